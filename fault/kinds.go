@@ -1,0 +1,25 @@
+package fault
+
+// The kinds that several rooms return.
+var (
+	Unknown = Declare(Kind{
+		Code: "UNKNOWN", Class: Transient,
+		Title:  "an error that no fault declares",
+		Remedy: "Read the message and the history, mend the cause, then resume.",
+	})
+	Panic = Declare(Kind{
+		Code: "PANIC", Class: Transient,
+		Title:  "the code panicked",
+		Remedy: "Read the stack in the history and report the defect to the author of the code; resume once it is mended.",
+	})
+	APIUnavailable = Declare(Kind{
+		Code: "API_UNAVAILABLE", Class: Transient, Free: true,
+		Title:  "the control plane does not answer",
+		Remedy: "Wait: the work goes on by itself when the control plane is back. Check its health if this lasts.",
+	})
+	WriteConflict = Declare(Kind{
+		Code: "WRITE_CONFLICT", Class: Transient, Free: true,
+		Title:  "the record was changed by someone else in between",
+		Remedy: "Read the newest version and repeat the request.",
+	})
+)

@@ -1,0 +1,123 @@
+// Package outcome holds the one answer every piece of work gives: Done, Wait, Later or Fail.
+//
+//	func caughtUp(ctx context.Context, t *workflow.Task) outcome.Outcome {
+//		lag, err := replica.Lag(ctx)
+//		switch {
+//		case err != nil:
+//			return outcome.Fail(err)
+//		case lag > 0:
+//			return outcome.Wait(5*time.Second, "CatchingUp", "%d bytes behind", lag)
+//		}
+//		return outcome.Done()
+//	}
+//
+// A step of a flow, a link of a chain, a transient state and a controller all
+// report it, so they nest without adapters.
+package outcome
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+type kind uint8
+
+const (
+	done kind = iota
+	wait
+	later
+	fail
+)
+
+// Outcome is what a piece of work reports. The zero Outcome is Done.
+type Outcome struct {
+	kind    kind
+	after   time.Duration
+	reason  string
+	message string
+	err     error
+}
+
+// Done says the work is finished; what follows may go on.
+func Done() Outcome { return Outcome{} }
+
+// Wait says the work is not finished and asks to be looked at again after d,
+// or when something happens if d is 0. What follows must not go on. The reason
+// is CamelCase.
+func Wait(d time.Duration, reason, format string, args ...any) Outcome {
+	return Outcome{kind: wait, after: max(d, 0), reason: reason, message: text(format, args)}
+}
+
+// Later is Wait for work that does not hold up what follows.
+func Later(d time.Duration, reason, format string, args ...any) Outcome {
+	return Outcome{kind: later, after: max(d, 0), reason: reason, message: text(format, args)}
+}
+
+// Fail says the work failed. Fail(nil) is Done.
+func Fail(err error) Outcome {
+	if err == nil {
+		return Outcome{}
+	}
+	return Outcome{kind: fail, err: err}
+}
+
+func text(format string, args []any) string {
+	if len(args) == 0 {
+		return format
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// IsDone reports a finished piece of work.
+func (o Outcome) IsDone() bool { return o.kind == done }
+
+// IsWait reports Wait.
+func (o Outcome) IsWait() bool { return o.kind == wait }
+
+// IsLater reports Later.
+func (o Outcome) IsLater() bool { return o.kind == later }
+
+// IsFail reports Fail.
+func (o Outcome) IsFail() bool { return o.kind == fail }
+
+// After is the delay until the next look; 0 means until something happens.
+func (o Outcome) After() time.Duration { return o.after }
+
+// Err is the error of Fail, else nil.
+func (o Outcome) Err() error { return o.err }
+
+// Reason is the CamelCase reason of Wait and Later, the fault's reason of Fail, "Done" of Done.
+func (o Outcome) Reason() string {
+	switch o.kind {
+	case done:
+		return "Done"
+	case fail:
+		return fault.Of(o.err).Reason()
+	default:
+		return o.reason
+	}
+}
+
+// Message is the text of Wait, Later or Fail.
+func (o Outcome) Message() string {
+	if o.kind == fail {
+		return fault.Message(o.err)
+	}
+	return o.message
+}
+
+// String is one line for logs.
+func (o Outcome) String() string {
+	switch o.kind {
+	case wait:
+		return fmt.Sprintf("wait %s %s: %s", o.after, o.reason, o.message)
+	case later:
+		return fmt.Sprintf("later %s %s: %s", o.after, o.reason, o.message)
+	case fail:
+		return fmt.Sprintf("fail %v", o.err)
+	default:
+		return "done"
+	}
+}

@@ -1,0 +1,58 @@
+package workflow
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// EventKind is what an event tells (workflow.md 2.11).
+type EventKind string
+
+// The kinds of events.
+const (
+	RunCreated     EventKind = "RunCreated"
+	RunStarted     EventKind = "RunStarted"
+	RunWaiting     EventKind = "RunWaiting"
+	RunPaused      EventKind = "RunPaused"
+	RunResumed     EventKind = "RunResumed"
+	RunCancelling  EventKind = "RunCancelling"
+	RunCancelled   EventKind = "RunCancelled"
+	RunSucceeded   EventKind = "RunSucceeded"
+	StepStarted    EventKind = "StepStarted"
+	StepRetry      EventKind = "StepRetrying"
+	StepWaits      EventKind = "StepWaiting"
+	StepFails      EventKind = "StepFailed"
+	StepFinished   EventKind = "StepDone"
+	StepPassed     EventKind = "StepSkipped"
+	StepTakenBack  EventKind = "StepUndone"
+	StepLost       EventKind = "StepLost"
+	HealingBegun   EventKind = "HealingBegun"
+	HealingEnded   EventKind = "HealingEnded"
+	SignalReceived EventKind = "SignalReceived"
+	FlowMigrated   EventKind = "FlowMigrated"
+	RequestRefused EventKind = "RequestRefused"
+)
+
+// EventKinds lists every kind; a store may encode a kind by its index, so the order is fixed.
+var EventKinds = []EventKind{
+	RunCreated, RunStarted, RunWaiting, RunPaused, RunResumed, RunCancelling, RunCancelled, RunSucceeded,
+	StepStarted, StepRetry, StepWaits, StepFails, StepFinished, StepPassed, StepTakenBack, StepLost,
+	HealingBegun, HealingEnded, SignalReceived, FlowMigrated, RequestRefused,
+}
+
+// Event is one line of history: saved with the change it tells, never read to execute.
+type Event struct {
+	Run     string          `json:"run"`
+	Seq     int64           `json:"seq"` // without gaps within the run, from 1
+	At      time.Time       `json:"at"`  // UTC, nanoseconds
+	Kind    EventKind       `json:"kind"`
+	Step    string          `json:"step,omitempty"`
+	Attempt int             `json:"attempt,omitempty"`
+	Actor   string          `json:"actor,omitempty"`
+	Reason  string          `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Code    fault.Code      `json:"code,omitempty"`
+	Data    json.RawMessage `json:"data,omitempty"` // a stack, a list of what was left
+}

@@ -1,0 +1,73 @@
+package workflow
+
+import "github.com/pawl-dev/pawl/fault"
+
+func declare(code fault.Code, class fault.Class, free bool, title, remedy string) *fault.Kind {
+	return fault.Declare(fault.Kind{Code: code, Class: class, Free: free, Title: title, Remedy: remedy})
+}
+
+// The faults of the engine (workflow.md 2.7).
+var (
+	Timeout = declare("TIMEOUT", fault.Transient, false, "the attempt took longer than its timeout",
+		"Find out what held the step up, or raise its timeout, then resume.")
+	HeartbeatLost = declare("HEARTBEAT_LOST", fault.Transient, false, "the step gave no sign of life for longer than its heartbeat",
+		"Check the process or worker that does the work, then resume.")
+	Crashed = declare("CRASHED", fault.Blocked, false, "the step ended its process three times in a row, the last time with nothing beside it",
+		"Read the process's last output, mend the step, then resume.")
+	WaitExpired = declare("WAIT_EXPIRED", fault.Blocked, false, "what the step waits for did not happen before its deadline",
+		"Find out why it did not happen; resume to wait once more, or skip the step.")
+	DeadlineEnded = declare("DEADLINE", fault.Blocked, false, "the flow took longer than its deadline",
+		"Decide whether it may take longer: resume to go on, or cancel with undo.")
+	PausedByPerson = declare("PAUSED", fault.Blocked, false, "a person paused the run",
+		"Resume the run when you are ready.")
+	CancelledByPerson = declare("CANCELLED", fault.Blocked, false, "a person stopped the run and kept what is done",
+		"Resume the run to go on, or cancel with undo or drop to end it.")
+	FlowChanged = declare("FLOW_CHANGED", fault.Blocked, false, "the definition of the flow is not the one the run was started with",
+		"Compare the two with pawl diff, then resume with --on-definition old or new.")
+	FlowMissing = declare("FLOW_MISSING", fault.Blocked, false, "the flow is not loaded, and its stored definition cannot be executed",
+		"Load the flow again and resume, or cancel the run.")
+	ActionMissing = declare("ACTION_MISSING", fault.Blocked, false, "the action the step uses is not registered",
+		"Start the server with the action, or cancel the run.")
+	InputInvalid = declare("INPUT_INVALID", fault.Invalid, false, "the input does not fit",
+		"Correct the input as the message says and send the request again.")
+	OutputInvalid = declare("OUTPUT_INVALID", fault.Blocked, false, "the output of the step does not fit its schema",
+		"Mend the step or its schema, then resume.")
+	OutputTooLarge = declare("OUTPUT_TOO_LARGE", fault.Blocked, false, "the value is larger than its limit",
+		"Keep the data elsewhere and store a reference to it, or raise the step's limit.")
+	SecretMissing = declare("SECRET_MISSING", fault.Blocked, false, "a secret the step refers to cannot be read",
+		"Create the secret or allow the server to read it, then resume.")
+	ExpressionFailed = declare("EXPRESSION_FAILED", fault.Blocked, false, "an expression of the flow could not be evaluated",
+		"Correct the expression or the values it reads, then resume.")
+	StepStillRunning = declare("STEP_STILL_RUNNING", fault.Blocked, false, "an attempt of the step ignores its cancelled context",
+		"Wait until it returns, or restart the worker that runs it.")
+	ChildPaused = declare("CHILD_PAUSED", fault.Blocked, false, "the child run is paused",
+		"Apply the remedy of the child's fault; resuming the parent resumes the child.")
+	UndoFailed = declare("UNDO_FAILED", fault.Blocked, false, "a step could not be taken back",
+		"Mend the cause and resume to go on with the undo, or cancel with --undo --give-up to leave the rest.")
+	NoReturn = declare("NO_RETURN", fault.Invalid, false, "a done step cannot be taken back",
+		"Let the run go on, or cancel it with drop.")
+	SkipRefused = declare("SKIP_REFUSED", fault.Invalid, false, "the step may not be skipped",
+		"Give an output if later steps read one; add --force if the step is not skippable.")
+	Rejected = declare("REJECTED", fault.Blocked, false, "an approver rejected the step",
+		"Talk to the approver; resume to ask again, or cancel the run.")
+	HealerExhausted = declare("HEALER_EXHAUSTED", fault.Blocked, false, "the healer of the fault gave up",
+		"Apply the fault's remedy by hand, then resume.")
+	QueueFull = declare("QUEUE_FULL", fault.Transient, true, "the queue has reached its limit",
+		"Wait until earlier requests are carried out, or cancel some of them.")
+	StoreUnavailable = declare("STORE_UNAVAILABLE", fault.Transient, true, "the store does not answer",
+		"Check the database; the work goes on by itself when it is back.")
+	StoreFull = declare("STORE_FULL", fault.Transient, true, "the store has no space left or is read-only",
+		"Free space for the database; the work goes on by itself.")
+	StoreCorrupt = declare("STORE_CORRUPT", fault.Blocked, false, "the store is damaged",
+		"Stop every writer; look at it with pawl store check, save what can be read with pawl store export, and bring it back with pawl store restore.")
+	Fenced = declare("FENCED", fault.Transient, true, "a newer worker owns the run",
+		"Nothing to do: the newer worker goes on with the run.")
+	RunNotFound = declare("RUN_NOT_FOUND", fault.Invalid, false, "there is no such run",
+		"List the runs with pawl get.")
+	RunFinished = declare("RUN_FINISHED", fault.Invalid, false, "the run has ended",
+		"Start a new run.")
+	FlowInvalid = declare("FLOW_INVALID", fault.Invalid, false, "the definition of the flow is not valid",
+		"Correct the flow as the message says.")
+	FlowUnknown = declare("FLOW_UNKNOWN", fault.Invalid, false, "no flow of this name is loaded",
+		"List the flows with pawl get flows, or load the file that defines it.")
+)

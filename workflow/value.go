@@ -1,0 +1,86 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// encode turns a value into JSON once; it is always decoded from there, so
+// types are the same before and after a restart.
+func encode(v any) (json.RawMessage, error) {
+	switch v := v.(type) {
+	case nil:
+		return json.RawMessage("null"), nil
+	case json.RawMessage:
+		if !json.Valid(v) {
+			return nil, fmt.Errorf("the value is not valid JSON")
+		}
+		return bytes.Clone(v), nil
+	}
+	return json.Marshal(v)
+}
+
+// decode reads JSON into v. Into any, whole numbers become int64 (or float64
+// beyond it) instead of float64.
+func decode(data json.RawMessage, v any, what string) error {
+	if len(data) == 0 {
+		data = json.RawMessage("null")
+	}
+	if target, ok := v.(*any); ok {
+		value, err := Decode(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		*target = value
+		return nil
+	}
+	if target, ok := v.(*map[string]any); ok {
+		value, err := Decode(data)
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		object, ok := value.(map[string]any)
+		if !ok && value != nil {
+			return fmt.Errorf("%s is no object", what)
+		}
+		*target = object
+		return nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Decode reads any JSON value: objects as map[string]any, whole numbers as
+// int64, other numbers as float64.
+func Decode(data json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return whole(v), nil
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	case map[string]any:
+		for k, e := range v {
+			v[k] = whole(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = whole(e)
+		}
+	}
+	return v
+}
