@@ -1,0 +1,194 @@
+// Package chain runs subreconcilers: small idempotent pieces of a reconciliation, in order.
+//
+//	var cluster = chain.Chain[*scope]{
+//		{Name: "UpdateStatus", Run: updateStatus},
+//		{Name: "Network", Subs: chain.Chain[*scope]{
+//			{Name: "AddServices", Run: addServices},
+//			{Name: "RemoveServices", Run: removeServices},
+//		}},
+//		{Name: "AddPods", Run: addPods},
+//	}
+//
+//	return cluster.Reconcile(ctx, s).Outcome()
+//
+// Done goes on, Later is remembered and goes on, Wait and Fail stop the chain
+// (specification of the core, section 5).
+package chain
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// MaxStack is the most bytes of a panic's stack that are kept in the fault's details.
+const MaxStack = 16 << 10
+
+// saveGrace is how long the status may take to be written when the context has ended.
+const saveGrace = 10 * time.Second
+
+// Sub is one link. It has Run, or Subs: a chain in its place, whose links are
+// reported as Name/link.
+type Sub[S any] struct {
+	Name string
+	Run  func(context.Context, S) outcome.Outcome
+	Subs Chain[S]
+}
+
+// Chain reads as a table of contents.
+type Chain[S any] []Sub[S]
+
+// Reconcile runs the links in order. A panic is Fail with PANIC. When the
+// context ends, the next link is not run but reported as failed with the
+// cause. A chain of another scope nests by Run and Report.Outcome.
+func (c Chain[S]) Reconcile(ctx context.Context, scope S) Report {
+	r := Report{Started: time.Now()}
+	c.run(ctx, scope, "", &r)
+	r.Took = time.Since(r.Started)
+	return r
+}
+
+// ReconcileAndSave is Reconcile, and then one call of save: at the end,
+// whatever the chain reported, also after Fail and when the context has ended
+// (it then gets 10 s). It is where the status is written. What the report says
+// when it is called does not hold its own error, which Save carries afterwards.
+func (c Chain[S]) ReconcileAndSave(ctx context.Context, scope S, save func(context.Context, S, Report) error) Report {
+	r := c.Reconcile(ctx, scope)
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), saveGrace)
+		defer cancel()
+	}
+	r.Save = guarded("the status write", func() outcome.Outcome { return outcome.Fail(save(ctx, scope, r)) }).Err()
+	r.Took = time.Since(r.Started)
+	return r
+}
+
+func (c Chain[S]) run(ctx context.Context, scope S, prefix string, r *Report) {
+	for _, sub := range c {
+		name := prefix + sub.Name
+		switch {
+		case sub.Subs != nil:
+			sub.Subs.run(ctx, scope, name+"/", r)
+		case r.stopped():
+			r.NotReached = append(r.NotReached, name)
+		default:
+			r.Links = append(r.Links, visit(ctx, scope, name, sub.Run))
+		}
+	}
+}
+
+func visit[S any](ctx context.Context, scope S, name string, run func(context.Context, S) outcome.Outcome) Link {
+	link := Link{Name: name, Started: time.Now()}
+	if ctx.Err() != nil {
+		link.Outcome = outcome.Fail(context.Cause(ctx))
+		return link
+	}
+	link.Outcome = guarded(name, func() outcome.Outcome { return run(ctx, scope) })
+	link.Took = time.Since(link.Started)
+	return link
+}
+
+func guarded(name string, run func() outcome.Outcome) (out outcome.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := debug.Stack()
+			err := fault.Panic.Errorf("%s: %v", name, p)
+			if cause, ok := p.(error); ok {
+				err = fault.Panic.Errorf("%s: %w", name, cause)
+			}
+			out = outcome.Fail(err.With("stack", string(stack[:min(len(stack), MaxStack)])))
+		}
+	}()
+	return run()
+}
+
+// Link is what became of one link that was reached.
+type Link struct {
+	Name    string
+	Outcome outcome.Outcome
+	Started time.Time
+	Took    time.Duration
+}
+
+// Report is what became of a chain.
+type Report struct {
+	Links      []Link   // those reached, in order
+	NotReached []string // those behind the one that stopped the chain
+	Save       error    // of the status write of ReconcileAndSave
+	Started    time.Time
+	Took       time.Duration
+}
+
+func (r Report) stopped() bool {
+	if len(r.Links) == 0 {
+		return false
+	}
+	last := r.Links[len(r.Links)-1].Outcome
+	return last.IsWait() || last.IsFail()
+}
+
+// Blocker is the link that stopped the chain, or else the first that reported
+// Later. It becomes reason and message of the condition Progressing. The answer
+// is false if all links are done.
+func (r Report) Blocker() (Link, bool) {
+	if r.stopped() {
+		return r.Links[len(r.Links)-1], true
+	}
+	for _, link := range r.Links {
+		if link.Outcome.IsLater() {
+			return link, true
+		}
+	}
+	return Link{}, false
+}
+
+// Requeue is the soonest delay that a Wait or a Later asked for; false if none
+// did, or all of them wait until something happens.
+func (r Report) Requeue() (time.Duration, bool) {
+	var soonest time.Duration
+	for _, link := range r.Links {
+		if after := link.Outcome.After(); after > 0 && (soonest == 0 || after < soonest) {
+			soonest = after
+		}
+	}
+	return soonest, soonest > 0
+}
+
+// Err is the error of the link that failed, else that of the status write.
+func (r Report) Err() error {
+	if b, ok := r.Blocker(); ok && b.Outcome.IsFail() {
+		return b.Outcome.Err()
+	}
+	return r.Save
+}
+
+// Outcome is what the chain as a whole reports: Fail with Err; Wait or Later
+// with the blocker's reason and message and the soonest requeue; else Done.
+func (r Report) Outcome() outcome.Outcome {
+	if err := r.Err(); err != nil {
+		return outcome.Fail(err)
+	}
+	b, ok := r.Blocker()
+	if !ok {
+		return outcome.Done()
+	}
+	again, _ := r.Requeue()
+	if b.Outcome.IsWait() {
+		return outcome.Wait(again, b.Outcome.Reason(), "%s", b.Outcome.Message())
+	}
+	return outcome.Later(again, b.Outcome.Reason(), "%s", b.Outcome.Message())
+}
+
+// String is one line for logs.
+func (r Report) String() string {
+	b, ok := r.Blocker()
+	if !ok {
+		return fmt.Sprintf("%d links done in %s", len(r.Links), r.Took)
+	}
+	return fmt.Sprintf("%s: %s (%d links reached, %d not) in %s", b.Name, b.Outcome, len(r.Links), len(r.NotReached), r.Took)
+}
