@@ -1,0 +1,148 @@
+// Package lock keeps one of several actors at work at a time: leases with an owner, a start, an end and a deny list.
+//
+//	                      caller denied        caller not denied
+//	no record             refused              granted
+//	own, valid            refused, release     granted, extended (start kept)
+//	own, expired          refused              granted, fresh start
+//	other's, valid        refused              refused until its end; granted if the holder is denied
+//	other's, expired      refused              granted
+//	unreadable            refused with error, nothing is written
+//
+// Decide is that table as a pure function (specification of the core, section
+// 5). Locker reads, decides and writes in one transaction of its Medium;
+// locktest is the exam of every Medium.
+package lock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// DefaultDuration is how long a lock is held unless it is taken again.
+const DefaultDuration = 10 * time.Minute
+
+var (
+	// Unreadable is the fault of a lock whose stored value is not one of ours.
+	Unreadable = fault.Declare(fault.Kind{
+		Code: "LOCK_UNREADABLE", Class: fault.Blocked,
+		Title:  "the stored lock cannot be read",
+		Remedy: "Find out who wrote the stored value. When nobody works under this lock any more, delete the value and try again.",
+	})
+	// Nameless is the fault of a caller without an identity.
+	Nameless = fault.Declare(fault.Kind{
+		Code: "LOCK_WITHOUT_OWNER", Class: fault.Invalid,
+		Title:  "a lock or its owner has no name",
+		Remedy: "Give the lock a name and each instance that takes it an owner name of its own.",
+	})
+)
+
+// Record is a lock that somebody holds, or held until its end.
+type Record struct {
+	Owner string    `json:"owner"`
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// Valid reports whether the lock still holds: its end lies after now.
+func (r Record) Valid(now time.Time) bool { return r.End.After(now) }
+
+// Stored is what a medium holds of a lock. The zero Stored is a free lock.
+type Stored struct {
+	Record *Record
+	Err    error // why it could not be read
+}
+
+// Denied tells which owners must not hold the lock; nil denies none.
+type Denied func(owner string) bool
+
+// Verdict is what Decide says.
+type Verdict struct {
+	Granted  bool
+	Extended bool      // granted to whom already held it: the start was kept
+	Released bool      // refused, and the caller's own record is taken away
+	Denied   bool      // refused because the caller is on the deny list
+	Record   *Record   // the record after it; nil: none
+	Taken    time.Time // when it was granted or extended
+	Write    bool      // whether the record differs from what is stored
+	Err      error     // refused because the record is unreadable
+}
+
+// Decide is the table of this package. A duration of 0 or less is DefaultDuration.
+func Decide(now time.Time, stored Stored, caller string, denied Denied, duration time.Duration) Verdict {
+	if duration <= 0 {
+		duration = DefaultDuration
+	}
+	now = now.UTC()
+	is := func(owner string) bool { return denied != nil && denied(owner) }
+	held := stored.Record
+	own := held != nil && held.Owner == caller
+	valid := held != nil && held.Valid(now)
+	fresh := Verdict{Granted: true, Taken: now, Record: &Record{Owner: caller, Start: now, End: now.Add(duration)}, Write: true}
+	switch {
+	case stored.Err != nil:
+		return Verdict{Record: held, Denied: is(caller), Err: stored.Err}
+	case is(caller) && own && valid:
+		return Verdict{Denied: true, Released: true, Write: true}
+	case is(caller):
+		return Verdict{Denied: true, Record: held}
+	case own && valid:
+		return Verdict{Granted: true, Extended: true, Taken: now, Record: &Record{Owner: caller, Start: held.Start, End: now.Add(duration)}, Write: true}
+	case held != nil && !own && valid && !is(held.Owner):
+		return Verdict{Record: held}
+	default: // free, expired, or its holder is denied
+		return fresh
+	}
+}
+
+// Release says what becomes of a lock that the caller gives back: an own,
+// valid record is removed, everything else stays as it is.
+func Release(now time.Time, stored Stored, caller string) Verdict {
+	held := stored.Record
+	if stored.Err != nil || held == nil || held.Owner != caller || !held.Valid(now) {
+		return Verdict{Record: held, Err: stored.Err}
+	}
+	return Verdict{Released: true, Write: true}
+}
+
+// HalfLife reports whether more than half of the time between the grant and
+// its end is gone, or nothing was granted: the lock is then to be taken again
+// before anything is done under it.
+func (v Verdict) HalfLife(now time.Time) bool {
+	return !v.Granted || now.Sub(v.Taken) >= v.Record.End.Sub(v.Taken)/2
+}
+
+// String says it in words.
+func (v Verdict) String() string {
+	switch {
+	case v.Err != nil:
+		return "refused: " + v.Err.Error()
+	case v.Extended:
+		return fmt.Sprintf("extended until %s", v.Record.End.Format(time.RFC3339))
+	case v.Granted:
+		return fmt.Sprintf("granted until %s", v.Record.End.Format(time.RFC3339))
+	case v.Denied && v.Released:
+		return "refused: the caller is on the deny list; its lock was released"
+	case v.Denied:
+		return "refused: the caller is on the deny list"
+	case v.Record == nil:
+		return "not held"
+	default:
+		return fmt.Sprintf("refused: %s holds it until %s", v.Record.Owner, v.Record.End.Format(time.RFC3339))
+	}
+}
+
+// Outcome is Done if the lock was granted, Fail if its record is unreadable,
+// else Later with the reason LockNotHeld, to be tried again after the delay.
+func (v Verdict) Outcome(again time.Duration) outcome.Outcome {
+	switch {
+	case v.Granted:
+		return outcome.Done()
+	case v.Err != nil:
+		return outcome.Fail(v.Err)
+	default:
+		return outcome.Later(again, "LockNotHeld", "%s", v)
+	}
+}

@@ -1,0 +1,136 @@
+package lock
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+)
+
+// Medium is where locks are kept.
+type Medium interface {
+	// Transact reads the value of a name (nil: none), lets change decide, and
+	// stores what it gives if write is true (nil: remove) — in one
+	// transaction, so that no other change of that name comes in between. now is
+	// the medium's clock, the same for all that share it. change is pure and may
+	// be called again after a conflict. An error leaves open whether the value
+	// was stored.
+	Transact(ctx context.Context, name string, change func(now time.Time, old []byte) (next []byte, write bool)) error
+	// Read gives the value of a name, nil if there is none.
+	Read(ctx context.Context, name string) ([]byte, error)
+}
+
+// State is what a medium keeps under the name of a lock, as JSON.
+type State struct {
+	Record *Record  `json:"record,omitempty"`
+	Deny   []string `json:"deny,omitempty"`
+}
+
+// ParseState reads a stored value; nothing is a free lock. It returns
+// LOCK_UNREADABLE for anything that is not a State.
+func ParseState(name string, data []byte) (State, error) {
+	var s State
+	if len(data) == 0 {
+		return s, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(&s)
+	if err == nil {
+		if _, more := dec.Token(); more != io.EOF {
+			err = errors.New("something follows the value")
+		}
+	}
+	if err == nil && s.Record != nil && (s.Record.Owner == "" || s.Record.Start.IsZero() || s.Record.End.IsZero()) {
+		err = errors.New("the record lacks its owner, start or end")
+	}
+	if err != nil {
+		return State{}, Unreadable.Errorf("lock %s: %w", name, err).With("lock", name)
+	}
+	return s, nil
+}
+
+func (s State) encode() []byte {
+	if s.Record == nil && len(s.Deny) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // strings and times of four-digit years always encode
+	}
+	return data
+}
+
+// Locker takes and releases locks in the name of one owner.
+type Locker struct {
+	Medium   Medium
+	Owner    string        // unique among all that share the medium
+	Duration time.Duration // 0: DefaultDuration
+}
+
+// Take asks for the lock, or extends it. The error is the medium's, or
+// LOCK_WITHOUT_OWNER; refusal is no error but in the verdict. After an error
+// take it again: if the first try was stored, the second extends it.
+func (l Locker) Take(ctx context.Context, name string) (Verdict, error) {
+	return l.decide(ctx, name, func(now time.Time, stored Stored, denied Denied) Verdict {
+		return Decide(now, stored, l.Owner, denied, l.Duration)
+	})
+}
+
+// Release gives the lock back if it is held; otherwise it changes nothing.
+func (l Locker) Release(ctx context.Context, name string) (Verdict, error) {
+	return l.decide(ctx, name, func(now time.Time, stored Stored, _ Denied) Verdict {
+		return Release(now, stored, l.Owner)
+	})
+}
+
+// Deny merges entries into the deny list of a lock and gives the new list. An
+// unreadable lock is LOCK_UNREADABLE and stays as it is.
+func (l Locker) Deny(ctx context.Context, name string, entries ...Entry) ([]string, error) {
+	var list []string
+	var unreadable error
+	err := l.Medium.Transact(ctx, name, func(_ time.Time, old []byte) ([]byte, bool) {
+		state, err := ParseState(name, old)
+		if unreadable = err; err != nil {
+			return nil, false
+		}
+		list = Merge(state.Deny, entries)
+		state.Deny = list
+		next := state.encode()
+		return next, !bytes.Equal(next, old)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, unreadable
+}
+
+// Read tells who holds a lock and who is denied it.
+func (l Locker) Read(ctx context.Context, name string) (State, error) {
+	data, err := l.Medium.Read(ctx, name)
+	if err != nil {
+		return State{}, err
+	}
+	return ParseState(name, data)
+}
+
+func (l Locker) decide(ctx context.Context, name string, judge func(time.Time, Stored, Denied) Verdict) (Verdict, error) {
+	if name == "" || l.Owner == "" {
+		return Verdict{}, Nameless.Errorf("lock %q, owner %q: both must be named", name, l.Owner)
+	}
+	var v Verdict
+	err := l.Medium.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) {
+		state, err := ParseState(name, old)
+		v = judge(now, Stored{Record: state.Record, Err: err}, List(state.Deny))
+		if !v.Write {
+			return nil, false
+		}
+		return State{Record: v.Record, Deny: state.Deny}.encode(), true
+	})
+	if err != nil {
+		return Verdict{}, err
+	}
+	return v, nil
+}
