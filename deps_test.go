@@ -1,0 +1,367 @@
+package pawl_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/pawl-dev/pawl"
+
+// A room is one folder of the product and what its packages may import beside
+// the standard library. An internal/ folder belongs to the room above it.
+type room struct {
+	kind  kind
+	rule  string   // told to the one who breaks it
+	rooms []string // other rooms; a name that ends in / means all rooms below it
+	libs  []string // libraries, by prefix; "any" for all but Kubernetes
+	std   []string // what core rooms do without in the standard library, and this one needs
+}
+
+type kind int
+
+const (
+	core kind = iota // runs in a unit test with no fake
+	edge             // speaks to a technology
+	face             // a person reads what it prints
+	exam             // what tests share; product code imports none
+)
+
+// What core rooms stand on, from the ground up.
+var (
+	ground = []string{"fault", "outcome"}
+	floor  = slices.Concat(ground, []string{"lock", "chain", "control", "rollout"})
+	story  = slices.Concat(floor, []string{"workflow"})
+	roof   = slices.Concat(story, []string{"machine"})
+	house  = slices.Concat(roof, []string{"workflow/", "machine/", "cluster", "fdb", "fdb/"})
+	onKube = slices.Concat(house, []string{"kube/"})
+)
+
+// The libraries of what people write (YAML, JSON Schema, CEL), and all there are.
+var (
+	written  = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "cel.dev/cel-go", "github.com/google/cel-go"}
+	anyLib   = []string{"any"}
+	kubeLibs = []string{"any", "k8s.io/", "sigs.k8s.io/"}
+)
+
+// The rules, as told to the one who broke them.
+const (
+	groundRule   = "fault and outcome import the standard library only"
+	floorRule    = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
+	engineRule   = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
+	writtenRule  = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
+	clusterRule  = "cluster and fdb stand on machine and what is below it, and do not know each other"
+	edgeRule     = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
+	kubeRule     = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; sibling operators never import each other"
+	faceRule     = "view imports core, the console nothing, and examples what their readers would use: core, view and a store"
+	examRule     = "an exam imports the room it examines, and what that room may import"
+	newRoomRule  = "put its code into a room, or add the room and its rule to deps_test.go"
+	cmdRule      = "nothing imports cmd"
+	examOnlyRule = "an exam is for tests only"
+	httpRule     = "the core knows no HTTP"
+	reachRule    = "no core room reaches SQL or Kubernetes, save control its queue"
+)
+
+// The import table: the rooms of the product. A folder that is not here fails
+// the test; a room here that does not exist yet is no matter. Three kinds of
+// folders need no line: internal/ and what is below it belongs to the room
+// above; a folder like storetest, right below its room, is an exam; and all of
+// examples/ and kube/api/ is one room each.
+var table = map[string]room{
+	"fault":   {rule: groundRule},
+	"outcome": {rule: groundRule, rooms: []string{"fault"}},
+	"lock":    {rule: floorRule, rooms: ground},
+	"chain":   {rule: floorRule, rooms: ground},
+	"rollout": {rule: floorRule, rooms: ground},
+	"control": {rule: floorRule, rooms: ground, libs: []string{queue}},
+
+	"workflow":            {rule: engineRule, rooms: floor},
+	"workflow/flowfile":   {rule: writtenRule, rooms: story, libs: written},
+	"workflow/action":     {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile"}), libs: slices.Concat(written, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
+	"machine":             {rule: engineRule, rooms: story},
+	"machine/driver":      {rule: engineRule, rooms: slices.Concat(ground, []string{"control", "workflow", "machine"})},
+	"machine/machinefile": {rule: writtenRule, rooms: slices.Concat(roof, []string{"workflow/flowfile", "workflow/action"}), libs: written},
+	"cluster":             {rule: clusterRule, rooms: roof},
+	"fdb":                 {rule: clusterRule, rooms: roof},
+	"fdb/sim":             {rule: clusterRule, rooms: slices.Concat(roof, []string{"fdb"})},
+
+	"store/sqlstore":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"provider/sim":        {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"provider/local":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"server":              {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"view", "console"}), libs: anyLib},
+
+	"kube/api":               {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
+	"kube/controller":        {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"kube/workload":          {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"store/kubestore":        {kind: edge, rule: kubeRule, rooms: slices.Concat(house, []string{"kube/api"}), libs: kubeLibs},
+	"operator/sharedstorage": {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"operator/rollout":       {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"operator/foundationdb":  {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+
+	"view":     {kind: face, rule: faceRule, rooms: house, libs: anyLib},
+	"console":  {kind: face, rule: faceRule},
+	"examples": {kind: face, rule: faceRule, rooms: slices.Concat(house, []string{"store/sqlstore", "view"}), libs: anyLib},
+	"cmd/pawl": {kind: face, rule: cmdRule, rooms: []string{"*"}, libs: kubeLibs},
+}
+
+// The one library of Kubernetes in the core; what it imports is its own matter.
+const queue = "k8s.io/client-go/util/workqueue"
+
+// What no core room may reach, through whatever it imports.
+var (
+	databases  = []string{"database/sql", "github.com/jackc/", "modernc.org/", "zombiezen.com/"}
+	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
+	webServers = []string{"net/http"}
+)
+
+// pkg is what the judgement needs to know of a package.
+type pkg struct {
+	ImportPath                         string
+	Standard                           bool
+	Imports, TestImports, XTestImports []string
+	ImportMap                          map[string]string
+}
+
+func TestImports(t *testing.T) {
+	for _, broken := range judge(table, list(t)) {
+		t.Error(broken)
+	}
+}
+
+// list asks the go command for the packages of the product and all they stand on.
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,ImportMap", "./...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		switch err := dec.Decode(&p); {
+		case errors.Is(err, io.EOF):
+			return pkgs
+		case err != nil:
+			t.Fatalf("reading go list: %v", err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// judge gives one sentence for each import that breaks the table.
+func judge(table map[string]room, pkgs []pkg) []string {
+	known := map[string]pkg{}
+	for _, p := range pkgs {
+		known[p.ImportPath] = p
+	}
+	var broken []string
+	for _, p := range pkgs {
+		rel, ours := relative(p.ImportPath)
+		if !ours || rel == "" {
+			continue
+		}
+		name, r, ok := find(table, rel)
+		if !ok {
+			broken = append(broken, fmt.Sprintf("folder %s is no room of the import table: %s", rel, newRoomRule))
+			continue
+		}
+		broken = append(broken, direct(table, name, r, p)...)
+		if r.kind == core {
+			broken = append(broken, reach(name, p, known)...)
+		}
+	}
+	return broken
+}
+
+func direct(table map[string]room, name string, r room, p pkg) []string {
+	rel := strings.TrimPrefix(p.ImportPath, module+"/")
+	var broken []string
+	for _, imp := range p.Imports {
+		if target, ours := relative(imp); ours {
+			other, itsRoom, ok := find(table, target)
+			switch {
+			case ok && other == name:
+			case ok && itsRoom.kind == exam && r.kind != exam:
+				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, examOnlyRule))
+			case strings.HasPrefix(target, "cmd/"):
+				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, cmdRule))
+			case !ok || !allowsRoom(r, other):
+				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, r.rule))
+			}
+		} else if !isStd(imp) && !allowsLib(r, imp) {
+			broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, imp, rel, r.rule))
+		} else if r.kind == core && hasPrefix(imp, webServers) && !slices.Contains(r.std, imp) {
+			broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, imp, rel, httpRule))
+		}
+	}
+	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		if target, ours := relative(imp); ours && strings.HasPrefix(target, "cmd/") && target != rel {
+			broken = append(broken, fmt.Sprintf("tests of room %s import %s: %s", name, target, cmdRule))
+		}
+	}
+	return broken
+}
+
+// reach follows all imports of a core package and names the way to what the
+// core must not touch.
+func reach(name string, from pkg, known map[string]pkg) []string {
+	banned := slices.Concat(databases, kubernetes)
+	via := map[string]string{from.ImportPath: ""}
+	for open := []string{from.ImportPath}; len(open) > 0; open = open[1:] {
+		p := known[open[0]]
+		for _, imp := range p.Imports {
+			if mapped, ok := p.ImportMap[imp]; ok {
+				imp = mapped
+			}
+			if _, seen := via[imp]; seen || imp == queue {
+				continue
+			}
+			via[imp] = p.ImportPath
+			if hasPrefix(imp, banned) {
+				return []string{fmt.Sprintf("room %s reaches %s (%s): %s", name, imp, way(via, imp), reachRule)}
+			}
+			open = append(open, imp)
+		}
+	}
+	return nil
+}
+
+func way(via map[string]string, to string) string {
+	steps := []string{to}
+	for at := via[to]; at != ""; at = via[at] {
+		steps = append(steps, at)
+	}
+	slices.Reverse(steps)
+	return strings.Join(steps, " imports ")
+}
+
+// find gives the room of a folder, with its name.
+func find(table map[string]room, rel string) (string, room, bool) {
+	above, _, _ := strings.Cut(rel+"/", "/internal/")
+	rel = strings.TrimSuffix(above, "/")
+	for _, whole := range []string{"examples", "kube/api"} {
+		if strings.HasPrefix(rel, whole+"/") {
+			rel = whole
+		}
+	}
+	if r, ok := table[rel]; ok {
+		return rel, r, true
+	}
+	parent := path.Dir(rel)
+	r, ok := table[parent]
+	if !ok || !strings.HasSuffix(rel, "test") {
+		return "", room{}, false
+	}
+	return rel, room{
+		kind:  exam,
+		rooms: slices.Concat(r.rooms, []string{parent, parent + "/"}),
+		libs:  slices.Concat(r.libs, []string{"github.com/google/go-cmp/", "pgregory.net/rapid"}),
+		rule:  examRule,
+	}, true
+}
+
+func relative(importPath string) (string, bool) {
+	if importPath == module {
+		return "", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+func allowsRoom(r room, other string) bool {
+	return slices.ContainsFunc(r.rooms, func(allowed string) bool {
+		return allowed == "*" || allowed == other || strings.HasSuffix(allowed, "/") && strings.HasPrefix(other, allowed)
+	})
+}
+
+func allowsLib(r room, imp string) bool {
+	if hasPrefix(imp, kubernetes) {
+		return hasPrefix(imp, r.libs)
+	}
+	return slices.Contains(r.libs, "any") || hasPrefix(imp, r.libs)
+}
+
+func hasPrefix(imp string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return imp == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imp, strings.TrimSuffix(prefix, "/")+"/")
+	})
+}
+
+func isStd(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}
+
+// The table must be able to fail: each rule once, broken and kept.
+func TestJudge(t *testing.T) {
+	const lib, sql = "example.com/lib", "example.com/lib/db"
+	others := []pkg{
+		{ImportPath: lib, Imports: []string{sql}},
+		{ImportPath: sql, Imports: []string{"database/sql"}},
+		{ImportPath: queue, Imports: []string{"k8s.io/apimachinery/pkg/util/wait"}},
+	}
+	in := func(room string, imports ...string) pkg {
+		for i, imp := range imports {
+			if strings.HasPrefix(imp, "~/") {
+				imports[i] = path.Join(module, imp[2:])
+			}
+		}
+		return pkg{ImportPath: path.Join(module, room), Imports: imports}
+	}
+	tests := in("server")
+	tests.XTestImports = []string{module + "/cmd/pawl"}
+
+	for name, c := range map[string]struct {
+		pkg  pkg
+		want string
+	}{
+		"std is free":                   {in("fault", "fmt", "net/url"), ""},
+		"ground has no libraries":       {in("fault", "golang.org/x/sync/errgroup"), "room fault imports golang.org/x/sync/errgroup (in fault): fault and outcome import the standard library only"},
+		"a room below":                  {in("workflow", "~/fault", "~/lock"), ""},
+		"a room above":                  {in("lock", "~/workflow"), "room lock imports workflow (in lock): lock, chain"},
+		"internal belongs to its room":  {in("workflow/internal/due", "~/machine"), "room workflow imports machine (in workflow/internal/due)"},
+		"internal is free in its room":  {in("workflow", "~/workflow/internal/due"), ""},
+		"no shared internal":            {in("internal/util"), "folder internal/util is no room"},
+		"a new folder":                  {in("helpers"), "folder helpers is no room of the import table"},
+		"a new folder in a room":        {in("workflow/extra"), "folder workflow/extra is no room"},
+		"the queue of control":          {in("control", queue), ""},
+		"all else of Kubernetes":        {in("control", "k8s.io/client-go/rest"), "room control imports k8s.io/client-go/rest"},
+		"the queue elsewhere":           {in("workflow", queue), "room workflow imports " + queue},
+		"Kubernetes in the server":      {in("server", "k8s.io/api/core/v1"), "room server imports k8s.io/api/core/v1"},
+		"other libraries in the server": {in("server", "github.com/danielgtaylor/huma/v2"), ""},
+		"edges do not know each other":  {in("server", "~/store/sqlstore"), "room server imports store/sqlstore (in server): rooms at the edge import core"},
+		"sibling operators":             {in("operator/rollout", "~/operator/foundationdb"), "sibling operators never import each other"},
+		"kube for operators":            {in("operator/rollout", "~/kube/workload", "~/rollout"), ""},
+		"cmd imports all":               {in("cmd/pawl", "~/server", "~/store/sqlstore", "k8s.io/api/core/v1"), ""},
+		"nothing imports cmd":           {in("examples/demo", "~/cmd/pawl"), "nothing imports cmd"},
+		"nor do tests":                  {tests, "tests of room server import cmd/pawl"},
+		"a folder named like an exam":   {in("workflow/deep/storetest"), "folder workflow/deep/storetest is no room"},
+		"an exam knows its room":        {in("workflow/storetest", "~/workflow", "~/fault", "pgregory.net/rapid"), ""},
+		"an exam knows no more":         {in("workflow/storetest", "~/machine"), "room workflow/storetest imports machine"},
+		"exams are for tests":           {in("store/sqlstore", "~/workflow/storetest"), "an exam is for tests only"},
+		"HTTP in the core":              {in("workflow", "net/http"), "room workflow imports net/http (in workflow): the core knows no HTTP"},
+		"HTTP in action":                {in("workflow/action", "net/http"), ""},
+		"SQL in the core":               {in("machine", "database/sql"), "room machine reaches database/sql (" + module + "/machine imports database/sql)"},
+		"SQL behind a library":          {in("chain", lib), "chain imports example.com/lib imports example.com/lib/db imports database/sql"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := judge(table, append(slices.Clone(others), c.pkg))
+			switch all := strings.Join(got, "\n"); {
+			case c.want == "" && len(got) > 0:
+				t.Errorf("want no complaint, got:\n%s", all)
+			case !strings.Contains(all, c.want):
+				t.Errorf("want %q, got:\n%s", c.want, all)
+			}
+		})
+	}
+}

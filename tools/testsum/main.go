@@ -1,0 +1,115 @@
+// Command testsum runs `go test -json` in one or more modules and prints what
+// a person wants to read: the closing line of every package, the full output
+// of what failed, and a last line of its own:
+//
+//	ok  	github.com/pawl-dev/pawl/fault	0.012s
+//	FAIL	github.com/pawl-dev/pawl/lock	0.004s
+//	211 passed, 1 failed, 3 skipped
+//
+// Everything after -- is handed to `go test`. With -tally FILE the results are
+// also added to FILE; -total FILE prints the last line for all that was added,
+// each test counted once however many suites ran it.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	dirs := flag.String("in", ".", "comma-separated folders of the modules to test")
+	tally := flag.String("tally", "", "file that the results are added to")
+	total := flag.String("total", "", "print the sum of the results in this file and end")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	results := Results{}
+	var err error
+	if *total != "" {
+		err = results.load(*total)
+	} else {
+		err = run(ctx, results, strings.Split(*dirs, ","), flag.Args(), *tally)
+	}
+	fmt.Println(results.Sum())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testsum:", err)
+		os.Exit(1)
+	}
+	if !results.Good() {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, results Results, dirs, args []string, tally string) error {
+	var errs []error
+	for _, dir := range dirs {
+		part := Results{}
+		err := goTest(ctx, dir, args, part, os.Stdout)
+		exit, refused := errors.AsType[*exec.ExitError](err)
+		switch {
+		case err != nil && !refused:
+			errs = append(errs, err)
+		case refused && !part.anyFailed():
+			// A module that does not load has no failed test to show for it.
+			errs = append(errs, fmt.Errorf("go test in %s: %w", dir, exit))
+			part.note(Failed, dir, "")
+		}
+		results.add(part)
+	}
+	if tally != "" {
+		errs = append(errs, results.save(tally))
+	}
+	return errors.Join(errs...)
+}
+
+func goTest(ctx context.Context, dir string, args []string, results Results, out io.Writer) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("go test in %s: %w", dir, err)
+	}
+	readErr := Read(events, results, out)
+	return errors.Join(cmd.Wait(), readErr)
+}
+
+// Read folds the events of `go test -json` into results and prints the closing
+// line of each package and the output of failed tests.
+func Read(events io.Reader, results Results, out io.Writer) error {
+	printer := printer{out: out, held: map[string]*strings.Builder{}}
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			var e event
+			if json.Unmarshal(line, &e) != nil {
+				fmt.Fprintf(out, "%s", line) // not an event: the go command speaks
+			} else {
+				results.fold(e)
+				printer.fold(e)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading the events of go test: %w", err)
+		}
+	}
+}
