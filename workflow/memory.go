@@ -1,0 +1,519 @@
+package workflow
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Limits of queues and of what a store remembers (workflow.md 2.6, 2.8).
+const (
+	MaxQueued    = 100  // waiting runs of one subject
+	MaxUnread    = 1000 // unread signals of one run
+	MaxSignalIDs = 1000 // remembered ids of one run, the newest
+)
+
+// Memory is a Store with full semantics and no durability: for tests, and for
+// programs whose runs may end with the process. Several workers of one process
+// can share it. It implements Claimer, Lister, Definitions and Retainer, starts
+// no goroutine and keeps no timer.
+type Memory struct {
+	mu          sync.Mutex
+	runs        map[string]*memoryRun
+	order       []*memoryRun // by number
+	gone        int          // removed runs still in order
+	subjects    map[string]*memorySubject
+	due         map[string]*dueHeap // by flow
+	workers     map[string]*memoryWorker
+	definitions map[string]Definition
+	log         eventLog
+	number      int64
+	wake        chan string
+	missed      bool // a hint was dropped: the next one is ""
+}
+
+var (
+	_ Store       = (*Memory)(nil)
+	_ Claimer     = (*Memory)(nil)
+	_ Lister      = (*Memory)(nil)
+	_ Definitions = (*Memory)(nil)
+	_ Retainer    = (*Memory)(nil)
+)
+
+// memoryRun is a run at rest. row holds no records: they stand in steps, and
+// StepRecord.Row is the position there, counted from 1.
+type memoryRun struct {
+	row     Run
+	number  int64 // order of creation
+	steps   []*StepRecord
+	unread  []Signal
+	ids     []string // newest last
+	events  [][]Event
+	subject *memorySubject
+	worker  *memoryWorker // who works on it; nil: nobody
+	orphan  bool          // its worker is dead
+	removed bool
+	dueAt   int64 // key in the heap of its flow
+	heapAt  int   // position there, from 1; 0: not in it
+}
+
+type memorySubject struct {
+	active *memoryRun // holds the slot
+	queue  []*memoryRun
+	last   int64 // newest queue number
+	runs   []*memoryRun
+}
+
+type memoryWorker struct {
+	name  string
+	until time.Time
+	lease time.Duration
+	lost  bool // given up for dead
+	runs  map[*memoryRun]struct{}
+}
+
+// NewMemory makes an empty store.
+func NewMemory() *Memory {
+	return &Memory{
+		runs:        map[string]*memoryRun{},
+		subjects:    map[string]*memorySubject{},
+		due:         map[string]*dueHeap{},
+		workers:     map[string]*memoryWorker{},
+		definitions: map[string]Definition{},
+		wake:        make(chan string, 1024),
+	}
+}
+
+// Create stores a new run. See Store.
+func (m *Memory) Create(ctx context.Context, r *Run, events []Event) (*Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.runs[r.ID]; known != nil {
+		return known.load(), nil
+	}
+	subject := m.subjects[r.Subject]
+	if subject == nil {
+		subject = &memorySubject{}
+	}
+	queued := !r.Inline && subject.active != nil
+	if queued && len(subject.queue) >= MaxQueued {
+		return nil, QueueFull.Errorf("%d runs of %s wait already", MaxQueued, r.Subject)
+	}
+
+	now := time.Now()
+	m.number++
+	run := &memoryRun{number: m.number, subject: subject}
+	run.row = bare(r)
+	run.row.Input, run.row.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
+	run.row.Revision, run.row.Mail, run.row.Phase, run.row.Queue = 1, 0, Running, 0
+	run.put(r)
+	if queued {
+		subject.last++
+		run.row.Phase, run.row.Queue = Queued, subject.last
+		run.row.Owner, run.row.Epoch, run.row.NextAt = "", 0, time.Time{}
+		subject.queue = append(subject.queue, run)
+	} else if !r.Inline {
+		subject.active = run
+	}
+	m.subjects[r.Subject] = subject
+	subject.runs = append(subject.runs, run)
+	m.runs[r.ID] = run
+	m.order = append(m.order, run)
+	m.record(run, events)
+
+	switch {
+	case queued:
+	case run.row.Owner != "":
+		m.give(run, m.worker(run.row.Owner, 0, now))
+	default:
+		if run.row.NextAt.IsZero() {
+			run.row.NextAt = now
+		}
+		m.schedule(run)
+		m.hint(r.ID)
+	}
+	return run.load(), nil
+}
+
+// Load gives a run and its unread signals. See Store.
+func (m *Memory) Load(ctx context.Context, id string) (*Run, []Signal, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run := m.runs[id]
+	if run == nil {
+		return nil, nil, ErrNotFound
+	}
+	return run.load(), run.signals(), nil
+}
+
+// Save writes what changed of a run. See Store.
+func (m *Memory) Save(ctx context.Context, s *Save) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := s.Run
+	run := m.runs[r.ID]
+	switch {
+	case run == nil:
+		return ErrNotFound
+	case run.row.Epoch > r.Epoch:
+		return ErrFenced
+	case run.row.Revision != r.Revision:
+		return ErrConflict
+	case run.row.Phase == Queued && r.Phase != Queued && !r.Phase.Final():
+		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", ErrConflict, r.ID, r.Subject)
+	}
+
+	now := time.Now()
+	ends := r.Phase.Final() && !run.row.Phase.Final()
+	mail := run.row.Mail
+	keep := run.row // what never changes after Create
+	run.row = bare(r)
+	run.row.Input, run.row.Labels, run.row.CreatedAt = keep.Input, keep.Labels, keep.CreatedAt
+	run.row.Mail, run.row.Revision = mail, r.Revision+1
+	if r.Phase.Final() {
+		run.row.Owner, run.row.NextAt, run.row.Queue = "", time.Time{}, 0
+	}
+	run.put(r)
+	if len(s.Consumed) > 0 {
+		run.unread = slices.DeleteFunc(run.unread, func(x Signal) bool { return slices.Contains(s.Consumed, x.ID) })
+	}
+	m.record(run, s.Events)
+	for _, post := range s.Mail {
+		if to := m.runs[post.To]; to != nil && !to.row.Phase.Final() {
+			m.accept(to, post.Signal, now)
+		}
+	}
+
+	switch {
+	case run.row.Owner != "":
+		m.unschedule(run)
+		if run.worker == nil || run.worker.name != run.row.Owner {
+			m.give(run, m.worker(run.row.Owner, 0, now))
+		}
+	default:
+		m.free(run)
+		if !r.Phase.Final() && r.Mail < run.row.Mail {
+			run.row.NextAt = now
+			m.hint(r.ID)
+		}
+		m.schedule(run)
+	}
+	if ends {
+		m.promote(run, now)
+	}
+	r.Revision, r.Mail = run.row.Revision, run.row.Mail
+	r.Clean()
+	return nil
+}
+
+// promote frees the slot of a run that has ended and gives it to the next in the queue.
+func (m *Memory) promote(run *memoryRun, now time.Time) {
+	subject := run.subject
+	if subject.active != run {
+		subject.queue = slices.DeleteFunc(subject.queue, func(q *memoryRun) bool { return q == run })
+		return
+	}
+	subject.active = nil
+	if len(subject.queue) == 0 {
+		return
+	}
+	next := subject.queue[0]
+	subject.queue = slices.Delete(subject.queue, 0, 1)
+	subject.active = next
+	next.row.Phase, next.row.Queue, next.row.NextAt = Running, 0, now
+	next.row.Revision++
+	m.schedule(next)
+	m.hint(next.row.ID)
+}
+
+// Send keeps a signal for a run. See Store.
+func (m *Memory) Send(ctx context.Context, id string, s Signal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run := m.runs[id]
+	switch {
+	case run == nil:
+		return ErrNotFound
+	case run.knows(s.ID):
+		return nil
+	case run.row.Phase.Final():
+		return ErrFinal
+	case len(run.unread) >= MaxUnread:
+		return QueueFull.Errorf("run %s has %d unread signals", id, MaxUnread)
+	}
+	m.accept(run, s, time.Now())
+	return nil
+}
+
+func (m *Memory) accept(run *memoryRun, s Signal, now time.Time) {
+	if run.knows(s.ID) {
+		return
+	}
+	s.Payload = bytes.Clone(s.Payload)
+	run.unread = append(run.unread, s)
+	run.ids = append(run.ids, s.ID)
+	if over := len(run.ids) - MaxSignalIDs; over > 0 {
+		run.ids = slices.Delete(run.ids, 0, over)
+	}
+	run.row.Mail++
+	if run.worker == nil {
+		run.row.NextAt = now
+		m.schedule(run)
+	}
+	m.hint(run.row.ID)
+}
+
+func (run *memoryRun) knows(id string) bool {
+	return slices.Contains(run.ids, id) || slices.ContainsFunc(run.unread, func(s Signal) bool { return s.ID == id })
+}
+
+// hint tells whoever listens on Wake. It never blocks: what overflows is told
+// as "any" as soon as there is room.
+func (m *Memory) hint(id string) {
+	if m.missed {
+		id = ""
+	}
+	select {
+	case m.wake <- id:
+		m.missed = false
+	default:
+		m.missed = true
+	}
+}
+
+// Wake carries hints. See Claimer.
+func (m *Memory) Wake() <-chan string { return m.wake }
+
+// bare copies a run without its records and without what only the copy's holder may change.
+func bare(r *Run) Run {
+	row := *r
+	row.Handle, row.records, row.order, row.changed = nil, nil, nil, nil
+	row.Fault = r.Fault.clone()
+	row.State = r.State.clone()
+	return row
+}
+
+// put takes over the changed records.
+func (run *memoryRun) put(r *Run) {
+	for _, s := range r.Changed() {
+		at := int(s.Row) - 1
+		if at < 0 || at >= len(run.steps) || run.steps[at].Name != s.Name {
+			at = run.find(s)
+		}
+		if at == len(run.steps) {
+			run.steps = append(run.steps, new(StepRecord))
+		}
+		s.Row = int64(at) + 1
+		s.cloneTo(run.steps[at])
+		run.steps[at].dirty = false
+	}
+}
+
+// find gives the position of a record the caller holds without its row. The
+// usual case is a new one, which is opened behind all others.
+func (run *memoryRun) find(s *StepRecord) int {
+	n := len(run.steps)
+	if n == 0 || s.Ord > run.steps[n-1].Ord {
+		return n
+	}
+	if at := slices.IndexFunc(run.steps, func(known *StepRecord) bool { return known.Name == s.Name }); at >= 0 {
+		return at
+	}
+	return n
+}
+
+// load copies a run for a caller, who may change everything in it.
+func (run *memoryRun) load() *Run {
+	r := new(Run)
+	*r = bare(&run.row)
+	r.Input, r.Labels = bytes.Clone(run.row.Input), maps.Clone(run.row.Labels)
+	if len(run.steps) > 0 {
+		records := make([]*StepRecord, len(run.steps), len(run.steps)+4)
+		for i, s := range run.steps {
+			records[i] = new(StepRecord)
+			s.cloneTo(records[i])
+		}
+		r.Restore(records)
+	}
+	return r
+}
+
+func (run *memoryRun) signals() []Signal {
+	list := slices.Clone(run.unread)
+	for i := range list {
+		list[i].Payload = bytes.Clone(list[i].Payload)
+	}
+	return list
+}
+
+func (s *StepRecord) cloneTo(to *StepRecord) {
+	*to = *s
+	to.Output = bytes.Clone(s.Output)
+	to.Fault = s.Fault.clone()
+	to.Wait = clone(s.Wait)
+	to.Progress = clone(s.Progress)
+	to.Items = slices.Clone(s.Items)
+	for i := range to.Items {
+		to.Items[i].Value = bytes.Clone(to.Items[i].Value)
+	}
+}
+
+func (f *Fault) clone() *Fault {
+	copied := clone(f)
+	if copied != nil {
+		copied.Details = maps.Clone(f.Details)
+	}
+	return copied
+}
+
+func (s State) clone() State {
+	s.Stop, s.Healing, s.Last = clone(s.Stop), slices.Clone(s.Healing), clone(s.Last)
+	return s
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	copied := *p
+	return &copied
+}
+
+// PutDefinition keeps a flow. See Definitions.
+func (m *Memory) PutDefinition(ctx context.Context, d Definition) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.definitions[d.Hash]; !known {
+		d.Data, d.Source = bytes.Clone(d.Data), bytes.Clone(d.Source)
+		m.definitions[d.Hash] = d
+	}
+	return nil
+}
+
+// Definition gives a flow by its hash. ErrNotFound.
+func (m *Memory) Definition(ctx context.Context, hash string) (Definition, error) {
+	if err := ctx.Err(); err != nil {
+		return Definition{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, ok := m.definitions[hash]
+	if !ok {
+		return Definition{}, ErrNotFound
+	}
+	d.Data, d.Source = bytes.Clone(d.Data), bytes.Clone(d.Source)
+	return d, nil
+}
+
+// Expired gives finished runs the policy no longer keeps. See Retainer.
+func (m *Memory) Expired(ctx context.Context, now time.Time, policy func(flow string) Retention, limit int) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var old []*memoryRun
+	for _, subject := range m.subjects {
+		var ended []*memoryRun
+		for _, run := range subject.runs {
+			if run.row.Phase.Final() {
+				ended = append(ended, run)
+			}
+		}
+		slices.SortFunc(ended, func(a, b *memoryRun) int {
+			return cmp.Or(b.row.EndedAt.Compare(a.row.EndedAt), cmp.Compare(b.number, a.number))
+		})
+		for rank, run := range ended {
+			if parent := m.runs[run.row.Parent]; parent != nil && !parent.row.Phase.Final() {
+				continue // part of a run that goes on
+			}
+			if !policy(run.row.Flow).Keeps(now, run.row.EndedAt, rank) {
+				old = append(old, run)
+			}
+		}
+	}
+	slices.SortFunc(old, func(a, b *memoryRun) int {
+		return cmp.Or(a.row.EndedAt.Compare(b.row.EndedAt), cmp.Compare(a.number, b.number))
+	})
+	if limit > 0 && len(old) > limit {
+		old = old[:limit]
+	}
+	ids := make([]string, len(old))
+	for i, run := range old {
+		ids[i] = run.row.ID
+	}
+	return ids, nil
+}
+
+// Filled gives the policy with its defaults.
+func (r Retention) Filled() Retention {
+	r.Age = cmp.Or(r.Age, 30*24*time.Hour)
+	r.Keep = cmp.Or(r.Keep, 20)
+	r.Most = cmp.Or(r.Most, 1000)
+	return r
+}
+
+// Keeps says whether a finished run stays. Its rank is its place among the
+// finished runs of its subject, the newest first, from 0.
+func (r Retention) Keeps(now, ended time.Time, rank int) bool {
+	r = r.Filled()
+	return rank < r.Most && (rank < r.Keep || now.Sub(ended) <= r.Age)
+}
+
+// Remove deletes finished runs. See Retainer.
+func (m *Memory) Remove(ctx context.Context, ids []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		run := m.runs[id]
+		if run == nil || !run.row.Phase.Final() {
+			continue
+		}
+		delete(m.runs, id)
+		subject := run.subject
+		subject.runs = slices.DeleteFunc(subject.runs, func(other *memoryRun) bool { return other == run })
+		if len(subject.runs) == 0 {
+			delete(m.subjects, run.row.Subject)
+		}
+		*run = memoryRun{number: run.number, removed: true}
+		m.gone++
+	}
+	if m.gone > len(m.order)/2 {
+		m.order = slices.DeleteFunc(m.order, func(run *memoryRun) bool { return run.removed })
+		m.log.compact()
+		m.gone = 0
+	}
+	return nil
+}
+
+func parseCursor(cursor string) (int64, error) {
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n < 0 {
+		return 0, InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+	}
+	return n, nil
+}

@@ -1,0 +1,281 @@
+package workflow
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// firstLease is what a worker gets that owns a run before it ever claimed one.
+const firstLease = 15 * time.Second
+
+// Claim takes due runs, soonest first. See Claimer.
+func (m *Memory) Claim(ctx context.Context, c Claim) (Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return Claimed{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	worker := m.worker(c.Worker, c.Lease, now)
+	m.bury(worker, now)
+
+	var out Claimed
+	for len(out.Runs) < c.Limit {
+		heap := m.soonest(c.Full)
+		if heap == nil || heap.runs[0].dueAt > now.UnixNano() {
+			break
+		}
+		run := heap.runs[0]
+		m.take(run, worker)
+		out.Runs = append(out.Runs, Loaded{Run: run.load(), Signals: run.signals()})
+	}
+	out.Next = m.next(worker, now)
+	return out, nil
+}
+
+// soonest gives the heap whose first run is due before all others.
+func (m *Memory) soonest(full []string) *dueHeap {
+	var best *dueHeap
+	for flow, heap := range m.due {
+		if !contains(full, flow) && (best == nil || heap.runs[0].before(best.runs[0])) {
+			best = heap
+		}
+	}
+	return best
+}
+
+// next is when to claim again: the soonest time a run becomes due, or another
+// worker's lease ends. A flow whose first run is due already is left out: its
+// runs wait for room, not for time.
+func (m *Memory) next(worker *memoryWorker, now time.Time) time.Time {
+	soonest := int64(math.MaxInt64)
+	for _, heap := range m.due {
+		if at := heap.runs[0].dueAt; at > now.UnixNano() {
+			soonest = min(soonest, at)
+		}
+	}
+	for _, other := range m.workers {
+		if other != worker && len(other.runs) > 0 {
+			soonest = min(soonest, other.until.UnixNano())
+		}
+	}
+	if soonest == math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.Unix(0, soonest).UTC()
+}
+
+// Take claims one run. See Claimer.
+func (m *Memory) Take(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error) {
+	if err := ctx.Err(); err != nil {
+		return Loaded{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	run := m.runs[id]
+	if run == nil {
+		return Loaded{}, ErrNotFound
+	}
+	switch owner := run.worker; {
+	case owner != nil && owner.name == worker:
+		m.worker(worker, lease, now)
+	case owner != nil && now.Before(owner.until):
+		return Loaded{}, ErrOwned
+	case !run.row.Phase.Final():
+		m.take(run, m.worker(worker, lease, now))
+	}
+	return Loaded{Run: run.load(), Signals: run.signals()}, nil
+}
+
+// Renew keeps a worker alive. See Claimer.
+func (m *Memory) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.workers[worker]; w != nil && w.lost {
+		return ErrFenced
+	}
+	m.worker(worker, lease, time.Now())
+	return nil
+}
+
+// Release gives back a worker and its runs. See Claimer.
+func (m *Memory) Release(ctx context.Context, worker string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.workers[worker]
+	if w == nil {
+		return nil
+	}
+	now := time.Now()
+	for run := range w.runs {
+		m.free(run)
+		run.row.Owner = ""
+		// A wait keeps its time; what was under way, or got mail, is due at once.
+		under := run.row.Phase == Running || run.row.Phase == Cancelling
+		if len(run.unread) > 0 || under && run.row.NextAt.IsZero() {
+			run.row.NextAt = now
+		}
+		m.schedule(run)
+		m.hint(run.row.ID)
+	}
+	delete(m.workers, worker)
+	return nil
+}
+
+// worker finds or registers a living worker. A lease of 0 extends by what it had.
+func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memoryWorker {
+	w := m.workers[name]
+	if w == nil {
+		w = &memoryWorker{name: name, lease: firstLease, runs: map[*memoryRun]struct{}{}}
+		m.workers[name] = w
+	}
+	if lease > 0 {
+		w.lease = lease
+	}
+	w.lost = false
+	if until := now.Add(w.lease); until.After(w.until) {
+		w.until = until
+	}
+	return w
+}
+
+// bury makes the runs of dead workers due.
+func (m *Memory) bury(alive *memoryWorker, now time.Time) {
+	for _, w := range m.workers {
+		if w == alive || len(w.runs) == 0 || now.Before(w.until) {
+			continue
+		}
+		w.lost = true
+		for run := range w.runs {
+			m.free(run)
+			run.orphan = true
+			m.schedule(run)
+		}
+	}
+}
+
+// take hands a run out: its owner is set and its epoch raised.
+func (m *Memory) take(run *memoryRun, w *memoryWorker) {
+	m.unschedule(run)
+	m.give(run, w)
+	run.row.Owner = w.name
+	run.row.Epoch++
+}
+
+func (m *Memory) give(run *memoryRun, w *memoryWorker) {
+	m.free(run)
+	run.worker, run.orphan = w, false
+	w.runs[run] = struct{}{}
+}
+
+func (m *Memory) free(run *memoryRun) {
+	if run.worker != nil {
+		delete(run.worker.runs, run)
+		run.worker = nil
+	}
+	run.orphan = false
+}
+
+// schedule puts a run nobody works on where Claim finds it, or takes it away from there.
+func (m *Memory) schedule(run *memoryRun) {
+	m.unschedule(run)
+	if run.worker != nil || run.row.Phase.Final() {
+		return
+	}
+	switch {
+	case run.orphan:
+		run.dueAt = math.MinInt64
+	case !run.row.NextAt.IsZero():
+		run.dueAt = run.row.NextAt.UnixNano()
+	default:
+		return
+	}
+	heap := m.due[run.row.Flow]
+	if heap == nil {
+		heap = &dueHeap{}
+		m.due[run.row.Flow] = heap
+	}
+	heap.push(run)
+}
+
+func (m *Memory) unschedule(run *memoryRun) {
+	if run.heapAt == 0 {
+		return
+	}
+	heap := m.due[run.row.Flow]
+	heap.remove(run)
+	if len(heap.runs) == 0 {
+		delete(m.due, run.row.Flow)
+	}
+}
+
+// dueHeap is a binary heap by due time; runs know their position in it.
+type dueHeap struct{ runs []*memoryRun }
+
+func (run *memoryRun) before(other *memoryRun) bool {
+	if run.dueAt != other.dueAt {
+		return run.dueAt < other.dueAt
+	}
+	return run.number < other.number
+}
+
+func (h *dueHeap) push(run *memoryRun) {
+	h.runs = append(h.runs, run)
+	run.heapAt = len(h.runs)
+	h.up(len(h.runs) - 1)
+}
+
+func (h *dueHeap) remove(run *memoryRun) {
+	at, last := run.heapAt-1, len(h.runs)-1
+	if at != last {
+		h.swap(at, last)
+	}
+	h.runs[last] = nil
+	h.runs = h.runs[:last]
+	run.heapAt = 0
+	if at != last {
+		h.down(at)
+		h.up(at)
+	}
+}
+
+func (h *dueHeap) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !h.runs[i].before(h.runs[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *dueHeap) down(i int) {
+	for {
+		least := 2*i + 1
+		if least >= len(h.runs) {
+			return
+		}
+		if right := least + 1; right < len(h.runs) && h.runs[right].before(h.runs[least]) {
+			least = right
+		}
+		if !h.runs[least].before(h.runs[i]) {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
+
+func (h *dueHeap) swap(i, j int) {
+	h.runs[i], h.runs[j] = h.runs[j], h.runs[i]
+	h.runs[i].heapAt, h.runs[j].heapAt = i+1, j+1
+}
