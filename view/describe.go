@@ -1,0 +1,256 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// facts is a list of names and what they are, empty ones left out.
+type facts [][2]string
+
+func (f *facts) add(name, value string) {
+	if value != "" {
+		*f = append(*f, [2]string{name, value})
+	}
+}
+
+func (f facts) String() string {
+	width := 0
+	for _, line := range f {
+		width = max(width, len([]rune(line[0])))
+	}
+	var b strings.Builder
+	for _, line := range f {
+		b.WriteString(pad(line[0], width) + "  " + line[1] + "\n")
+	}
+	return b.String()
+}
+
+// Describe is the text of `pawl describe` for a run: all that is known of it,
+// with the newest events given.
+func Describe(r Run, events []Event, now time.Time, style Style) string {
+	var b strings.Builder
+	b.WriteString(runFacts(r, now, style).String())
+	if len(r.Steps) > 0 {
+		b.WriteString("\n" + style.paint(bold, "Steps") + "\n")
+		t := Table{Head: []string{"NAME", "PHASE", "ROUND", "ATTEMPTS", "TOOK", "REASON"}}
+		for _, s := range r.Steps {
+			t.Rows = append(t.Rows, []string{s.Name, string(s.Phase), strconv.Itoa(s.Round), strconv.Itoa(s.Attempts), or(tookOf(s, now), none), StepReason(s, now)})
+		}
+		b.WriteString(indent(t.String(), "  "))
+	}
+	if r.Fault != nil {
+		b.WriteString("\n" + style.paint(bold, "Fault") + "\n" + indent(faultFacts(*r.Fault, r.ID).String(), "  "))
+		if r.Fault.Guide != "" {
+			b.WriteString("\n" + style.paint(bold, "Guide") + "\n" + indent(r.Fault.Guide, "  "))
+		}
+	}
+	if len(events) > 0 {
+		b.WriteString("\n" + style.paint(bold, "History") + "\n" + indent(strings.Join(HistoryLines(events, style), "\n"), "  "))
+	}
+	return b.String()
+}
+
+func runFacts(r Run, now time.Time, style Style) facts {
+	var f facts
+	f.add("Run", r.ID)
+	f.add("Flow", fmt.Sprintf("%s  version %d  hash %s", r.Flow, r.Version, r.Hash[:min(12, len(r.Hash))]))
+	f.add("Subject", r.Subject)
+	f.add("Phase", join("  ", string(r.Phase), Reason(r, now)))
+	f.add("Step", r.Step)
+	f.add("Started by", join(": ", r.Actor, oneLine(r.Reason)))
+	f.add("Request", r.RequestID)
+	f.add("Parent", r.Parent)
+	f.add("Labels", pairs(r.Labels))
+	f.add("Created", moment(r.CreatedAt, now, style))
+	f.add("Started", moment(r.StartedAt, now, style))
+	f.add("Ended", moment(r.EndedAt, now, style))
+	if !r.NextAt.IsZero() && !r.Phase.Final() {
+		f.add("Next look", until(r.NextAt, now))
+	}
+	for _, h := range r.Healing {
+		f.add("Healing", join("  ", string(h.Code), fmt.Sprintf("attempt %d", h.Attempts), h.Ended))
+	}
+	if l := r.Last; l != nil {
+		answer := "accepted"
+		if l.Code != "" {
+			answer = join("  ", "refused", string(l.Code), oneLine(l.Message))
+		}
+		f.add("Last request", join("  ", string(l.Verb), answer, moment(l.At, now, style)))
+		f.add("", l.Remedy)
+	}
+	f.add("Input", compact(r.Input))
+	f.add("Revision", fmt.Sprintf("%d  epoch %d", r.Revision, r.Epoch))
+	return f
+}
+
+func faultFacts(v Fault, id string) facts {
+	var f facts
+	f.add("Code", join("  ", string(v.Code), v.Class.String()))
+	f.add("Title", v.Title)
+	f.add("Message", oneLine(v.Message))
+	if v.Step != "" {
+		f.add("Step", join(", ", v.Step, fmt.Sprintf("attempt %d", v.Attempt)))
+	}
+	if v.Exhausted {
+		f.add("Ended by", "the retry budget")
+	}
+	f.add("Healer", v.Healer)
+	for _, key := range slices.Sorted(maps.Keys(v.Details)) {
+		f.add("  "+key, compactAny(v.Details[key]))
+	}
+	f.add("Remedy", Remedy(v.Remedy, id))
+	return f
+}
+
+func tookOf(s Step, now time.Time) string {
+	switch {
+	case s.StartedAt.IsZero():
+		return ""
+	case !s.EndedAt.IsZero():
+		return Took(s.EndedAt.Sub(s.StartedAt))
+	case s.Phase == workflow.StepPending, s.Phase == workflow.StepFailed:
+		return ""
+	default:
+		return Took(now.Sub(s.StartedAt))
+	}
+}
+
+// DescribeObject is the text of `pawl describe KIND NAME`, with the runs whose subject it is.
+func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) string {
+	var f facts
+	s := StateOf(o)
+	f.add("Object", o.Ref.String())
+	f.add("UID", o.UID)
+	f.add("State", join("  ", s.State, s.Reason, oneLine(s.Message)))
+	f.add("Since", moment(s.Since, now, style))
+	f.add("Before", s.Previous)
+	f.add("Run", s.Run)
+	if o.Deleting() {
+		f.add("Deleting", join("  ", moment(o.DeletionMark, now, style), "held by "+strings.Join(o.Finalizers, ", ")))
+	} else {
+		f.add("Finalizers", strings.Join(o.Finalizers, ", "))
+	}
+	if o.Owner != nil {
+		f.add("Owner", o.Owner.String())
+	}
+	f.add("Labels", pairs(o.Labels))
+	f.add("Annotations", pairs(o.Annotations))
+	f.add("Created", moment(o.CreatedAt, now, style))
+	f.add("Generation", strconv.FormatInt(o.Generation, 10))
+	f.add("Revision", strconv.FormatInt(o.Revision, 10))
+	var b strings.Builder
+	b.WriteString(f.String())
+	for _, part := range []struct {
+		name string
+		raw  json.RawMessage
+	}{{"Spec", o.Spec}, {"Status", o.Status}} {
+		if len(part.raw) > 0 {
+			b.WriteString("\n" + style.paint(bold, part.name) + "\n" + indent(pretty(part.raw), "  "))
+		}
+	}
+	if len(runs) > 0 {
+		b.WriteString("\n" + style.paint(bold, "Runs") + "\n" + indent(RunTable(runs, now).String(), "  "))
+	}
+	return b.String()
+}
+
+// Explain is the text of `pawl explain CODE`.
+func Explain(k Kind, style Style) string {
+	var f facts
+	f.add("Code", join("  ", string(k.Code), "("+k.Reason+")"))
+	f.add("Class", map[bool]string{true: k.Class.String() + ", not charged to the step", false: k.Class.String()}[k.Free])
+	f.add("Title", k.Title)
+	f.add("Remedy", oneLine(k.Remedy))
+	if h := k.Healer; h != nil {
+		who := or(h.Flow, "a function of the program")
+		then := "then resumes from " + string(or(h.From, workflow.FromFailed))
+		if h.Undo {
+			then = "then cancels with undo"
+		}
+		f.add("Healer", join(", ", who, then))
+		f.add("", fmt.Sprintf("%d attempts, first after %s, then at most %s apart, within %s", h.Attempts, h.First, h.Longest, h.Within))
+	}
+	f.add("Declared in", k.Source)
+	out := f.String()
+	if k.Guide != "" {
+		out += "\n" + style.paint(bold, "Guide") + "\n" + indent(k.Guide, "  ")
+	}
+	return out
+}
+
+// PlanLines is the text of `pawl plan` for a flow.
+func PlanLines(p Plan) []string {
+	rows := make([][]string, len(p.Steps))
+	for i, s := range p.Steps {
+		verdict := s.Verdict
+		if s.Why != "" {
+			verdict += " (" + oneLine(s.Why) + ")"
+		}
+		rows[i] = []string{strconv.Itoa(i + 1), s.Name, verdict}
+	}
+	return columns(rows)
+}
+
+// Lines is a problem as a terminal shows it: what, where, how to mend it.
+func (p *Problem) Lines(style Style) []string {
+	lines := []string{style.paint(red, "✖ "+join("  ", string(p.Code), oneLine(or(p.Detail, p.Title))))}
+	for _, e := range p.Errors {
+		lines = append(lines, "  "+join(": ", e.Location, oneLine(e.Message)))
+	}
+	if p.Remedy != "" {
+		lines = append(lines, "  remedy: "+oneLine(p.Remedy))
+	}
+	return lines
+}
+
+func moment(t, now time.Time, style Style) string {
+	if t.IsZero() {
+		return ""
+	}
+	return style.clock(t, time.RFC3339) + "  (" + Age(now.Sub(t)) + " ago)"
+}
+
+func pairs(m map[string]string) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, key+"="+oneLine(m[key]))
+	}
+	return strings.Join(out, ", ")
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func compactAny(v any) string {
+	if text, ok := v.(string); ok {
+		return oneLine(text)
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+func pretty(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}

@@ -1,0 +1,49 @@
+package view
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Exit codes of all verbs of pawl (workflow.md 8.2).
+const (
+	ExitDone   = 0
+	ExitFailed = 1 // failed, refused or not found
+	ExitUsage  = 2 // usage or bad input
+	ExitGoing  = 3 // still going when the wait ended
+	ExitRemedy = 4 // paused or stalled and in need of a remedy
+)
+
+// ExitOf is the exit code of an error. An error with a method ExitCode decides for itself.
+func ExitOf(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	var own interface{ ExitCode() int }
+	if errors.As(err, &own) {
+		return own.ExitCode()
+	}
+	switch ProblemOf(err).Status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge,
+		http.StatusUnsupportedMediaType, http.StatusPreconditionRequired:
+		return ExitUsage
+	default:
+		return ExitFailed
+	}
+}
+
+// ExitOfRun is the exit code of a command that waited for a run.
+func ExitOfRun(r Run) int {
+	switch {
+	case r.Phase == workflow.Succeeded:
+		return ExitDone
+	case r.Phase == workflow.Cancelled:
+		return ExitFailed
+	case r.Phase == workflow.Paused, r.Warning != "":
+		return ExitRemedy
+	default:
+		return ExitGoing
+	}
+}

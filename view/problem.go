@@ -1,0 +1,136 @@
+package view
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Problem is the form of every error of the API and of `-o json`:
+// RFC 9457 with the fault's code, class and remedy.
+type Problem struct {
+	Type      string         `json:"type" format:"uri-reference" doc:"where the fault is explained" example:"/v1/faults/RUN_NOT_FOUND"`
+	Title     string         `json:"title"`
+	Status    int            `json:"status" doc:"of the HTTP answer"`
+	Detail    string         `json:"detail,omitempty"`
+	Instance  string         `json:"instance,omitempty" format:"uri-reference" doc:"path of the request"`
+	Code      fault.Code     `json:"code"`
+	Class     fault.Class    `json:"class" enum:"transient,blocked,invalid"`
+	Remedy    string         `json:"remedy"`
+	Details   map[string]any `json:"details,omitempty"`
+	Cluster   string         `json:"cluster,omitempty"`
+	Operation string         `json:"operation,omitempty"`
+	Run       string         `json:"run,omitempty"`
+	Step      string         `json:"step,omitempty"`
+	Errors    []ProblemError `json:"errors,omitempty" doc:"every mistake found, not only the first"`
+}
+
+// ProblemError is one of several mistakes.
+type ProblemError struct {
+	Message  string `json:"message"`
+	Location string `json:"location,omitempty" doc:"such as body.retry.first, or file:line:column"`
+	Value    any    `json:"value,omitempty"`
+}
+
+// Error is the line a log or a terminal shows.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return string(p.Code) + ": " + p.Title
+	}
+	return string(p.Code) + ": " + p.Detail
+}
+
+// Unwrap gives the declared kind, so that fault.Of works on a problem that came over the wire.
+func (p *Problem) Unwrap() error {
+	if kind, ok := fault.Lookup(string(p.Code)); ok {
+		return kind
+	}
+	return nil
+}
+
+// GetStatus is the status of the HTTP answer.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType is that of problem details wherever JSON was asked for.
+func (p *Problem) ContentType(asked string) string {
+	if asked == "application/json" {
+		return "application/problem+json"
+	}
+	return asked
+}
+
+// ProblemOf tells an error as a problem; a *Problem is given as it is, nil gives nil.
+func ProblemOf(err error) *Problem {
+	if err == nil {
+		return nil
+	}
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	kind := kindOfError(err)
+	p = &Problem{
+		Type: "/v1/faults/" + string(kind.Code), Title: kind.Title, Status: Status(kind), Detail: fault.Message(err),
+		Code: kind.Code, Class: kind.Class, Remedy: kind.Remedy, Details: fault.Details(err),
+	}
+	if list, ok := p.Details["problems"].([]string); ok {
+		for _, message := range list {
+			p.Errors = append(p.Errors, ProblemError{Message: message})
+		}
+		delete(p.Details, "problems")
+	}
+	return p
+}
+
+// kindOfError is fault.Of with the plain errors of stores translated.
+func kindOfError(err error) *fault.Kind {
+	if kind := fault.Of(err); kind != fault.Unknown {
+		return kind
+	}
+	switch {
+	case errors.Is(err, workflow.ErrNotFound):
+		return workflow.RunNotFound
+	case errors.Is(err, workflow.ErrFinal):
+		return workflow.RunFinished
+	case errors.Is(err, workflow.ErrConflict), errors.Is(err, workflow.ErrOwned):
+		return fault.WriteConflict
+	case errors.Is(err, workflow.ErrFenced):
+		return workflow.Fenced
+	}
+	return fault.Unknown
+}
+
+// statuses are those of codes that the rule in Status does not fit.
+var statuses = map[fault.Code]int{
+	"UNKNOWN": http.StatusInternalServerError, "PANIC": http.StatusInternalServerError,
+	"FLOW_UNKNOWN": http.StatusNotFound, "KIND_UNKNOWN": http.StatusNotFound,
+	"RUN_FINISHED": http.StatusConflict, "OBJECT_EXISTS": http.StatusConflict, "NO_RETURN": http.StatusConflict,
+	"SKIP_REFUSED": http.StatusConflict, "WRITE_CONFLICT": http.StatusConflict, "FENCED": http.StatusConflict,
+	"QUEUE_FULL": http.StatusTooManyRequests, "STORE_CORRUPT": http.StatusServiceUnavailable,
+	"OUTPUT_TOO_LARGE": http.StatusUnprocessableEntity, "OUTPUT_INVALID": http.StatusUnprocessableEntity,
+	"SECRET_MISSING": http.StatusUnprocessableEntity, "EXPRESSION_FAILED": http.StatusUnprocessableEntity,
+}
+
+// Status is the HTTP status of a fault: 404 for what is not found, 422 for
+// invalid requests, 409 where the state refuses, 503 for trouble that is not
+// charged, 500 for the rest.
+func Status(k *fault.Kind) int {
+	if status, ok := statuses[k.Code]; ok {
+		return status
+	}
+	switch {
+	case strings.HasSuffix(string(k.Code), "_NOT_FOUND"):
+		return http.StatusNotFound
+	case k.Class == fault.Invalid:
+		return http.StatusUnprocessableEntity
+	case k.Class == fault.Blocked:
+		return http.StatusConflict
+	case k.Free:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusInternalServerError
+	}
+}

@@ -1,0 +1,159 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Reason says in one line why a run stands where it stands; "" if there is nothing to say.
+func Reason(r Run, now time.Time) string {
+	return join("; ", strings.ToLower(r.Warning), reason(r, now))
+}
+
+func reason(r Run, now time.Time) string {
+	current := r.Current()
+	switch r.Phase {
+	case workflow.Queued:
+		if r.Behind != "" {
+			return "behind " + Short(r.Behind)
+		}
+		return fmt.Sprintf("number %d in the queue", r.Queue)
+	case workflow.Paused:
+		return join(", ", pausedReason(r), healing(r, now))
+	case workflow.Cancelling:
+		if r.Stop != nil {
+			return join(" ", string(r.Stop.Verb), string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
+		}
+	case workflow.Cancelled:
+		if r.Stop != nil {
+			return join(" ", string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
+		}
+	case workflow.Waiting, workflow.Running:
+		if current != nil {
+			return StepReason(*current, now)
+		}
+	}
+	return ""
+}
+
+func pausedReason(r Run) string {
+	switch {
+	case r.Fault == nil:
+		return ""
+	case r.Fault.Code == workflow.PausedByPerson.Code || r.Fault.Code == workflow.CancelledByPerson.Code:
+		if r.Stop != nil {
+			return join(" ", string(r.Fault.Code), by(r.Stop.Actor, r.Stop.Reason))
+		}
+	}
+	return join(" ", string(r.Fault.Code), oneLine(r.Fault.Message))
+}
+
+func healing(r Run, now time.Time) string {
+	for _, h := range r.Healing {
+		switch {
+		case h.Ended != "":
+			continue
+		case h.Child != "":
+			return "healing by " + Short(h.Child)
+		case h.Open, h.NextAt.IsZero():
+			return "healing"
+		default:
+			return "healing " + until(h.NextAt, now)
+		}
+	}
+	return ""
+}
+
+func by(actor, reason string) string {
+	who := ""
+	if actor != "" {
+		who = "by " + actor
+	}
+	return join(": ", who, oneLine(reason))
+}
+
+// StepReason says in one line what a step that is not done is about.
+func StepReason(s Step, now time.Time) string {
+	switch s.Phase {
+	case workflow.StepWaiting:
+		return waitReason(s, now)
+	case workflow.StepRetrying:
+		when := ""
+		if !s.NextAt.IsZero() {
+			when = "again " + until(s.NextAt, now)
+		}
+		return join(", ", join("  ", attempt(s), faultLine(s.Fault)), when)
+	case workflow.StepFailed:
+		return join("  ", attempt(s), faultLine(s.Fault))
+	case workflow.StepSkipped:
+		return join(" ", oneLine(s.Note), by(s.Actor, ""))
+	case workflow.StepRunning:
+		var notes []string
+		if s.Undoing {
+			notes = append(notes, "undoing")
+		}
+		if s.Alone {
+			notes = append(notes, "alone")
+		}
+		if s.Attempts > 1 {
+			notes = append(notes, attempt(s))
+		}
+		return join(", ", append(notes, progress(s.Progress))...)
+	}
+	return ""
+}
+
+func waitReason(s Step, now time.Time) string {
+	w := s.Wait
+	if w == nil {
+		return ""
+	}
+	what := join(": ", w.Reason, oneLine(w.Message))
+	switch {
+	case w.Signal != "":
+		what = "signal " + w.Signal
+	case w.Child != "":
+		what = "run " + Short(w.Child)
+	case !w.Until.IsZero():
+		what = "timer, ends " + until(w.Until, now)
+	}
+	deadline := ""
+	if !w.Deadline.IsZero() {
+		deadline = "deadline " + until(w.Deadline, now)
+	}
+	return join(", ", what, progress(s.Progress), deadline)
+}
+
+func attempt(s Step) string {
+	if s.Budget > 0 {
+		return fmt.Sprintf("attempt %d/%d", max(s.Failures, 1), s.Budget)
+	}
+	return fmt.Sprintf("attempt %d", max(s.Attempts, 1))
+}
+
+func faultLine(f *Fault) string {
+	if f == nil {
+		return ""
+	}
+	message := oneLine(f.Message)
+	if message == "" {
+		message = f.Title
+	}
+	return join("  ", string(f.Code), message)
+}
+
+func progress(p *Progress) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Total > 0:
+		return join(" ", fmt.Sprintf("%d/%d", p.Done, p.Total), oneLine(p.Text))
+	case p.Done > 0:
+		return join(" ", fmt.Sprint(p.Done), oneLine(p.Text))
+	default:
+		return oneLine(p.Text)
+	}
+}

@@ -1,0 +1,265 @@
+// Package view is one reading of runs, history, objects, plans and faults, for CLI and console alike.
+//
+//	*workflow.Run ──OfRun──▶ Run ──▶ JSON of the API and of -o json
+//	                          ├────▶ Row, Table        pawl get
+//	                          ├────▶ Tree, Changes     pawl run, pawl watch
+//	                          ├────▶ Describe          pawl describe
+//	                          └────▶ ExitOfRun         the exit code
+//
+// All functions are pure: the time is an argument, and a Run that was decoded
+// from an API's answer reads the same as one that was just loaded.
+package view
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Run is the stable JSON form of a run (workflow.md 8.2).
+type Run struct {
+	ID        string            `json:"id" doc:"26 characters; commands take any unique beginning of it"`
+	Flow      string            `json:"flow"`
+	Version   int               `json:"version"`
+	Hash      string            `json:"hash" doc:"content hash of the definition the run is pinned to"`
+	Subject   string            `json:"subject" doc:"kind/namespace/name of what the run works on"`
+	Phase     workflow.Phase    `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
+	Revision  int64             `json:"revision" doc:"raised by each save; the ETag"`
+	Epoch     int64             `json:"epoch" doc:"raised each time a worker takes the run"`
+	Step      string            `json:"step,omitempty" doc:"where it stands: the failed step, else the one open or waiting"`
+	Attempt   int               `json:"attempt,omitempty" doc:"of that step"`
+	Fault     *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
+	Steps     []Step            `json:"steps" doc:"in the order they were opened; a list of runs holds only the one each stands at"`
+	CreatedAt time.Time         `json:"createdAt"`
+	StartedAt time.Time         `json:"startedAt,omitzero"`
+	EndedAt   time.Time         `json:"endedAt,omitzero"`
+	PausedAt  time.Time         `json:"pausedAt,omitzero"`
+	NextAt    time.Time         `json:"nextAt,omitzero" doc:"when it is looked at again; absent: when something happens"`
+	Queue     int64             `json:"queue,omitempty" doc:"number in the queue of its subject"`
+	Behind    string            `json:"behind,omitempty" doc:"id of the active run a queued one waits for"`
+	Parent    string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Input     json.RawMessage   `json:"input,omitempty"`
+	RequestID string            `json:"requestID,omitempty"`
+	Actor     string            `json:"actor,omitempty" doc:"who started it"`
+	Reason    string            `json:"reason,omitempty" doc:"why, as the starter said"`
+	Warning   string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour"`
+	Stop      *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is under way or was carried out"`
+	Healing   []Healing         `json:"healing,omitempty" doc:"one for each code a healer worked on"`
+	Last      *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
+}
+
+// Step is one step instance that was reached.
+type Step struct {
+	Name      string             `json:"name" doc:"instance name, such as before/DisableHA or Replace[ro-2]/Create"`
+	Phase     workflow.StepPhase `json:"phase" enum:"Running,Retrying,Waiting,Failed,Done,Skipped,Pending,Undone"`
+	Round     int                `json:"round" doc:"raised when it is executed again on purpose"`
+	Attempts  int                `json:"attempts" doc:"opened in this round"`
+	Failures  int                `json:"failures,omitempty" doc:"charged failures in a row"`
+	Budget    int                `json:"budget,omitempty" doc:"failures in a row until the run pauses, if the flow is loaded"`
+	StartedAt time.Time          `json:"startedAt,omitzero"`
+	EndedAt   time.Time          `json:"endedAt,omitzero"`
+	NextAt    time.Time          `json:"nextAt,omitzero"`
+	Progress  *Progress          `json:"progress,omitempty"`
+	Output    json.RawMessage    `json:"output,omitempty"`
+	Fault     *Fault             `json:"fault,omitempty"`
+	Wait      *Wait              `json:"wait,omitempty"`
+	Undoing   bool               `json:"undoing,omitempty" doc:"the attempts are those of its undo"`
+	Alone     bool               `json:"alone,omitempty" doc:"opened with nothing beside it, after attempts that were lost"`
+	Note      string             `json:"note,omitempty" doc:"why it was skipped"`
+	Actor     string             `json:"actor,omitempty" doc:"who skipped it"`
+}
+
+// Fault is a failure with the words that were declared for its code.
+type Fault struct {
+	Code      fault.Code     `json:"code"`
+	Class     fault.Class    `json:"class" enum:"transient,blocked,invalid"`
+	Title     string         `json:"title"`
+	Remedy    string         `json:"remedy"`
+	Message   string         `json:"message,omitempty"`
+	Details   map[string]any `json:"details,omitempty"`
+	Step      string         `json:"step,omitempty"`
+	Attempt   int            `json:"attempt,omitempty"`
+	At        time.Time      `json:"at,omitzero"`
+	Exhausted bool           `json:"exhausted,omitempty" doc:"the retry budget ended it, not its class"`
+	Healer    string         `json:"healer,omitempty" doc:"HEALER_EXHAUSTED once its healer gave up"`
+	Guide     string         `json:"guide,omitempty" doc:"Markdown, filled in from the details"`
+}
+
+// Progress is how far a step says it is.
+type Progress struct {
+	Done  int64     `json:"done"`
+	Total int64     `json:"total"`
+	Text  string    `json:"text,omitempty"`
+	At    time.Time `json:"at,omitzero"`
+}
+
+// Wait is what a step waits for.
+type Wait struct {
+	Reason   string    `json:"reason,omitempty"`
+	Message  string    `json:"message,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
+	Every    string    `json:"every,omitempty" doc:"interval of looks, such as 5s"`
+	Signal   string    `json:"signal,omitempty"`
+	Child    string    `json:"child,omitempty"`
+}
+
+// Stop is a pause or cancel that was accepted.
+type Stop struct {
+	Verb   workflow.Verb `json:"verb" enum:"pause,cancel"`
+	Mode   workflow.Mode `json:"mode,omitempty" enum:"hold,undo,drop"`
+	Actor  string        `json:"actor,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+	At     time.Time     `json:"at,omitzero"`
+}
+
+// Healing is the state of a healer at work.
+type Healing struct {
+	Code     fault.Code `json:"code"`
+	Attempts int        `json:"attempts"`
+	Open     bool       `json:"open,omitempty" doc:"a healing is under way"`
+	Since    time.Time  `json:"since,omitzero"`
+	NextAt   time.Time  `json:"nextAt,omitzero"`
+	Child    string     `json:"child,omitempty"`
+	Ended    string     `json:"ended,omitempty"`
+}
+
+// LastRequest is the answer to a request from outside.
+type LastRequest struct {
+	ID      string        `json:"id"`
+	Verb    workflow.Verb `json:"verb"`
+	Code    fault.Code    `json:"code,omitempty" doc:"of the refusal; absent: accepted"`
+	Message string        `json:"message,omitempty"`
+	Remedy  string        `json:"remedy,omitempty"`
+	At      time.Time     `json:"at"`
+}
+
+// Runs is one page of a list.
+type Runs struct {
+	Items []Run  `json:"items"`
+	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
+}
+
+// OfRun reads a run. The flow, if the reader has it, tells the retry budgets; nil is fine.
+func OfRun(r *workflow.Run, flow *workflow.Flow) Run {
+	v := Run{
+		ID: r.ID, Flow: r.Flow, Version: r.Version, Hash: r.Hash, Subject: r.Subject,
+		Phase: r.Phase, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
+		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt, NextAt: r.NextAt,
+		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input,
+		RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason, Warning: r.State.Warning,
+	}
+	if r.Phase != workflow.Queued {
+		v.Queue = 0
+	}
+	if r.Phase == workflow.Paused {
+		v.PausedAt = r.State.PausedAt
+	}
+	if flow != nil && flow.Name != r.Flow {
+		flow = nil
+	}
+	for s := range r.Steps() {
+		v.Steps = append(v.Steps, ofStep(s, flow))
+	}
+	if current := r.Current(); current != nil && !r.Phase.Final() {
+		v.Step, v.Attempt = current.Name, current.Attempt
+	} else if r.Fault != nil {
+		v.Step, v.Attempt = r.Fault.Step, r.Fault.Attempt
+	}
+	if s := r.State.Stop; s != nil && !s.Failed {
+		v.Stop = &Stop{Verb: s.Verb, Mode: s.Mode, Actor: s.Actor, Reason: s.Reason, At: s.At}
+	}
+	for _, h := range r.State.Healing {
+		v.Healing = append(v.Healing, Healing{Code: h.Code, Attempts: h.Attempts, Open: h.Open, Since: h.Since, NextAt: h.NextAt, Child: h.Child, Ended: h.Ended})
+	}
+	if l := r.State.Last; l != nil {
+		v.Last = &LastRequest{ID: l.ID, Verb: l.Verb, Code: l.Code, Message: l.Message, At: l.At}
+		if l.Code != "" {
+			v.Last.Remedy = kindOf(l.Code).Remedy
+		}
+	}
+	return v
+}
+
+func ofStep(s *workflow.StepRecord, flow *workflow.Flow) Step {
+	v := Step{
+		Name: s.Name, Phase: s.Phase, Round: s.Round, Attempts: s.Attempt, Failures: s.Failures,
+		StartedAt: s.StartedAt, EndedAt: s.EndedAt, NextAt: s.NextAt, Output: s.Output, Fault: OfFault(s.Fault),
+		Undoing: s.Undoing, Alone: s.Alone, Note: s.Note, Actor: s.Actor,
+	}
+	if p := s.Progress; p != nil {
+		v.Progress = &Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: p.At}
+	}
+	if w := s.Wait; w != nil {
+		v.Wait = &Wait{Reason: w.Reason, Message: w.Message, Since: w.Since, Deadline: w.Deadline, Until: w.Until, Signal: w.Signal, Child: w.Child}
+		if w.Every > 0 {
+			v.Wait.Every = span(w.Every)
+		}
+	}
+	if flow != nil {
+		if def, ok := definition(flow, s.Name); ok {
+			v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.md 2.3
+		}
+	}
+	return v
+}
+
+// OfRuns reads a page of a list; flows by name may be nil.
+func OfRuns(runs []*workflow.Run, next string, flows map[string]*workflow.Flow) Runs {
+	page := Runs{Items: make([]Run, len(runs)), Next: next}
+	for i, r := range runs {
+		page.Items[i] = OfRun(r, flows[r.Flow])
+	}
+	Queue(page.Items)
+	return page
+}
+
+// Queue fills in Behind of queued runs from the active runs of their subjects
+// that are in the same list.
+func Queue(runs []Run) {
+	active := map[string]string{}
+	for _, r := range runs {
+		if r.Phase != workflow.Queued && !r.Phase.Final() && r.Parent == "" {
+			active[r.Subject] = r.ID
+		}
+	}
+	for i := range runs {
+		if r := &runs[i]; r.Phase == workflow.Queued && r.Behind == "" {
+			r.Behind = active[r.Subject]
+		}
+	}
+}
+
+// Current is the step the run stands at; nil if it stands at none.
+func (r Run) Current() *Step {
+	i := slices.IndexFunc(r.Steps, func(s Step) bool { return s.Name == r.Step })
+	if i < 0 {
+		return nil
+	}
+	return &r.Steps[i]
+}
+
+// OfFault adds to a fault's record what its code was declared with; nil gives nil.
+func OfFault(f *workflow.Fault) *Fault {
+	if f == nil {
+		return nil
+	}
+	kind := kindOf(f.Code)
+	return &Fault{
+		Code: f.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy, Message: f.Message, Details: f.Details,
+		Step: f.Step, Attempt: f.Attempt, At: f.At, Exhausted: f.Exhausted, Healer: f.Healer, Guide: Guide(kind, f.Details),
+	}
+}
+
+// kindOf finds a code's words; a code this binary does not know gets those of UNKNOWN.
+func kindOf(code fault.Code) *fault.Kind {
+	if kind, ok := fault.Lookup(string(code)); ok {
+		return kind
+	}
+	return fault.Unknown
+}

@@ -1,0 +1,192 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Style is how text is drawn. The zero Style is plain, in UTC.
+type Style struct {
+	Color bool
+	Zone  *time.Location // of times of day; nil: UTC
+	Width int            // lines are cut to it; 0: never
+}
+
+// none stands in a cell that has nothing to say.
+const none = "–"
+
+type color string
+
+const (
+	plain  color = ""
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
+	blue   color = "36"
+	faint  color = "2"
+	bold   color = "1"
+)
+
+func (s Style) paint(c color, text string) string {
+	if !s.Color || c == plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+}
+
+func (s Style) clock(t time.Time, layout string) string {
+	if s.Zone == nil {
+		return t.UTC().Format(layout)
+	}
+	return t.In(s.Zone).Format(layout)
+}
+
+// cut shortens a line to the style's width. It is called before painting.
+func (s Style) cut(line string) string {
+	if s.Width <= 0 || utf8.RuneCountInString(line) <= s.Width {
+		return line
+	}
+	return string([]rune(line)[:max(s.Width-1, 0)]) + "…"
+}
+
+// Table is columns of text under their heads.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// String draws the table with two spaces between columns and no trailing ones.
+func (t Table) String() string {
+	var b strings.Builder
+	for _, line := range columns(append([][]string{t.Head}, t.Rows...)) {
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// columns pads all cells but the last of a row to the width of their column.
+func columns(rows [][]string) []string {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	lines := make([]string, len(rows))
+	for r, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			b.WriteString(pad(cell, widths[i]))
+			b.WriteString("  ")
+		}
+		lines[r] = strings.TrimRight(b.String(), " ")
+	}
+	return lines
+}
+
+func pad(text string, width int) string {
+	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
+}
+
+// Took writes how long something took: 0.1s, 31s, 4m12s, 3h04m, 2d05h.
+func Took(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", max(d, 0).Truncate(100*time.Millisecond).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+	}
+}
+
+// Age writes a span in its largest unit: 42s, 3m, 5h, 12d.
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours())/24)
+	}
+}
+
+// span writes a configured duration without its zeros: 24h, 10m, 1m30s.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// until writes the span to a moment: "in 7m", or "now" when it has come.
+func until(at, now time.Time) string {
+	d := at.Sub(now)
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + Age(d)
+}
+
+// shortest is the fewest letters of an id that are shown.
+const shortest = 4
+
+// Short cuts an id to the fewest letters, four or more, that tell it from all
+// others given. Other ids that are longer than it and begin with it do not matter.
+func Short(id string, others ...string) string {
+	n := shortest
+	for _, other := range others {
+		if other == id {
+			continue
+		}
+		same := 0
+		for same < len(id) && same < len(other) && id[same] == other[same] {
+			same++
+		}
+		n = max(n, same+1)
+	}
+	return id[:min(n, len(id))]
+}
+
+// oneLine folds white space, so that a message never breaks a table.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// indent puts a prefix before each line of a text.
+func indent(text, prefix string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
+		b.WriteString(strings.TrimRight(prefix+line, " \n"))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// join leaves out what is empty.
+func join(sep string, parts ...string) string {
+	var kept []string
+	for _, p := range parts {
+		if p != "" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, sep)
+}

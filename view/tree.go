@@ -1,0 +1,201 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// mark is the sign and the colour of a step's phase.
+func mark(phase workflow.StepPhase) (string, color) {
+	switch phase {
+	case workflow.StepDone:
+		return "✔", green
+	case workflow.StepFailed:
+		return "✖", red
+	case workflow.StepRetrying:
+		return "↻", yellow
+	case workflow.StepWaiting:
+		return "◷", blue
+	case workflow.StepSkipped:
+		return "»", faint
+	case workflow.StepUndone:
+		return "↩", faint
+	case workflow.StepPending:
+		return "○", faint
+	default:
+		return "●", blue
+	}
+}
+
+// Title is the first line of a run on a terminal.
+func Title(r Run, style Style) string {
+	return style.paint(bold, style.cut(fmt.Sprintf("RUN %s…  %s  %s", Short(r.ID), r.Flow, r.Subject)))
+}
+
+// Tree is the screen of a run at work: title, steps below the structures they
+// stand in, and how the run stands.
+func Tree(r Run, now time.Time, style Style) []string {
+	lines := []string{Title(r, style)}
+	type entry struct {
+		depth int
+		name  string
+		step  *Step
+	}
+	var entries []entry
+	var open []string // scopes the entry before stands in
+	for i, s := range r.Steps {
+		path := scopes(s.Name)
+		above := path[:len(path)-1]
+		same := 0
+		for same < len(open) && same < len(above) && open[same] == above[same] {
+			same++
+		}
+		for d := same; d < len(above); d++ {
+			entries = append(entries, entry{depth: d, name: above[d]})
+		}
+		open = path
+		entries = append(entries, entry{depth: len(above), name: path[len(path)-1], step: &r.Steps[i]})
+	}
+	width := 0
+	for _, e := range entries {
+		width = max(width, 2*e.depth+utf8.RuneCountInString(e.name))
+	}
+	for _, e := range entries {
+		if e.step == nil {
+			lines = append(lines, style.cut(strings.Repeat("  ", e.depth)+"  "+e.name))
+			continue
+		}
+		lines = append(lines, stepLine(*e.step, strings.Repeat("  ", e.depth), pad(e.name, width-2*e.depth), now, style))
+	}
+	return append(lines, Standing(r, now, style)...)
+}
+
+// scopes takes an instance name apart: Replace[ro-2]/Create is Replace[ro-2], Create.
+func scopes(instance string) []string { return strings.Split(instance, "/") }
+
+func stepLine(s Step, lead, name string, now time.Time, style Style) string {
+	sign, c := mark(s.Phase)
+	text := style.cut(strings.TrimRight(lead+sign+" "+name+"  "+stepText(s, now), " "))
+	if rest, ok := strings.CutPrefix(text, lead+sign); ok {
+		return lead + style.paint(c, sign) + rest
+	}
+	return text
+}
+
+func stepText(s Step, now time.Time) string {
+	took := ""
+	switch {
+	case !s.EndedAt.IsZero() && !s.StartedAt.IsZero():
+		took = Took(s.EndedAt.Sub(s.StartedAt))
+	case !s.StartedAt.IsZero() && (s.Phase == workflow.StepRunning || s.Phase == workflow.StepWaiting):
+		took = Took(now.Sub(s.StartedAt))
+	}
+	switch s.Phase {
+	case workflow.StepFailed, workflow.StepRetrying:
+		took = ""
+	case workflow.StepSkipped:
+		took = "skipped"
+	case workflow.StepUndone:
+		took = "undone"
+	}
+	return join("  ", took, StepReason(s, now))
+}
+
+// Standing is the last lines of a run on a terminal: phase, and the remedy of
+// what needs one. A run that is at work has none.
+func Standing(r Run, now time.Time, style Style) []string {
+	var lines []string
+	say := func(c color, text string) { lines = append(lines, style.paint(c, style.cut(text))) }
+	switch r.Phase {
+	case workflow.Succeeded:
+		say(green, "succeeded in "+Took(r.EndedAt.Sub(begun(r))))
+	case workflow.Cancelled:
+		say(yellow, join("  ", "cancelled after "+Took(r.EndedAt.Sub(begun(r))), reason(r, now)))
+	case workflow.Queued:
+		say(faint, "queued "+reason(r, now))
+	case workflow.Cancelling:
+		say(yellow, join("  ", "cancelling", reason(r, now)))
+	case workflow.Paused:
+		head := "॥ paused"
+		if !r.PausedAt.IsZero() {
+			head += " " + style.clock(r.PausedAt, time.TimeOnly)
+		}
+		if told := r.Current(); told == nil || told.Fault == nil || r.Fault == nil || told.Fault.Code != r.Fault.Code {
+			head = join("  ", head, pausedReason(r))
+		}
+		say(yellow, join("  ", head, healing(r, now)))
+		if r.Fault != nil {
+			lines = append(lines, "  remedy: "+Remedy(r.Fault.Remedy, r.ID))
+		}
+	}
+	if r.Warning != "" {
+		say(yellow, "! "+strings.ToLower(r.Warning))
+	}
+	return lines
+}
+
+func begun(r Run) time.Time {
+	if r.StartedAt.IsZero() {
+		return r.CreatedAt
+	}
+	return r.StartedAt
+}
+
+// Remedy is a remedy with the command that follows it, if it is to resume the run.
+func Remedy(remedy, id string) string {
+	text := strings.TrimRight(oneLine(remedy), ".")
+	for _, end := range []string{" the run", " it", ""} {
+		if before, ok := strings.CutSuffix(text, "resume"+end); ok {
+			before = strings.TrimRight(strings.TrimSuffix(strings.TrimSuffix(before, "then "), "and "), ", ")
+			command := "pawl resume " + Short(id)
+			if before == "" {
+				return command
+			}
+			return before + ", then: " + command
+		}
+	}
+	return oneLine(remedy)
+}
+
+// Changes is what a pipe is told of a run: a line for each step that came to
+// a new end or wait since the reading before, and how the run stands now.
+// A nil before tells all from the title on. Nothing new gives no line.
+func Changes(before *Run, after Run, now time.Time, style Style) []string {
+	var lines []string
+	if before == nil {
+		lines = append(lines, Title(after, style))
+		before = &Run{}
+	}
+	width := 0
+	for _, s := range after.Steps {
+		width = max(width, utf8.RuneCountInString(s.Name))
+	}
+	for _, s := range after.Steps {
+		i := slices.IndexFunc(before.Steps, func(old Step) bool { return old.Name == s.Name })
+		if i >= 0 && toldAlready(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
+			continue
+		}
+		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))
+	}
+	if before.Phase != after.Phase || before.Warning != after.Warning || codeOf(before.Fault) != codeOf(after.Fault) {
+		lines = append(lines, Standing(after, now, style)...)
+	}
+	return lines
+}
+
+func toldAlready(old, s Step) bool {
+	return old.Phase == s.Phase && old.Round == s.Round && old.Attempts == s.Attempts && codeOf(old.Fault) == codeOf(s.Fault)
+}
+
+func codeOf(f *Fault) fault.Code {
+	if f == nil {
+		return ""
+	}
+	return f.Code
+}

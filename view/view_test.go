@@ -1,0 +1,448 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var unscheduled = fault.Declare(fault.Kind{
+	Code: "POD_UNSCHEDULED", Class: fault.Blocked, Title: "no node can take the pod",
+	Remedy: "Free or add a node with 8 CPU, then resume the run.",
+	Guide:  "Look at the nodes:\n\n    kubectl describe node {{.node}}\n",
+})
+
+// now is the time of all readings: three minutes after the sample run paused.
+var now = at("2026-03-01T02:50:15.500Z")
+
+func at(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+const (
+	sampleID = "gk3vaaaaaaaaaaaaaaaaaaaaaa"
+	waiterID = "b7qdaaaaaaaaaaaaaaaaaaaaaa"
+	queuedID = "x2faaaaaaaaaaaaaaaaaaaaaaa"
+)
+
+var sampleFlow = workflow.Flow{Name: "CreateSharedStorageCluster", Steps: []workflow.Step{
+	{Name: "InitMeta"}, {Name: "PrepareStorage"},
+	{Name: "CreateRwPod", Retry: workflow.Retry{Attempts: 10}},
+	{Name: "Replace", ForEach: &workflow.Loop{}, Steps: []workflow.Step{{Name: "Create"}}},
+}}
+
+// paused is the run of workflow.md 8.2 when its third step has failed.
+func paused() *workflow.Run {
+	failed := &workflow.Fault{
+		Code: unscheduled.Code, Message: "no node offers 8 CPU", Details: map[string]any{"node": "n1", "free": int64(3)},
+		Step: "CreateRwPod", Attempt: 1, At: at("2026-03-01T02:47:15.201Z"),
+	}
+	r := &workflow.Run{
+		ID: sampleID, Flow: "CreateSharedStorageCluster", Version: 1, Hash: strings.Repeat("ab", 32), Subject: "demo/default/c1",
+		Phase: workflow.Paused, Revision: 5, Epoch: 1, Input: json.RawMessage(`{"readers": 2}`), Actor: "anna", Reason: "new customer",
+		CreatedAt: at("2026-03-01T02:47:12Z"), StartedAt: at("2026-03-01T02:47:12Z"), Fault: failed,
+		State: workflow.State{PausedAt: at("2026-03-01T02:47:15.201Z"), Stop: &workflow.Stop{Verb: workflow.VerbPause, Failed: true}},
+	}
+	r.Put(&workflow.StepRecord{Name: "InitMeta", Phase: workflow.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12Z"), EndedAt: at("2026-03-01T02:47:12.1Z")})
+	r.Put(&workflow.StepRecord{Name: "PrepareStorage", Phase: workflow.StepDone, Attempt: 1, StartedAt: at("2026-03-01T02:47:12.1Z"), EndedAt: at("2026-03-01T02:47:14.5Z"),
+		Output: json.RawMessage(`{"volume":"v1"}`)})
+	r.Put(&workflow.StepRecord{Name: "CreateRwPod", Phase: workflow.StepFailed, Attempt: 1, Failures: 1, Fault: failed,
+		StartedAt: at("2026-03-01T02:47:14.5Z"), EndedAt: at("2026-03-01T02:47:15.2Z")})
+	return r
+}
+
+func waiting() *workflow.Run {
+	r := &workflow.Run{
+		ID: waiterID, Flow: "ModifyClass", Hash: strings.Repeat("cd", 32), Subject: "demo/default/c1", Phase: workflow.Waiting, Revision: 9, Epoch: 2,
+		CreatedAt: now.Add(-3 * time.Minute), StartedAt: now.Add(-3 * time.Minute), NextAt: now.Add(7 * time.Minute),
+	}
+	r.Put(&workflow.StepRecord{Name: "Replace[ro-2]/Create", Phase: workflow.StepDone, Attempt: 2, Failures: 0, StartedAt: now.Add(-3 * time.Minute), EndedAt: now.Add(-2 * time.Minute)})
+	r.Put(&workflow.StepRecord{Name: "Replace[ro-2]/Notify", Phase: workflow.StepSkipped, Note: "pager is down", Actor: "anna", EndedAt: now.Add(-2 * time.Minute)})
+	r.Put(&workflow.StepRecord{Name: "Caught", Phase: workflow.StepWaiting, Attempt: 1, StartedAt: now.Add(-2 * time.Minute), NextAt: now.Add(7 * time.Minute),
+		Wait: &workflow.WaitRecord{Signal: "caught-up", Since: now.Add(-2 * time.Minute), Deadline: now.Add(7 * time.Minute), Every: 5 * time.Second}})
+	return r
+}
+
+func queued() *workflow.Run {
+	return &workflow.Run{ID: queuedID, Flow: "SwitchWriter", Subject: "demo/default/c1", Phase: workflow.Queued, Queue: 1, Revision: 1, CreatedAt: now.Add(-time.Minute)}
+}
+
+var sampleEvents = []Event{
+	{Run: sampleID, Seq: 7, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.StepFails, Step: "CreateRwPod", Attempt: 1, Code: unscheduled.Code, Message: "no node offers 8 CPU"},
+	{Run: sampleID, Seq: 8, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.RunPaused, Actor: "engine"},
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; `go test ./view -update` writes it anew):\n%s", name, diff)
+	}
+}
+
+func text(lines []string) string { return strings.Join(lines, "\n") + "\n" }
+
+func TestScreens(t *testing.T) {
+	sample := OfRun(paused(), &sampleFlow)
+	succeeded := sample
+	succeeded.Phase, succeeded.Fault, succeeded.Stop, succeeded.PausedAt = workflow.Succeeded, nil, nil, time.Time{}
+	succeeded.EndedAt = succeeded.StartedAt.Add(4*time.Minute + 12*time.Second)
+	object := control.Object{
+		Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}, UID: "8c5f", Labels: map[string]string{"tier": "gold"}, Generation: 2, Revision: 42,
+		CreatedAt: now.Add(-72 * time.Hour), Spec: json.RawMessage(`{"readers":2}`),
+		Status: json.RawMessage(`{"state":"Interrupted","previous":"Creating","run":"` + sampleID + `","reason":"PodUnscheduled","message":"no node offers 8 CPU","since":"2026-03-01T02:47:15Z"}`),
+	}
+	two := object
+	two.Ref, two.Status, two.DeletionMark, two.Finalizers = control.Ref{Kind: "demo", Namespace: "default", Name: "c2"}, nil, now.Add(-time.Hour), []string{"pawl.dev/guard"}
+	list := OfRuns([]*workflow.Run{paused(), waiting(), queued()}, "", nil)
+	list.Items[0].Subject, list.Items[2].Behind = "demo/default/c0", ""
+	Queue(list.Items)
+	plan := Plan{Flow: "Create", Steps: []PlanStep{{Name: "InitMeta", Verdict: "run"}, {Name: "CreateRoPods", Verdict: "skip", Why: "input.readers > 0"}}}
+	healer := &workflow.Healer{Flow: "FreeNode", Limits: workflow.Limits{Attempts: 5}}
+	flow, err := OfFlow(sampleFlow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow.Hash = strings.Repeat("ab", 32)
+
+	for name, got := range map[string]string{
+		"tree-paused.txt":      text(Tree(sample, now, Style{})),
+		"tree-waiting.txt":     text(Tree(OfRun(waiting(), nil), now, Style{})),
+		"tree-succeeded.txt":   text(Tree(succeeded, now, Style{})),
+		"tree-narrow.txt":      text(Tree(sample, now, Style{Width: 40})),
+		"changes.txt":          text(Changes(nil, sample, now, Style{})),
+		"get.txt":              RunTable(list.Items, now).String(),
+		"get-objects.txt":      ObjectTable([]control.Object{object, two}, now).String(),
+		"get-flows.txt":        FlowTable([]Flow{flow.Brief()}).String(),
+		"describe.txt":         Describe(sample, sampleEvents, now, Style{}),
+		"describe-waiting.txt": Describe(OfRun(waiting(), nil), nil, now, Style{}),
+		"describe-object.txt":  DescribeObject(object, []Run{sample}, now, Style{}),
+		"describe-deleted.txt": DescribeObject(two, nil, now, Style{}),
+		"history.txt":          text(HistoryLines(sampleEvents, Style{})),
+		"explain.txt":          Explain(OfKind(unscheduled, healer), Style{}),
+		"plan.txt":             text(PlanLines(plan)),
+		"problem.txt": text((&Problem{Code: "OBJECT_INVALID", Title: "malformed", Detail: "demo/default/c1: two mistakes", Remedy: "Mend them.",
+			Errors: []ProblemError{{Location: "body.spec", Message: "is no object"}, {Message: "name is empty"}}}).Lines(Style{})),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, got) })
+	}
+}
+
+// The JSON of a run has the names of workflow.md 8.2.
+func TestRunJSON(t *testing.T) {
+	data, err := json.MarshalIndent(OfRun(paused(), &sampleFlow), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "run.json", string(data)+"\n")
+
+	var top map[string]any
+	if err := json.Unmarshal(data, &top); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("id flow version hash subject phase revision epoch step attempt fault steps createdAt startedAt") {
+		if _, ok := top[name]; !ok {
+			t.Errorf("the run has no %q", name)
+		}
+	}
+	failed := top["fault"].(map[string]any)
+	for _, name := range strings.Fields("code class title remedy message details") {
+		if _, ok := failed[name]; !ok {
+			t.Errorf("the fault has no %q", name)
+		}
+	}
+	if failed["guide"] != "Look at the nodes:\n\n    kubectl describe node n1\n" {
+		t.Errorf("guide %q is not filled in", failed["guide"])
+	}
+
+	var back Run
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := text(Tree(OfRun(paused(), &sampleFlow), now, Style{})), text(Tree(back, now, Style{})); before != after {
+		t.Errorf("a decoded run reads differently:\n%s\n%s", before, after)
+	}
+}
+
+// A zero time or an unset field is absent, never 0001-01-01.
+func TestRunJSONHasNoZeroTimes(t *testing.T) {
+	data, err := json.Marshal(OfRun(queued(), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(data), "0001-01-01") || strings.Contains(string(data), "null") {
+		t.Errorf("unset fields are told: %s", data)
+	}
+}
+
+func TestChangesTellOnlyWhatIsNew(t *testing.T) {
+	before := OfRun(paused(), &sampleFlow)
+	if lines := Changes(&before, before, now, Style{}); len(lines) != 0 {
+		t.Errorf("the same reading twice gave %q", lines)
+	}
+	after := OfRun(paused(), &sampleFlow)
+	after.Phase, after.Fault = workflow.Running, nil
+	after.Steps[2].Phase, after.Steps[2].Fault, after.Steps[2].Attempts = workflow.StepDone, nil, 2
+	after.Steps[2].EndedAt = after.Steps[2].StartedAt.Add(31 * time.Second)
+	want := []string{"✔ CreateRwPod     31s"}
+	if diff := cmp.Diff(want, Changes(&before, after, now, Style{})); diff != "" {
+		t.Error(diff)
+	}
+	again := after
+	again.Steps = append([]Step{}, after.Steps...)
+	again.Steps[2].Phase, again.Steps[2].Round = workflow.StepRetrying, 1
+	again.Steps[2].Fault, again.Steps[2].NextAt, again.Steps[2].Failures = before.Fault, now.Add(3*time.Second), 2
+	want = []string{"↻ CreateRwPod     attempt 2/10  POD_UNSCHEDULED  no node offers 8 CPU, again in 3s"}
+	if diff := cmp.Diff(want, Changes(&after, again, now, Style{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReason(t *testing.T) {
+	step := func(s Step) Run { return Run{Phase: workflow.Running, Step: "A", Steps: []Step{withName(s)}} }
+	for name, c := range map[string]struct {
+		run  Run
+		want string
+	}{
+		"queued":            {Run{Phase: workflow.Queued, Queue: 3}, "number 3 in the queue"},
+		"behind":            {Run{Phase: workflow.Queued, Queue: 3, Behind: waiterID}, "behind b7qd"},
+		"paused by person":  {Run{Phase: workflow.Paused, Fault: &Fault{Code: "PAUSED"}, Stop: &Stop{Verb: "pause", Actor: "anna", Reason: "lunch"}}, "PAUSED by anna: lunch"},
+		"healing":           {Run{Phase: workflow.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{NextAt: now.Add(10 * time.Second)}}}, "X y, healing in 10s"},
+		"healing ended":     {Run{Phase: workflow.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{Ended: "exhausted"}}}, "X y"},
+		"undo":              {Run{Phase: workflow.Cancelling, Stop: &Stop{Verb: "cancel", Mode: "undo", Actor: "anna", Reason: "wrong class"}}, "cancel undo by anna: wrong class"},
+		"timer":             {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Until: now.Add(time.Hour)}}), "timer, ends in 1h"},
+		"child":             {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Child: queuedID}}), "run x2fa"},
+		"own wait":          {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
+		"deadline has come": {step(Step{Phase: workflow.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
+		"progress":          {step(Step{Phase: workflow.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
+		"alone":             {step(Step{Phase: workflow.StepRunning, Attempts: 3, Alone: true}), "alone, attempt 3"},
+		"stalled":           {Run{Phase: workflow.Running, Warning: "Stalled"}, "stalled"},
+		"nothing":           {Run{Phase: workflow.Succeeded}, ""},
+	} {
+		if got := Reason(c.run, now); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func withName(s Step) Step { s.Name = "A"; return s }
+
+func TestRemedy(t *testing.T) {
+	for remedy, want := range map[string]string{
+		"Free a node, then resume the run.":         "Free a node, then: pawl resume gk3v",
+		"Free a node, then resume.":                 "Free a node, then: pawl resume gk3v",
+		"Mend it and resume it":                     "Mend it, then: pawl resume gk3v",
+		"Resume the run when you are ready.":        "Resume the run when you are ready.",
+		"Start a new run.":                          "Start a new run.",
+		"Allow the server\nto read it, then resume": "Allow the server to read it, then: pawl resume gk3v",
+	} {
+		if got := Remedy(remedy, sampleID); got != want {
+			t.Errorf("%q: got %q, want %q", remedy, got, want)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	for _, c := range []struct {
+		id     string
+		others []string
+		want   string
+	}{
+		{"abcdefgh", nil, "abcd"},
+		{"abcdefgh", []string{"abcdefgh", "zzzz"}, "abcd"},
+		{"abcdefgh", []string{"abcdexxx"}, "abcdef"},
+		{"ab", nil, "ab"},
+	} {
+		if got := Short(c.id, c.others...); got != c.want {
+			t.Errorf("Short(%q, %q) = %q, want %q", c.id, c.others, got, c.want)
+		}
+	}
+}
+
+func TestSpans(t *testing.T) {
+	for d, want := range map[time.Duration][2]string{
+		-time.Second:                                {"0.0s", "0s"},
+		99 * time.Millisecond:                       {"0.0s", "0s"},
+		2450 * time.Millisecond:                     {"2.4s", "2s"},
+		9999 * time.Millisecond:                     {"9.9s", "9s"},
+		31 * time.Second:                            {"31s", "31s"},
+		4*time.Minute + 12*time.Second:              {"4m12s", "4m"},
+		3*time.Hour + 4*time.Minute:                 {"3h04m", "3h"},
+		53 * time.Hour:                              {"2d05h", "2d"},
+		59*time.Minute + 59*time.Second + 999999999: {"59m59s", "59m"},
+	} {
+		if got := [2]string{Took(d), Age(d)}; got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"nothing", nil, 0},
+		{"not found", workflow.RunNotFound.Errorf("x"), 1},
+		{"not found by a store", fmt.Errorf("load: %w", workflow.ErrNotFound), 1},
+		{"refused", workflow.NoReturn.Errorf("x"), 1},
+		{"unknown flow", workflow.FlowUnknown.Errorf("x"), 1},
+		{"bad input", workflow.InputInvalid.Errorf("x"), 2},
+		{"bad flow", workflow.FlowInvalid.Errorf("x"), 2},
+		{"bad object", control.Invalid.Errorf("x"), 2},
+		{"store away", workflow.StoreUnavailable.Errorf("x"), 1},
+		{"undeclared", errors.New("x"), 1},
+		{"own", fmt.Errorf("flags: %w", exitCode(2)), 2},
+		{"over the wire", &Problem{Status: 422, Code: "INPUT_INVALID"}, 2},
+	} {
+		if got := ExitOf(c.err); got != c.want {
+			t.Errorf("%s: exit %d, want %d", c.name, got, c.want)
+		}
+	}
+	for phase, want := range map[workflow.Phase]int{
+		workflow.Succeeded: 0, workflow.Cancelled: 1, workflow.Paused: 4, workflow.Running: 3, workflow.Waiting: 3, workflow.Queued: 3, workflow.Cancelling: 3,
+	} {
+		if got := ExitOfRun(Run{Phase: phase}); got != want {
+			t.Errorf("%s: exit %d, want %d", phase, got, want)
+		}
+	}
+	if got := ExitOfRun(Run{Phase: workflow.Running, Warning: "Stalled"}); got != 4 {
+		t.Errorf("stalled: exit %d, want 4", got)
+	}
+}
+
+type exitCode int
+
+func (c exitCode) Error() string { return "usage" }
+func (c exitCode) ExitCode() int { return int(c) }
+
+// Every declared fault has a status in the API, and one that fits its class.
+func TestStatusOfEveryFault(t *testing.T) {
+	for _, kind := range fault.All() {
+		p := ProblemOf(kind.Errorf("it happened").With("node", "n1"))
+		switch {
+		case p.Status < 400 || p.Status > 599:
+			t.Errorf("%s: status %d is no error", kind.Code, p.Status)
+		case kind.Class == fault.Invalid && p.Status >= 500:
+			t.Errorf("%s: the caller's mistake is told as %d", kind.Code, p.Status)
+		case p.Code != kind.Code || p.Class != kind.Class || p.Remedy != kind.Remedy || p.Title != kind.Title || p.Detail != "it happened":
+			t.Errorf("%s: its words are lost: %+v", kind.Code, p)
+		case p.Details["node"] != "n1":
+			t.Errorf("%s: its details are lost: %v", kind.Code, p.Details)
+		case !errors.Is(p, kind), fault.Of(p) != kind:
+			t.Errorf("%s: fault.Of does not know the problem", kind.Code)
+		}
+	}
+	for code := range statuses {
+		if _, ok := fault.Lookup(string(code)); !ok && code != "KIND_UNKNOWN" {
+			t.Errorf("%s has a status and is not declared", code)
+		}
+	}
+}
+
+func TestProblemListsMistakes(t *testing.T) {
+	err := control.Object{Ref: control.Ref{Kind: "demo", Namespace: "Upper", Name: ""}}.Validate()
+	p := ProblemOf(err)
+	if len(p.Errors) != 2 || p.Details["problems"] != nil {
+		t.Errorf("want two errors and no problems among the details, got %+v", p)
+	}
+}
+
+func TestGuideThatCannotBeFilledIn(t *testing.T) {
+	for guide, want := range map[string]string{
+		"plain":        "plain",
+		"{{.node}}":    "?",
+		"{{.node":      "{{.node",
+		"{{call .x}}!": "{{call .x}}!",
+	} {
+		if got := Guide(&fault.Kind{Guide: guide}, nil); got != want {
+			t.Errorf("%q: got %q, want %q", guide, got, want)
+		}
+	}
+}
+
+func TestSimilar(t *testing.T) {
+	if got := Similar("TIMEUOT"); len(got) == 0 || got[0] != "TIMEOUT" {
+		t.Errorf("got %q", got)
+	}
+	if got := Similar("QQQQQQQQ"); got != nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestDefinition(t *testing.T) {
+	flow := &workflow.Flow{Steps: []workflow.Step{
+		{Name: "Loop", Steps: []workflow.Step{{Name: "B", Open: &workflow.Step{Name: "Off"}, Close: &workflow.Step{Name: "On"}, Steps: []workflow.Step{{Name: "S"}}}}},
+	}, Finally: []workflow.Step{{Name: "Clean"}}}
+	for name, want := range map[string]bool{"Loop[a.b:c]/B/S": true, "Loop[x]/B/Off": true, "Loop[x]/B/On": true, "Clean": true, "Loop/S": false, "": false} {
+		if _, ok := definition(flow, name); ok != want {
+			t.Errorf("%q: found %v, want %v", name, ok, want)
+		}
+	}
+}
+
+// What view tells must hold all the engine records: a new field fails here until it is thought of.
+func TestNothingIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		of    reflect.Type
+		known string
+	}{
+		{reflect.TypeFor[workflow.Event](), "Run Seq At Kind Step Attempt Actor Reason Message Code Data"},
+		{reflect.TypeFor[workflow.WaitRecord](), "Reason Message Since Deadline Every Signal Child Until"},
+		{reflect.TypeFor[workflow.Fault](), "Code Message Details Step Attempt At Exhausted Healer"},
+	} {
+		var fields []string
+		for i := range c.of.NumField() {
+			fields = append(fields, c.of.Field(i).Name)
+		}
+		if got := strings.Join(fields, " "); got != c.known {
+			t.Errorf("%s has the fields %s, view knows %s", c.of, got, c.known)
+		}
+	}
+}
+
+func ExampleChanges() {
+	var last *Run
+	for _, reading := range []Run{OfRun(paused(), &sampleFlow)} { // each time the run may have changed
+		for _, line := range Changes(last, reading, now, Style{}) {
+			fmt.Println(line)
+		}
+		last = &reading
+	}
+	// Output:
+	// RUN gk3v…  CreateSharedStorageCluster  demo/default/c1
+	// ✔ InitMeta        0.1s
+	// ✔ PrepareStorage  2.4s
+	// ✖ CreateRwPod     attempt 1/10  POD_UNSCHEDULED  no node offers 8 CPU
+	// ॥ paused 02:47:15
+	//   remedy: Free or add a node with 8 CPU, then: pawl resume gk3v
+}
