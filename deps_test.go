@@ -44,9 +44,10 @@ var (
 	onKube = slices.Concat(house, []string{"kube/"})
 )
 
-// The libraries of what people write (YAML, JSON Schema, CEL), and all there are.
+// The libraries of what people write (YAML, JSON Schema and the language of its
+// messages, CEL), and all there are.
 var (
-	written  = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "cel.dev/cel-go", "github.com/google/cel-go"}
+	written  = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "golang.org/x/text/", "cel.dev/cel-go", "github.com/google/cel-go"}
 	anyLib   = []string{"any"}
 	kubeLibs = []string{"any", "k8s.io/", "sigs.k8s.io/"}
 )

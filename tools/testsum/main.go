@@ -32,26 +32,25 @@ func main() {
 	total := flag.String("total", "", "print the sum of the results in this file and end")
 	flag.Parse()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	results := Results{}
 	var err error
 	if *total != "" {
 		err = results.load(*total)
 	} else {
-		err = run(ctx, results, strings.Split(*dirs, ","), flag.Args(), *tally)
+		err = run(results, strings.Split(*dirs, ","), flag.Args(), *tally)
 	}
 	fmt.Println(results.Sum())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsum:", err)
-		os.Exit(1)
 	}
-	if !results.Good() {
+	if err != nil || !results.Good() {
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, results Results, dirs, args []string, tally string) error {
+func run(results Results, dirs, args []string, tally string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	var errs []error
 	for _, dir := range dirs {
 		part := Results{}
@@ -66,6 +65,9 @@ func run(ctx context.Context, results Results, dirs, args []string, tally string
 			part.note(Failed, dir, "")
 		}
 		results.add(part)
+	}
+	if ctx.Err() != nil { // what was not run is no result
+		return errors.New("stopped before the end")
 	}
 	if tally != "" {
 		errs = append(errs, results.save(tally))

@@ -1,0 +1,121 @@
+# Pawl. `make` lists what there is to make.
+#
+# Go, git and make are all that is needed; `make test-race` wants a C compiler
+# and the tests of the PostgreSQL store want PostgreSQL's server programs.
+
+SHELL := /bin/sh
+GO ?= go
+TOOL := $(GO) tool -modfile=$(CURDIR)/tools/go.mod
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# The modules with tests, and the rest of testsum's call.
+MODULES := $(patsubst %/go.mod,%,$(wildcard ./go.mod tools/go.mod test/go.mod bench/go.mod))
+comma := ,
+none :=
+space := $(none) $(none)
+TESTSUM := bin/testsum $(if $(TALLY),-tally $(TALLY)) -in
+EVERYWHERE := $(subst $(space),$(comma),$(MODULES))
+
+PKGS ?= ./...
+FUZZTIME ?= 30s
+KILLS ?= 1000
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## build bin/pawl and its link bin/kubectl-pawl
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/pawl ./cmd/pawl
+	ln -sf pawl bin/kubectl-pawl
+
+.PHONY: etcd
+etcd: bin/etcd bin/etcdctl ## build a real etcd and etcdctl into bin/, once per version
+
+bin/etcd bin/etcdctl: test/kubebin/go.mod test/kubebin/go.sum
+	@mkdir -p bin
+	$(GO) -C test/kubebin build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/$(if $(filter bin/etcd,$@),server,etcdctl)/v3
+	@touch $@
+
+.PHONY: demo
+demo: build etcd ## run a real etcd cluster from YAML: scale, kill, heal, roll (KEEP=1 leaves it running)
+	KEEP=$(KEEP) PAWL=$(CURDIR)/bin/pawl ETCD=$(CURDIR)/bin/etcd ETCDCTL=$(CURDIR)/bin/etcdctl ./examples/etcd/demo.sh
+
+##@ Test
+
+bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
+	@mkdir -p bin
+	@$(GO) -C tools build -o $(CURDIR)/$@ ./testsum
+
+.PHONY: test
+test: bin/testsum etcd ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
+	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -timeout 20m $(PKGS)
+
+.PHONY: test-race
+test-race: bin/testsum ## run the tests of the product under the race detector
+	$(TESTSUM) . -- -race -timeout 30m $(PKGS)
+
+.PHONY: test-crash
+test-crash: bin/testsum ## kill the process at random and at each write, KILLS=1000 times
+	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run 'Kill' ./...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz test for FUZZTIME=30s
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r pkg; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$pkg"/*_test.go | while read -r name; do \
+			echo "$$pkg $$name"; \
+			$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+.PHONY: bench
+bench: build ## measure, beside the raw loops and peers (bench/README.md)
+	$(GO) -C bench run .
+
+##@ Check
+
+.PHONY: verify
+verify: check test ## all that a change must pass
+
+.PHONY: check
+check: format vet lint fresh imports ## verify without the tests
+
+.PHONY: format
+format: ## say which files are not formatted
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted, run gofmt -w:" $$unformatted; exit 1; }
+
+.PHONY: vet
+vet: ## go vet in all modules
+	@for dir in $(MODULES); do echo "vet $$dir"; $(GO) -C $$dir vet ./... || exit 1; done
+
+.PHONY: lint
+lint: ## golangci-lint in all modules (the first time it is compiled: a minute and a half)
+	@for dir in $(MODULES); do echo "lint $$dir"; (cd $$dir && $(TOOL) golangci-lint run ./...) || exit 1; done
+
+.PHONY: imports
+imports: ## the import table and the links of the documents
+	$(GO) test -count 1 .
+
+.PHONY: generate
+generate: ## write the generated files anew
+	$(GO) generate ./...
+
+.PHONY: fresh
+fresh: ## fail when a generated file is not what make generate writes
+	@before=$$(git diff | git hash-object --stdin; git ls-files -o --exclude-standard); \
+	$(MAKE) -s generate; \
+	after=$$(git diff | git hash-object --stdin; git ls-files -o --exclude-standard); \
+	test "$$before" = "$$after" || { git --no-pager diff --stat; echo "generated files were stale: look at the change and commit it"; exit 1; }
+
+.PHONY: vuln
+vuln: ## known vulnerabilities; needs the network, asks https://vuln.go.dev
+	@$(TOOL) govulncheck ./... || { echo "govulncheck found something, or did not reach https://vuln.go.dev: see above"; exit 1; }
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

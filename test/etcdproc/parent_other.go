@@ -1,0 +1,8 @@
+//go:build unix && !linux
+
+package etcdproc
+
+import "syscall"
+
+// dieWithParent cannot keep its word here: a killed test leaves its processes.
+func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
