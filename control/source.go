@@ -16,7 +16,7 @@ type Item[T any] struct {
 	Key string
 	// Version tells a newer item from an older one. Decimal numbers are
 	// compared as numbers; any other text (a content hash) is newer than what
-	// came before if it differs.
+	// came before if it differs, and no version always is.
 	Version string
 	Value   T
 }
@@ -73,7 +73,7 @@ func newer(a, b string) bool {
 	if decimal(a) && decimal(b) {
 		return compareDecimal(a, b) > 0
 	}
-	return a != b
+	return a != b || a == ""
 }
 
 // older reports whether version a is certain to lie before version b.

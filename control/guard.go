@@ -1,0 +1,46 @@
+package control
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// maxStack is the most bytes of a panic's stack that are kept.
+const maxStack = 16 << 10
+
+// guarded calls f and gives its panic as an error of the kind PANIC, nil if there was none.
+func guarded(what string, f func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := debug.Stack()
+			failure := fault.Panic.Errorf("%s: %v", what, p)
+			if cause, ok := p.(error); ok {
+				failure = fault.Panic.Errorf("%s: %w", what, cause)
+			}
+			err = failure.With("stack", string(stack[:min(len(stack), maxStack)]))
+		}
+	}()
+	f()
+	return nil
+}
+
+func orDefault(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.Default()
+	}
+	return log
+}
+
+// pause waits for d or the end of the context.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,283 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultResync is how often every cached item is handed to the handlers again.
+const DefaultResync = 10 * time.Hour
+
+// SharedOptions are the options of a Shared; the zero value is usable.
+type SharedOptions[T any] struct {
+	Name    string                      // of the source, for logs and metrics
+	Indexes map[string]func(T) []string // named indexes of the cache; the functions only read
+	Copy    func(T) T                   // nil: T's method Copy() T, or assignment if T holds no references
+	Resync  *time.Duration              // nil: DefaultResync; 0: never
+	Metrics Metrics                     // nil: none
+	Log     *slog.Logger                // nil: slog.Default
+}
+
+// Event is what a handler hears: what an item was and what it is. Old and New
+// are copies; they are zero where there was or is nothing.
+type Event[T any] struct {
+	Key      string
+	Old, New T
+	Created  bool // there was nothing before
+	Deleted  bool // there is nothing any more
+	Resync   bool // nothing happened; Old and New are the same
+}
+
+// Shared is one watch and one cache of a source for any number of handlers.
+type Shared[T any] struct {
+	source  Source[T]
+	name    string
+	resync  time.Duration
+	metrics Metrics
+	log     *slog.Logger
+	cache   *Cache[T]
+
+	mu       sync.Mutex // held while a change goes to cache and mailboxes, so that all see one order
+	boxes    map[*mailbox[T]]func(context.Context, Event[T])
+	running  context.Context // nil while it does not run
+	handlers sync.WaitGroup
+}
+
+// NewShared gives a Shared that begins with Run. It panics if a T cannot be
+// copied: that is a mistake in the program.
+func NewShared[T any](source Source[T], o SharedOptions[T]) *Shared[T] {
+	if o.Copy == nil {
+		byDefault, ok := copier[T]()
+		if !ok {
+			panic(fmt.Sprintf("control: %s holds references; give it a method Copy or set SharedOptions.Copy", reflect.TypeFor[T]()))
+		}
+		o.Copy = byDefault
+	}
+	resync := DefaultResync
+	if o.Resync != nil {
+		resync = *o.Resync
+	}
+	log := orDefault(o.Log)
+	return &Shared[T]{source: source, name: o.Name, resync: resync, metrics: orSilence(o.Metrics), log: log,
+		cache: newCache(o.Name, o.Copy, o.Indexes, log), boxes: map[*mailbox[T]]func(context.Context, Event[T]){}}
+}
+
+// Cache gives the cache; it is empty until Run.
+func (s *Shared[T]) Cache() *Cache[T] { return s.cache }
+
+// Handle adds a handler. It is called from a goroutine of its own, one event
+// after another; while it is busy, changes of one key become one event from
+// the oldest to the newest state (but a deletion is never joined with what
+// comes after it). A handler that comes late hears of all that is there as
+// created. A panic is logged and ends that call only. The context ends with
+// Run. remove takes the handler away; it may still be busy with one event.
+func (s *Shared[T]) Handle(h func(context.Context, Event[T])) (remove func()) {
+	box := newMailbox[T]()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.boxes[box] = h
+	for _, item := range s.cache.snapshot() {
+		box.put(notice[T]{key: item.Key, next: &item})
+	}
+	if s.running != nil {
+		s.serve(box, h)
+	}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.boxes, box)
+		box.close()
+	}
+}
+
+// Run lists and watches until the context ends, and returns when no goroutine
+// of it is left: it waits for handlers that are busy. It may be called once.
+func (s *Shared[T]) Run(ctx context.Context) error {
+	s.mu.Lock()
+	if s.running != nil {
+		s.mu.Unlock()
+		return errors.New("control: the watch of " + s.name + " was started twice")
+	}
+	s.running = ctx
+	for box, h := range s.boxes {
+		s.serve(box, h)
+	}
+	s.mu.Unlock()
+	if s.resync > 0 {
+		s.handlers.Go(func() { s.resyncs(ctx) })
+	}
+	s.follow(ctx)
+	s.mu.Lock()
+	for box := range s.boxes {
+		box.close()
+	}
+	s.mu.Unlock()
+	s.handlers.Wait()
+	return nil
+}
+
+func (s *Shared[T]) serve(box *mailbox[T], h func(context.Context, Event[T])) {
+	ctx := s.running
+	if ctx.Err() != nil {
+		return
+	}
+	s.handlers.Go(func() {
+		for {
+			n, ok := box.get()
+			if !ok || ctx.Err() != nil {
+				return
+			}
+			err := guarded("handler of "+s.name, func() { h(ctx, s.event(n)) })
+			if err != nil {
+				s.log.Error("a handler failed", "source", s.name, "key", n.key, "error", err)
+			}
+		}
+	})
+}
+
+func (s *Shared[T]) event(n notice[T]) Event[T] {
+	e := Event[T]{Key: n.key, Created: n.old == nil, Deleted: n.next == nil, Resync: n.resync}
+	if n.old != nil {
+		e.Old = s.cache.copyOf(n.old.Value)
+	}
+	if n.next != nil {
+		e.New = s.cache.copyOf(n.next.Value)
+	}
+	return e
+}
+
+func (s *Shared[T]) resyncs(ctx context.Context) {
+	ticker := time.NewTicker(s.resync)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.mu.Lock()
+			for _, item := range s.cache.snapshot() {
+				s.tell(notice[T]{key: item.Key, old: &item, next: &item, resync: true})
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// follow lists, then watches from there; after a break it watches again from
+// the last position, after a gap it lists again.
+func (s *Shared[T]) follow(ctx context.Context) {
+	position, listed, breaks := "", false, 0
+	for lists := 0; ctx.Err() == nil; {
+		var err error
+		if !listed {
+			if lists++; lists > 1 {
+				s.metrics.Relist(s.name)
+			}
+			position, err = s.list(ctx)
+			listed = err == nil
+		}
+		if listed {
+			var moved bool
+			moved, err = s.watch(ctx, &position)
+			if moved {
+				breaks = 0
+			}
+			listed = !errors.Is(err, ErrGap)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		breaks++
+		delay := breakDelay(breaks, rand.Float64())
+		s.log.Info("the watch broke", "source", s.name, "again", delay, "list", !listed, "error", err)
+		pause(ctx, delay)
+	}
+}
+
+func (s *Shared[T]) list(ctx context.Context) (position string, err error) {
+	thrown := guarded("list of "+s.name, func() {
+		var items []Item[T]
+		if items, position, err = s.source.List(ctx); err == nil {
+			s.replace(items)
+		}
+	})
+	return position, cmp.Or(thrown, err)
+}
+
+// replace makes the cache hold what was listed, and tells the difference.
+func (s *Shared[T]) replace(items []Item[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := make(map[string]bool, len(items))
+	for _, item := range items {
+		there[item.Key] = true
+		s.put(item)
+	}
+	for _, item := range s.cache.snapshot() {
+		if !there[item.Key] {
+			s.remove(item.Key, "")
+		}
+	}
+	if !s.cache.Synced() {
+		close(s.cache.synced)
+	}
+}
+
+// watch reports whether it got anything.
+func (s *Shared[T]) watch(ctx context.Context, position *string) (moved bool, err error) {
+	thrown := guarded("watch of "+s.name, func() {
+		for change, failure := range s.source.Watch(ctx, *position) {
+			if failure != nil {
+				err = failure
+				return
+			}
+			s.apply(change)
+			*position, moved = change.Version, true
+		}
+	})
+	return moved, cmp.Or(thrown, err)
+}
+
+func (s *Shared[T]) apply(c Change[T]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c.Type {
+	case Put:
+		s.put(c.Item)
+	case Delete:
+		s.remove(c.Item.Key, c.Item.Version)
+	}
+}
+
+func (s *Shared[T]) put(item Item[T]) {
+	item.Value = s.cache.copyOf(item.Value) // the source may go on using what it gave
+	if old, had, changed := s.cache.put(item); changed {
+		n := notice[T]{key: item.Key, next: &item}
+		if had {
+			n.old = &old
+		}
+		s.tell(n)
+	}
+}
+
+func (s *Shared[T]) remove(key, version string) {
+	if old, had := s.cache.remove(key, version); had {
+		s.tell(notice[T]{key: key, old: &old})
+	}
+}
+
+func (s *Shared[T]) tell(n notice[T]) {
+	for box := range s.boxes {
+		box.put(n)
+	}
+}
+
+func compareText(a, b string) int { return strings.Compare(a, b) }

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"sync"
+)
+
+// For wakes a controller for the items of a source themselves. A key that its
+// cache does not hold has vanished.
+func For[T any](s *Shared[T], when Predicate[T]) Trigger {
+	return trigger[T]{shared: s, when: when, keys: func(key string, _ T) []string { return []string{key} }, own: true}
+}
+
+// On wakes a controller for the keys that belong to an item of another source,
+// such as its owner; both those of before and those of now.
+func On[T any](s *Shared[T], when Predicate[T], keys func(T) []string) Trigger {
+	return trigger[T]{shared: s, when: when, keys: func(_ string, v T) []string { return keys(v) }}
+}
+
+// Signals wakes a controller for keys from elsewhere. run is called once, in a
+// goroutine of its own, and must return when its context ends.
+func Signals(run func(ctx context.Context, add func(key string))) Trigger { return signals(run) }
+
+type trigger[T any] struct {
+	shared *Shared[T]
+	when   Predicate[T]
+	keys   func(key string, v T) []string
+	own    bool
+}
+
+func (t trigger[T]) synced(ctx context.Context) error { return t.shared.cache.WaitSynced(ctx) }
+
+func (t trigger[T]) has(key string) (exists, known bool) {
+	return t.own && t.shared.cache.Has(key), t.own
+}
+
+func (t trigger[T]) begin(_ context.Context, c *Controller, add func(string)) func() {
+	return t.shared.Handle(func(_ context.Context, e Event[T]) {
+		if !t.wakes(c, e) {
+			return
+		}
+		if !e.Created {
+			for _, key := range t.keys(e.Key, e.Old) {
+				add(key)
+			}
+		}
+		if !e.Deleted {
+			for _, key := range t.keys(e.Key, e.New) {
+				add(key)
+			}
+		}
+	})
+}
+
+// wakes asks the predicate. One that panics lets the event through: a pass too
+// many is better than one too few.
+func (t trigger[T]) wakes(c *Controller, e Event[T]) (yes bool) {
+	if t.when == nil {
+		return true
+	}
+	if err := guarded("predicate of "+c.Name, func() { yes = t.when(e) }); err != nil {
+		c.Log.Error("a predicate failed; the event passes", "controller", c.Name, "key", e.Key, "error", err)
+		return true
+	}
+	return yes
+}
+
+type signals func(ctx context.Context, add func(key string))
+
+func (signals) synced(context.Context) error { return nil }
+func (signals) has(string) (bool, bool)      { return false, false }
+
+func (run signals) begin(ctx context.Context, c *Controller, add func(string)) func() {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := guarded("signals of "+c.Name, func() { run(ctx, add) }); err != nil {
+			c.Log.Error("a trigger failed and is heard no more", "controller", c.Name, "error", err)
+		}
+	})
+	return wg.Wait
+}
