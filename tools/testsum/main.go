@@ -39,10 +39,10 @@ func main() {
 	} else {
 		err = run(results, strings.Split(*dirs, ","), flag.Args(), *tally)
 	}
-	fmt.Println(results.Sum())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsum:", err)
 	}
+	fmt.Println(results.Sum())
 	if err != nil || !results.Good() {
 		os.Exit(1)
 	}
@@ -53,24 +53,27 @@ func run(results Results, dirs, args []string, tally string) error {
 	defer stop()
 	var errs []error
 	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			break
+		}
 		part := Results{}
 		err := goTest(ctx, dir, args, part, os.Stdout)
 		exit, refused := errors.AsType[*exec.ExitError](err)
 		switch {
-		case err != nil && !refused:
+		case err != nil && !refused && ctx.Err() == nil:
 			errs = append(errs, err)
-		case refused && !part.anyFailed():
+		case refused && ctx.Err() == nil && !part.anyFailed():
 			// A module that does not load has no failed test to show for it.
 			errs = append(errs, fmt.Errorf("go test in %s: %w", dir, exit))
 			part.note(Failed, dir, "")
 		}
 		results.add(part)
 	}
-	if ctx.Err() != nil { // what was not run is no result
-		return errors.New("stopped before the end")
-	}
 	if tally != "" {
 		errs = append(errs, results.save(tally))
+	}
+	if ctx.Err() != nil {
+		errs = append(errs, errors.New("stopped before the end"))
 	}
 	return errors.Join(errs...)
 }
@@ -87,22 +90,25 @@ func goTest(ctx context.Context, dir string, args []string, results Results, out
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("go test in %s: %w", dir, err)
 	}
-	readErr := Read(events, results, out)
+	readErr := Read(ctx, events, results, out)
 	return errors.Join(cmd.Wait(), readErr)
 }
 
 // Read folds the events of `go test -json` into results and prints the closing
-// line of each package and the output of failed tests.
-func Read(events io.Reader, results Results, out io.Writer) error {
+// line of each package and the output of failed tests. What it reads after ctx
+// is done is no result: those tests were stopped.
+func Read(ctx context.Context, events io.Reader, results Results, out io.Writer) error {
 	printer := printer{out: out, held: map[string]*strings.Builder{}}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var e event
-			if json.Unmarshal(line, &e) != nil {
-				fmt.Fprintf(out, "%s", line) // not an event: the go command speaks
-			} else {
+			switch {
+			case ctx.Err() != nil:
+			case json.Unmarshal(line, &e) != nil:
+				fmt.Fprintf(out, "%s", line) // the go command speaks
+			default:
 				results.fold(e)
 				printer.fold(e)
 			}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,7 +53,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			results, out := Results{}, &strings.Builder{}
-			if err := Read(strings.NewReader(c.events), results, out); err != nil {
+			if err := Read(t.Context(), strings.NewReader(c.events), results, out); err != nil {
 				t.Fatal(err)
 			}
 			if got := results.Sum(); got != c.sum {
@@ -64,6 +66,18 @@ func TestRead(t *testing.T) {
 				t.Errorf("want %q shown and %q hidden in:\n%s", c.shows, c.hides, out)
 			}
 		})
+	}
+}
+
+func TestWhatIsStoppedIsNoResult(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	results := Results{}
+	if err := Read(ctx, strings.NewReader(failing), results, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 0 {
+		t.Errorf("want no results, got %v", results)
 	}
 }
 
