@@ -1,0 +1,483 @@
+package flowfile
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// check looks at the documents before any of them is expanded.
+func (l *library) check() {
+	l.checkCycles()
+	l.checkFaults()
+}
+
+// build makes the flows. What is wrong with them is in the report.
+func (l *library) build() []workflow.Flow {
+	var flows []workflow.Flow
+	for _, f := range l.order {
+		flow, _ := l.flow(f)
+		flows = append(flows, flow)
+	}
+	for _, name := range keysOf(l.groups) {
+		if g := l.groups[name]; !l.reached[g] && !l.cyclic[g] {
+			l.lonely(g)
+		}
+	}
+	l.checkChildren()
+	l.checkParams()
+	return flows
+}
+
+// flow expands and compiles one flow.
+func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
+	e := l.expander(f.defaults)
+	names := newNamespace()
+	root := &node{kids: e.sequence(f.steps, 0, names)}
+	end := &node{kids: e.sequence(f.finally, 0, names)}
+	flow := workflow.Flow{
+		Name: f.name.value, Version: f.version, Description: f.description, RecoverFromFirstStep: f.fromFirst,
+		Deadline: f.deadline, OnDeadline: f.onDeadline, OnChange: f.onChange, Migrations: f.migrations,
+		Limit: f.attempts, Retention: f.retention,
+	}
+	c := &flowCompiler{library: l, doc: f, input: l.schema(f.input)}
+	if c.input != nil {
+		flow.Input = c.input
+	}
+	all := &node{kids: slices.Concat(root.kids, end.kids)}
+	top := (&scope{}).within(all)
+	flow.Steps = c.sequence(root.kids, top)
+	flow.Finally = c.sequence(end.kids, top)
+	flow.Source = encodeFlow(f, root.kids, end.kids)
+	return flow, all
+}
+
+// lonely checks a group that no flow of the set uses.
+func (l *library) lonely(g *groupDoc) {
+	l.reached[g] = true
+	all := &node{kids: l.expander(policy{}).sequence(g.steps, 1, newNamespace())}
+	c := &flowCompiler{library: l, doc: &flowDoc{}}
+	c.sequence(all.kids, (&scope{loose: true, params: g}).within(all))
+}
+
+// checkParams reports parameters that no step of their group reads.
+func (l *library) checkParams() {
+	for _, name := range keysOf(l.groups) {
+		g := l.groups[name]
+		if used := l.usedParams[g]; !l.cyclic[g] && !used["*"] {
+			for _, p := range g.params {
+				if p.name.value != "" && !used[p.name.value] {
+					l.errorf(p.name.at, "parameter %s of group %s is not used by any of its steps", p.name.value, name)
+				}
+			}
+		}
+	}
+}
+
+// schema compiles a schema once.
+func (l *library) schema(doc *schemaDoc) *schema {
+	if doc == nil {
+		return nil
+	}
+	if s, ok := l.schemas[doc]; ok {
+		return s
+	}
+	s, err := newSchema(doc.raw)
+	if err != nil {
+		l.errorf(doc.at, "not a valid JSON Schema: %v", err)
+	}
+	l.schemas[doc] = s
+	return s
+}
+
+// flowCompiler makes workflow.Steps from nodes.
+type flowCompiler struct {
+	*library
+	doc   *flowDoc
+	input *schema
+	reads []string // by the step that is being compiled
+}
+
+func (c *flowCompiler) sequence(nodes []*node, here *scope) []workflow.Step {
+	steps := make([]workflow.Step, 0, len(nodes))
+	for _, n := range nodes {
+		steps = append(steps, c.step(n, here))
+		if !here.beside {
+			here.before[n.name] = true
+		}
+	}
+	return steps
+}
+
+func (c *flowCompiler) step(n *node, here *scope) workflow.Step {
+	c.reads = nil
+	here.now = n
+	step := workflow.Step{Name: n.name}
+	if b := n.branch; b != nil {
+		step.Description = b.description
+		c.when(&step, b.when, here)
+		step.Reads = c.taken()
+		step.Steps = c.sequence(n.kids, here.within(n))
+		return step
+	}
+	s := n.doc
+	step.Description = s.description
+	c.when(&step, s.when, here)
+	inside := here
+	if s.forEach != nil {
+		step.ForEach, inside = c.loop(s.forEach, here)
+	}
+	switch {
+	case n.kids != nil || s.structure():
+		c.structure(&step, n, inside)
+	default:
+		c.leaf(&step, n, inside)
+	}
+	return step
+}
+
+// taken gives what the step's expressions have read so far and forgets it.
+func (c *flowCompiler) taken() []string {
+	slices.Sort(c.reads)
+	reads := slices.Compact(c.reads)
+	c.reads = nil
+	return reads
+}
+
+func (c *flowCompiler) structure(step *workflow.Step, n *node, here *scope) {
+	inner := here.within(n)
+	if n.groupName != "" {
+		step.Params, step.With = c.params(n, here)
+		inner.params, inner.any = n.group, n.group == nil
+	}
+	step.Reads = c.taken()
+	if p := n.doc.parallel; p != nil {
+		inner.beside = true
+		if step.Parallel = p.max; step.Parallel == 0 {
+			step.Parallel = max(len(p.branches), 1)
+		}
+	}
+	if n.open != nil {
+		open := c.step(n.open, inner)
+		step.Open = &open
+		inner.before[n.open.name] = true
+	}
+	step.Steps = c.sequence(n.kids, inner)
+	if n.close != nil {
+		end := c.step(n.close, inner)
+		step.Close = &end
+	}
+}
+
+// params makes what `params` is within a group: always an object of its own,
+// so that a group never sees the parameters of the one around it.
+func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.RawMessage, error), json.RawMessage) {
+	if n.params == nil {
+		return func(workflow.View) (json.RawMessage, error) { return json.RawMessage("{}"), nil }, nil
+	}
+	quiet := &reader{report: &report{}}
+	raw := quiet.json(n.params)
+	t := c.template(n.params, n.at.file, here, nil)
+	if resolve := t.resolve(); resolve != nil {
+		return resolve, raw
+	}
+	return func(workflow.View) (json.RawMessage, error) { return raw, nil }, raw
+}
+
+func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {
+	s := n.doc
+	step.Retry, step.Timeout, step.Heartbeat, step.Grace = n.policy.whole(), n.policy.timeout, n.policy.heartbeat, n.policy.grace
+	step.Skippable = n.policy.skippable != nil && *n.policy.skippable
+	step.NoReturn, step.Secrets = s.noReturn, s.secrets
+	if step.MaxOutput = s.maxOutput; step.MaxOutput == 0 {
+		step.MaxOutput = c.doc.maxOutput
+	}
+	c.codes(s)
+	if out := c.schema(s.output); out != nil {
+		step.Output = out
+	}
+	switch {
+	case s.uses.value != "":
+		step.Uses = s.uses.value
+		step.With, step.Resolve = c.with(s.uses, s.with, s.withNode, here)
+	case s.flow != nil:
+		c.child(step, s, here)
+	}
+	if s.wait != nil {
+		step.Wait = c.wait(s.wait, here)
+	}
+	step.Reads = c.taken()
+	if s.undo != nil {
+		c.knowsAction(s.undo.uses)
+		call := &workflow.Call{Uses: s.undo.uses.value}
+		call.With, call.Resolve = c.with(s.undo.uses, s.undo.with, s.undo.withNode, here.withSelf(n.name))
+		step.UndoCall = call
+		c.reads = nil // what an undo reads does not keep a later step from being skipped
+	}
+}
+
+func (c *flowCompiler) codes(s *stepDoc) {
+	for _, code := range s.policy.retry.Not {
+		if code != "" && !c.expanded && !c.knowsCode(code) {
+			n := s.found["retry"]
+			c.warnf(mark{s.at.file, n.Line, n.Column}, "retry.not names %s, which nothing here declares", code)
+		}
+	}
+}
+
+// with compiles the parameters of an action and checks what is known of them.
+func (c *flowCompiler) with(uses text, raw json.RawMessage, n *yaml.Node, here *scope) (json.RawMessage, func(workflow.View) (json.RawMessage, error)) {
+	var resolve func(workflow.View) (json.RawMessage, error)
+	given, file := raw, uses.at.file
+	if n == nil {
+		n, given = &yaml.Node{Kind: yaml.MappingNode, Line: uses.at.line, Column: uses.at.column}, json.RawMessage("{}")
+	} else {
+		resolve = c.template(n, file, here, literals[uses.value]).resolve()
+	}
+	if action, ok := c.actions[uses.value]; ok && action.With != nil && resolve == nil && !c.expanded {
+		c.conform("with", action.With, given, n, file)
+	}
+	return raw, resolve
+}
+
+// literals are fields of actions that hold no templates: in a script, ${…} is the shell's.
+var literals = map[string][]string{"exec": {"shell"}}
+
+// conform reports what in a value does not fit a schema, each at its place.
+func (c *flowCompiler) conform(what string, to workflow.Schema, raw json.RawMessage, n *yaml.Node, file string) {
+	s, ok := to.(*schema)
+	if !ok {
+		if err := to.Check(raw); err != nil {
+			c.errorf(mark{file, n.Line, n.Column}, "%s: %v", what, err)
+		}
+		return
+	}
+	for _, f := range s.findings(raw) {
+		at := n
+		for _, step := range f.path {
+			if next := descend(at, step); next != nil {
+				at = next
+			}
+		}
+		c.errorf(mark{file, at.Line, at.Column}, "%s: %s", strings.Join(append([]string{what}, f.path...), "."), f.what)
+	}
+}
+
+func descend(n *yaml.Node, step string) *yaml.Node {
+	if n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(n.Content) {
+			return n.Content[i]
+		}
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == step {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func (c *flowCompiler) child(step *workflow.Step, s *stepDoc, here *scope) {
+	step.Flow = s.flow.name.value
+	if step.Flow != "" && !c.knowsFlow(step.Flow) {
+		c.errorf(s.flow.name.at, "there is no flow %q%s", step.Flow, hint(step.Flow, c.flowNames()))
+	}
+	if c.doc.name.value != "" {
+		c.calls[c.doc.name.value] = append(c.calls[c.doc.name.value], s.flow.name)
+	}
+	step.With = s.with
+	if s.withNode != nil {
+		step.Resolve = c.template(s.withNode, s.at.file, here, nil).resolve()
+	}
+	if f := c.flows[step.Flow]; f != nil && step.Resolve == nil && !c.expanded {
+		if in := c.schema(f.input); in != nil {
+			n, input := s.withNode, s.with
+			if n == nil {
+				n, input = &yaml.Node{Line: s.flow.name.at.line, Column: s.flow.name.at.column}, json.RawMessage("{}")
+			}
+			if filled, err := in.Default(input); err == nil {
+				c.conform("with", in, filled, n, s.at.file)
+			}
+		}
+	}
+	if s.flow.subject.set() {
+		t := c.stringTemplate(s.flow.subject, here)
+		step.FlowSubject = t.text()
+	}
+}
+
+func (c *flowCompiler) wait(w *waitDoc, here *scope) *workflow.WaitFor {
+	made := &workflow.WaitFor{For: w.duration, Signal: w.signal.value, Every: w.every, Deadline: w.deadline, OnTimeout: w.onTimeout}
+	if s := c.schema(w.schema); s != nil {
+		made.Schema = s
+	}
+	if w.until.set() {
+		made.UntilText = w.until.value
+		if at, err := time.Parse(time.RFC3339, w.until.value); err == nil {
+			made.Until = func(workflow.View) (time.Time, error) { return at.UTC(), nil }
+		} else if x := c.expression(w.until, 0, here, true, "a time", cel.TimestampType, cel.StringType); x != nil {
+			made.Until = x.time()
+		}
+	}
+	if w.condition.set() {
+		made.ConditionText = w.condition.value
+		if x := c.expression(w.condition, 0, here, true, "true or false", cel.BoolType); x != nil {
+			made.Condition = x.predicate()
+		}
+	}
+	return made
+}
+
+func (c *flowCompiler) when(step *workflow.Step, when text, here *scope) {
+	if !when.set() {
+		return
+	}
+	step.WhenText = when.value
+	if x := c.expression(when, 0, here, false, "true or false", cel.BoolType); x != nil {
+		step.When = x.predicate()
+	}
+}
+
+func (c *flowCompiler) loop(l *loopDoc, here *scope) (*workflow.Loop, *scope) {
+	made := &workflow.Loop{ListText: l.list.value, As: l.as.value, KeyText: l.key.value, Max: l.max}
+	item := loopItem{l.as.value, cel.DynType}
+	if l.list.set() {
+		if x := c.expression(l.list, 0, here, false, "a list", cel.ListType(cel.DynType)); x != nil {
+			made.List = x.list()
+			if x.kind.Kind() == cel.ListKind {
+				item.kind = x.kind.Parameters()[0]
+			}
+		}
+	}
+	inside := here.withItem(item)
+	if l.key.set() {
+		if x := c.expression(l.key, 0, inside, false, "a string or a whole number", cel.StringType, cel.IntType); x != nil {
+			made.Key = (&template{parts: []part{{expression: x}}}).text()
+		}
+	}
+	return made, inside
+}
+
+// expression compiles a text that is CEL as a whole, or a part of one.
+func (c *flowCompiler) expression(t text, shift int, here *scope, object bool, want string, kinds ...*cel.Type) *expression {
+	x, issues := c.expressions.compile(t.value[shift:], surroundings{input: c.input, items: here.items, object: object})
+	return c.judged(t, shift, x, issues, here, want, kinds)
+}
+
+// judged reports the issues of an expression and what it may not read.
+func (c *flowCompiler) judged(t text, shift int, x *expression, issues []issue, here *scope, want string, kinds []*cel.Type) *expression {
+	for _, i := range issues {
+		c.errorf(t.inside(shift+i.offset), "%s", i.message)
+	}
+	if len(issues) > 0 || x == nil {
+		return nil
+	}
+	if kinds != nil && x.kind.Kind() != cel.DynKind && !slices.ContainsFunc(kinds, func(k *cel.Type) bool { return k.Kind() == x.kind.Kind() }) {
+		c.errorf(t.inside(shift), "the expression gives %s, not %s", x.kind, want)
+	}
+	for _, r := range x.steps {
+		if why := here.readable(r.name); why != "" {
+			c.errorf(t.inside(shift+r.offset), "step %q %s", r.name, why)
+		}
+		if r.field != "phase" {
+			c.reads = append(c.reads, r.name)
+		}
+	}
+	c.readParams(t.inside(shift), x, here)
+	return x
+}
+
+func (c *flowCompiler) readParams(at mark, x *expression, here *scope) {
+	if len(x.params) == 0 && !x.whole || here.any {
+		return
+	}
+	if here.params == nil {
+		c.errorf(at, "params exists only in the steps of a group")
+		return
+	}
+	used := c.usedParams[here.params]
+	if used == nil {
+		used = map[string]bool{}
+		c.usedParams[here.params] = used
+	}
+	if x.whole {
+		used["*"] = true
+	}
+	var declared []string
+	for _, p := range here.params.params {
+		declared = append(declared, p.name.value)
+	}
+	for _, name := range x.params {
+		used[name] = true
+		if !slices.Contains(declared, name) {
+			c.errorf(at, "group %s has no parameter %q%s", here.params.name.value, name, hint(name, declared))
+		}
+	}
+}
+
+// template compiles a value whose strings may hold expressions.
+func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal []string) *template {
+	quiet := &reader{report: &report{}, file: file}
+	switch n.Kind {
+	case yaml.MappingNode:
+		t := &template{}
+		alive := false
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			kid := &template{}
+			if slices.Contains(literal, n.Content[i].Value) {
+				kid.fixed = quiet.value(n.Content[i+1])
+			} else {
+				kid = c.template(n.Content[i+1], file, here, nil)
+			}
+			alive = alive || kid.live()
+			t.keys, t.kids = append(t.keys, n.Content[i].Value), append(t.kids, kid)
+		}
+		if alive {
+			return t
+		}
+	case yaml.SequenceNode:
+		t := &template{}
+		alive := false
+		for _, item := range n.Content {
+			kid := c.template(item, file, here, nil)
+			alive = alive || kid.live()
+			t.list = append(t.list, kid)
+		}
+		if alive {
+			return t
+		}
+	case yaml.ScalarNode:
+		if holdsExpression(n) {
+			quiet := &reader{file: file}
+			return c.stringTemplate(quiet.textOf(n), here)
+		}
+	}
+	return &template{fixed: quiet.value(n)}
+}
+
+func (c *flowCompiler) stringTemplate(t text, here *scope) *template {
+	pieces, err := split(t.value)
+	if err != nil {
+		c.errorf(t.at, "%v", err)
+		return &template{fixed: t.value}
+	}
+	made := &template{}
+	for _, p := range pieces {
+		if !p.cel {
+			made.parts = append(made.parts, part{text: p.text})
+			continue
+		}
+		x, issues := c.expressions.compile(p.text, surroundings{input: c.input, items: here.items})
+		if x = c.judged(t, p.offset, x, issues, here, "", nil); x != nil {
+			made.parts = append(made.parts, part{expression: x})
+		}
+	}
+	return made
+}

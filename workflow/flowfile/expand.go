@@ -1,0 +1,329 @@
+package flowfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// node is a step of the expanded flow: groups are resolved, names are given.
+type node struct {
+	doc         *stepDoc // of a branch: nil
+	branch      *branchDoc
+	name        string
+	at          mark
+	group       *groupDoc  // it uses this group: kids are the group's steps
+	groupName   string     // the same in the expanded form, where the group is not at hand
+	params      *yaml.Node // of the group, defaults merged in
+	kids        []*node
+	open, close *node
+	policy      policy
+}
+
+// inside gives all steps within, in order.
+func (n *node) inside() []*node {
+	if n.open == nil || n.close == nil {
+		return n.kids
+	}
+	return slices.Concat([]*node{n.open}, n.kids, []*node{n.close})
+}
+
+// expander turns the steps of one flow into nodes.
+type expander struct {
+	*library
+	defaults policy
+	count    int
+	full     bool // the limit of steps was reported
+}
+
+func (l *library) expander(defaults policy) *expander {
+	return &expander{library: l, defaults: defaults}
+}
+
+// sequence expands steps that share a namespace.
+func (e *expander) sequence(steps []*stepDoc, depth int, names namespace) []*node {
+	if depth > deepest && len(steps) > 0 {
+		e.errorf(steps[0].at, "the steps are nested more than %d deep", deepest)
+		return nil
+	}
+	e.give(steps, names)
+	nodes := make([]*node, 0, len(steps))
+	for _, s := range steps {
+		if e.full {
+			break
+		}
+		nodes = append(nodes, e.node(s, names.of[s], depth))
+	}
+	return nodes
+}
+
+// namespace holds the names of siblings.
+type namespace struct {
+	taken map[string]mark
+	of    map[*stepDoc]string
+}
+
+func newNamespace() namespace { return namespace{map[string]mark{}, map[*stepDoc]string{}} }
+
+// give names the steps: first those that say theirs, then the others after
+// what they use, as Name, Name#2, Name#3.
+func (e *expander) give(steps []*stepDoc, names namespace) {
+	for _, s := range steps {
+		if name := s.name.value; name != "" {
+			if other, ok := names.taken[name]; ok {
+				e.errorf(s.name.at, "two steps are named %s (the first in line %d): the name of a step is unique among its siblings", name, other.line)
+			} else {
+				names.taken[name] = s.name.at
+			}
+			names.of[s] = name
+		}
+	}
+	for _, s := range steps {
+		if s.name.value != "" || s.uses.value == "" {
+			continue
+		}
+		base := s.uses.value
+		if !namePattern.MatchString(base) {
+			e.errorf(s.uses.at, "%q cannot serve as the name of the step: add a stepName", base)
+		}
+		name := base
+		for n := 2; ; n++ {
+			if _, ok := names.taken[name]; !ok {
+				break
+			}
+			name = fmt.Sprintf("%s#%d", base, n)
+		}
+		names.taken[name] = s.at
+		names.of[s] = name
+	}
+}
+
+// countOne counts a step against the limit; it is true until the limit is passed.
+func (e *expander) countOne(at mark) bool {
+	e.count++
+	if e.count > mostSteps && !e.full {
+		e.full = true
+		e.errorf(at, "the flow has more than %d steps once its groups are expanded", mostSteps)
+	}
+	return !e.full
+}
+
+func (e *expander) node(s *stepDoc, name string, depth int) *node {
+	n := &node{doc: s, name: name, at: s.at}
+	if !e.countOne(s.at) {
+		return n
+	}
+	inner := newNamespace()
+	if b := s.bracket; b != nil {
+		for _, end := range []*stepDoc{b.open, b.close} {
+			if end != nil {
+				e.give([]*stepDoc{end}, inner)
+			}
+		}
+		if b.open != nil {
+			n.open = e.node(b.open, inner.of[b.open], depth+1)
+		}
+		if b.close != nil {
+			n.close = e.node(b.close, inner.of[b.close], depth+1)
+		}
+	}
+	switch {
+	case s.hasBody:
+		n.groupName = s.group
+		if n.groupName != "" {
+			n.params = s.withNode
+		}
+		n.kids = e.sequence(s.body, depth+1, inner)
+	case s.parallel != nil:
+		n.kids = e.branches(s.parallel, depth+1)
+	case s.uses.value != "":
+		e.use(n, depth, inner)
+	}
+	if n.kids == nil {
+		n.policy = s.policy.over(e.defaults)
+	}
+	if s.bracket != nil && n.kids == nil && !s.structure() && s.uses.value != "" {
+		e.errorf(s.at, "a bracket stands around steps or a group, not around an action")
+	}
+	return n
+}
+
+func (e *expander) branches(p *parallelDoc, depth int) []*node {
+	if depth > deepest {
+		return nil
+	}
+	nodes := make([]*node, 0, len(p.branches))
+	taken := map[string]bool{}
+	for _, b := range p.branches {
+		n := &node{branch: b, name: b.name.value, at: b.at}
+		if n.name != "" && taken[n.name] {
+			e.errorf(b.name.at, "two branches are named %s", n.name)
+		}
+		taken[n.name] = true
+		if !e.countOne(b.at) {
+			break
+		}
+		n.kids = e.sequence(b.steps, depth+1, newNamespace())
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// use resolves className: a group, or an action.
+func (e *expander) use(n *node, depth int, names namespace) {
+	s := n.doc
+	g := e.groups[s.uses.value]
+	if g == nil {
+		e.knowsAction(s.uses)
+		return
+	}
+	for _, key := range structureLacks {
+		if s.found[key] != nil && key != "with" {
+			e.errorf(mark{s.at.file, s.found[key].Line, s.found[key].Column}, "%s has no effect on a step that uses a group: put it on the steps of %s", key, g.name.value)
+		}
+	}
+	n.group, n.groupName = g, g.name.value
+	e.reached[g] = true
+	n.params = e.merge(s, g)
+	if e.cyclic[g] {
+		n.kids = []*node{}
+		return
+	}
+	n.kids = e.sequence(g.steps, depth+1, names)
+}
+
+// knowsAction reports a name that is neither a group nor an action.
+func (l *library) knowsAction(uses text) {
+	if _, ok := l.actions[uses.value]; ok || l.expanded || uses.value == "" {
+		return
+	}
+	near := hint(uses.value, append(keysOf(l.actions), keysOf(l.groups)...))
+	if l.options.AnyAction {
+		l.warnf(uses.at, "the action %q is not known here%s", uses.value, near)
+		return
+	}
+	l.errorf(uses.at, "there is neither an action nor a group %q%s", uses.value, near)
+}
+
+// merge gives the parameters of a use: what it says, and the group's defaults.
+func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
+	merged := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.at.line, Column: s.at.column}
+	given := map[string]bool{}
+	declared := map[string]*paramDoc{}
+	for _, p := range g.params {
+		declared[p.name.value] = p
+	}
+	if s.withNode != nil && s.withNode.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(s.withNode.Content); i += 2 {
+			key, value := s.withNode.Content[i], s.withNode.Content[i+1]
+			at := mark{s.at.file, key.Line, key.Column}
+			p := declared[key.Value]
+			if p == nil {
+				e.errorf(at, "group %s has no parameter %q%s", g.name.value, key.Value, hint(key.Value, keysOf(declared)))
+				continue
+			}
+			given[key.Value] = true
+			if !holdsExpression(value) {
+				quiet := &reader{report: &report{}}
+				if v := quiet.value(value); !fits(p.kind, v) {
+					e.errorf(mark{s.at.file, value.Line, value.Column}, "parameter %s of group %s is of type %s, not %s", p.name.value, g.name.value, p.kind, kindOf(value))
+				}
+			}
+			merged.Content = append(merged.Content, key, value)
+		}
+	}
+	var lacks []string
+	for _, p := range g.params {
+		switch {
+		case given[p.name.value] || p.name.value == "":
+		case p.preset != nil:
+			merged.Content = append(merged.Content, scalar(p.name.value), nodeOf(p.preset))
+		case p.required:
+			lacks = append(lacks, p.name.value)
+		}
+	}
+	if len(lacks) > 0 {
+		e.errorf(s.at, "group %s needs the parameter %s", g.name.value, strings.Join(lacks, ", "))
+	}
+	return merged
+}
+
+func scalar(s string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
+}
+
+// checkCycles marks the groups that contain themselves and reports each cycle once.
+func (l *library) checkCycles() {
+	const visiting, done = 1, 2
+	state := map[*groupDoc]int{}
+	var trail []*groupDoc
+	var visit func(g *groupDoc)
+	visit = func(g *groupDoc) {
+		state[g] = visiting
+		trail = append(trail, g)
+		everyStep(g.steps, func(s *stepDoc) {
+			next := l.groups[s.uses.value]
+			if next == nil {
+				return
+			}
+			switch state[next] {
+			case visiting:
+				from := slices.Index(trail, next)
+				var names []string
+				for _, member := range trail[from:] {
+					l.cyclic[member] = true
+					names = append(names, member.name.value)
+				}
+				l.errorf(s.uses.at, "the group contains itself: %s", strings.Join(append(names, next.name.value), " → "))
+			case 0:
+				visit(next)
+			}
+		})
+		trail = trail[:len(trail)-1]
+		state[g] = done
+	}
+	for _, name := range keysOf(l.groups) {
+		if g := l.groups[name]; state[g] == 0 {
+			visit(g)
+		}
+	}
+}
+
+// checkChildren reports flows that start themselves through sub-flows, and chains that are too long.
+func (l *library) checkChildren() {
+	depth := map[string]int{}
+	var trail []string
+	var visit func(name string) int
+	visit = func(name string) int {
+		if d, ok := depth[name]; ok {
+			return d
+		}
+		trail = append(trail, name)
+		deepest := 0
+		for _, call := range l.calls[name] {
+			if from := slices.Index(trail, call.value); from >= 0 {
+				l.errorf(call.at, "the flow starts itself: %s", strings.Join(append(slices.Clone(trail[from:]), call.value), " → "))
+				continue
+			}
+			d := 1 + visit(call.value)
+			if d == deepestFlow+1 {
+				l.errorf(call.at, "sub-flows are nested more than %d deep", deepestFlow)
+			}
+			deepest = max(deepest, d)
+		}
+		trail = trail[:len(trail)-1]
+		depth[name] = deepest
+		return deepest
+	}
+	for _, f := range l.order {
+		visit(f.name.value)
+	}
+}
+
+func (l *library) knowsFlow(name string) bool {
+	return l.expanded || l.flows[name] != nil || slices.Contains(l.options.Flows, name)
+}
+
+func (l *library) flowNames() []string { return append(keysOf(l.flows), l.options.Flows...) }

@@ -1,0 +1,495 @@
+package flowfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/ext"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of expressions (workflow.md 2.1).
+const (
+	costLimit  = 100_000
+	longestCEL = 8 << 10
+)
+
+// expression is a checked CEL program and what it reads. Steps share it.
+type expression struct {
+	source  string
+	kind    *cel.Type
+	program cel.Program
+	steps   []stepRead
+	params  []string // names read from params
+	whole   bool     // reads params as a whole
+
+	allSteps bool // reads steps as a whole: refused
+}
+
+// stepRead is one `steps.<name>.<field>` of an expression.
+type stepRead struct {
+	name, field string // field is "" when the entry is used as a whole
+	offset      int    // in bytes
+}
+
+// surroundings is what the variables of an expression are.
+type surroundings struct {
+	input  *schema // nil: any
+	params *groupDoc
+	items  []loopItem
+	object bool
+}
+
+type loopItem struct {
+	name string
+	kind *cel.Type
+}
+
+// expressions compiles each text once per surroundings.
+type expressions struct {
+	base     *cel.Env
+	envs     map[string]*cel.Env
+	compiled map[string]compiled
+	ids      map[any]int
+}
+
+type compiled struct {
+	expression *expression
+	issues     []issue
+}
+
+type issue struct {
+	offset  int
+	message string
+}
+
+var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.TwoVarComprehensions(),
+		cel.OptionalTypes(),
+		cel.CrossTypeNumericComparisons(true),
+		cel.EnableIdentifierEscapeSyntax(),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserRecursionLimit(64),
+		cel.ParserExpressionSizeLimit(longestCEL),
+		cel.Variable("run", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("steps", cel.MapType(cel.StringType, cel.MapType(cel.StringType, cel.DynType))),
+	)
+})
+
+func newExpressions() *expressions {
+	base, err := baseEnv()
+	if err != nil {
+		panic(err) // the options above are constant
+	}
+	return &expressions{base: base, envs: map[string]*cel.Env{}, compiled: map[string]compiled{}, ids: map[any]int{}}
+}
+
+func (e *expressions) id(v any) int {
+	if _, ok := e.ids[v]; !ok {
+		e.ids[v] = len(e.ids) + 1
+	}
+	return e.ids[v]
+}
+
+func (e *expressions) key(s surroundings, typed bool) string {
+	var b strings.Builder
+	if typed && s.input != nil {
+		fmt.Fprintf(&b, "%d", e.id(s.input))
+	}
+	if s.params != nil {
+		fmt.Fprintf(&b, "/%d", e.id(s.params))
+	}
+	for _, item := range s.items {
+		fmt.Fprintf(&b, "/%s:%s", item.name, item.kind)
+	}
+	fmt.Fprintf(&b, "/%t", s.object)
+	return b.String()
+}
+
+// compile checks a text. The issues are nil when it is sound.
+func (e *expressions) compile(source string, s surroundings) (*expression, []issue) {
+	key := e.key(s, true) + "\x00" + source
+	if known, ok := e.compiled[key]; ok {
+		return known.expression, known.issues
+	}
+	x, issues := e.make(source, s, true)
+	if issues != nil && s.input != nil && indexed.MatchString(source) {
+		x, issues = e.make(source, s, false) // input["a-b"], "a" in input: as a map, without types
+	}
+	e.compiled[key] = compiled{x, issues}
+	return x, issues
+}
+
+var indexed = regexp.MustCompile(`\binput\b[A-Za-z0-9_.]*\s*\[|\bin\s+input\b|\binput\b[A-Za-z0-9_.]*\s*[),]|\binput\b[A-Za-z0-9_.]*\.(all|exists|exists_one|map|filter|size|transform\w*)\(`)
+
+func (e *expressions) make(source string, s surroundings, typed bool) (*expression, []issue) {
+	if len(source) > longestCEL {
+		return nil, []issue{{0, fmt.Sprintf("the expression is longer than %d bytes", longestCEL)}}
+	}
+	env, err := e.env(s, typed)
+	if err != nil {
+		return nil, []issue{{0, err.Error()}}
+	}
+	checked, found := env.Compile(source)
+	if found.Err() != nil {
+		var issues []issue
+		for _, one := range found.Errors() {
+			issues = append(issues, issue{offsetOf(source, one.Location.Line(), one.Location.Column()), tidy(one.Message)})
+		}
+		return nil, issues
+	}
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	if err != nil {
+		return nil, []issue{{0, tidy(err.Error())}}
+	}
+	x := &expression{source: source, kind: checked.OutputType(), program: program}
+	x.read(checked.NativeRep(), source)
+	return x, x.fieldIssues()
+}
+
+func (e *expressions) env(s surroundings, typed bool) (*cel.Env, error) {
+	key := e.key(s, typed)
+	if env, ok := e.envs[key]; ok {
+		return env, nil
+	}
+	var options []cel.EnvOption
+	input := cel.DynType
+	if typed && s.input != nil {
+		provider := &schemaTypes{Provider: e.base.CELTypeProvider(), structs: map[string]map[string]*cel.Type{}}
+		if input = provider.typeOf("input", s.input.tree); len(provider.structs) > 0 {
+			options = append(options, cel.CustomTypeProvider(provider))
+		}
+	}
+	params := cel.MapType(cel.StringType, cel.DynType)
+	options = append(options, cel.Variable("input", input), cel.Variable("params", params))
+	for _, item := range s.items {
+		options = append(options, cel.Variable(item.name, item.kind))
+	}
+	if s.object {
+		options = append(options, cel.Variable("object", cel.DynType))
+	}
+	env, err := e.base.Extend(options...)
+	if err == nil {
+		e.envs[key] = env
+	}
+	return env, err
+}
+
+var expecting = regexp.MustCompile(` expecting \{.*\}`)
+
+var inContainer = regexp.MustCompile(` \(in container '[^']*'\)`)
+
+func tidy(message string) string {
+	message = expecting.ReplaceAllString(inContainer.ReplaceAllString(message, ""), "")
+	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "the expression ends too early")
+	message = strings.TrimPrefix(message, "Syntax error: ")
+	if len(message) > 300 {
+		message = message[:300] + "…"
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(message, "?"), "\n", " ")
+}
+
+// offsetOf turns CEL's line (from 1) and column (code points from 0) into bytes.
+func offsetOf(source string, line, column int) int {
+	offset := 0
+	for ; line > 1; line-- {
+		i := strings.IndexByte(source[offset:], '\n')
+		if i < 0 {
+			break
+		}
+		offset += i + 1
+	}
+	for range column {
+		if offset >= len(source) {
+			break
+		}
+		_, size := nextRune(source[offset:])
+		offset += size
+	}
+	return min(offset, len(source))
+}
+
+func nextRune(s string) (rune, int) {
+	for i, r := range s {
+		_ = i
+		return r, len(string(r))
+	}
+	return 0, 1
+}
+
+// read notes which steps and parameters the program asks for by constant names.
+func (x *expression) read(tree *ast.AST, source string) {
+	members := map[int64]bool{} // nodes whose member was noted: parents are visited first
+	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
+		of, name, constant := member(n)
+		switch {
+		case of == nil && isIdent(n, "params") && !members[n.ID()]:
+			x.whole = true
+		case of == nil && isIdent(n, "steps") && !members[n.ID()]:
+			x.allSteps = true
+		case of == nil && n.Kind() == ast.CallKind && n.AsCall().FunctionName() == operators.In && isIdent(n.AsCall().Args()[1], "steps"):
+			members[n.AsCall().Args()[1].ID()] = true
+		case of == nil:
+		case isIdent(of, "params"):
+			members[of.ID()] = true
+			if constant {
+				x.params = append(x.params, name)
+			} else {
+				x.whole = true
+			}
+		case isIdent(of, "steps"):
+			members[of.ID()] = true
+			if at := tree.SourceInfo().GetStartLocation(of.ID()); constant {
+				x.steps = append(x.steps, stepRead{name: name, offset: offsetOf(source, at.Line(), at.Column())})
+			}
+		default:
+			inner, entry, ok := member(of)
+			if inner != nil && ok && isIdent(inner, "steps") && constant {
+				at := tree.SourceInfo().GetStartLocation(inner.ID())
+				x.steps = append(x.steps, stepRead{name: entry, field: name, offset: offsetOf(source, at.Line(), at.Column())})
+			}
+		}
+	}))
+	x.steps = slices.DeleteFunc(x.steps, func(r stepRead) bool { // entries whose field was noted already
+		return r.field == "" && slices.ContainsFunc(x.steps, func(o stepRead) bool { return o.field != "" && o.name == r.name && o.offset == r.offset })
+	})
+}
+
+// member splits a.b and a["b"]: what it is taken of, the name, and whether that is constant.
+func member(n ast.Expr) (of ast.Expr, name string, constant bool) {
+	switch n.Kind() {
+	case ast.SelectKind:
+		return n.AsSelect().Operand(), n.AsSelect().FieldName(), true
+	case ast.CallKind:
+		call := n.AsCall()
+		if f := call.FunctionName(); f != operators.Index && f != operators.OptIndex && f != operators.OptSelect || len(call.Args()) != 2 {
+			return nil, "", false
+		}
+		if key := call.Args()[1]; key.Kind() == ast.LiteralKind {
+			name, ok := key.AsLiteral().Value().(string)
+			return call.Args()[0], name, ok
+		}
+		return call.Args()[0], "", false
+	}
+	return nil, "", false
+}
+
+func isIdent(n ast.Expr, name string) bool { return n.Kind() == ast.IdentKind && n.AsIdent() == name }
+
+func (x *expression) fieldIssues() []issue {
+	var issues []issue
+	if x.allSteps {
+		issues = append(issues, issue{0, "steps cannot be read as a whole: name the step, as in steps.Create.output"})
+	}
+	for _, r := range x.steps {
+		if r.field != "" && r.field != "phase" && r.field != "output" {
+			issues = append(issues, issue{r.offset, fmt.Sprintf("a step has phase and output, not %q%s", r.field, hint(r.field, []string{"phase", "output"}))})
+		}
+	}
+	return issues
+}
+
+// eval runs the program over a run.
+func (x *expression) eval(view workflow.View) (ref.Val, error) {
+	vars := &variables{view: view}
+	value, _, err := x.program.Eval(vars)
+	switch {
+	case vars.err != nil:
+		return nil, workflow.ExpressionFailed.Errorf("%s: %w", x.source, vars.err)
+	case err != nil:
+		return nil, workflow.ExpressionFailed.Errorf("%s: %s", x.source, tidy(err.Error()))
+	}
+	return value, nil
+}
+
+func (x *expression) predicate() func(workflow.View) (bool, error) {
+	return func(view workflow.View) (bool, error) {
+		value, err := x.eval(view)
+		if err != nil {
+			return false, err
+		}
+		yes, ok := value.Value().(bool)
+		if !ok {
+			return false, workflow.ExpressionFailed.Errorf("%s: it gives %s, not true or false", x.source, typeName(value))
+		}
+		return yes, nil
+	}
+}
+
+func (x *expression) json(view workflow.View) (any, error) {
+	value, err := x.eval(view)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := plainOf(value, 0)
+	if err != nil {
+		return nil, workflow.ExpressionFailed.Errorf("%s: %w", x.source, err)
+	}
+	return plain, nil
+}
+
+func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {
+	return func(view workflow.View) ([]json.RawMessage, error) {
+		plain, err := x.json(view)
+		if err != nil {
+			return nil, err
+		}
+		list, ok := plain.([]any)
+		if !ok {
+			return nil, workflow.ExpressionFailed.Errorf("%s: it gives no list", x.source)
+		}
+		items := make([]json.RawMessage, len(list))
+		for i, item := range list {
+			items[i] = canonical(item)
+		}
+		return items, nil
+	}
+}
+
+// variables gives a program what it asks for, and nothing else: an expression
+// over one step costs the same in a flow of ten and of ten thousand.
+type variables struct {
+	view  workflow.View
+	err   error
+	known map[string]ref.Val
+}
+
+// Parent implements cel.Activation.
+func (v *variables) Parent() cel.Activation { return nil }
+
+// ResolveName implements cel.Activation.
+func (v *variables) ResolveName(name string) (any, bool) {
+	if value, ok := v.known[name]; ok {
+		return value, true
+	}
+	var value ref.Val
+	switch name {
+	case "input":
+		value = v.decoded(v.view.Input(), "input")
+	case "params":
+		params, err := v.view.Params()
+		if err != nil {
+			return v.fail(fmt.Errorf("params: %w", err))
+		}
+		value = v.decoded(params, "params")
+	case "object":
+		object, err := v.view.Object()
+		if err != nil {
+			return v.fail(fmt.Errorf("object: %w", err))
+		}
+		value = v.decoded(object, "object")
+	case "run":
+		run := v.view.Run()
+		value = types.DefaultTypeAdapter.NativeToValue(map[string]string{
+			"id": run.ID, "flow": run.Flow, "subject": run.Subject, "reason": run.Reason})
+	case "steps":
+		value = stepsMap{Mapper: emptyMap, vars: v}
+	default:
+		item, ok := v.view.Item(name)
+		if !ok {
+			return nil, false
+		}
+		value = v.decoded(item, name)
+	}
+	if v.err != nil {
+		return nil, false
+	}
+	if v.known == nil {
+		v.known = map[string]ref.Val{}
+	}
+	v.known[name] = value
+	return value, true
+}
+
+func (v *variables) fail(err error) (any, bool) {
+	if v.err == nil {
+		v.err = err
+	}
+	return nil, false
+}
+
+func (v *variables) decoded(data json.RawMessage, what string) ref.Val {
+	if len(data) == 0 || string(data) == "null" && what != "object" {
+		if what == "input" || what == "params" {
+			return emptyMap
+		}
+		return types.NullValue
+	}
+	value, err := workflow.Decode(data)
+	if err != nil {
+		v.fail(fmt.Errorf("%s: %w", what, err))
+		return types.NullValue
+	}
+	return types.DefaultTypeAdapter.NativeToValue(value)
+}
+
+var emptyMap = types.NewStringInterfaceMap(types.DefaultTypeAdapter, map[string]any{})
+
+// stepsMap looks a step up when it is asked for. A step that was not reached
+// is Pending and has no output.
+type stepsMap struct {
+	traits.Mapper
+	vars *variables
+}
+
+// Find implements traits.Mapper.
+func (m stepsMap) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.Value().(string)
+	if !ok {
+		return types.NewErr("the name of a step is a string"), false
+	}
+	step, ok := m.vars.view.Step(name)
+	entry := map[string]any{"phase": string(workflow.StepPending)}
+	if ok {
+		entry["phase"] = string(step.Phase)
+		if step.Output != nil {
+			entry["output"] = m.vars.decoded(step.Output, "output of "+name)
+		}
+	}
+	return types.DefaultTypeAdapter.NativeToValue(entry), true
+}
+
+// Get implements traits.Indexer.
+func (m stepsMap) Get(key ref.Val) ref.Val {
+	value, _ := m.Find(key)
+	return value
+}
+
+// Contains implements traits.Container: whether the step was reached.
+func (m stepsMap) Contains(key ref.Val) ref.Val {
+	name, _ := key.Value().(string)
+	_, ok := m.vars.view.Step(name)
+	return types.Bool(ok)
+}
+
+func (x *expression) time() func(workflow.View) (time.Time, error) {
+	return func(view workflow.View) (time.Time, error) {
+		value, err := x.eval(view)
+		if err != nil {
+			return time.Time{}, err
+		}
+		switch v := value.Value().(type) {
+		case time.Time:
+			return v.UTC(), nil
+		case string:
+			if at, err := time.Parse(time.RFC3339, v); err == nil {
+				return at.UTC(), nil
+			}
+			return time.Time{}, workflow.ExpressionFailed.Errorf("%s: %q is no time such as 2006-01-02T15:04:05Z", x.source, v)
+		}
+		return time.Time{}, workflow.ExpressionFailed.Errorf("%s: it gives %s, not a time", x.source, typeName(value))
+	}
+}

@@ -1,0 +1,428 @@
+// Package flowfile reads flows from YAML files.
+//
+//	flowName: ReplaceReaders
+//	input: {type: object, properties: {readers: {type: array, default: []}}}
+//	steps:
+//	- className: PrepareAll                     # a step group of prepare_step_group.yaml
+//	- stepName: Replace
+//	  forEach: {list: input.readers, as: ro, key: ro.id, max: 2}
+//	  steps:
+//	  - {stepName: Create, className: CreateReader, with: {id: "${ro.id}"}, undo: {uses: RemoveReader}}
+//	  - {stepName: Caught, wait: {signal: caught-up, deadline: 10m}}
+//
+// A load goes one way, and every finding of it is reported with its place:
+//
+//	files ─▶ decode ─▶ expand (groups become steps) ─▶ compile (CEL, schemas, what reads what) ─▶ Set
+//
+// The engine sees plain functions; CEL, JSON Schema and YAML stay in here. A
+// [workflow.Flow] made here carries its expanded form as Source, from which
+// [FromSource] makes it again when the file is gone.
+package flowfile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of files (workflow.md 2.12).
+const (
+	largestFile   = 1 << 20
+	largestSource = 64 << 20
+	mostSteps     = 10_000
+	deepestFlow   = 8
+)
+
+// Options of a load.
+type Options struct {
+	Actions []workflow.Action // what className and uses may name besides groups
+	Flows   []string          // flows that are written in Go, so that sub-flows may name them
+
+	// AnyAction allows actions that are not in Actions, with a warning: for
+	// looking at files whose actions are part of another program.
+	AnyAction bool
+	// Check leaves the faults of the files unregistered: for looking at files
+	// that this process does not execute.
+	Check bool
+}
+
+// File is a file in memory. Its name decides what it is: *_step_group.yaml
+// holds a step group, *_faults.yaml holds faults, any other one a flow.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Set is what a load gives: all flows of the files, or nothing.
+type Set struct {
+	flows    []workflow.Flow
+	faults   []fault.Kind
+	healers  map[fault.Code]workflow.Healer
+	warnings Problems
+	library  *library
+}
+
+// Flows gives the flows, ordered by name, with groups expanded.
+func (s *Set) Flows() []workflow.Flow { return slices.Clone(s.flows) }
+
+// Flow finds a flow by its name.
+func (s *Set) Flow(name string) (workflow.Flow, bool) {
+	i := slices.IndexFunc(s.flows, func(f workflow.Flow) bool { return f.Name == name })
+	if i < 0 {
+		return workflow.Flow{}, false
+	}
+	return s.flows[i], true
+}
+
+// Faults gives the faults that the files declare, ordered by code.
+func (s *Set) Faults() []fault.Kind { return slices.Clone(s.faults) }
+
+// Healers gives the healers that the files declare, for workflow.Options.
+func (s *Set) Healers() map[fault.Code]workflow.Healer { return maps.Clone(s.healers) }
+
+// Warnings gives what is worth a look although it loads.
+func (s *Set) Warnings() Problems { return slices.Clone(s.warnings) }
+
+// Load reads flow files. Of a folder it takes every *.yaml and *.yml, without
+// descending, but for machine files. A file that is named by itself brings the
+// faults of its folder along, and the groups and flows of it that it refers to.
+// An error that is about the content of files is a [Problems].
+func Load(paths []string, options Options) (*Set, error) {
+	named, beside, err := gather(paths)
+	if err != nil {
+		return nil, err
+	}
+	return load(named, beside, options)
+}
+
+// Parse is Load for files in memory.
+func Parse(files []File, options Options) (*Set, error) { return load(files, nil, options) }
+
+func load(named, beside []File, options Options) (*Set, error) {
+	l, set := examine(named, beside, options)
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	if !options.Check {
+		for _, kind := range set.faults {
+			if _, err := fault.Register(kind); err != nil {
+				return nil, err // known to be sound: only a race with another load comes here
+			}
+		}
+	}
+	return set, nil
+}
+
+// gather reads the files of folders, the named files, and what stands beside those.
+func gather(paths []string) (named, beside []File, err error) {
+	seen := map[string]bool{}
+	add := func(to *[]File, path string, whole bool) error {
+		clean := filepath.Clean(path)
+		if seen[clean] {
+			return nil
+		}
+		data, err := readFile(path)
+		if err != nil {
+			return err
+		}
+		seen[clean] = true
+		if !whole || !isMachine(data) {
+			*to = append(*to, File{path, data})
+		}
+		return nil
+	}
+	var folders []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !info.IsDir() {
+			if err := add(&named, path, false); err != nil {
+				return nil, nil, err
+			}
+			folders = append(folders, filepath.Dir(path))
+			continue
+		}
+		inside, err := yamlFiles(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(inside) == 0 {
+			return nil, nil, fmt.Errorf("%s holds no *.yaml or *.yml file", path)
+		}
+		for _, file := range inside {
+			if err := add(&named, file, true); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, folder := range folders {
+		inside, err := yamlFiles(folder)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, file := range inside {
+			_ = add(&beside, file, true) // what cannot be read is missed only if it is needed
+		}
+	}
+	return named, beside, nil
+}
+
+func yamlFiles(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); (ext == ".yaml" || ext == ".yml") && !e.IsDir() {
+			files = append(files, filepath.Join(folder, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+// readFile reads at most one byte more than is allowed; what is too large is reported with its name.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+	}
+	if info.Size() > largestFile {
+		return make([]byte, largestFile+1), nil
+	}
+	return os.ReadFile(path)
+}
+
+// isMachine tells a machine file by its first key.
+func isMachine(data []byte) bool {
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || line == "---" {
+			continue
+		}
+		return strings.HasPrefix(line, "machine:") || strings.HasPrefix(line, "kind:") || strings.HasPrefix(line, "apiVersion:")
+	}
+	return false
+}
+
+type fileKind int
+
+const (
+	flowFile fileKind = iota
+	groupFile
+	faultFile
+)
+
+func kindOfFile(name string) fileKind {
+	switch base := strings.TrimSuffix(strings.TrimSuffix(name, ".yaml"), ".yml"); {
+	case strings.HasSuffix(base, "_step_group"):
+		return groupFile
+	case strings.HasSuffix(base, "_faults"):
+		return faultFile
+	}
+	return flowFile
+}
+
+// examine does everything but register: it gives what was found and what is wrong.
+func examine(named, beside []File, options Options) (*library, *Set) {
+	l := newLibrary(options)
+	for _, file := range named {
+		l.read(file)
+	}
+	l.complete(beside)
+	l.check()
+	set := &Set{library: l, flows: l.build(), faults: l.kinds(), healers: l.healers(), warnings: l.sorted().Warnings()}
+	slices.SortFunc(set.flows, func(a, b workflow.Flow) int { return cmp.Compare(a.Name, b.Name) })
+	return l, set
+}
+
+// library holds the documents of a load and finds them by name.
+type library struct {
+	*report
+	options     Options
+	actions     map[string]workflow.Action
+	groups      map[string]*groupDoc
+	flows       map[string]*flowDoc
+	order       []*flowDoc
+	faults      []*faultDoc
+	expressions *expressions
+	expanded    bool // reading a Source: what is named need not exist
+	heard       func(string, map[string]read)
+
+	reached    map[*groupDoc]bool
+	cyclic     map[*groupDoc]bool
+	usedParams map[*groupDoc]map[string]bool
+	calls      map[string][]text // flow: the flows its steps start
+	schemas    map[*schemaDoc]*schema
+}
+
+func newLibrary(options Options) *library {
+	l := &library{
+		report: &report{}, options: options, actions: map[string]workflow.Action{}, groups: map[string]*groupDoc{},
+		flows: map[string]*flowDoc{}, expressions: newExpressions(), reached: map[*groupDoc]bool{}, cyclic: map[*groupDoc]bool{},
+		usedParams: map[*groupDoc]map[string]bool{}, calls: map[string][]text{}, schemas: map[*schemaDoc]*schema{},
+	}
+	for _, action := range options.Actions {
+		l.actions[action.Name] = action
+	}
+	return l
+}
+
+// root parses a file as far as its kind's decoder can begin.
+func (l *library) root(file File) (*reader, *yaml.Node) {
+	r := &reader{report: l.report, file: file.Name, heard: l.heard}
+	if len(file.Data) > largestFile {
+		l.errorf(mark{file.Name, 1, 1}, "the file is larger than 1 MiB: split it")
+		return r, nil
+	}
+	return r, r.parse(file.Data)
+}
+
+func (l *library) read(file File) {
+	r, root := l.root(file)
+	if root == nil {
+		return
+	}
+	switch kindOfFile(file.Name) {
+	case groupFile:
+		l.addGroup(r.group(root))
+	case faultFile:
+		l.faults = append(l.faults, r.faults(root)...)
+	default:
+		if key := first(root); key != nil && (key.Value == "groupName" || key.Value == "faults" || key.Value == "machine") {
+			l.errorf(r.mark(key), "%s does not belong into a flow file: a group is read from *_step_group.yaml, faults from *_faults.yaml, a machine by machinefile", key.Value)
+			return
+		}
+		l.addFlow(r.flow(root))
+	}
+}
+
+func first(root *yaml.Node) *yaml.Node {
+	if root.Kind != yaml.MappingNode || len(root.Content) == 0 {
+		return nil
+	}
+	return root.Content[0]
+}
+
+func (l *library) addGroup(g *groupDoc) {
+	if g.name.value == "" {
+		return
+	}
+	if other := l.groups[g.name.value]; other != nil {
+		l.errorf(g.name.at, "group %s is defined twice (first in %s:%d)", g.name.value, other.name.at.file, other.name.at.line)
+		return
+	}
+	if _, ok := l.actions[g.name.value]; ok {
+		l.errorf(g.name.at, "group %s has the name of an action", g.name.value)
+	}
+	l.groups[g.name.value] = g
+}
+
+func (l *library) addFlow(f *flowDoc) {
+	if f.name.value == "" {
+		return
+	}
+	if other := l.flows[f.name.value]; other != nil {
+		l.errorf(f.name.at, "flow %s is defined twice (first in %s:%d)", f.name.value, other.name.at.file, other.name.at.line)
+		return
+	}
+	l.flows[f.name.value] = f
+	l.order = append(l.order, f)
+}
+
+// complete adds what the named files refer to and what stands beside them.
+func (l *library) complete(beside []File) {
+	groups, flows := map[string]File{}, map[string]File{}
+	for _, file := range beside {
+		if kindOfFile(file.Name) == faultFile {
+			l.read(file)
+			continue
+		}
+		quiet := &library{report: &report{}}
+		r, root := quiet.root(file)
+		if root == nil || root.Kind != yaml.MappingNode {
+			continue
+		}
+		for i := 0; i+1 < len(root.Content); i += 2 {
+			switch name := root.Content[i+1].Value; root.Content[i].Value {
+			case "groupName":
+				groups[name] = File{r.file, file.Data}
+			case "flowName":
+				flows[name] = File{r.file, file.Data}
+			}
+		}
+	}
+	for more := true; more; {
+		more = false
+		wantGroups, wantFlows := l.wanted()
+		for name := range wantGroups {
+			if file, ok := groups[name]; ok && l.groups[name] == nil {
+				delete(groups, name)
+				l.read(file)
+				more = true
+			}
+		}
+		for name := range wantFlows {
+			if file, ok := flows[name]; ok && l.flows[name] == nil {
+				delete(flows, name)
+				l.read(file)
+				more = true
+			}
+		}
+	}
+}
+
+// wanted gives the names that the documents use for groups and for flows.
+func (l *library) wanted() (groups, flows map[string]bool) {
+	groups, flows = map[string]bool{}, map[string]bool{}
+	note := func(s *stepDoc) {
+		groups[s.uses.value] = true
+		if s.flow != nil {
+			flows[s.flow.name.value] = true
+		}
+	}
+	for _, f := range l.order {
+		everyStep(slices.Concat(f.steps, f.finally), note)
+	}
+	for _, g := range l.groups {
+		everyStep(g.steps, note)
+	}
+	for _, f := range l.faults {
+		flows[f.flow.value] = true
+	}
+	return groups, flows
+}
+
+// everyStep visits steps and what is written within them; groups are not entered.
+func everyStep(steps []*stepDoc, visit func(*stepDoc)) {
+	for _, s := range steps {
+		if s == nil {
+			continue
+		}
+		visit(s)
+		everyStep(s.body, visit)
+		if s.parallel != nil {
+			for _, b := range s.parallel.branches {
+				everyStep(b.steps, visit)
+			}
+		}
+		if s.bracket != nil {
+			everyStep([]*stepDoc{s.bracket.open, s.bracket.close}, visit)
+		}
+	}
+}

@@ -1,0 +1,408 @@
+package flowfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reader turns YAML nodes into values and reports what does not fit.
+type reader struct {
+	*report
+	file     string
+	expanded bool                                    // the canonical form: groups are resolved
+	heard    func(what string, keys map[string]read) // for tests: which keys stand where
+}
+
+type read = func(*yaml.Node)
+
+func (r *reader) mark(n *yaml.Node) mark { return mark{r.file, n.Line, n.Column} }
+
+func (r *reader) wrong(n *yaml.Node, format string, args ...any) {
+	r.errorf(r.mark(n), format, args...)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?line (\d+): (.*)$`)
+
+// parse gives the root node of the one document in data, nil after an error.
+func (r *reader) parse(data []byte) *yaml.Node {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document, more yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		if errors.Is(err, io.EOF) {
+			r.errorf(mark{r.file, 1, 1}, "the file is empty")
+			return nil
+		}
+		r.syntax(err)
+		return nil
+	}
+	if err := decoder.Decode(&more); err == nil {
+		r.wrong(&more, "a second document: put each flow into its own file")
+	} else if !errors.Is(err, io.EOF) {
+		r.syntax(err)
+		return nil
+	}
+	if len(document.Content) != 1 {
+		r.errorf(mark{r.file, 1, 1}, "the file is empty")
+		return nil
+	}
+	root := document.Content[0]
+	if !r.plain(root) {
+		return nil
+	}
+	return root
+}
+
+func (r *reader) syntax(err error) {
+	at, text := mark{r.file, 1, 1}, err.Error()
+	if m := yamlLine.FindStringSubmatch(strings.SplitN(text, "\n", 2)[0]); m != nil {
+		at.line, _ = strconv.Atoi(m[1])
+		text = m[2]
+	}
+	r.errorf(at, "not valid YAML: %s", strings.TrimPrefix(text, "yaml: "))
+}
+
+// plain reports every alias: they make a small file grow without bound.
+func (r *reader) plain(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		r.wrong(n, "YAML aliases are refused: write the value out")
+		return false
+	}
+	ok := true
+	for _, c := range n.Content {
+		ok = r.plain(c) && ok
+	}
+	return ok
+}
+
+// object reads a mapping strictly: each key once, and only known ones.
+func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[string]*yaml.Node {
+	if r.heard != nil {
+		r.heard(what, keys)
+	}
+	found := map[string]*yaml.Node{}
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, "%s must be a mapping, not %s", what, kindOf(n))
+		return found
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		name := key.Value
+		reads, known := keys[name]
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.wrong(key, "a key must be a name")
+		case !known:
+			r.wrong(key, "unknown key %q%s", name, hint(name, keysOf(keys)))
+		case found[name] != nil:
+			r.wrong(key, "key %q is repeated (first in line %d)", name, found[name].Line)
+		default:
+			found[name] = key
+			if isNull(value) {
+				r.wrong(value, "%s is empty", name)
+			} else {
+				reads(value)
+			}
+		}
+	}
+	return found
+}
+
+// entries reads a mapping with names of the author's choice.
+func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, "%s must be a mapping, not %s", what, kindOf(n))
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.wrong(key, "a key must be a name")
+		case key.Value == "":
+			r.wrong(key, "a key of %s is empty", what)
+		case seen[key.Value]:
+			r.wrong(key, "key %q is repeated", key.Value)
+		default:
+			seen[key.Value] = true
+			each(key, value)
+		}
+	}
+}
+
+func (r *reader) list(what string, each read) read {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.SequenceNode {
+			r.wrong(n, "%s must be a list, not %s", what, kindOf(n))
+			return
+		}
+		for _, item := range n.Content {
+			each(item)
+		}
+	}
+}
+
+// text is a string and where it stands.
+type text struct {
+	value string
+	at    mark
+	shift int // columns between the mark and the first character; -1: not on one line
+}
+
+func (t text) set() bool { return t.at.line != 0 || t.value != "" }
+
+// inside is the place of a byte within the text, as far as it can be told.
+func (t text) inside(offset int) mark {
+	at := t.at
+	if t.shift >= 0 && offset <= len(t.value) {
+		at.column += t.shift + len([]rune(t.value[:offset]))
+	}
+	return at
+}
+
+func (r *reader) textOf(n *yaml.Node) text {
+	shift := -1
+	switch n.Style &^ yaml.TaggedStyle {
+	case 0:
+		shift = 0
+	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
+		shift = 1
+	}
+	if strings.Contains(n.Value, "\n") {
+		shift = -1
+	}
+	return text{n.Value, r.mark(n), shift}
+}
+
+func (r *reader) text(what string, to *text) read {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || isNull(n) {
+			r.wrong(n, "%s must be a string, not %s", what, kindOf(n))
+			return
+		}
+		if n.Value == "" {
+			r.wrong(n, "%s is empty", what)
+			return
+		}
+		*to = r.textOf(n)
+	}
+}
+
+func (r *reader) prose(what string, to *string) read {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode {
+			r.wrong(n, "%s must be a string, not %s", what, kindOf(n))
+			return
+		}
+		*to = n.Value
+	}
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+
+func (r *reader) name(what string, to *text) read {
+	return func(n *yaml.Node) {
+		var t text
+		if r.text(what, &t)(n); !t.set() {
+			return
+		}
+		*to = t
+		if !namePattern.MatchString(t.value) && !(r.expanded && instancePattern.MatchString(t.value)) {
+			r.wrong(n, "%s %q is no name: a letter, then at most 62 letters, digits, '_', '.' or '-'", what, t.value)
+		}
+	}
+}
+
+// instancePattern also matches the names given to steps that have none.
+var instancePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}#[0-9]+$`)
+
+func (r *reader) whole(what string, low int, to *int) read {
+	return func(n *yaml.Node) {
+		v, err := strconv.Atoi(n.Value)
+		if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || err != nil {
+			r.wrong(n, "%s must be a whole number, not %s", what, kindOf(n))
+			return
+		}
+		if v < low || v > math.MaxInt32 {
+			r.wrong(n, "%s must be at least %d, not %s", what, low, n.Value)
+			return
+		}
+		*to = v
+	}
+}
+
+func (r *reader) number(what string, low, high float64, to **float64) read {
+	return func(n *yaml.Node) {
+		v, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || v < low || v > high {
+			r.wrong(n, "%s must be a number from %v to %v, not %s", what, low, high, kindOf(n))
+			return
+		}
+		*to = &v
+	}
+}
+
+func (r *reader) flag(what string, to *bool) read {
+	return func(n *yaml.Node) {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+			r.wrong(n, "%s must be true or false, not %s", what, kindOf(n))
+			return
+		}
+		*to = strings.EqualFold(n.Value, "true")
+	}
+}
+
+func choice[T ~string](r *reader, what string, to *T, choices ...T) read {
+	return func(n *yaml.Node) {
+		if n.Kind == yaml.ScalarNode && slices.Contains(choices, T(n.Value)) {
+			*to = T(n.Value)
+			return
+		}
+		words := make([]string, len(choices))
+		for i, c := range choices {
+			words[i] = string(c)
+		}
+		r.wrong(n, "%s must be one of %s, not %s%s", what, strings.Join(words, ", "), kindOf(n), hint(n.Value, words))
+	}
+}
+
+var days = regexp.MustCompile(`^([0-9]{1,5})d(.*)$`)
+
+// duration reads what time.ParseDuration reads, and days before it: 30d, 1d12h.
+func (r *reader) duration(what string, to *time.Duration) read {
+	return func(n *yaml.Node) {
+		d, err := parseDuration(n.Value)
+		switch {
+		case n.Kind != yaml.ScalarNode || err != nil:
+			r.wrong(n, "%s must be a duration such as 30s, 5m or 1h30m, not %s", what, kindOf(n))
+		case d <= 0:
+			r.wrong(n, "%s must be longer than 0, not %q", what, n.Value)
+		default:
+			*to = d
+		}
+	}
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	var total time.Duration
+	if m := days.FindStringSubmatch(s); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		if total = time.Duration(n) * 24 * time.Hour; m[2] == "" {
+			return total, nil
+		}
+		s = m[2]
+	}
+	d, err := time.ParseDuration(s)
+	if err == nil && (d < 0 || total > math.MaxInt64-d) {
+		err = fmt.Errorf("out of range")
+	}
+	return total + d, err
+}
+
+var sizes = regexp.MustCompile(`^([0-9]{1,9}) ?(KiB|MiB|)$`)
+
+// size reads bytes: 65536, 64KiB, 1MiB.
+func (r *reader) size(what string, most int, to *int) read {
+	return func(n *yaml.Node) {
+		m := sizes.FindStringSubmatch(n.Value)
+		if n.Kind != yaml.ScalarNode || m == nil {
+			r.wrong(n, "%s must be a size such as 128KiB, not %s", what, kindOf(n))
+			return
+		}
+		v, _ := strconv.Atoi(m[1])
+		v *= map[string]int{"": 1, "KiB": 1 << 10, "MiB": 1 << 20}[m[2]]
+		if v < 1 || v > most {
+			r.wrong(n, "%s must be between 1 and %d bytes, not %s", what, most, n.Value)
+			return
+		}
+		*to = v
+	}
+}
+
+// value turns a node into what json.Marshal takes: whole numbers as int64.
+func (r *reader) value(n *yaml.Node) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		object := make(map[string]any, len(n.Content)/2)
+		r.entries(n, "a mapping", func(key, value *yaml.Node) { object[key.Value] = r.value(value) })
+		return object
+	case yaml.SequenceNode:
+		list := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			list[i] = r.value(item)
+		}
+		return list
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int":
+		var v int64
+		if err := n.Decode(&v); err != nil {
+			r.wrong(n, "%s does not fit into 64 bits", n.Value)
+		}
+		return v
+	case "!!float":
+		var v float64
+		if err := n.Decode(&v); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			r.wrong(n, "%s is no number JSON can hold", n.Value)
+			return 0
+		}
+		return v
+	case "!!str", "!!timestamp", "!!binary":
+		return n.Value
+	}
+	r.wrong(n, "the tag %s is refused", n.Tag)
+	return nil
+}
+
+// json is value in canonical encoding.
+func (r *reader) json(n *yaml.Node) json.RawMessage { return canonical(r.value(n)) }
+
+// canonical encodes with sorted keys and without escaping of <, > and &.
+func canonical(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("flowfile: %T cannot be encoded: %v", v, err)) // only values made from JSON or YAML come here
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+func kindOf(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case isNull(n):
+		return "nothing"
+	default:
+		return strconv.Quote(n.Value)
+	}
+}
+
+func keysOf[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,229 @@
+package flowfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// schema is a JSON Schema (2020-12 unless it says otherwise) as workflow.Schema.
+type schema struct {
+	raw      json.RawMessage
+	tree     any
+	compiled *jsonschema.Schema
+	presets  bool // it holds a default somewhere
+}
+
+// NewSchema compiles a JSON Schema. References to other documents are refused;
+// formats are checked. The result also fills in defaults, see [Defaults].
+func NewSchema(raw json.RawMessage) (workflow.Schema, error) { return newSchema(raw) }
+
+func newSchema(raw json.RawMessage) (*schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("the schema is not valid JSON: %w", err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft2020)
+	c.AssertFormat()
+	c.UseLoader(noLoader{})
+	const name = "urn:pawl:schema"
+	if err := c.AddResource(name, document); err != nil {
+		return nil, err
+	}
+	compiled, err := c.Compile(name)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	tree, err := workflow.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &schema{raw: raw, tree: tree, compiled: compiled, presets: hasDefault(tree)}, nil
+}
+
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("the schema refers to %s: write it in place", url)
+}
+
+func schemaError(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	if errors.As(err, &invalid) {
+		if findings := flat(invalid.Err, "the schema"); findings != nil {
+			return errors.New(strings.Join(findings.lines(), "; "))
+		}
+	}
+	return errors.New(strings.ReplaceAll(err.Error(), "urn:pawl:schema#", "#"))
+}
+
+// Check implements workflow.Schema: all findings in one error.
+func (s *schema) Check(value json.RawMessage) error {
+	if findings := s.findings(value); findings != nil {
+		return errors.New(strings.Join(findings.lines(), "; "))
+	}
+	return nil
+}
+
+// MarshalJSON implements workflow.Schema.
+func (s *schema) MarshalJSON() ([]byte, error) { return s.raw, nil }
+
+func (s *schema) findings(value json.RawMessage) findings {
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return findings{{nil, "it is not valid JSON: " + err.Error()}}
+	}
+	if err := s.compiled.Validate(instance); err != nil {
+		return flat(err, "")
+	}
+	return nil
+}
+
+// finding is one place of a value that does not fit.
+type finding struct {
+	path []string
+	what string
+}
+
+type findings []finding
+
+func (f findings) lines() []string {
+	lines := make([]string, len(f))
+	for i, one := range f {
+		if lines[i] = one.what; len(one.path) > 0 {
+			lines[i] = strings.Join(one.path, ".") + ": " + one.what
+		}
+	}
+	return lines
+}
+
+var english = message.NewPrinter(language.English)
+
+// flat gives the leaves of a validation error: what is above them says no more.
+func flat(err error, root string) findings {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		return findings{{nil, err.Error()}}
+	}
+	var all findings
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		if len(e.Causes) > 0 {
+			for _, cause := range e.Causes {
+				walk(cause)
+			}
+			return
+		}
+		path := e.InstanceLocation
+		if len(path) == 0 && root != "" {
+			path = []string{root}
+		}
+		all = append(all, finding{path, e.ErrorKind.LocalizedString(english)})
+	}
+	walk(invalid)
+	return all
+}
+
+// Defaults fills the defaults of the flow's input schema into an input, so
+// that steps and expressions find every property. Faces call it before
+// Engine.Start; what it gives is what the run stores. An input that is not
+// there counts as {}. The input itself is not checked.
+func Defaults(flow workflow.Flow, input json.RawMessage) (json.RawMessage, error) {
+	s, ok := flow.Input.(*schema)
+	if !ok {
+		return input, nil
+	}
+	return s.Default(input)
+}
+
+// Default fills the defaults of the schema's properties into a value.
+func (s *schema) Default(value json.RawMessage) (json.RawMessage, error) {
+	node, _ := s.tree.(map[string]any)
+	if empty := len(value) == 0 || string(value) == "null"; empty && node["type"] == "object" {
+		value = json.RawMessage("{}")
+	}
+	if !s.presets || len(value) == 0 {
+		return value, nil
+	}
+	plain, err := workflow.Decode(value)
+	if err != nil {
+		return nil, workflow.InputInvalid.Errorf("the input is not valid JSON: %w", err)
+	}
+	return canonical(fill(plain, node)), nil
+}
+
+func fill(value any, node map[string]any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		properties, _ := node["properties"].(map[string]any)
+		for name, sub := range properties {
+			sub, _ := sub.(map[string]any)
+			if _, set := v[name]; !set {
+				preset, ok := sub["default"]
+				if !ok {
+					continue
+				}
+				v[name] = clone(preset)
+			}
+			v[name] = fill(v[name], sub)
+		}
+	case []any:
+		if items, ok := node["items"].(map[string]any); ok {
+			for i := range v {
+				v[i] = fill(v[i], items)
+			}
+		}
+	}
+	return value
+}
+
+func clone(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for k, e := range v {
+			c[k] = clone(e)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, e := range v {
+			c[i] = clone(e)
+		}
+		return c
+	}
+	return value
+}
+
+func hasDefault(tree any) bool {
+	switch v := tree.(type) {
+	case map[string]any:
+		if _, ok := v["default"]; ok {
+			return true
+		}
+		for _, e := range v {
+			if hasDefault(e) {
+				return true
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if hasDefault(e) {
+				return true
+			}
+		}
+	}
+	return false
+}

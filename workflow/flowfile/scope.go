@@ -1,0 +1,162 @@
+package flowfile
+
+import (
+	"slices"
+	"strings"
+)
+
+// scope is where a step stands: what it may read, by which names. Scopes
+// mirror View.Step: a name is looked up from the innermost structure outward.
+type scope struct {
+	outer  *scope
+	of     *node // the structure whose inside this is; nil at the top
+	names  map[string]*node
+	before map[string]bool // names of steps that come earlier
+	beside bool            // the names are branches: they run side by side
+	items  []loopItem
+	params *groupDoc // the group whose parameters are read; nil: see any
+	any    bool      // the parameters are not known by name
+	loose  bool      // the outermost surroundings are not known: a group that no flow uses
+	now    *node     // the step whose expressions are compiled
+	self   string    // name of the step whose expression is compiled, when it may read itself
+}
+
+// within gives the scope inside a structure.
+func (s *scope) within(n *node) *scope {
+	inner := &scope{outer: s, of: n, names: map[string]*node{}, before: map[string]bool{}, items: s.items, params: s.params, any: s.any, loose: s.loose}
+	for _, kid := range n.inside() {
+		inner.names[kid.name] = kid
+	}
+	return inner
+}
+
+// withSelf gives the scope of an undo: it may read its own step.
+func (s *scope) withSelf(name string) *scope {
+	c := *s
+	c.self = name
+	return &c
+}
+
+// withItem gives the scope of a loop's body and key.
+func (s *scope) withItem(item loopItem) *scope {
+	c := *s
+	c.items = append(slices.DeleteFunc(slices.Clone(s.items), func(i loopItem) bool { return i.name == item.name }), item)
+	return &c
+}
+
+// readable says why the step of a name cannot be read here; "" if it can.
+func (s *scope) readable(name string) string {
+	var chain []*scope // from the innermost outward
+	for here := s; here != nil; here = here.outer {
+		chain = append(chain, here)
+	}
+	answer := ""
+	for i := range chain {
+		why, found := at(chain, i, name)
+		if found && why == "" {
+			return ""
+		}
+		if answer == "" {
+			answer = why
+		}
+	}
+	if answer != "" || s.loose {
+		return answer
+	}
+	return "does not exist" + s.near(name)
+}
+
+// at looks a name up in one scope of the chain.
+func at(chain []*scope, i int, name string) (why string, found bool) {
+	here := chain[i]
+	head, rest := cut(name)
+	n := here.names[head]
+	switch {
+	case n == nil:
+		return "", false
+	case i > 0 && chain[i-1].of == n: // a structure around the reader: what matters is where the rest of the name stands in it
+		if rest == "" {
+			return "is not over yet: this step stands within it", true
+		}
+		if why, found := at(chain, i-1, rest); found {
+			return why, true
+		}
+		return n.lacks(rest), true
+	case here.before[head] || here.self == head:
+		return n.lacks(rest), true
+	case here.beside:
+		return "runs beside this step: its output may not exist yet", true
+	case i == 0 && here.self == "" && n == here.now:
+		return "is this step itself: its output does not exist yet", true
+	}
+	return "comes later: its output does not exist yet", true
+}
+
+// lacks says why a path does not lead to a step within n; "" if it does.
+func (n *node) lacks(path string) string {
+	for path != "" {
+		var head string
+		head, path = cut(path)
+		i := slices.IndexFunc(n.inside(), func(kid *node) bool { return kid.name == head })
+		if i < 0 {
+			return "does not exist: " + n.name + " has no step " + head
+		}
+		n = n.inside()[i]
+	}
+	return ""
+}
+
+// cut splits the first name off an instance path and drops the key of a loop.
+func cut(path string) (head, rest string) {
+	depth := 0
+	for i := range len(path) {
+		switch path[i] {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		case '/':
+			if depth == 0 {
+				head, rest = path[:i], path[i+1:]
+				return unkeyed(head), rest
+			}
+		}
+	}
+	return unkeyed(path), ""
+}
+
+func unkeyed(name string) string {
+	if i := strings.IndexByte(name, '['); i > 0 && strings.HasSuffix(name, "]") {
+		return name[:i]
+	}
+	return name
+}
+
+// near names what may have been meant: a near name in reach, or a step of that name inside a structure.
+func (s *scope) near(name string) string {
+	var reach []string
+	for here := s; here != nil; here = here.outer {
+		for known := range here.before {
+			if known == name {
+				continue
+			}
+			reach = append(reach, known)
+			if path := here.names[known].pathTo(name); path != "" {
+				return " (did you mean steps[\"" + path + "\"]?)"
+			}
+		}
+	}
+	return hint(name, reach)
+}
+
+func (n *node) pathTo(name string) string {
+	for _, kid := range n.inside() {
+		if kid.name == name {
+			return n.name + "/" + name
+		}
+		if path := kid.pathTo(name); path != "" {
+			return n.name + "/" + path
+		}
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package flowfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// template is a value whose strings may hold ${…}.
+type template struct {
+	fixed any // what it is when nothing below is set
+	parts []part
+	list  []*template
+	keys  []string
+	kids  []*template
+}
+
+// part is a piece of a string: text, or an expression.
+type part struct {
+	text       string
+	expression *expression
+}
+
+// piece is a part before it is compiled.
+type piece struct {
+	text   string
+	cel    bool
+	offset int // of the expression within the string
+}
+
+// split cuts a string at its expressions. `$${` stands for a literal `${`.
+func split(s string) ([]piece, error) {
+	var pieces []piece
+	var literal strings.Builder
+	for i := 0; i < len(s); {
+		switch {
+		case strings.HasPrefix(s[i:], "$${"):
+			literal.WriteString("${")
+			i += 3
+		case strings.HasPrefix(s[i:], "${"):
+			end := closing(s, i+2)
+			if end < 0 {
+				return nil, fmt.Errorf("${ without its closing }")
+			}
+			if literal.Len() > 0 {
+				pieces = append(pieces, piece{text: literal.String()})
+				literal.Reset()
+			}
+			if strings.TrimSpace(s[i+2:end]) == "" {
+				return nil, fmt.Errorf("${} holds no expression")
+			}
+			pieces = append(pieces, piece{text: s[i+2 : end], cel: true, offset: i + 2})
+			i = end + 1
+		default:
+			literal.WriteByte(s[i])
+			i++
+		}
+	}
+	if literal.Len() > 0 || len(pieces) == 0 {
+		pieces = append(pieces, piece{text: literal.String()})
+	}
+	return pieces, nil
+}
+
+// closing finds the brace that ends an expression: braces of map literals and
+// those in strings do not count. -1 if there is none.
+func closing(s string, i int) int {
+	depth := 0
+	for i < len(s) {
+		switch c := s[i]; c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case '"', '\'':
+			if i = quoted(s, i); i < 0 {
+				return -1
+			}
+			continue
+		}
+		i++
+	}
+	return -1
+}
+
+// quoted gives the place behind a CEL string that begins at i, -1 if it does not end.
+func quoted(s string, i int) int {
+	raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R') && (i < 2 || !wordByte(s[i-2]) || s[i-2] == 'b' || s[i-2] == 'B')
+	mark := s[i : i+1]
+	if triple := strings.Repeat(mark, 3); strings.HasPrefix(s[i:], triple) {
+		mark = triple
+	}
+	for i += len(mark); i < len(s); i++ {
+		if s[i] == '\\' && !raw {
+			i++
+			continue
+		}
+		if strings.HasPrefix(s[i:], mark) {
+			return i + len(mark)
+		}
+	}
+	return -1
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func holdsExpression(n *yaml.Node) bool {
+	if n == nil {
+		return false
+	}
+	if n.Kind == yaml.ScalarNode {
+		return n.ShortTag() == "!!str" && strings.Contains(n.Value, "${")
+	}
+	return slices.ContainsFunc(n.Content, holdsExpression)
+}
+
+// live tells whether there is an expression in it.
+func (t *template) live() bool { return t.parts != nil || t.list != nil || t.kids != nil }
+
+// fill makes the value for a run.
+func (t *template) fill(view workflow.View) (any, error) {
+	switch {
+	case t.kids != nil:
+		object := make(map[string]any, len(t.kids))
+		for i, kid := range t.kids {
+			value, err := kid.fill(view)
+			if err != nil {
+				return nil, err
+			}
+			object[t.keys[i]] = value
+		}
+		return object, nil
+	case t.list != nil:
+		list := make([]any, len(t.list))
+		for i, kid := range t.list {
+			value, err := kid.fill(view)
+			if err != nil {
+				return nil, err
+			}
+			list[i] = value
+		}
+		return list, nil
+	case len(t.parts) == 1 && t.parts[0].expression != nil:
+		return t.parts[0].expression.json(view)
+	case t.parts != nil:
+		var b strings.Builder
+		for _, p := range t.parts {
+			if p.expression == nil {
+				b.WriteString(p.text)
+				continue
+			}
+			value, err := p.expression.json(view)
+			if err != nil {
+				return nil, err
+			}
+			b.WriteString(inText(value))
+		}
+		return b.String(), nil
+	}
+	return t.fixed, nil
+}
+
+// inText writes a value within a longer string.
+func inText(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return string(canonical(value))
+}
+
+// resolve is fill as the engine calls it; nil if there is nothing to fill.
+func (t *template) resolve() func(workflow.View) (json.RawMessage, error) {
+	if t == nil || !t.live() {
+		return nil
+	}
+	return func(view workflow.View) (json.RawMessage, error) {
+		value, err := t.fill(view)
+		if err != nil {
+			return nil, err
+		}
+		return canonical(value), nil
+	}
+}
+
+// text is fill for a value that must be a string.
+func (t *template) text() func(workflow.View) (string, error) {
+	return func(view workflow.View) (string, error) {
+		value, err := t.fill(view)
+		if err != nil {
+			return "", err
+		}
+		if value == nil {
+			return "", workflow.ExpressionFailed.Errorf("the result is null, not a string")
+		}
+		return inText(value), nil
+	}
+}
+
+// expressions gives every expression of the template.
+func (t *template) expressions(yield func(*expression)) {
+	if t == nil {
+		return
+	}
+	for _, p := range t.parts {
+		if p.expression != nil {
+			yield(p.expression)
+		}
+	}
+	for _, kid := range slices.Concat(t.list, t.kids) {
+		kid.expressions(yield)
+	}
+}
