@@ -18,13 +18,21 @@
 package workflow
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/outcome"
 )
 
 // Options of an engine. The zero value is usable.
@@ -87,78 +95,432 @@ type Request struct {
 	Actor     Actor
 }
 
-// Engine executes the runs of a store.
+// Engine executes the runs of a store. It is safe for concurrent use.
 type Engine struct {
 	store   Store
 	options Options
+	log     *slog.Logger
+	actions map[string]Action
+	slots   *slots
+	hooks   []*hookQueue
+
+	base context.Context // of all attempts; ends with ErrDraining or ErrLeaseLost
+	stop context.CancelCauseFunc
+	life context.Context // of saves; ends when Serve returns
+	kill context.CancelFunc
+
+	mu      sync.Mutex
+	flows   map[string]*plan
+	stored  map[string]*plan // by hash: definitions of runs that go on with an older one
+	known   map[string]bool  // hashes whose definition is stored
+	drivers map[string]*driver
+	parks   map[string]time.Time
+	parkAt  time.Time
+	serving bool
+	active  sync.WaitGroup
+	kick    chan struct{}
+	health  error
+
+	draining atomic.Bool
 }
 
 // New makes an engine. All errors of all flows are reported at once.
-func New(store Store, flows []Flow, options Options) (*Engine, error) { panic("wip") }
+func New(store Store, flows []Flow, options Options) (*Engine, error) {
+	o := options
+	if o.Worker == "" {
+		o.Worker = workerName()
+	}
+	if o.Attempts <= 0 {
+		o.Attempts = 64
+	}
+	if o.Lease <= 0 {
+		o.Lease = 15 * time.Second
+	}
+	if o.Drain <= 0 {
+		o.Drain = 25 * time.Second
+	}
+	if o.LookEvery <= 0 {
+		o.LookEvery = 30 * time.Second
+	}
+	if o.AloneFor <= 0 {
+		o.AloneFor = 10 * time.Second
+	}
+	if o.ProgressGap <= 0 {
+		o.ProgressGap = 5 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	e := &Engine{
+		store: store, options: o, log: o.Logger, actions: map[string]Action{},
+		stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
+		kick: make(chan struct{}, 1),
+	}
+	var errs []error
+	for _, a := range o.Actions {
+		if _, twice := e.actions[a.Name]; twice {
+			errs = append(errs, fmt.Errorf("the action %q is registered twice", a.Name))
+		}
+		e.actions[a.Name] = a
+	}
+	e.slots = newSlots(o.Attempts, o.PerLabel, e.limitOf)
+	e.begin()
+	for _, h := range o.Hooks {
+		e.hooks = append(e.hooks, newHookQueue(h))
+	}
+	if err := e.Load(flows); err != nil {
+		errs = append(errs, err)
+	}
+	return e, errors.Join(errs...)
+}
+
+func (e *Engine) begin() {
+	e.base, e.stop = context.WithCancelCause(context.Background())
+	e.life, e.kill = context.WithCancel(context.Background())
+}
 
 // Load replaces the set of flows: all or nothing.
-func (e *Engine) Load(flows []Flow) error { panic("wip") }
+func (e *Engine) Load(flows []Flow) error {
+	plans := make(map[string]*plan, len(flows))
+	var errs []error
+	for i := range flows {
+		p, err := compile(&flows[i], e.actions, false)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if plans[flows[i].Name] != nil {
+			errs = append(errs, FlowInvalid.Errorf("two flows are named %s", flows[i].Name))
+		}
+		plans[flows[i].Name] = p
+	}
+	errs = append(errs, checkChildren(plans)...)
+	for code, h := range e.options.Healers {
+		if h.Do == nil && plans[h.Flow] == nil {
+			errs = append(errs, FlowInvalid.Errorf("the healer of %s uses the flow %q, which is not loaded", code, h.Flow))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flows = plans
+	return nil
+}
 
-// Flows gives the loaded flows by name.
-func (e *Engine) Flows() []Flow { panic("wip") }
+// checkChildren finds sub-flows that are not loaded, nested too deep, or cyclic.
+func checkChildren(plans map[string]*plan) []error {
+	var errs []error
+	uses := func(p *plan) []string {
+		var names []string
+		for _, path := range slices.Sorted(maps.Keys(p.nodes)) {
+			if n := p.nodes[path]; n.step.Flow != "" {
+				names = append(names, n.step.Flow)
+			}
+		}
+		return names
+	}
+	for _, name := range slices.Sorted(maps.Keys(plans)) {
+		var visit func(flow string, path []string) bool
+		visit = func(flow string, path []string) bool {
+			p := plans[flow]
+			if slices.Contains(path, flow) {
+				errs = append(errs, FlowInvalid.Errorf("%s: its sub-flows form a cycle: %s", name, strings.Join(append(path, flow), " > ")))
+				return false
+			}
+			if p == nil {
+				errs = append(errs, FlowInvalid.Errorf("%s: the sub-flow %q is not loaded", path[len(path)-1], flow))
+				return false
+			}
+			if len(path) > maxChildDepth {
+				errs = append(errs, FlowInvalid.Errorf("%s: sub-flows are nested deeper than %d", name, maxChildDepth))
+				return false
+			}
+			for _, child := range uses(p) {
+				if !visit(child, append(slices.Clone(path), flow)) {
+					return false
+				}
+			}
+			return true
+		}
+		visit(name, nil)
+	}
+	return errs
+}
+
+// Flows gives the loaded flows, ordered by name.
+func (e *Engine) Flows() []Flow {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var flows []Flow
+	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
+		flows = append(flows, *e.flows[name].flow)
+	}
+	return flows
+}
+
+func (e *Engine) limitOf(flow string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.flows[flow]; p != nil {
+		return p.flow.Limit
+	}
+	return 0
+}
+
+func (e *Engine) loaded(flow string) *plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.flows[flow]
+}
 
 // Store gives the store the engine works on.
 func (e *Engine) Store() Store { return e.store }
 
+// Worker is the name under which this engine owns runs.
+func (e *Engine) Worker() string { return e.options.Worker }
+
 // Start stores a run and returns when it is durable. A known id gives the run
 // as it is; with another input it is refused (INPUT_INVALID).
-func (e *Engine) Start(ctx context.Context, req Request) (*Run, error) { panic("wip") }
+func (e *Engine) Start(ctx context.Context, req Request) (*Run, error) {
+	if req.RequestID == "" {
+		req.RequestID = newID()
+	}
+	return e.create(ctx, req, func(*Run) {})
+}
+
+// startChild stores the run of a sub-flow or of a healer.
+func (e *Engine) startChild(ctx context.Context, req Request, parent *Run, step string, inline bool) (*Run, error) {
+	return e.create(ctx, req, func(r *Run) {
+		r.Parent, r.ParentRef, r.Depth, r.Inline = parent.ID, step, parent.Depth+1, inline
+	})
+}
+
+func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run, error) {
+	p := e.loaded(req.Flow)
+	if p == nil {
+		return nil, FlowUnknown.Errorf("no flow %q is loaded", req.Flow)
+	}
+	input, err := checkInput(p.flow, req.Input)
+	if err != nil {
+		return nil, err
+	}
+	if req.Subject == "" {
+		return nil, InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
+	}
+	if err := e.define(ctx, p); err != nil {
+		return nil, err
+	}
+	at := now()
+	r := &Run{
+		ID: RunID(req.Subject, req.Flow, req.RequestID), Flow: req.Flow, Version: p.flow.Version, Hash: p.hash, Subject: req.Subject,
+		Labels: req.Labels, RequestID: req.RequestID, Actor: req.Actor.Name, Reason: req.Actor.Reason, Input: input,
+		Phase: Running, CreatedAt: at, NextAt: at, Seq: 1,
+	}
+	edit(r)
+	bred := e.breed(r)
+	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
+	if err != nil {
+		return nil, err
+	}
+	fresh := got.CreatedAt.Equal(at) && got.Revision <= 1
+	if !fresh && !sameJSON(got.Input, input) {
+		return nil, InputInvalid.Errorf("run %s of this request exists with another input", got.ID)
+	}
+	if fresh {
+		e.publish(got, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
+		if bred && got.Owner == e.options.Worker && got.Phase == Running {
+			mine := *got
+			e.launch(Loaded{Run: &mine})
+		}
+	}
+	return got, nil
+}
+
+// checkInput checks the input against the flow's schema and the limit.
+func checkInput(flow *Flow, input json.RawMessage) (json.RawMessage, error) {
+	if len(input) == 0 {
+		input = json.RawMessage("{}")
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, input); err != nil {
+		return nil, InputInvalid.Errorf("the input is not valid JSON: %w", err)
+	}
+	if b.Len() > MaxInput {
+		return nil, InputInvalid.Errorf("the input has %d bytes, the limit is %d", b.Len(), MaxInput)
+	}
+	if flow.Input != nil {
+		if err := flow.Input.Check(b.Bytes()); err != nil {
+			return nil, InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := Decode(a)
+	y, errY := Decode(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
 
 // Get loads a run, by its id or a unique beginning of it. RUN_NOT_FOUND.
-func (e *Engine) Get(ctx context.Context, id string) (*Run, error) { panic("wip") }
+func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
+	r, _, err := e.store.Load(ctx, id)
+	if err == nil {
+		return r, nil
+	}
+	lister, ok := e.store.(Lister)
+	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= 26 || id == "" {
+		return nil, runError(id, err)
+	}
+	runs, _, err := lister.List(ctx, Query{Prefix: id, Limit: 2})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(runs) == 0:
+		return nil, RunNotFound.Errorf("no run has the id %s", id)
+	case len(runs) > 1:
+		return nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
+	}
+	r, _, err = e.store.Load(ctx, runs[0].ID)
+	return r, runError(id, err)
+}
 
-// Advance works on one run until it rests, and says how it stands: Done
-// (Succeeded), Wait, or Fail with the fault of a paused or cancelled run.
-func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome { panic("wip") }
+func runError(id string, err error) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return RunNotFound.Errorf("no run has the id %s", id)
+	case errors.Is(err, ErrFinal):
+		return RunFinished.Errorf("run %s has ended", id)
+	}
+	return err
+}
 
 // Send gives a signal to a run; durable on return.
-func (e *Engine) Send(ctx context.Context, id string, s Signal) error { panic("wip") }
+func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
+	if err := reservedName(s.Name); err != nil || s.Name == "" {
+		return InputInvalid.Errorf("the signal has no name of its own: %v", err)
+	}
+	if len(s.Payload) > MaxSignal {
+		return OutputTooLarge.Errorf("the payload has %d bytes, the limit is %d", len(s.Payload), MaxSignal)
+	}
+	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
+		return InputInvalid.Errorf("the payload of signal %s is not valid JSON", s.Name)
+	}
+	return e.post(ctx, id, s)
+}
 
-// Touch says that the subject changed: its active run looks at its conditions.
-func (e *Engine) Touch(ctx context.Context, subject string) error { panic("wip") }
+func (e *Engine) post(ctx context.Context, id string, s Signal) error {
+	if s.ID == "" {
+		s.ID = newID()
+	}
+	if s.At.IsZero() {
+		s.At = now()
+	}
+	r, err := e.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := e.store.Send(ctx, r.ID, s); err != nil {
+		return runError(id, err)
+	}
+	if d := e.driver(r.ID); d != nil {
+		d.notice()
+	}
+	return nil
+}
+
+// Touch says that the subject changed: its active runs look at their conditions.
+func (e *Engine) Touch(ctx context.Context, subject string) error {
+	lister, ok := e.store.(Lister)
+	if !ok {
+		return nil
+	}
+	runs, _, err := lister.List(ctx, Query{Subject: subject, Phases: []Phase{Waiting, Running}, Limit: 100})
+	for _, r := range runs {
+		if d := e.driver(r.ID); d != nil {
+			d.inboxMu.Lock()
+			d.touched = true
+			d.inboxMu.Unlock()
+			d.poke()
+			continue
+		}
+		if r.Phase == Waiting {
+			e.look(r.ID)
+		}
+	}
+	return err
+}
 
 // Report tells the progress of a step that works outside.
-func (e *Engine) Report(ctx context.Context, id, step string, p Progress) error { panic("wip") }
+func (e *Engine) Report(ctx context.Context, id, step string, p Progress) error {
+	if p.At.IsZero() {
+		p.At = now()
+	}
+	return e.ask(ctx, id, VerbProgress, Ask{Step: step, Progress: &p})
+}
 
 // Pause lets the running attempts finish and pauses the run.
-func (e *Engine) Pause(ctx context.Context, id string, by Actor) error { panic("wip") }
+func (e *Engine) Pause(ctx context.Context, id string, by Actor) error {
+	return e.ask(ctx, id, VerbPause, Ask{Actor: by})
+}
 
 // Resume goes on with a paused run. Definition is "", "old" or "new" (after FLOW_CHANGED).
 func (e *Engine) Resume(ctx context.Context, id string, from From, definition string, by Actor) error {
-	panic("wip")
+	return e.ask(ctx, id, VerbResume, Ask{Actor: by, From: from, Definition: definition})
 }
 
 // Cancel stops a run: Hold, Undo or Drop. giveUp leaves a failed undo as it is.
 func (e *Engine) Cancel(ctx context.Context, id string, mode Mode, giveUp bool, by Actor) error {
-	panic("wip")
+	return e.ask(ctx, id, VerbCancel, Ask{Actor: by, Mode: mode, GiveUp: giveUp})
 }
 
 // Skip marks a failed or waiting step as skipped. A nil output gives none.
 func (e *Engine) Skip(ctx context.Context, id, step string, output any, force bool, by Actor) error {
-	panic("wip")
+	ask := Ask{Actor: by, Step: step, Force: force}
+	if output != nil {
+		data, err := encode(output)
+		if err != nil {
+			return InputInvalid.Errorf("the output: %w", err)
+		}
+		ask.Output = data
+	}
+	return e.ask(ctx, id, VerbSkip, ask)
 }
 
-// Plan says what a run with this input would do. It writes nothing.
-func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) { panic("wip") }
-
-// Serve claims due runs and works on them until ctx ends, then drains.
-func (e *Engine) Serve(ctx context.Context) error { panic("wip") }
-
-// Plan is what a run would do.
-type Plan struct {
-	Flow  string     `json:"flow"`
-	Hash  string     `json:"hash"`
-	Steps []PlanStep `json:"steps"`
-}
-
-// PlanStep is one step of a plan.
-type PlanStep struct {
-	Name    string `json:"name"`
-	Verdict string `json:"verdict"` // run, skip, unknown (depends on an output), once per item
-	Why     string `json:"why,omitempty"`
+// ask refuses what is refused now, and stores the rest for the run's worker.
+func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
+	r, err := e.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if d := e.driver(r.ID); d != nil {
+		d.mu.RLock()
+		err = d.s.admit(verb, ask)
+		d.mu.RUnlock()
+	} else {
+		p, flowErr := e.planOf(ctx, r)
+		if flowErr != nil && p == nil {
+			p = noPlan
+		}
+		err = newState(r, p, nil).admit(verb, ask)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Phase.Final() {
+		return nil
+	}
+	if verb == VerbResume && r.Phase != Paused && r.State.Stop == nil && e.driver(r.ID) == nil {
+		return nil // it goes on already
+	}
+	payload, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	return e.post(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb), Payload: payload, Actor: ask.Name})
 }

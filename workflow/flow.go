@@ -67,8 +67,9 @@ type Step struct {
 	Flow        string                     // name of the flow a child run executes
 	FlowSubject func(View) (string, error) // nil: the subject and place of the parent
 
-	Output    Schema // checked when the step sets its output
-	MaxOutput int    // bytes; default 64 KiB, at most 256 KiB
+	Reads     []string // names of steps whose outputs its expressions read; guards skip
+	Output    Schema   // checked when the step sets its output
+	MaxOutput int      // bytes; default 64 KiB, at most 256 KiB
 	Secrets   map[string]SecretRef
 	Params    func(View) (json.RawMessage, error) // of a group use: what `params` is within its Steps
 }

@@ -66,6 +66,8 @@ var (
 		"List the runs with pawl get.")
 	RunFinished = declare("RUN_FINISHED", fault.Invalid, false, "the run has ended",
 		"Start a new run.")
+	RequestInvalid = declare("REQUEST_REFUSED", fault.Invalid, false, "the run's phase does not allow the request",
+		"Look at the run with pawl describe and send a request that fits its phase.")
 	FlowInvalid = declare("FLOW_INVALID", fault.Invalid, false, "the definition of the flow is not valid",
 		"Correct the flow as the message says.")
 	FlowUnknown = declare("FLOW_UNKNOWN", fault.Invalid, false, "no flow of this name is loaded",

@@ -130,6 +130,27 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 	return nil
 }
 
+// Rest gives back one run unchanged. See Claimer.
+func (m *Memory) Rest(ctx context.Context, worker string, r *Run, next time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run := m.runs[r.ID]
+	if run == nil || run.worker == nil || run.worker.name != worker {
+		return nil
+	}
+	m.free(run)
+	run.row.Owner, run.row.NextAt = "", next
+	if r.Mail < run.row.Mail {
+		run.row.NextAt = time.Now()
+		m.hint(r.ID)
+	}
+	m.schedule(run)
+	return nil
+}
+
 // worker finds or registers a living worker. A lease of 0 extends by what it had.
 func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memoryWorker {
 	w := m.workers[name]

@@ -39,6 +39,7 @@ const (
 	StepSkipped  StepPhase = "Skipped"
 	StepPending  StepPhase = "Pending" // to be executed again in a new round
 	StepUndone   StepPhase = "Undone"
+	StepEntered  StepPhase = "Entered" // a structure (group, loop, bracket) that is under way
 )
 
 // Settled reports a phase in which the steps behind may go on.
@@ -93,8 +94,8 @@ type State struct {
 	Finally   bool          `json:"finally,omitempty"`  // the finally steps have begun
 	PausedAt  time.Time     `json:"pausedAt,omitzero"`  // since when Paused
 	PausedFor time.Duration `json:"pausedFor,omitzero"` // earlier pauses, not counted by the deadline
-	Healing   *Healing      `json:"healing,omitempty"`
-	Chosen    string        `json:"chosen,omitempty"` // "old" or "new" after FLOW_CHANGED
+	Healing   []Healing     `json:"healing,omitempty"`  // one per code
+	Chosen    string        `json:"chosen,omitempty"`   // "old" or "new" after FLOW_CHANGED
 	Warning   string        `json:"warning,omitempty"`
 	Last      *LastRequest  `json:"last,omitempty"`
 	Due       bool          `json:"due,omitempty"` // the deadline has ended and was acted on
@@ -117,8 +118,8 @@ type Healing struct {
 	Attempts int        `json:"attempts"`
 	Since    time.Time  `json:"since"`
 	NextAt   time.Time  `json:"nextAt,omitzero"`
-	Open     bool       `json:"open,omitempty"`
-	Child    string     `json:"child,omitempty"`
+	Open     bool       `json:"open,omitempty"`  // a healing is under way
+	Child    string     `json:"child,omitempty"` // the run of a healer that is a flow
 	Ended    string     `json:"ended,omitempty"` // exhausted, stopped
 }
 

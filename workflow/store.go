@@ -28,7 +28,8 @@ type Store interface {
 	// exactly r.Revision, and only while the stored epoch is not newer than
 	// r.Epoch: ErrConflict, ErrFenced. On success r.Revision is raised,
 	// r.Mail is the store's count, and the marks of Changed are gone.
-	// A final phase promotes the next queued run of the subject (unless Inline).
+	// A final phase promotes the next queued run of the subject (unless this run
+	// is Inline or was Queued itself).
 	// A save without Owner whose r.Mail is older than the store's count makes
 	// the run due at once, whatever r.NextAt says, so no signal is overlooked.
 	Save(ctx context.Context, s *Save) error
@@ -66,12 +67,17 @@ var (
 type Claimer interface {
 	// Claim takes up to Limit due runs, soonest first. Each comes with Owner
 	// set and Epoch raised; a store that only one process can own may leave
-	// that to the first Save. Due are: Running, Waiting, Paused and Cancelling
-	// runs without a living owner whose NextAt has come, and all runs whose
-	// owner is dead.
+	// that to the first Save. Due are: runs of any phase but the final ones
+	// without a living owner whose NextAt is set and has come (a Queued run has
+	// one once it got mail), and all runs whose owner is dead.
 	Claim(ctx context.Context, c Claim) (Claimed, error)
-	// Take claims one run, due or not; ErrOwned if a living worker has it.
+	// Take claims one run, due or not; ErrOwned if another living worker has it.
+	// For the worker that has it already it gives the run as it is, without raising the epoch.
 	Take(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error)
+	// Rest gives back one run that a look left as it was: unowned, and due at
+	// next (zero: when something happens), or at once if r.Mail is older than
+	// the store's count. It need not be durable: after a crash the run may be due at once.
+	Rest(ctx context.Context, worker string, r *Run, next time.Time) error
 	// Renew keeps a worker alive for another lease; ErrFenced if it was given up for dead.
 	Renew(ctx context.Context, worker string, lease time.Duration) error
 	// Release gives back the worker and all runs it still owns, keeping when they are due.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -54,6 +57,7 @@ type TaskFacts struct {
 	Resolver                 Secrets
 	Wait                     *WaitRecord // the wait this attempt continues; nil on a fresh attempt
 	Retry                    Retry
+	Fault                    *Fault // of the attempt before, or the one a healer is to end
 	Logger                   *slog.Logger
 }
 
@@ -98,6 +102,28 @@ func (t *Task) Undoing() bool { return t.facts.Undoing }
 
 // Retry is the step's policy with its defaults filled in.
 func (t *Task) Retry() Retry { return t.facts.Retry.filled() }
+
+// Fault is the failure of the attempt before; in a healer, the fault to end. nil: none.
+func (t *Task) Fault() *Fault { return t.facts.Fault }
+
+// Outputs gives the outputs of all steps in the order in which the steps were opened.
+func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		if w, ok := t.view.world.(driverWorld); ok {
+			for _, o := range w.outputs() {
+				if !yield(o.name, o.output) {
+					return
+				}
+			}
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(t.facts.Outputs)) {
+			if !yield(name, t.facts.Outputs[name]) {
+				return
+			}
+		}
+	}
+}
 
 // View is the run as expressions see it.
 func (t *Task) View() View { return t.view }

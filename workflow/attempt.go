@@ -1,0 +1,372 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// attempt is one try at a step, in its own goroutine.
+type attempt struct {
+	node   *node
+	rec    *StepRecord
+	look   bool
+	stray  bool
+	alone  bool
+	slot   bool // it takes one of the worker's slots
+	heal   *Healer
+	code   fault.Code
+	cancel context.CancelCauseFunc
+
+	ends     time.Time // its timeout
+	told     time.Time // when its context was cancelled; zero: it was not
+	heard    atomic.Int64
+	progress atomic.Pointer[Progress]
+	stored   time.Time // when progress was stored last
+}
+
+// hidden is the values of secrets the attempts of a run have read.
+type hidden struct {
+	mu     sync.Mutex
+	values []string
+}
+
+func (h *hidden) add(value string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(value) > 0 && !slices.Contains(h.values, value) {
+		h.values = append(h.values, value)
+	}
+}
+
+func (h *hidden) redact(text string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, value := range h.values {
+		text = strings.ReplaceAll(text, value, "***")
+	}
+	return text
+}
+
+func (h *hidden) any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.values) > 0
+}
+
+// launch starts the attempts a decision has opened and a save has recorded.
+func (d *driver) launch() {
+	for _, o := range d.s.opens {
+		d.start(o)
+	}
+	d.s.opens = d.s.opens[:0]
+}
+
+func (d *driver) start(o opening) {
+	a := &attempt{node: o.node, rec: o.rec, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code}
+	a.slot = o.heal == nil && !o.node.closes
+	timeout, _, _ := o.node.timeout()
+	a.ends = d.s.now.Add(time.Duration(timeout))
+	base, cancel := context.WithCancelCause(d.ctx)
+	ctx, stop := context.WithDeadlineCause(base, a.ends, errTimeout)
+	a.cancel = func(cause error) { cancel(cause); stop() }
+	a.heard.Store(d.s.now.UnixNano())
+	d.s.open[o.rec.Name] = a
+	task := d.task(ctx, o, a)
+	do := d.work(o)
+	d.running.Add(1)
+	go func() {
+		defer d.running.Done()
+		r := result{attempt: a}
+		r.outcome = d.call(ctx, do, task)
+		r.cause = causeOf(ctx)
+		task.mu.Lock()
+		r.output, r.taken, r.progress = task.output, task.taken, task.progress
+		task.mu.Unlock()
+		d.hide(&r)
+		a.cancel(nil)
+		select {
+		case d.results <- r:
+		case <-d.gone:
+		}
+	}()
+}
+
+// work finds the function an attempt calls.
+func (d *driver) work(o opening) Func {
+	switch {
+	case o.heal != nil:
+		if o.heal.Do != nil {
+			return o.heal.Do
+		}
+		return d.healByFlow(o)
+	case o.node.kind == childNode && o.rec.Undoing && o.node.undo == nil:
+		return d.endChild
+	case o.node.kind == childNode && !o.rec.Undoing:
+		return d.runChild(o.node)
+	case o.rec.Undoing:
+		return o.node.undo
+	default:
+		return o.node.do
+	}
+}
+
+func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
+	s, r, step := d.s, d.s.run, o.node.step
+	t := &Task{
+		facts: TaskFacts{
+			Run: r.ID, Flow: r.Flow, Subject: r.Subject, Step: o.rec.Name, Round: o.rec.Round, Attempt: max(o.rec.Attempt, 1),
+			Failures: o.rec.Failures, Epoch: r.Epoch, Undoing: o.rec.Undoing, Input: r.Input, With: step.With,
+			MaxOutput: step.MaxOutput, Secrets: step.Secrets, Retry: step.Retry,
+		},
+		ctx: ctx, secrets: d.e.options.Secrets, redact: d.hidden.add, log: d.log,
+	}
+	if len(s.mail) > 0 {
+		t.facts.Signals = slices.Clone(s.mail)
+	}
+	if o.rec.Wait != nil {
+		w := *o.rec.Wait
+		t.facts.Wait = &w
+	}
+	if o.heal != nil {
+		t.facts.Fault = r.Fault
+	} else if o.rec.Fault != nil {
+		t.facts.Fault = o.rec.Fault
+	}
+	if t.told = func(p Progress) { a.progress.Store(&p); a.heard.Store(p.At.UnixNano()); d.poke() }; step.Heartbeat == 0 {
+		t.told = func(p Progress) { a.progress.Store(&p); d.poke() }
+	}
+	t.view = View{world: driverWorld{d}, scope: scopeOf(o.rec.Name)}
+	return t
+}
+
+// call runs the step with its parameters resolved, and turns a panic into a failure.
+func (d *driver) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			o = outcome.Fail(fault.Panic.Errorf("%v", r).With("stack", stack()))
+		}
+	}()
+	n := d.s.plan.node(t.facts.Step)
+	if n != nil {
+		resolve := n.step.Resolve
+		if t.facts.Undoing {
+			resolve, t.facts.With = nil, nil
+			if call := n.step.UndoCall; call != nil {
+				resolve, t.facts.With = call.Resolve, call.With
+			}
+		}
+		if resolve != nil {
+			with, err := resolve(t.view)
+			if err != nil {
+				if fault.Of(err) == fault.Unknown {
+					err = ExpressionFailed.Errorf("with: %w", err)
+				}
+				return outcome.Fail(err)
+			}
+			t.facts.With = with
+		}
+	}
+	return do(ctx, t)
+}
+
+// causeOf tells why the context of an attempt ended; nil if it did not.
+func causeOf(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// hide replaces the values of secrets in everything that will be written.
+func (d *driver) hide(r *result) {
+	if !d.hidden.any() {
+		return
+	}
+	if r.output != nil {
+		r.output = json.RawMessage(d.hidden.redact(string(r.output)))
+	}
+	if r.progress != nil {
+		p := *r.progress
+		p.Text = d.hidden.redact(p.Text)
+		r.progress = &p
+	}
+	if err := r.outcome.Err(); err != nil {
+		clean := fault.Of(err).Errorf("%s", d.hidden.redact(fault.Message(err)))
+		for key, value := range fault.Details(err) {
+			if text, ok := value.(string); ok {
+				value = d.hidden.redact(text)
+			}
+			clean = clean.With(key, value)
+		}
+		r.outcome = outcome.Fail(clean)
+	} else if !r.outcome.IsDone() {
+		r.outcome = outcome.Wait(r.outcome.After(), r.outcome.Reason(), "%s", d.hidden.redact(r.outcome.Message()))
+	}
+}
+
+// driverWorld answers a View for attempts, which run beside the driver.
+type driverWorld struct{ d *driver }
+
+func (w driverWorld) info() RunInfo          { return infoOf(w.d.s.run) }
+func (w driverWorld) input() json.RawMessage { return bytes.Clone(w.d.s.run.Input) }
+func (w driverWorld) lookup(inst string) (StepView, bool) {
+	w.d.mu.RLock()
+	defer w.d.mu.RUnlock()
+	v, ok := stateWorld{w.d.s}.lookup(inst)
+	v.Output = bytes.Clone(v.Output)
+	return v, ok
+}
+func (w driverWorld) item(scope, as string) (json.RawMessage, bool) {
+	w.d.mu.RLock()
+	defer w.d.mu.RUnlock()
+	return stateWorld{w.d.s}.item(scope, as)
+}
+func (w driverWorld) params(scope string) (json.RawMessage, error) {
+	w.d.mu.RLock()
+	defer w.d.mu.RUnlock()
+	return stateWorld{w.d.s}.params(scope)
+}
+func (w driverWorld) object() (json.RawMessage, error) {
+	if w.d.s.object == nil {
+		return json.RawMessage("null"), nil
+	}
+	return w.d.s.object()
+}
+func (w driverWorld) outputs() []named {
+	w.d.mu.RLock()
+	defer w.d.mu.RUnlock()
+	var all []named
+	for rec := range w.d.s.run.Steps() {
+		if rec.Output != nil {
+			all = append(all, named{rec.Name, bytes.Clone(rec.Output)})
+		}
+	}
+	return all
+}
+
+type named struct {
+	name   string
+	output json.RawMessage
+}
+
+// runChild starts the child run of a step, once, and waits for its end.
+func (d *driver) runChild(n *node) Func {
+	return func(ctx context.Context, t *Task) outcome.Outcome {
+		subject, inline := d.s.run.Subject, true
+		if n.step.FlowSubject != nil {
+			other, err := n.step.FlowSubject(t.view)
+			if err != nil {
+				return outcome.Fail(ExpressionFailed.Errorf("subject: %w", err))
+			}
+			if other != "" && other != subject {
+				subject, inline = other, false
+			}
+		}
+		if d.s.run.Depth+1 > maxChildDepth {
+			return outcome.Fail(FlowInvalid.Errorf("sub-flows are nested deeper than %d", maxChildDepth))
+		}
+		return d.child(ctx, t, Request{
+			Flow: n.step.Flow, Subject: subject, Input: t.facts.With, Labels: d.s.run.Labels, Actor: Actor{Name: d.s.run.Actor, Reason: "step " + t.Step() + " of " + d.s.run.ID},
+			RequestID: fmt.Sprintf("%s/%s/%d", d.s.run.ID, t.Step(), t.facts.Round),
+		}, inline)
+	}
+}
+
+func (d *driver) child(ctx context.Context, t *Task, req Request, inline bool) outcome.Outcome {
+	id := RunID(req.Subject, req.Flow, req.RequestID)
+	child, _, err := d.e.store.Load(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		child, err = d.e.startChild(ctx, req, d.s.run, t.Step(), inline)
+	}
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	switch child.Phase {
+	case Succeeded:
+		out := map[string]any{"run": id}
+		if last := lastOutput(child); last != nil {
+			out["output"] = last
+		}
+		if err := t.Set(out); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.Done()
+	case Cancelled:
+		return outcome.Fail(CancelledByPerson.Errorf("the child run %s was cancelled", id).With("child", id))
+	case Paused:
+		e := ChildPaused.Errorf("the child run %s is paused", id).With("child", id)
+		if f := child.Fault; f != nil {
+			e = ChildPaused.Errorf("the child run %s is paused: %s: %s", id, f.Code, f.Message).With("child", id).With("code", string(f.Code))
+			if kind, ok := fault.Lookup(string(f.Code)); ok {
+				e = e.With("remedy", kind.Remedy)
+			}
+		}
+		return outcome.Fail(e)
+	}
+	return outcome.Wait(0, "Child", "child run %s", id)
+}
+
+func lastOutput(r *Run) json.RawMessage {
+	for _, rec := range slices.Backward(r.order) {
+		if rec.Output != nil {
+			return rec.Output
+		}
+	}
+	return nil
+}
+
+// endChild is the undo of a step whose child run is under way: the child ends
+// first, in the way its parent ends. A child that has ended stays as it is.
+func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
+	d.mu.RLock()
+	id := d.s.childID(d.s.run.Step(t.Step()))
+	mode := Undo
+	if stop := d.s.run.State.Stop; stop != nil && stop.Mode == Drop {
+		mode = Drop
+	}
+	d.mu.RUnlock()
+	child, _, err := d.e.store.Load(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return outcome.Done()
+	case err != nil:
+		return outcome.Fail(err)
+	case child.Phase.Final():
+		return outcome.Done()
+	case child.Phase == Paused && child.Fault != nil && child.Fault.Code == UndoFailed.Code:
+		return outcome.Fail(ChildPaused.Errorf("the undo of the child run %s failed: %s", id, child.Fault.Message).With("child", id))
+	case child.State.Stop != nil && child.State.Stop.Mode == mode && child.Phase != Paused:
+	default:
+		payload, _ := json.Marshal(Ask{Actor: Actor{Name: "parent " + t.RunID()}, Mode: mode})
+		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/" + string(mode), Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
+		if err != nil && !errors.Is(err, ErrFinal) {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Wait(0, "Child", "child run %s ends", id)
+}
+
+// healByFlow is a healer that is a flow: it runs as a child of the paused run.
+func (d *driver) healByFlow(o opening) Func {
+	return func(ctx context.Context, t *Task) outcome.Outcome {
+		input, err := json.Marshal(map[string]any{"fault": t.facts.Fault, "input": d.s.run.Input, "run": d.s.run.ID})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		return d.child(ctx, t, Request{
+			Flow: o.heal.Flow, Subject: d.s.run.Subject, Input: input, Actor: Actor{Name: "healer", Reason: string(o.code)},
+			RequestID: fmt.Sprintf("%s/%s%s/%d", d.s.run.ID, healingPrefix, o.code, o.rec.Attempt),
+		}, true)
+	}
+}

@@ -1,0 +1,508 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// driver is the goroutine that works on one owned run: it decides, saves, and
+// starts attempts, and it is the only one that changes the run.
+type driver struct {
+	e   *Engine
+	s   *state
+	mu  sync.RWMutex // the driver writes the state under it; attempts read
+	ctx context.Context
+	end context.CancelCauseFunc
+	log *slog.Logger
+
+	results chan result
+	inbox   chan struct{} // something to look at: mail, a touch, a free slot, progress
+	gone    chan struct{}
+	running sync.WaitGroup
+
+	hidden  hidden
+	mail    int64 // the store's count of signals that s.mail reflects
+	touched bool  // under inboxMu
+	news    bool
+	inboxMu sync.Mutex
+	held    int // slots kept from attempts that have ended
+	alone   bool
+	flowErr *fault.Error
+}
+
+func (e *Engine) newDriver(l Loaded) *driver {
+	ctx, end := context.WithCancelCause(e.base)
+	d := &driver{
+		e: e, ctx: ctx, end: end, log: e.log,
+		results: make(chan result, 4), inbox: make(chan struct{}, 1), gone: make(chan struct{}),
+		mail: l.Run.Mail,
+	}
+	p, err := e.planOf(ctx, l.Run)
+	if err != nil {
+		d.flowErr = err
+		if p == nil {
+			p = noPlan
+		}
+	}
+	d.s = newState(l.Run, p, l.Signals)
+	d.s.healers = e.options.Healers
+	d.s.may = d.may
+	if e.options.Object != nil {
+		d.s.object = func() (json.RawMessage, error) { return e.options.Object(ctx, l.Run.Subject) }
+	}
+	return d
+}
+
+var noPlan = &plan{flow: &Flow{}, body: &node{kind: groupNode, step: &Step{}, virtual: true}, finally: &node{kind: groupNode, step: &Step{}, virtual: true}}
+
+// poke makes the driver look again.
+func (d *driver) poke() {
+	select {
+	case d.inbox <- struct{}{}:
+	default:
+	}
+}
+
+// notice tells the driver that mail has come or the subject was touched.
+func (d *driver) notice() {
+	d.inboxMu.Lock()
+	d.news = true
+	d.inboxMu.Unlock()
+	d.poke()
+}
+
+// drive works on the run until it rests, is lost, or the engine gives up on it.
+func (d *driver) drive() {
+	defer d.leave()
+	d.mu.Lock()
+	d.s.now = now()
+	if d.flowErr != nil {
+		d.missing()
+	} else {
+		d.migrated()
+		d.s.lost()
+	}
+	d.mu.Unlock()
+	idle := 0
+	for {
+		d.mu.Lock()
+		d.s.now = now()
+		draining := d.e.draining.Load()
+		if draining {
+			d.s.may = func(*node, bool) bool { return false }
+		}
+		d.s.decide()
+		if d.flowErr != nil && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
+			d.replan()
+			d.mu.Unlock()
+			continue
+		}
+		d.mu.Unlock()
+		rest := d.rests()
+		if draining && len(d.s.open) == 0 && !d.s.run.Phase.Final() {
+			d.s.changed = true
+			d.save(true)
+			return
+		}
+		if rest && !d.s.soonest.IsZero() && !d.s.soonest.After(d.s.now) && !d.s.run.Phase.Final() {
+			if idle++; idle < 3 {
+				continue
+			}
+			d.s.soonest = d.s.now.Add(time.Second)
+			d.s.run.NextAt = d.s.soonest
+		}
+		idle = 0
+		saved, ok := d.save(rest)
+		if !ok {
+			d.abandon()
+			return
+		}
+		d.launch()
+		d.abort()
+		d.release()
+		if rest {
+			if d.mailed() {
+				continue
+			}
+			if !saved {
+				d.e.park(d)
+			}
+			return
+		}
+		if !d.wait() {
+			d.abandon()
+			return
+		}
+	}
+}
+
+// rests reports that nothing is left to do before something happens.
+func (d *driver) rests() bool {
+	return len(d.s.open) == 0 && len(d.s.opens) == 0 && !d.s.starved
+}
+
+// mailed takes over signals that came while the last save was made.
+func (d *driver) mailed() bool {
+	if d.s.run.Mail <= d.mail || d.s.run.Phase.Final() || d.s.run.Owner == "" { // a save that released the run made it due
+		return false
+	}
+	return d.fetch()
+}
+
+// fetch reads the mail again.
+func (d *driver) fetch() bool {
+	r, signals, err := d.e.store.Load(d.ctx, d.s.run.ID)
+	if err != nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fresh := slices.ContainsFunc(signals, func(m Signal) bool {
+		return !slices.ContainsFunc(d.s.mail, func(k Signal) bool { return k.ID == m.ID })
+	})
+	d.mail, d.s.mail = r.Mail, signals
+	d.s.look = d.s.look || fresh
+	return fresh
+}
+
+// wait blocks until an attempt ends, mail comes, or time asks for a look.
+func (d *driver) wait() bool {
+	timer := time.NewTimer(time.Until(d.alarm()))
+	defer timer.Stop()
+	select {
+	case r := <-d.results:
+		d.fold(r)
+		for {
+			select {
+			case r := <-d.results:
+				d.fold(r)
+				continue
+			default:
+			}
+			break
+		}
+		if d.s.run.Mail > d.mail {
+			d.fetch()
+		}
+	case <-d.inbox:
+		d.inboxMu.Lock()
+		news, touched := d.news, d.touched
+		d.news, d.touched = false, false
+		d.inboxMu.Unlock()
+		if news {
+			d.fetch()
+		}
+		if touched {
+			d.s.look = true
+		}
+		d.watch()
+	case <-timer.C:
+		d.watch()
+	case <-d.ctx.Done():
+		return d.drained()
+	}
+	return true
+}
+
+// drained waits, after the engine has told attempts to end, for those that do.
+func (d *driver) drained() bool {
+	if !errors.Is(context.Cause(d.ctx), ErrDraining) {
+		return false
+	}
+	timer := time.NewTimer(d.e.graceOf(d))
+	defer timer.Stop()
+	d.mu.Lock()
+	d.s.may = func(*node, bool) bool { return false }
+	d.mu.Unlock()
+	for len(d.s.open) > 0 {
+		select {
+		case r := <-d.results:
+			d.fold(r)
+		case <-timer.C:
+			return false // the lease ends by itself, and nobody opens the step before
+		}
+	}
+	d.mu.Lock()
+	d.s.now = now()
+	d.s.decide()
+	d.mu.Unlock()
+	d.s.opens, d.s.changed = nil, true
+	d.save(true)
+	return false
+}
+
+// fold takes the result of one attempt into the run.
+func (d *driver) fold(r result) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.s.now = now()
+	delete(d.s.open, r.attempt.rec.Name)
+	if r.attempt.slot {
+		d.held++
+	}
+	if d.alone && r.attempt.alone {
+		d.alone = false
+		d.e.slots.together(d)
+	}
+	d.s.apply(r)
+}
+
+// alarm is the soonest instant at which time alone asks for a look.
+func (d *driver) alarm() time.Time {
+	at := d.s.now.Add(time.Hour)
+	sooner := func(t time.Time) {
+		if !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
+	sooner(d.s.soonest)
+	for _, a := range d.s.open {
+		if a.stray {
+			continue
+		}
+		_, grace, heartbeat := a.node.timeout()
+		if !a.told.IsZero() {
+			sooner(a.told.Add(time.Duration(grace)))
+			continue
+		}
+		sooner(a.ends)
+		if heartbeat > 0 {
+			sooner(time.Unix(0, a.heard.Load()).Add(time.Duration(heartbeat)))
+		}
+		if p := a.progress.Load(); p != nil && p.At.After(a.stored) {
+			sooner(a.stored.Add(d.e.options.ProgressGap))
+		}
+		if a.alone && d.alone {
+			sooner(a.rec.AttemptAt.Add(d.e.options.AloneFor))
+		}
+	}
+	return at
+}
+
+// watch looks after open attempts: silence, time-outs, grace, progress, and
+// whether one that was opened alone has survived.
+func (d *driver) watch() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := now()
+	d.s.now = t
+	for _, a := range d.s.open {
+		_, grace, heartbeat := a.node.timeout()
+		if a.told.IsZero() && !t.Before(a.ends) {
+			a.told = a.ends
+		}
+		if silent := time.Unix(0, a.heard.Load()).Add(time.Duration(heartbeat)); heartbeat > 0 && a.told.IsZero() && !t.Before(silent) {
+			a.told = t
+			a.cancel(errSilent)
+		}
+		if !a.told.IsZero() && !a.stray && !t.Before(a.told.Add(time.Duration(grace))) {
+			d.s.strayed(a)
+			continue
+		}
+		if p := a.progress.Load(); p != nil && p.At.After(a.stored) && !t.Before(a.stored.Add(d.e.options.ProgressGap)) {
+			a.stored = t
+			if rec := d.s.run.Step(a.rec.Name); rec != nil && a.heal == nil {
+				q := *p
+				q.Text = d.hidden.redact(q.Text)
+				d.s.progress(rec, q)
+			}
+		}
+		if a.alone && d.alone && !t.Before(a.rec.AttemptAt.Add(d.e.options.AloneFor)) {
+			d.alone = false
+			a.rec.Alone, a.rec.Lost = false, 0
+			d.s.put(a.rec)
+			d.e.slots.together(d)
+		}
+	}
+}
+
+// abort cancels the contexts of attempts that a cancel does not let finish.
+func (d *driver) abort() {
+	for _, a := range d.s.open {
+		end := d.s.abort && !a.node.closes && !a.rec.Undoing && !a.node.finally
+		if a.heal != nil {
+			h := d.s.healing(a.code)
+			end = h == nil || h.Ended != ""
+		}
+		if end && a.told.IsZero() {
+			a.told = d.s.now
+			a.cancel(ErrCancelled)
+		}
+	}
+}
+
+// save makes the decision durable before anything is started. It repeats while
+// the store is in trouble; false means that the run is no longer ours.
+func (d *driver) save(rest bool) (saved, ok bool) {
+	s, r := d.s, d.s.run
+	if !s.changed && len(r.Changed()) == 0 && len(s.consumed) == 0 {
+		return false, true
+	}
+	d.mu.Lock()
+	r.Owner = d.e.options.Worker
+	if rest {
+		r.Owner = ""
+	}
+	if s.starved {
+		r.NextAt = s.now
+	}
+	if r.Phase.Final() {
+		r.NextAt = time.Time{}
+	}
+	d.mu.Unlock()
+	w := &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}
+	want := r.Revision
+	for try := 0; ; try++ {
+		d.mu.Lock() // the store raises the revision and clears marks
+		err := d.e.store.Save(d.e.life, w)
+		d.mu.Unlock()
+		if err == nil {
+			break
+		}
+		if errors.Is(err, ErrConflict) && try > 0 && d.happened(want) {
+			break
+		}
+		if errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced) || errors.Is(err, ErrNotFound) {
+			return false, false
+		}
+		d.e.trouble(err)
+		if !d.pauseFor(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(try+1, seed(r.ID, "", try))) {
+			return false, false
+		}
+	}
+	d.e.well()
+	d.e.publish(r, s.events)
+	s.events, s.consumed, s.outbox, s.changed = s.events[:0], s.consumed[:0], s.outbox[:0], false
+	return true, true
+}
+
+// happened finds out whether a save with an unknown result was made.
+func (d *driver) happened(want int64) bool {
+	r := d.s.run
+	stored, _, err := d.e.store.Load(d.e.life, r.ID)
+	if err != nil || stored.Revision != want+1 || stored.Epoch != r.Epoch || stored.Seq != r.Seq {
+		return false
+	}
+	r.Revision, r.Mail, r.Handle = stored.Revision, stored.Mail, stored.Handle
+	for _, rec := range r.Changed() {
+		if other := stored.Step(rec.Name); other != nil {
+			rec.Row = other.Row
+		}
+	}
+	r.Clean()
+	return true
+}
+
+// pauseFor waits between tries at the store; outcomes of open attempts are kept meanwhile.
+func (d *driver) pauseFor(wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.e.life.Done():
+		return false
+	case <-d.lost():
+		return false
+	}
+}
+
+func (d *driver) lost() <-chan struct{} {
+	if errors.Is(context.Cause(d.ctx), ErrDraining) {
+		return nil
+	}
+	return d.ctx.Done()
+}
+
+// abandon gives up a run that belongs to someone else now: attempts are told
+// to end, and nothing of theirs is saved.
+func (d *driver) abandon() {
+	d.end(ErrLeaseLost)
+}
+
+// may asks for the slot an attempt needs.
+func (d *driver) may(n *node, alone bool) bool {
+	if n.closes { // a bracket is closed even when all slots are taken
+		return true
+	}
+	if alone {
+		if d.e.slots.isolate(d, d.held) {
+			d.held, d.alone = 0, true
+			return true
+		}
+		return false
+	}
+	if d.held > 0 && !d.e.slots.isolated(d) {
+		d.held--
+		return true
+	}
+	return d.e.slots.take(d)
+}
+
+// release gives back the slots no attempt uses.
+func (d *driver) release() {
+	d.e.slots.give(d, d.held)
+	d.held = 0
+}
+
+// leave ends the driver: attempts still open are told to end and hear nobody.
+func (d *driver) leave() {
+	d.end(ErrLeaseLost)
+	for _, a := range d.s.open {
+		if a.slot {
+			d.held++
+		}
+	}
+	if d.alone {
+		d.e.slots.together(d)
+	}
+	d.release()
+	close(d.gone)
+}
+
+func now() time.Time { return time.Now().UTC() }
+
+// missing pauses a run whose definition cannot be executed.
+func (d *driver) missing() {
+	if d.s.run.Phase == Paused || d.s.run.Phase.Final() || d.s.run.Phase == Queued {
+		return
+	}
+	f := d.s.faultOf(d.flowErr)
+	for rec := range d.s.run.Steps() {
+		if rec.Phase == StepRunning {
+			rec.Phase, rec.NextAt = StepRetrying, d.s.now
+			d.s.put(rec)
+		}
+	}
+	d.s.pause(f, Event{Actor: "engine"})
+}
+
+// replan looks for the definition once more after a resume.
+func (d *driver) replan() {
+	p, err := d.e.planOf(d.ctx, d.s.run)
+	if err != nil {
+		d.flowErr = err
+		d.missing()
+		return
+	}
+	d.flowErr = nil
+	d.s.plan = p
+	d.migrated()
+	d.s.forget()
+	d.s.reopenBrackets()
+}
+
+// migrated notes that the run has moved to another definition.
+func (d *driver) migrated() {
+	if d.s.plan.hash != "" && d.s.run.Hash != d.s.plan.hash {
+		d.s.event(FlowMigrated, nil, Event{Actor: "engine", Reason: d.s.run.Hash, Message: d.s.plan.hash})
+		d.s.run.Hash, d.s.run.Version = d.s.plan.hash, d.s.plan.flow.Version
+	}
+}

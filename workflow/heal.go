@@ -1,0 +1,151 @@
+package workflow
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+func (l Limits) filled() Limits {
+	if l.Attempts == 0 {
+		l.Attempts = 3
+	}
+	if l.First == 0 {
+		l.First = 10 * time.Second
+	}
+	if l.Longest == 0 {
+		l.Longest = 10 * time.Minute
+	}
+	if l.Within == 0 {
+		l.Within = 24 * time.Hour
+	}
+	return l
+}
+
+const healingPrefix = "heal:"
+
+func (s *state) healing(code fault.Code) *Healing {
+	for i := range s.run.State.Healing {
+		if s.run.State.Healing[i].Code == code {
+			return &s.run.State.Healing[i]
+		}
+	}
+	return nil
+}
+
+// beginHealing sets the healer of a fault to work, unless it gave up on this run before.
+func (s *state) beginHealing(f *Fault) {
+	if _, ok := s.healers[f.Code]; !ok {
+		return
+	}
+	h := s.healing(f.Code)
+	if h == nil {
+		s.run.State.Healing = append(s.run.State.Healing, Healing{Code: f.Code, Since: s.now, NextAt: s.now})
+		return
+	}
+	if h.Ended == "exhausted" {
+		s.exhaust(h)
+		return
+	}
+	limits := s.healers[f.Code].Limits.filled()
+	h.Ended, h.Open = "", false
+	h.NextAt = s.now
+	if h.Attempts > 0 {
+		h.NextAt = s.now.Add(s.healDelay(limits, h.Attempts))
+	}
+}
+
+func (s *state) healDelay(l Limits, attempts int) time.Duration {
+	return Retry{First: l.First, Longest: l.Longest, Jitter: -1}.delay(attempts, 0)
+}
+
+// heal opens a healing when it is due.
+func (s *state) heal() {
+	f := s.run.Fault
+	if f == nil || s.run.State.Stop != nil && !s.run.State.Stop.Failed {
+		return
+	}
+	h := s.healing(f.Code)
+	healer, ok := s.healers[f.Code]
+	if h == nil || !ok || h.Ended != "" || s.open[healingPrefix+string(f.Code)] != nil {
+		return
+	}
+	limits := healer.Limits.filled()
+	if !h.Open && (h.Attempts >= limits.Attempts || s.now.Sub(h.Since) > limits.Within) {
+		s.exhaust(h)
+		return
+	}
+	if h.NextAt.IsZero() && !s.look || !h.NextAt.IsZero() && s.now.Before(h.NextAt) && !(h.Open && s.look) {
+		s.due(h.NextAt)
+		return
+	}
+	if !h.Open {
+		h.Open = true
+		h.Attempts++
+		s.event(HealingBegun, s.run.Step(f.Step), Event{Code: f.Code, Attempt: h.Attempts})
+	}
+	rec := &StepRecord{Name: healingPrefix + string(f.Code), Phase: StepRunning, Attempt: h.Attempts, AttemptAt: s.now}
+	s.opens = append(s.opens, opening{node: healNode, rec: rec, heal: &healer, code: f.Code})
+}
+
+var healNode = &node{kind: leafNode, step: &Step{Name: "heal"}}
+
+func (s *state) exhaust(h *Healing) {
+	h.Ended, h.Open, h.NextAt = "exhausted", false, time.Time{}
+	if s.run.Fault != nil {
+		s.run.Fault.Healer = string(HealerExhausted.Code)
+	}
+	s.event(HealingEnded, nil, Event{Code: HealerExhausted.Code, Reason: string(h.Code), Attempt: h.Attempts})
+}
+
+// stopHealing ends healing because a person took over.
+func (s *state) stopHealing() {
+	for i := range s.run.State.Healing {
+		h := &s.run.State.Healing[i]
+		if h.Ended == "" && (h.Open || !h.NextAt.IsZero()) {
+			h.Ended, h.Open, h.NextAt = "stopped", false, time.Time{}
+			s.changed = true
+		}
+	}
+}
+
+// applyHealing folds in the outcome of a healing.
+func (s *state) applyHealing(r result) {
+	h := s.healing(r.attempt.code)
+	if h == nil || h.Ended != "" || !h.Open || s.run.Phase != Paused {
+		return
+	}
+	for _, id := range r.taken {
+		s.consume(id)
+	}
+	healer, o := r.attempt.heal, r.outcome
+	switch {
+	case o.IsDone():
+		h.Open, h.NextAt = false, time.Time{}
+		s.event(HealingEnded, nil, Event{Code: h.Code, Attempt: h.Attempts, Message: "healed"})
+		by := Actor{Name: "healer", Reason: "healed " + string(h.Code)}
+		if healer.Undo {
+			s.askCancel(Ask{Actor: by, Mode: Undo})
+			return
+		}
+		s.resume(Ask{Actor: by, From: healer.From})
+	case o.IsFail():
+		if r.cause != nil { // the worker ends: the healing goes on elsewhere
+			return
+		}
+		h.Open = false
+		limits := healer.Limits.filled()
+		s.event(HealingEnded, nil, Event{Code: fault.Of(o.Err()).Code, Attempt: h.Attempts, Message: fault.Message(o.Err())})
+		if h.Attempts >= limits.Attempts {
+			s.exhaust(h)
+			return
+		}
+		h.NextAt = s.now.Add(s.healDelay(limits, h.Attempts))
+	default:
+		next := time.Time{}
+		if o.After() > 0 {
+			next = s.now.Add(o.After())
+		}
+		h.NextAt, s.changed = next, true
+	}
+}

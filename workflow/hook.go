@@ -1,0 +1,88 @@
+package workflow
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+const hookQueueSize = 1024
+
+// hookQueue feeds one hook from its own queue. The goroutine lives only while
+// there is something to hear; an overflow is counted and never holds up a run.
+type hookQueue struct {
+	hook    Hook
+	mu      sync.Mutex
+	queue   []heard
+	busy    bool
+	dropped atomic.Int64
+}
+
+type heard struct {
+	info  RunInfo
+	event Event
+}
+
+func newHookQueue(h Hook) *hookQueue { return &hookQueue{hook: h} }
+
+func (q *hookQueue) put(info RunInfo, events []Event) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range events {
+		if len(q.queue) >= hookQueueSize {
+			q.dropped.Add(1)
+			continue
+		}
+		q.queue = append(q.queue, heard{info, e})
+	}
+	if !q.busy && len(q.queue) > 0 {
+		q.busy = true
+		go q.feed()
+	}
+}
+
+func (q *hookQueue) feed() {
+	for {
+		q.mu.Lock()
+		batch := q.queue
+		q.queue = nil
+		if len(batch) == 0 {
+			q.busy = false
+			q.mu.Unlock()
+			return
+		}
+		q.mu.Unlock()
+		for _, h := range batch {
+			q.hear(h)
+		}
+	}
+}
+
+func (q *hookQueue) hear(h heard) {
+	defer func() {
+		if r := recover(); r != nil {
+			slog.Error("workflow: a hook panicked", "hook", q.hook.Name, "panic", r)
+		}
+	}()
+	q.hook.Hear(h.info, h.event)
+}
+
+// publish tells the hooks what was saved.
+func (e *Engine) publish(r *Run, events []Event) {
+	if len(e.hooks) == 0 || len(events) == 0 {
+		return
+	}
+	info := infoOf(r)
+	for _, q := range e.hooks {
+		q.put(info, events)
+	}
+}
+
+// Dropped counts the events each hook did not hear because its queue was full.
+func (e *Engine) Dropped() map[string]int64 {
+	counts := map[string]int64{}
+	for _, q := range e.hooks {
+		counts[q.hook.Name] = q.dropped.Load()
+	}
+	return counts
+}

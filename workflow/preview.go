@@ -1,0 +1,84 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Plan is what a run would do.
+type Plan struct {
+	Flow  string     `json:"flow"`
+	Hash  string     `json:"hash"`
+	Steps []PlanStep `json:"steps"`
+}
+
+// PlanStep is one step of a plan.
+type PlanStep struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"` // run, skip, unknown (depends on an output)
+	Why     string `json:"why,omitempty"`
+}
+
+// Plan says what a run with this input would do. It writes nothing.
+func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
+	p := e.loaded(flow)
+	if p == nil {
+		return Plan{}, FlowUnknown.Errorf("no flow %q is loaded", flow)
+	}
+	input, err := checkInput(p.flow, input)
+	if err != nil {
+		return Plan{}, err
+	}
+	s := newState(&Run{Flow: flow, Input: input, Hash: p.hash}, p, nil)
+	s.now = time.Now().UTC()
+	out := Plan{Flow: flow, Hash: p.hash}
+	preview(s, p.body.kids, "", &out)
+	preview(s, p.finally.kids, "", &out)
+	return out, nil
+}
+
+func preview(s *state, kids []*node, scope string, out *Plan) {
+	for _, n := range kids {
+		previewOne(s, n, n.instance(scope), out)
+	}
+}
+
+func previewOne(s *state, n *node, inst string, out *Plan) {
+	if n.step.When != nil {
+		ok, err := s.predicate(n, inst)
+		switch {
+		case err != nil:
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "unknown", Why: n.step.WhenText})
+			return
+		case !ok:
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "skip", Why: n.step.WhenText})
+			return
+		}
+	}
+	switch n.kind {
+	case leafNode:
+		out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "run"})
+	case childNode:
+		out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "run", Why: "flow " + n.step.Flow})
+	case loopNode:
+		items, err := s.items(n, inst)
+		if err != nil {
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "unknown", Why: "the list depends on an output: " + n.step.ForEach.ListText})
+			return
+		}
+		if len(items) == 0 {
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "skip", Why: fmt.Sprintf("the list is empty: %s", n.step.ForEach.ListText)})
+		}
+		s.run.Put(&StepRecord{Name: inst, Phase: StepEntered, Items: items})
+		for _, item := range items {
+			previewOne(s, n.body, inst+"["+item.Key+"]", out)
+		}
+	case bracketNode:
+		preview(s, []*node{n.open}, inst, out)
+		previewOne(s, n.body, inst, out)
+		preview(s, []*node{n.close}, inst, out)
+	default:
+		preview(s, n.kids, inst, out)
+	}
+}

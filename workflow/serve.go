@@ -1,0 +1,489 @@
+package workflow
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+var started atomic.Int64
+
+// workerName names this start of a worker: another start is another owner.
+func workerName() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s-%d-%x-%d", host, os.Getpid(), time.Now().UnixNano(), started.Add(1))
+}
+
+func newID() string { return "id-" + rand.Text()[:16] }
+
+// Serve claims due runs and works on them until ctx ends, then drains: no new
+// claims, open attempts get Options.Drain to end, then their contexts are
+// cancelled with ErrDraining, and leases are given back. The store must be a Claimer.
+func (e *Engine) Serve(ctx context.Context) error {
+	claimer, ok := e.store.(Claimer)
+	if !ok {
+		return fmt.Errorf("workflow: the store %T cannot be claimed from: call Advance instead", e.store)
+	}
+	e.mu.Lock()
+	if e.serving {
+		e.mu.Unlock()
+		return errors.New("workflow: the engine is serving already")
+	}
+	e.serving = true
+	e.begin()
+	e.mu.Unlock()
+	stopLease := e.keepLease(claimer)
+	e.claimLoop(ctx, claimer)
+	return e.drain(claimer, stopLease)
+}
+
+// claimLoop is the one goroutine that claims, and the one timer of a worker.
+func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
+	wake := claimer.Wake()
+	retries := 0
+	for ctx.Err() == nil {
+		next := time.Now().Add(e.options.LookEvery)
+		if free := e.slots.free(); free > 0 && e.Health() == nil {
+			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, Full: e.slots.full()})
+			if err != nil && ctx.Err() == nil {
+				retries++
+				e.trouble(err)
+				next = time.Now().Add(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(retries, seed(e.options.Worker, "", retries)))
+			} else {
+				retries = 0
+			}
+			for _, l := range claimed.Runs {
+				e.launch(l)
+			}
+			if len(claimed.Runs) == free {
+				continue
+			}
+			if !claimed.Next.IsZero() && claimed.Next.Before(next) {
+				next = claimed.Next
+			}
+		} else if e.Health() != nil {
+			e.probe(ctx)
+			next = time.Now().Add(time.Second)
+		}
+		if at := e.unpark(); !at.IsZero() && at.Before(next) {
+			next = at
+		}
+		timer := time.NewTimer(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-e.kick:
+		case <-e.slots.freed:
+		case id := <-wake:
+			e.woken(id)
+			for more := true; more; {
+				select {
+				case id := <-wake:
+					e.woken(id)
+				default:
+					more = false
+				}
+			}
+		}
+		timer.Stop()
+	}
+}
+
+// woken passes a hint of the store on to whoever works on the run.
+func (e *Engine) woken(id string) {
+	if id == "" {
+		return
+	}
+	if d := e.driver(id); d != nil {
+		d.notice()
+		return
+	}
+	e.mu.Lock()
+	_, parked := e.parks[id]
+	e.mu.Unlock()
+	if parked {
+		e.look(id)
+	}
+}
+
+// launch works on a claimed run in a goroutine of its own.
+func (e *Engine) launch(l Loaded) {
+	d := e.newDriver(l)
+	e.mu.Lock()
+	e.drivers[l.Run.ID] = d
+	delete(e.parks, l.Run.ID)
+	e.active.Add(1)
+	e.mu.Unlock()
+	go func() {
+		defer e.active.Done()
+		e.run(d)
+	}()
+}
+
+func (e *Engine) run(d *driver) {
+	defer func() {
+		e.mu.Lock()
+		if e.drivers[d.s.run.ID] == d {
+			delete(e.drivers, d.s.run.ID)
+		}
+		e.mu.Unlock()
+		select { // what came for the run while it ended is not lost
+		case <-d.inbox:
+			e.woke()
+		default:
+		}
+	}()
+	d.drive()
+}
+
+func (e *Engine) woke() {
+	select {
+	case e.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (e *Engine) driver(id string) *driver {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.drivers[id]
+}
+
+// park keeps a run whose look changed nothing: with a next look it stays ours
+// and only its name is remembered; without one it is given back unwritten.
+func (e *Engine) park(d *driver) {
+	claimer, ok := e.store.(Claimer)
+	if !ok {
+		return
+	}
+	id, at := d.s.run.ID, d.s.soonest
+	e.mu.Lock()
+	keep := e.serving && !at.IsZero()
+	if keep {
+		e.parks[id] = at
+		if e.parkAt.IsZero() || at.Before(e.parkAt) {
+			e.parkAt = at
+		}
+	}
+	e.mu.Unlock()
+	if keep {
+		e.woke()
+		return
+	}
+	if err := claimer.Rest(e.life, e.options.Worker, d.s.run, at); err != nil {
+		e.trouble(err)
+	}
+}
+
+// unpark looks at the parked runs that are due and gives the soonest time of the others.
+func (e *Engine) unpark() time.Time {
+	t := time.Now()
+	e.mu.Lock()
+	if e.parkAt.IsZero() || t.Before(e.parkAt) {
+		defer e.mu.Unlock()
+		return e.parkAt
+	}
+	var due []string
+	e.parkAt = time.Time{}
+	for id, at := range e.parks {
+		if !t.Before(at) {
+			due = append(due, id)
+			delete(e.parks, id)
+		} else if e.parkAt.IsZero() || at.Before(e.parkAt) {
+			e.parkAt = at
+		}
+	}
+	next := e.parkAt
+	e.mu.Unlock()
+	for _, id := range due {
+		e.look(id)
+	}
+	return next
+}
+
+// look takes one run, due or not, and works on it.
+func (e *Engine) look(id string) {
+	claimer, ok := e.store.(Claimer)
+	e.mu.Lock()
+	serving := e.serving
+	e.mu.Unlock()
+	if !ok || !serving {
+		return
+	}
+	l, err := claimer.Take(e.life, e.options.Worker, id, e.options.Lease)
+	if err != nil || l.Run.Phase.Final() {
+		return
+	}
+	if d := e.driver(id); d != nil {
+		d.notice()
+		return
+	}
+	e.launch(l)
+}
+
+// breed lets a run that is started here be born claimed, if there is room.
+func (e *Engine) breed(r *Run) bool {
+	e.mu.Lock()
+	serving := e.serving && context.Cause(e.base) == nil
+	e.mu.Unlock()
+	if !serving || e.slots.free() == 0 {
+		return false
+	}
+	r.Owner, r.Epoch = e.options.Worker, 1
+	return true
+}
+
+// keepLease renews the worker's lease until it is stopped. A lease that could
+// not be renewed for two thirds of its time ends all attempts before it ends itself.
+func (e *Engine) keepLease(claimer Claimer) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		renewed := time.Now()
+		ticker := time.NewTicker(e.options.Lease / 3)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-ticker.C:
+			}
+			e.mu.Lock()
+			owns := len(e.drivers) > 0 || len(e.parks) > 0
+			e.mu.Unlock()
+			if !owns {
+				renewed = time.Now()
+				continue
+			}
+			bounded, cancel := context.WithTimeout(e.life, e.options.Lease/3)
+			err := claimer.Renew(bounded, e.options.Worker, e.options.Lease)
+			cancel()
+			switch {
+			case err == nil:
+				renewed = time.Now()
+			case errors.Is(err, ErrFenced), time.Since(renewed) >= e.options.Lease*2/3:
+				e.log.Warn("workflow: the lease is lost: all attempts end", "worker", e.options.Worker, "error", err)
+				e.loseAll()
+				renewed = time.Now()
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// loseAll ends the attempts of every run: another worker may have them by now.
+func (e *Engine) loseAll() {
+	e.mu.Lock()
+	drivers := make([]*driver, 0, len(e.drivers))
+	for _, d := range e.drivers {
+		drivers = append(drivers, d)
+	}
+	clear(e.parks)
+	e.mu.Unlock()
+	for _, d := range drivers {
+		d.end(ErrLeaseLost)
+	}
+}
+
+// drain ends a worker: open attempts get time, then their contexts end, then
+// leases are given back.
+func (e *Engine) drain(claimer Claimer, stopLease func()) error {
+	e.mu.Lock()
+	e.serving = false
+	clear(e.parks)
+	e.mu.Unlock()
+	e.draining.Store(true)
+	ended := make(chan struct{})
+	go func() { e.active.Wait(); close(ended) }()
+	e.pokeAll()
+	timer := time.NewTimer(e.options.Drain)
+	defer timer.Stop()
+	clean := true
+	select {
+	case <-ended:
+	case <-timer.C:
+		e.stop(ErrDraining)
+		grace := time.NewTimer(e.longestGrace() + time.Second)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+			clean = false
+		}
+	}
+	stopLease()
+	var err error
+	if clean {
+		err = claimer.Release(e.life, e.options.Worker)
+	} else {
+		// A stray attempt keeps its run: it ends with the lease, and nobody opens the step before.
+		e.log.Warn("workflow: attempts ignore their cancelled context; their runs stay leased", "worker", e.options.Worker)
+	}
+	e.stop(ErrDraining)
+	e.kill()
+	e.draining.Store(false)
+	e.mu.Lock()
+	e.begin()
+	e.mu.Unlock()
+	return err
+}
+
+func (e *Engine) pokeAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range e.drivers {
+		d.poke()
+	}
+}
+
+func (e *Engine) longestGrace() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	longest := time.Duration(0)
+	for _, d := range e.drivers {
+		longest = max(longest, e.graceOf(d))
+	}
+	return longest
+}
+
+func (e *Engine) graceOf(d *driver) time.Duration {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	longest := time.Duration(0)
+	for _, a := range d.s.open {
+		_, grace, _ := a.node.timeout()
+		longest = max(longest, time.Duration(grace))
+	}
+	return longest
+}
+
+// Advance works on one run until it rests, and says how it stands: Done
+// (Succeeded), Wait, or Fail with the fault of a paused or cancelled run.
+func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
+	l, err := e.take(ctx, id)
+	if errors.Is(err, ErrOwned) {
+		return outcome.Wait(0, "Owned", "a worker has the run")
+	}
+	if err != nil {
+		return outcome.Fail(runError(id, err))
+	}
+	if l.Run.Phase.Final() {
+		return OutcomeOf(l.Run)
+	}
+	d := e.newDriver(l)
+	e.mu.Lock()
+	if other := e.drivers[l.Run.ID]; other != nil {
+		e.mu.Unlock()
+		return outcome.Wait(0, "Owned", "this worker is at it")
+	}
+	e.drivers[l.Run.ID] = d
+	delete(e.parks, l.Run.ID)
+	e.active.Add(1)
+	e.mu.Unlock()
+	defer e.active.Done()
+	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })
+	defer stop()
+	e.run(d)
+	return OutcomeOf(d.s.run)
+}
+
+func (e *Engine) take(ctx context.Context, id string) (Loaded, error) {
+	if d := e.driver(id); d != nil {
+		return Loaded{}, ErrOwned
+	}
+	if claimer, ok := e.store.(Claimer); ok {
+		return claimer.Take(ctx, e.options.Worker, id, e.options.Lease)
+	}
+	r, signals, err := e.store.Load(ctx, id)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if !r.Phase.Final() {
+		r.Epoch++
+		r.Owner = e.options.Worker
+	}
+	return Loaded{Run: r, Signals: signals}, nil
+}
+
+// OutcomeOf says how a run stands, as a piece of work would.
+func OutcomeOf(r *Run) outcome.Outcome {
+	switch r.Phase {
+	case Succeeded:
+		return outcome.Done()
+	case Cancelled:
+		return outcome.Fail(CancelledByPerson.Errorf("run %s was cancelled", r.ID))
+	case Paused:
+		kind, ok := fault.Lookup(string(r.Fault.Code))
+		if !ok {
+			kind = fault.Unknown
+		}
+		failure := kind.Errorf("%s", r.Fault.Message)
+		for k, v := range r.Fault.Details {
+			failure = failure.With(k, v)
+		}
+		return outcome.Fail(failure)
+	}
+	wait := time.Duration(0)
+	if !r.NextAt.IsZero() {
+		wait = max(time.Until(r.NextAt), time.Millisecond)
+	}
+	reason, message := string(r.Phase), "run "+r.ID
+	if cur := r.Current(); cur != nil {
+		message = cur.Name
+		if cur.Wait != nil {
+			reason, message = cur.Wait.Reason, cur.Wait.Message
+		}
+	}
+	return outcome.Wait(wait, reason, "%s", message)
+}
+
+// Health is the trouble the store is in; nil while it answers.
+func (e *Engine) Health() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.health
+}
+
+func (e *Engine) trouble(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	kind := fault.Of(err)
+	e.mu.Lock()
+	first := e.health == nil
+	if kind == StoreFull || kind == StoreUnavailable || kind == StoreCorrupt {
+		e.health = err
+	} else {
+		e.health = StoreUnavailable.Errorf("%w", err)
+	}
+	e.mu.Unlock()
+	if first {
+		e.log.Error("workflow: the store is in trouble; nothing new is begun until it is back", "error", err)
+	}
+}
+
+func (e *Engine) well() {
+	e.mu.Lock()
+	was := e.health
+	e.health = nil
+	e.mu.Unlock()
+	if was != nil {
+		e.log.Info("workflow: the store is back")
+		e.woke()
+	}
+}
+
+// probe asks whether the store has recovered; only a write can tell a full disk.
+func (e *Engine) probe(ctx context.Context) {
+	claimer := e.store.(Claimer)
+	if err := claimer.Renew(ctx, e.options.Worker, e.options.Lease); err == nil {
+		e.well()
+	}
+}

@@ -1,0 +1,389 @@
+package workflow
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// verdict is what a visit to a part of the flow finds.
+type verdict uint8
+
+const (
+	settled verdict = iota // nothing left to do here
+	busy                   // under way, or not allowed to begin yet
+	failed                 // a step in here failed for good
+)
+
+// opening is an attempt to start once the state is saved.
+type opening struct {
+	node *node
+	rec  *StepRecord
+	look bool    // a look at a waiting step: nothing was saved for it
+	heal *Healer // the attempt is a healing; rec is not part of the run
+	code fault.Code
+}
+
+// state is a run in the hands of a worker: the checkpoint, its plan, and what
+// is worth remembering between two decisions. It does no input or output and
+// reads no clock: now is given. Everything in it but run is derived, so it may
+// be thrown away at any moment.
+type state struct {
+	run  *Run
+	plan *plan
+	now  time.Time
+
+	mail    []Signal // unread
+	seen    int      // mail that was looked at
+	look    bool     // every waiting step is to be looked at
+	open    map[string]*attempt
+	healers map[fault.Code]Healer
+	object  func() (json.RawMessage, error)
+	may     func(*node, bool) bool // asks for a slot; nil: always
+
+	cursor   map[string]int       // first unsettled kid of a sequence
+	live     map[string][]int     // unsettled kids of a parallel or loop
+	nextLook map[string]time.Time // of waits with an interval
+	failures []*StepRecord        // in phase Failed
+
+	halt     bool // nothing new may be opened
+	starved  bool // something waits for a slot
+	abort    bool // cancel the contexts of open attempts
+	running  int
+	retrying int
+	waiting  int
+	soonest  time.Time
+
+	opens    []opening
+	events   []Event
+	consumed []string
+	outbox   []Mail
+	changed  bool // the run's own row differs from the stored one
+}
+
+func newState(run *Run, p *plan, mail []Signal) *state {
+	s := &state{run: run, plan: p, mail: mail, look: true, open: map[string]*attempt{}}
+	s.forget()
+	return s
+}
+
+// forget drops everything derived from records.
+func (s *state) forget() {
+	s.cursor, s.live, s.failures = nil, nil, nil
+	for rec := range s.run.Steps() {
+		if rec.Phase == StepFailed {
+			s.failures = append(s.failures, rec)
+		}
+	}
+}
+
+func (s *state) event(kind EventKind, rec *StepRecord, e Event) {
+	s.run.Seq++
+	e.Run, e.Seq, e.At, e.Kind = s.run.ID, s.run.Seq, s.now, kind
+	if rec != nil {
+		e.Step = rec.Name
+		if e.Attempt == 0 {
+			e.Attempt = rec.Attempt
+		}
+	}
+	s.events = append(s.events, e)
+	s.changed = true
+}
+
+func (s *state) put(rec *StepRecord) { s.run.Put(rec); s.changed = true }
+
+func (s *state) due(at time.Time) {
+	if !at.IsZero() && (s.soonest.IsZero() || at.Before(s.soonest)) {
+		s.soonest = at
+	}
+}
+
+// fail records a failure for good.
+func (s *state) fail(rec *StepRecord, f *Fault) {
+	rec.Phase, rec.Fault, rec.NextAt, rec.EndedAt = StepFailed, f, time.Time{}, s.now
+	if f.Step == "" {
+		f.Step, f.Attempt = rec.Name, rec.Attempt
+	}
+	s.put(rec)
+	s.failures = append(s.failures, rec)
+	s.event(StepFails, rec, Event{Code: f.Code, Message: f.Message})
+}
+
+// faultOf makes the record of an error.
+func (s *state) faultOf(err error) *Fault {
+	return &Fault{Code: fault.Of(err).Code, Message: fault.Message(err), Details: fault.Details(err), At: s.now}
+}
+
+// decide is due: it folds in what was asked from outside, finds what may be
+// opened now, and sets the phase. It opens nothing itself: opens holds the
+// attempts to start once the state is saved.
+func (s *state) decide() {
+	s.opens, s.soonest, s.starved, s.abort = s.opens[:0], time.Time{}, false, false
+	s.running, s.retrying, s.waiting = 0, 0, 0
+	s.requests()
+	if s.run.Phase.Final() || s.run.Phase == Queued {
+		return
+	}
+	if s.run.State.Stop == nil && s.run.Phase != Paused {
+		s.deadline()
+	}
+	stop := s.run.State.Stop
+	switch {
+	case s.run.Phase == Paused:
+		s.decidePaused()
+	case stop == nil:
+		s.decideForward()
+	case stop.Verb == VerbPause || stop.Mode == Hold:
+		s.decideStop(stop)
+	default:
+		s.decideEnd(stop)
+	}
+	s.look = false
+	s.seen = len(s.mail)
+	if s.run.Phase == Paused || s.run.Phase.Final() {
+		return
+	}
+	s.run.NextAt = s.soonest
+}
+
+func (s *state) decideForward() {
+	s.halt = len(s.failures) > 0
+	v := s.walk(s.plan.body.kids, "")
+	if v == settled {
+		if !s.run.State.Finally {
+			s.run.State.Finally, s.changed = true, true
+		}
+		if len(s.plan.finally.kids) > 0 {
+			v = s.finally()
+		}
+	}
+	switch {
+	case v == settled && len(s.failures) == 0:
+		s.end(Succeeded, Event{})
+	case len(s.failures) > 0:
+		if s.underWay() == 0 && len(s.opens) == 0 {
+			s.pause(s.failures[0].Fault, Event{Actor: "engine"})
+			s.decidePaused()
+		}
+	default:
+		s.settlePhase()
+	}
+}
+
+// settlePhase tells Running from Waiting.
+func (s *state) settlePhase() {
+	phase := Running
+	if s.waiting > 0 && s.running == 0 && s.retrying == 0 && !s.starved && len(s.opens) == countLooks(s.opens) {
+		phase = Waiting
+	}
+	if s.run.Phase == phase {
+		return
+	}
+	// A look that is under way does not make the run Running: its outcome decides.
+	s.run.Phase, s.changed = phase, true
+	if phase == Waiting {
+		cur := s.run.Current()
+		e := Event{}
+		if cur != nil && cur.Wait != nil {
+			e.Reason, e.Message = cur.Wait.Reason, cur.Wait.Message
+		}
+		s.event(RunWaiting, cur, e)
+	}
+}
+
+func countLooks(opens []opening) int {
+	n := 0
+	for _, o := range opens {
+		if o.look {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *state) finally() verdict { return s.walk(s.plan.finally.kids, "\x00finally") }
+
+// deadline acts once when the flow's deadline has ended.
+func (s *state) deadline() {
+	d := s.plan.flow.Deadline
+	if d <= 0 || s.run.StartedAt.IsZero() || s.run.State.Due {
+		return
+	}
+	end := s.run.StartedAt.Add(d + s.run.State.PausedFor)
+	if s.now.Before(end) {
+		s.due(end)
+		return
+	}
+	s.run.State.Due, s.changed = true, true
+	stop := &Stop{Actor: "engine", Reason: "the flow's deadline ended", Failed: true, At: s.now}
+	switch s.plan.flow.OnDeadline {
+	case ThenUndo:
+		stop.Verb, stop.Mode = VerbCancel, Undo
+		s.run.Phase = Cancelling
+		s.event(RunCancelling, nil, Event{Actor: "engine", Code: DeadlineEnded.Code, Reason: string(Undo)})
+	case ThenCancel:
+		stop.Verb, stop.Mode = VerbCancel, Hold
+		s.run.Phase = Cancelling
+		s.event(RunCancelling, nil, Event{Actor: "engine", Code: DeadlineEnded.Code, Reason: string(Hold)})
+	default:
+		stop.Verb = VerbPause
+	}
+	s.run.State.Stop = stop
+}
+
+// decideStop lets attempts end and then pauses.
+func (s *state) decideStop(stop *Stop) {
+	s.halt = true
+	s.abort = stop.Mode == Hold
+	if s.underWay() > 0 {
+		return
+	}
+	kind, message := PausedByPerson, "paused"
+	if stop.Mode == Hold {
+		kind, message = CancelledByPerson, "stopped; what is done was kept"
+	}
+	if stop.Actor != "" {
+		message += " by " + stop.Actor
+	}
+	if stop.Reason != "" {
+		message += ": " + stop.Reason
+	}
+	f := &Fault{Code: kind.Code, Message: message, At: s.now}
+	if stop.Failed {
+		f.Code, f.Message = DeadlineEnded.Code, stop.Reason
+	}
+	if cur := s.run.Current(); cur != nil {
+		f.Step, f.Attempt = cur.Name, cur.Attempt
+	}
+	s.pause(f, Event{Actor: stop.Actor, Reason: stop.Reason})
+	s.decidePaused()
+}
+
+// decideEnd undoes or drops, runs finally, and ends the run.
+func (s *state) decideEnd(stop *Stop) {
+	s.abort = true
+	for _, a := range s.open {
+		if !a.node.closes && !a.rec.Undoing && !a.node.finally {
+			return // what is under way ends first
+		}
+	}
+	s.halt = false
+	v := settled
+	switch {
+	case stop.GiveUp:
+		v = s.closeBrackets()
+	case stop.Mode == Undo:
+		v = s.undo(s.plan.body, "")
+	default:
+		if v = s.dropChildren(); v == settled {
+			v = s.closeBrackets()
+		}
+	}
+	if v == settled {
+		if !s.run.State.Finally {
+			s.run.State.Finally, s.changed = true, true
+			s.failures = nil
+			s.cursor = nil
+		}
+		v = s.finally()
+	}
+	switch {
+	case v == settled:
+		s.end(Cancelled, Event{Actor: stop.Actor, Reason: string(stop.Mode), Message: stop.Reason})
+	case v == failed && len(s.open) == 0:
+		f := s.failures[len(s.failures)-1]
+		for _, other := range s.failures {
+			if n := s.plan.node(other.Name); other.Undoing || n != nil && n.finally {
+				f = other
+			}
+		}
+		record := *f.Fault
+		if f.Undoing {
+			record.Details = map[string]any{"code": string(record.Code)}
+			record.Message = string(record.Code) + ": " + record.Message
+			record.Code = UndoFailed.Code
+		}
+		s.pause(&record, Event{Actor: "engine"})
+		s.decidePaused()
+	case s.run.Phase != Cancelling:
+		s.run.Phase, s.changed = Cancelling, true
+	}
+}
+
+// underWay counts open attempts, without those that ignore their cancelled context.
+func (s *state) underWay() int {
+	n := 0
+	for _, a := range s.open {
+		if !a.stray && a.heal == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *state) pause(f *Fault, e Event) {
+	s.run.Phase, s.run.Fault, s.run.State.PausedAt = Paused, f, s.now
+	e.Code, e.Message = f.Code, f.Message
+	s.event(RunPaused, s.run.Step(f.Step), e)
+	s.tellParent()
+	s.beginHealing(f)
+}
+
+// decidePaused closes brackets and drives the healer: the only work of a paused run.
+func (s *state) decidePaused() {
+	s.halt = false
+	s.opens = s.opens[:0]
+	s.soonest = time.Time{}
+	if s.closeBrackets() == settled {
+		s.heal()
+	}
+	s.run.NextAt = s.soonest
+}
+
+func (s *state) end(phase Phase, e Event) {
+	s.run.Phase, s.run.EndedAt, s.run.NextAt, s.run.Fault = phase, s.now, time.Time{}, nil
+	kind := RunSucceeded
+	if phase == Cancelled {
+		kind = RunCancelled
+		if stop := s.run.State.Stop; stop != nil && stop.GiveUp {
+			e.Data, _ = json.Marshal(map[string]any{"left": s.left()})
+		}
+	}
+	s.event(kind, nil, e)
+	s.tellParent()
+}
+
+// left lists the steps an abandoned undo did not take back.
+func (s *state) left() []string {
+	var names []string
+	for rec := range s.run.Steps() {
+		if n := s.plan.node(rec.Name); n != nil && n.undo != nil && rec.Phase != StepUndone && rec.Phase != StepSkipped {
+			names = append(names, rec.Name)
+		}
+	}
+	return names
+}
+
+// tellParent sends news of this run to the run that waits for it.
+func (s *state) tellParent() {
+	if s.run.Parent == "" {
+		return
+	}
+	s.send(s.run.Parent, verbChild, Ask{Child: s.run.ID, Phase: s.run.Phase, Fault: s.run.Fault})
+}
+
+func (s *state) send(to string, verb Verb, ask Ask) {
+	payload, _ := json.Marshal(ask)
+	id := s.run.ID + "/" + string(verb) + "/" + string(s.run.Phase) + "/" + itoa(s.run.Seq)
+	s.outbox = append(s.outbox, Mail{To: to, Signal: Signal{ID: id, Name: reserved + string(verb), Payload: payload, Actor: ask.Name, At: s.now}})
+	s.changed = true
+}
+
+// consume marks a signal as read by the next save.
+func (s *state) consume(id string) {
+	s.consumed = append(s.consumed, id)
+	s.mail = slices.DeleteFunc(s.mail, func(m Signal) bool { return m.ID == id })
+	s.changed = true
+}

@@ -1,0 +1,305 @@
+package workflow
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// undo visits a part of the flow backwards and takes back what was done, newest first.
+func (s *state) undo(n *node, inst string) verdict {
+	switch n.kind {
+	case groupNode:
+		return s.undoSequence(n, inst)
+	case parallelNode:
+		for _, kid := range slices.Backward(n.kids) {
+			if v := s.undo(kid, kid.instance(inst)); v != settled {
+				return v
+			}
+		}
+	case loopNode:
+		rec := s.run.Step(inst)
+		if rec == nil {
+			return settled
+		}
+		for _, item := range slices.Backward(rec.Items) {
+			if v := s.undo(n.body, inst+"["+item.Key+"]"); v != settled {
+				return v
+			}
+		}
+	case bracketNode:
+		return s.undoBracket(n, inst)
+	default:
+		return s.undoLeaf(n, inst)
+	}
+	return settled
+}
+
+func (s *state) undoSequence(n *node, inst string) verdict {
+	key := "\x00undo" + inst
+	done := s.cursor[key] // kids from the end that are taken back
+	v := settled
+	for ; done < len(n.kids); done++ {
+		kid := n.kids[len(n.kids)-1-done]
+		if v = s.undo(kid, kid.instance(inst)); v != settled {
+			break
+		}
+	}
+	if s.cursor == nil {
+		s.cursor = map[string]int{}
+	}
+	s.cursor[key] = done
+	return v
+}
+
+// undoBracket takes the body back between open and close.
+func (s *state) undoBracket(n *node, inst string) verdict {
+	open, shut := n.open.instance(inst), n.close.instance(inst)
+	if s.run.Step(open) == nil {
+		return settled
+	}
+	if s.toUndo(n.body, inst) {
+		if !s.isOpen(n, inst) && !s.opening(open) {
+			s.again2(open)
+			s.again2(shut)
+		}
+		if v := s.visit(n.open, open); v != settled {
+			return v
+		}
+		if v := s.undo(n.body, inst); v != settled {
+			return v
+		}
+	}
+	if s.isOpen(n, inst) {
+		return s.visit(n.close, shut)
+	}
+	return settled
+}
+
+func (s *state) opening(open string) bool {
+	rec := s.run.Step(open)
+	return rec != nil && !rec.Phase.Settled() && rec.Phase != StepFailed
+}
+
+// again2 opens a step in a new round, if it was executed in this one.
+func (s *state) again2(inst string) {
+	rec := s.run.Step(inst)
+	if rec == nil || rec.Phase == StepPending {
+		return
+	}
+	s.drop(rec)
+	rec.Phase, rec.Round, rec.Attempt, rec.Failures, rec.Lost, rec.Alone = StepPending, rec.Round+1, 0, 0, 0, false
+	rec.NextAt, rec.EndedAt, rec.Fault, rec.Wait, rec.Undoing = time.Time{}, time.Time{}, nil, nil, false
+	rec.Free, rec.FreeSince, rec.Note, rec.Actor, rec.Items = 0, time.Time{}, "", "", nil
+	s.put(rec)
+}
+
+// drop forgets a failure.
+func (s *state) drop(rec *StepRecord) {
+	s.failures = slices.DeleteFunc(s.failures, func(f *StepRecord) bool { return f == rec })
+}
+
+// toUndo reports whether anything in a part of the flow is still to be taken back.
+func (s *state) toUndo(n *node, inst string) bool {
+	switch n.kind {
+	case loopNode:
+		if rec := s.run.Step(inst); rec != nil {
+			for _, item := range rec.Items {
+				if s.toUndo(n.body, inst+"["+item.Key+"]") {
+					return true
+				}
+			}
+		}
+		return false
+	case leafNode, childNode:
+		return s.undoable(n, s.run.Step(inst))
+	case bracketNode:
+		return s.toUndo(n.body, inst)
+	}
+	for _, kid := range n.kids {
+		if s.toUndo(kid, kid.instance(inst)) {
+			return true
+		}
+	}
+	return false
+}
+
+// undoable reports a step that was begun and can be taken back.
+func (s *state) undoable(n *node, rec *StepRecord) bool {
+	if rec == nil || rec.Phase == StepUndone || rec.Phase == StepSkipped || n.undo == nil && n.kind != childNode {
+		return false
+	}
+	return rec.Phase != StepPending || rec.Round > 0
+}
+
+func (s *state) undoLeaf(n *node, inst string) verdict {
+	rec := s.run.Step(inst)
+	if !s.undoable(n, rec) {
+		return settled
+	}
+	if !rec.Undoing {
+		s.drop(rec)
+		rec.Undoing, rec.Attempt, rec.Failures, rec.Free, rec.Lost, rec.Alone = true, 0, 0, 0, 0, false
+		rec.Phase, rec.NextAt, rec.Fault, rec.Wait, rec.EndedAt = StepRetrying, s.now, nil, nil, time.Time{}
+		s.put(rec)
+	}
+	return s.leaf(n, inst, rec)
+}
+
+// dropChildren ends the child runs of a run that is dropped.
+func (s *state) dropChildren() verdict {
+	for rec := range s.run.Steps() {
+		n := s.plan.node(rec.Name)
+		if n == nil || n.kind != childNode || rec.Phase.Settled() || rec.Phase == StepUndone || rec.Phase == StepPending {
+			continue
+		}
+		if v := s.undoLeaf(n, rec.Name); v != settled {
+			return v
+		}
+	}
+	return settled
+}
+
+// isOpen reports a bracket whose open has begun and whose close is not done.
+func (s *state) isOpen(n *node, inst string) bool {
+	open, shut := s.run.Step(n.open.instance(inst)), s.run.Step(n.close.instance(inst))
+	if open == nil || open.Phase == StepPending || open.Phase == StepSkipped {
+		return false
+	}
+	return shut == nil || !shut.Phase.Settled()
+}
+
+// closeBrackets closes what is open, innermost first.
+func (s *state) closeBrackets() verdict {
+	for _, rec := range slices.Backward(s.run.order) {
+		n := s.plan.node(rec.Name)
+		if n == nil || !n.opens {
+			continue
+		}
+		inst := parent(rec.Name)
+		if bracket := n.up; s.isOpen(bracket, inst) {
+			if v := s.visit(bracket.close, bracket.close.instance(inst)); v != settled {
+				return v
+			}
+		}
+	}
+	return settled
+}
+
+// reopenBrackets lets a resumed run execute open again before it goes on in a body.
+func (s *state) reopenBrackets() {
+	for _, rec := range s.run.order {
+		n := s.plan.node(rec.Name)
+		if n == nil || !n.opens || rec.Phase == StepPending {
+			continue
+		}
+		inst := parent(rec.Name)
+		shut := s.run.Step(n.up.close.instance(inst))
+		if shut == nil || shut.Phase == StepPending || s.finished(n.up.body, inst) {
+			continue
+		}
+		s.again2(rec.Name)
+		s.again2(shut.Name)
+	}
+}
+
+// finished reports that every step of a part of the flow is settled, without opening any.
+func (s *state) finished(n *node, inst string) bool {
+	rec := s.run.Step(inst)
+	if rec != nil && !n.virtual && rec.Phase.Settled() {
+		return true
+	}
+	switch n.kind {
+	case leafNode, childNode:
+		return rec != nil && rec.Phase.Settled()
+	case loopNode:
+		if rec == nil || rec.Items == nil && !rec.Phase.Settled() {
+			return false
+		}
+		for _, item := range rec.Items {
+			if !s.finished(n.body, inst+"["+item.Key+"]") {
+				return false
+			}
+		}
+		return true
+	case bracketNode:
+		return s.finished(n.close, n.close.instance(inst))
+	}
+	for _, kid := range n.kids {
+		if !s.finished(kid, kid.instance(inst)) {
+			return false
+		}
+	}
+	return true
+}
+
+// position is where an instance stands in the order of its flow: for each
+// structure around it, which kid and which item; side says that kids of that
+// structure run side by side, so that none comes after another.
+type position []struct {
+	at   int
+	side bool
+}
+
+func (s *state) position(inst string) position {
+	var p position
+	for inst != "" {
+		n := s.plan.node(inst)
+		if n == nil {
+			return nil
+		}
+		if inst[len(inst)-1] == ']' {
+			loop := parent(inst)
+			if rec := s.run.Step(loop); rec != nil {
+				key := inst[len(loop)+1 : len(inst)-1]
+				at := slices.IndexFunc(rec.Items, func(i LoopItem) bool { return i.Key == key })
+				p = append(p, struct {
+					at   int
+					side bool
+				}{at, s.plan.node(loop).step.ForEach.Max > 1})
+			}
+			inst = loop
+			continue
+		}
+		at := n.index + 1
+		switch {
+		case n.opens:
+			at = 0
+		case n.closes:
+			at = maxSteps + 1
+		case n.finally && n.up == s.plan.finally:
+			at += 2 * maxSteps
+		}
+		p = append(p, struct {
+			at   int
+			side bool
+		}{at, n.up != nil && n.up.kind == parallelNode})
+		inst = parent(inst)
+	}
+	slices.Reverse(p)
+	return p
+}
+
+// behind reports whether a stands at or after b.
+func (a position) behind(b position) bool {
+	for i := range min(len(a), len(b)) {
+		if a[i].at != b[i].at {
+			return a[i].at > b[i].at && !b[i].side
+		}
+	}
+	return len(a) >= len(b)
+}
+
+func (s *state) childID(rec *StepRecord) string {
+	subject := s.run.Subject
+	if n := s.plan.node(rec.Name); n != nil && n.step.FlowSubject != nil {
+		if other, err := n.step.FlowSubject(s.view(scopeOf(rec.Name))); err == nil && other != "" {
+			subject = other
+		}
+	}
+	return childID(s.run.ID, subject, s.plan.node(rec.Name).step.Flow, rec.Name, rec.Round)
+}
+
+func childID(run, subject, flow, step string, round int) string {
+	return RunID(subject, flow, run+"/"+step+"/"+strconv.Itoa(round))
+}

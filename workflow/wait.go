@@ -1,0 +1,206 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// beginWait turns a just opened step that is nothing but a wait into one.
+func (s *state) beginWait(n *node, inst string, rec *StepRecord) verdict {
+	block := n.step.Wait
+	w := &WaitRecord{Since: s.now, Signal: block.Signal, Every: block.Every}
+	switch {
+	case block.Signal != "":
+		w.Reason, w.Message = "Signal", "signal "+block.Signal
+	case block.Condition != nil:
+		w.Reason, w.Message = "Condition", block.ConditionText
+	default:
+		w.Reason = "Timer"
+	}
+	if block.For > 0 {
+		w.Until = s.now.Add(block.For)
+	}
+	if block.Until != nil {
+		until, err := s.until(n, inst)
+		if err != nil {
+			s.fail(rec, s.expression("wait.until", err))
+			return failed
+		}
+		w.Until = until.UTC()
+	}
+	if !w.Until.IsZero() && w.Message == "" {
+		w.Message = "until " + w.Until.Format(time.RFC3339)
+	}
+	if block.Deadline > 0 {
+		w.Deadline = s.now.Add(block.Deadline)
+	}
+	rec.Phase, rec.Wait, rec.NextAt = StepWaiting, w, earliest(w.Until, w.Deadline)
+	s.look = true
+	v := s.waits(n, inst, rec)
+	if rec.Phase == StepWaiting {
+		s.event(StepWaits, rec, Event{Reason: w.Reason, Message: w.Message})
+	}
+	return v
+}
+
+func (s *state) until(n *node, inst string) (at time.Time, err error) {
+	defer recovered(&err)
+	return n.step.Wait.Until(s.view(scopeOf(inst)))
+}
+
+// waits visits a waiting step: what it waits for may have come, may be due for
+// a look, or may have taken too long.
+func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
+	if s.open[inst] != nil {
+		s.waiting++
+		return busy
+	}
+	block := n.step.Wait
+	pure := block != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && !rec.Undoing
+	lookAt := rec.NextAt
+	if next, ok := s.nextLook[inst]; ok {
+		lookAt = next
+	}
+	due := s.look || !lookAt.IsZero() && !s.now.Before(lookAt)
+	switch {
+	case s.halt:
+	case pure:
+		if v := s.happened(n, inst, rec, due); v != busy {
+			return v
+		}
+		lookAt = s.nextLook[inst]
+	case due:
+		if s.may != nil && !s.may(n, false) {
+			s.starved = true
+			s.waiting++
+			return busy
+		}
+		s.opens = append(s.opens, opening{node: n, rec: rec, look: true})
+		s.waiting++
+		return busy
+	}
+	if v := s.overdue(n, rec); v != busy {
+		return v
+	}
+	s.waiting++
+	s.due(lookAt)
+	s.due(rec.Wait.Until)
+	s.due(rec.Wait.Deadline)
+	return busy
+}
+
+// overdue acts when a wait has reached its deadline or an outside worker has fallen silent.
+func (s *state) overdue(n *node, rec *StepRecord) verdict {
+	w := rec.Wait
+	if beat := n.step.Heartbeat; beat > 0 && !s.halt {
+		last := w.Since
+		if rec.Progress != nil && rec.Progress.At.After(last) {
+			last = rec.Progress.At
+		}
+		if s.now.Sub(last) >= beat {
+			return s.failure(rec, n, HeartbeatLost.Errorf("no sign of life for %s", s.now.Sub(last)), Event{})
+		}
+		s.due(last.Add(beat))
+	}
+	if w.Deadline.IsZero() || s.now.Before(w.Deadline) || s.halt {
+		return busy
+	}
+	what := w.Message
+	if what == "" {
+		what = w.Reason
+	}
+	var then OnTimeout
+	if n.step.Wait != nil {
+		then = n.step.Wait.OnTimeout
+	}
+	switch then {
+	case TimeoutContinue:
+		rec.Output = json.RawMessage(`{"timedOut":true}`)
+		s.finish(rec, Event{Reason: "TimedOut"})
+		return settled
+	case TimeoutUndo:
+		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
+		s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
+		s.run.Phase = Cancelling
+		s.event(RunCancelling, rec, Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(Undo)})
+		s.due(s.now)
+	default:
+		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
+	}
+	return failed
+}
+
+// happened tells whether what a wait block names has come, and settles the step if so.
+func (s *state) happened(n *node, inst string, rec *StepRecord, look bool) verdict {
+	block, w := n.step.Wait, rec.Wait
+	if !w.Until.IsZero() && !s.now.Before(w.Until) {
+		s.finish(rec, Event{})
+		return settled
+	}
+	if block.Signal != "" {
+		for _, m := range s.mail {
+			if m.Name != block.Signal {
+				continue
+			}
+			if block.Schema != nil {
+				if err := block.Schema.Check(m.Payload); err != nil {
+					s.consume(m.ID)
+					s.event(RequestRefused, rec, Event{Actor: m.Actor, Reason: m.Name, Code: InputInvalid.Code, Message: err.Error()})
+					return s.happened(n, inst, rec, look)
+				}
+			}
+			s.consume(m.ID)
+			s.event(SignalReceived, rec, Event{Actor: m.Actor, Reason: m.Name, Message: m.ID})
+			rec.Output = m.Payload
+			s.finish(rec, Event{})
+			return settled
+		}
+	}
+	if block.Condition == nil || !look {
+		return busy
+	}
+	ok, err := s.condition(n, inst)
+	if err != nil {
+		s.fail(rec, s.expression("wait.condition", err))
+		return failed
+	}
+	if ok {
+		s.finish(rec, Event{})
+		return settled
+	}
+	if block.Every > 0 {
+		s.lookAgain(inst, block.Every)
+	}
+	return busy
+}
+
+func (s *state) condition(n *node, inst string) (ok bool, err error) {
+	defer recovered(&err)
+	return n.step.Wait.Condition(s.view(scopeOf(inst)))
+}
+
+// lookAgain remembers the next look of a wait whose interval, not whose
+// instants, are stored.
+func (s *state) lookAgain(inst string, every time.Duration) {
+	if s.nextLook == nil {
+		s.nextLook = map[string]time.Time{}
+	}
+	s.nextLook[inst] = s.now.Add(every)
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// reservedName refuses signal names that are the engine's own.
+func reservedName(name string) error {
+	if strings.HasPrefix(name, reserved) {
+		return fmt.Errorf("names of signals must not begin with %s", reserved)
+	}
+	return nil
+}

@@ -1,0 +1,417 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// walk visits a sequence from its first unsettled step.
+func (s *state) walk(kids []*node, inst string) verdict {
+	i := s.cursor[inst]
+	from := i
+	v := settled
+	scope := inst
+	if len(scope) > 0 && scope[0] == 0 {
+		scope = ""
+	}
+	for ; i < len(kids); i++ {
+		if v = s.visit(kids[i], kids[i].instance(scope)); v != settled {
+			break
+		}
+	}
+	if i != from {
+		if s.cursor == nil {
+			s.cursor = map[string]int{}
+		}
+		s.cursor[inst] = i
+	}
+	return v
+}
+
+// instance is the instance name within a scope; outside of loops it is the path, ready made.
+func (n *node) instance(scope string) string {
+	if !n.loop {
+		return n.path
+	}
+	return join(scope, n.step.Name)
+}
+
+func (s *state) visit(n *node, inst string) verdict {
+	rec := s.run.Step(inst)
+	if rec != nil && !n.virtual || rec != nil && n.kind <= childNode {
+		if rec.Phase.Settled() {
+			return settled
+		}
+		if rec.Phase == StepFailed {
+			return failed
+		}
+	}
+	if fresh := rec == nil || rec.Phase == StepPending; fresh && n.step.When != nil {
+		if s.halt {
+			return busy
+		}
+		if rec = s.enter(n, inst, rec); rec != nil && rec.Phase != StepEntered {
+			if rec.Phase == StepFailed {
+				return failed
+			}
+			return settled
+		}
+	}
+	v := settled
+	switch n.kind {
+	case leafNode, childNode:
+		return s.leaf(n, inst, rec)
+	case groupNode:
+		v = s.walk(n.kids, inst)
+	case parallelNode:
+		v = s.fan(inst, len(n.kids), n.step.Parallel, func(i int) (*node, string) { return n.kids[i], n.kids[i].instance(inst) })
+	case loopNode:
+		if v = s.unroll(n, inst, rec); v == settled {
+			rec = s.run.Step(inst)
+		}
+	case bracketNode:
+		if v = s.visit(n.open, n.open.instance(inst)); v == settled {
+			if v = s.visit(n.body, inst); v == settled {
+				v = s.visit(n.close, n.close.instance(inst))
+			}
+		}
+	}
+	if v == settled && !n.virtual && rec != nil && rec.Phase == StepEntered {
+		rec.Phase, rec.EndedAt = StepDone, s.now
+		s.put(rec)
+	}
+	return v
+}
+
+// enter evaluates `when`. False records the step as skipped; true lets a leaf
+// go on without a record and gives a structure one, so the answer stays.
+func (s *state) enter(n *node, inst string, rec *StepRecord) *StepRecord {
+	ok, err := s.predicate(n, inst)
+	if rec == nil {
+		rec = s.record(inst)
+	}
+	switch {
+	case err != nil:
+		s.fail(rec, s.expression("when", err))
+	case !ok:
+		rec.Phase, rec.Note, rec.EndedAt = StepSkipped, n.step.WhenText, s.now
+		s.put(rec)
+		s.event(StepPassed, rec, Event{Actor: "engine", Reason: "When", Message: n.step.WhenText})
+	case n.kind <= childNode:
+		if rec.Phase == StepPending {
+			return &StepRecord{Phase: StepEntered} // the record itself stays Pending until it is opened
+		}
+		s.run.State.Ord-- // not used after all
+		return &StepRecord{Phase: StepEntered}
+	default:
+		rec.Phase = StepEntered
+		s.put(rec)
+	}
+	return rec
+}
+
+func (s *state) expression(what string, err error) *Fault {
+	f := s.faultOf(err)
+	if f.Code == fault.Unknown.Code {
+		f.Code = ExpressionFailed.Code
+	}
+	f.Message = what + ": " + f.Message
+	return f
+}
+
+// scopeOf is where the names in an instance's expressions are looked up first.
+func scopeOf(inst string) string {
+	if inst != "" && inst[len(inst)-1] == ']' {
+		return inst
+	}
+	return parent(inst)
+}
+
+// record makes the record of an instance that is reached for the first time.
+func (s *state) record(inst string) *StepRecord {
+	s.run.State.Ord++
+	return &StepRecord{Name: inst, Ord: s.run.State.Ord, StartedAt: s.now}
+}
+
+// fan visits branches or iterations side by side, at most so many unsettled at once.
+func (s *state) fan(inst string, count, most int, kid func(int) (*node, string)) verdict {
+	live, ok := s.live[inst]
+	if !ok {
+		live = make([]int, count)
+		for i := range live {
+			live[i] = i
+		}
+	}
+	if most <= 0 {
+		most = 1
+	}
+	v, at, active := settled, 0, 0
+	for at < len(live) && active < most {
+		n, name := kid(live[at])
+		switch s.visit(n, name) {
+		case settled:
+			live = append(live[:at], live[at+1:]...)
+			continue
+		case failed:
+			v = failed
+		case busy:
+			if v != failed {
+				v = busy
+			}
+		}
+		active++
+		at++
+	}
+	if s.live == nil {
+		s.live = map[string][]int{}
+	}
+	s.live[inst] = live
+	return v
+}
+
+var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,63}$`)
+
+// unroll runs a loop: the list is evaluated once, when the loop is reached.
+func (s *state) unroll(n *node, inst string, rec *StepRecord) verdict {
+	rec = s.run.Step(inst)
+	if rec == nil || rec.Phase == StepPending || rec.Items == nil && rec.Phase == StepEntered {
+		if s.halt {
+			return busy
+		}
+		if rec == nil {
+			rec = s.record(inst)
+		}
+		items, err := s.items(n, inst)
+		if err != nil {
+			s.fail(rec, s.expression("forEach", err))
+			return failed
+		}
+		rec.Phase, rec.Items, rec.StartedAt, rec.EndedAt = StepEntered, items, s.now, time.Time{}
+		s.put(rec)
+		delete(s.live, inst)
+	}
+	v := s.fan(inst, len(rec.Items), n.step.ForEach.Max, func(i int) (*node, string) {
+		return n.body, inst + "[" + rec.Items[i].Key + "]"
+	})
+	return v
+}
+
+func (s *state) items(n *node, inst string) (items []LoopItem, err error) {
+	defer recovered(&err)
+	loop := n.step.ForEach
+	values, err := loop.List(s.view(scopeOf(inst)))
+	if err != nil {
+		return nil, err
+	}
+	if len(values) > maxSteps {
+		return nil, fmt.Errorf("the list has %d items, the limit is %d", len(values), maxSteps)
+	}
+	known := map[string]bool{}
+	items = make([]LoopItem, 0, len(values))
+	for i, value := range values {
+		item := LoopItem{Key: strconv.Itoa(i), Value: value}
+		if loop.Key != nil {
+			v := s.view(scopeOf(inst))
+			v.world = itemWorld{v.world, loop.as(), value}
+			if item.Key, err = loop.Key(v); err != nil {
+				return nil, err
+			}
+		}
+		if !keyPattern.MatchString(item.Key) {
+			return nil, fmt.Errorf("the key %q of item %d does not match %s", item.Key, i, keyPattern)
+		}
+		if known[item.Key] {
+			return nil, fmt.Errorf("two items have the key %q", item.Key)
+		}
+		known[item.Key] = true
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+func (l *Loop) as() string {
+	if l.As == "" {
+		return "item"
+	}
+	return l.As
+}
+
+func (s *state) predicate(n *node, inst string) (ok bool, err error) {
+	defer recovered(&err)
+	return n.step.When(s.view(scopeOf(inst)))
+}
+
+// recovered turns a panic into PANIC with the stack.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = fault.Panic.Errorf("%v", r).With("stack", stack())
+	}
+}
+
+func stack() string {
+	text := debug.Stack()
+	return string(text[:min(len(text), 16<<10)])
+}
+
+// leaf visits a step that does something.
+func (s *state) leaf(n *node, inst string, rec *StepRecord) verdict {
+	if rec != nil && rec.Name == "" {
+		rec = s.run.Step(inst)
+	}
+	if rec == nil || rec.Phase == StepPending {
+		if s.halt {
+			return busy
+		}
+		return s.openLeaf(n, inst, rec)
+	}
+	switch rec.Phase {
+	case StepRunning:
+		s.running++
+		return busy
+	case StepRetrying:
+		if !s.halt && !s.now.Before(rec.NextAt) {
+			return s.openLeaf(n, inst, rec)
+		}
+		s.retrying++
+		s.due(rec.NextAt)
+		return busy
+	case StepWaiting:
+		return s.waits(n, inst, rec)
+	case StepFailed:
+		return failed
+	}
+	return settled
+}
+
+// openLeaf opens an attempt, or begins a wait.
+func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
+	if n.missing != "" && n.do == nil {
+		if rec == nil {
+			rec = s.record(inst)
+		}
+		s.fail(rec, &Fault{Code: ActionMissing.Code, Message: fmt.Sprintf("the step uses %q", n.missing), At: s.now})
+		return failed
+	}
+	alone := rec != nil && rec.Lost >= 2
+	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode
+	if !waitStep && s.may != nil && !s.may(n, alone) {
+		s.starved = true
+		return busy
+	}
+	if s.run.StartedAt.IsZero() {
+		s.run.StartedAt = s.now
+		s.event(RunStarted, nil, Event{})
+	}
+	if rec == nil {
+		rec = s.record(inst)
+	}
+	if rec.Phase == StepPending {
+		rec.StartedAt, rec.EndedAt, rec.Output, rec.Wait, rec.Progress = s.now, time.Time{}, nil, nil, nil
+		rec.Attempt = 0
+	}
+	rec.Attempt++
+	rec.Phase, rec.AttemptAt, rec.NextAt, rec.Alone = StepRunning, s.now, time.Time{}, alone
+	s.put(rec)
+	s.event(StepStarted, rec, Event{})
+	if waitStep {
+		return s.beginWait(n, inst, rec)
+	}
+	s.running++
+	s.opens = append(s.opens, opening{node: n, rec: rec})
+	return busy
+}
+
+// view is the run as an expression of a step within scope sees it.
+func (s *state) view(scope string) View { return View{world: stateWorld{s}, scope: scope} }
+
+// stateWorld answers a View from the state. It takes no lock: use it only
+// where the state is held.
+type stateWorld struct{ s *state }
+
+func (w stateWorld) info() RunInfo { return infoOf(w.s.run) }
+
+func infoOf(r *Run) RunInfo {
+	return RunInfo{ID: r.ID, Flow: r.Flow, Subject: r.Subject, Reason: r.Reason, Version: r.Version, Labels: r.Labels}
+}
+func (w stateWorld) input() json.RawMessage { return w.s.run.Input }
+func (w stateWorld) lookup(inst string) (StepView, bool) {
+	rec := w.s.run.Step(inst)
+	if rec == nil {
+		return StepView{}, false
+	}
+	return StepView{Phase: rec.Phase, Output: rec.Output}, true
+}
+
+func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {
+	for ; scope != ""; scope = parent(scope) {
+		if scope[len(scope)-1] != ']' {
+			continue
+		}
+		loopName := parent(scope)
+		n := w.s.plan.node(loopName)
+		rec := w.s.run.Step(loopName)
+		if n == nil || rec == nil || n.kind != loopNode || n.step.ForEach.as() != as {
+			continue
+		}
+		key := scope[len(loopName)+1 : len(scope)-1]
+		for _, item := range rec.Items {
+			if item.Key == key {
+				return item.Value, true
+			}
+		}
+	}
+	return nil, false
+}
+
+func (w stateWorld) params(scope string) (json.RawMessage, error) {
+	for ; scope != ""; scope = parent(scope) {
+		n := w.s.plan.node(scope)
+		if n == nil || n.step.Params == nil || n.kind == loopNode {
+			continue
+		}
+		if scope[len(scope)-1] != ']' {
+			return n.step.Params(w.s.view(parent(scope)))
+		}
+		outer := View{world: outerParams{w, parent(parent(scope))}, scope: scope}
+		return n.step.Params(outer)
+	}
+	return json.RawMessage("{}"), nil
+}
+
+// outerParams lets the parameters of a looped group read its item and, as
+// `params`, those of the group around it.
+type outerParams struct {
+	stateWorld
+	scope string
+}
+
+func (w outerParams) params(string) (json.RawMessage, error) { return w.stateWorld.params(w.scope) }
+
+func (w stateWorld) object() (json.RawMessage, error) {
+	if w.s.object == nil {
+		return json.RawMessage("null"), nil
+	}
+	return w.s.object()
+}
+
+// itemWorld is a world with one more item: that whose key is being made.
+type itemWorld struct {
+	world
+	as    string
+	value json.RawMessage
+}
+
+func (w itemWorld) item(scope, as string) (json.RawMessage, bool) {
+	if as == w.as {
+		return w.value, true
+	}
+	return w.world.item(scope, as)
+}
