@@ -61,8 +61,8 @@ test-race: bin/testsum ## run the tests of the product under the race detector
 	$(TESTSUM) . -- -race -timeout 30m $(PKGS)
 
 .PHONY: test-crash
-test-crash: bin/testsum ## kill the process at random and at each write, KILLS=1000 times
-	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run 'Kill' ./...
+test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KILLS=1000 kills each
+	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run '^Test(Crash|Kill)' ./...
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME=30s

@@ -168,7 +168,11 @@ func (p *printer) fold(e event) {
 
 func (p *printer) pkgLine(line string) {
 	switch {
-	case line == "PASS\n", strings.HasSuffix(line, "[no test files]\n"), strings.HasPrefix(line, "coverage:"):
+	case line == "PASS\n",
+		strings.HasPrefix(line, "coverage:"),
+		strings.HasPrefix(line, "testing: warning: no tests to run"),
+		strings.HasSuffix(line, "[no test files]\n"),
+		strings.HasSuffix(line, "[no tests to run]\n"):
 	default:
 		fmt.Fprint(p.out, line)
 	}
