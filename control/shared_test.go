@@ -1,0 +1,501 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// script is a source that does what the test says: each list and each watch
+// takes the next answer; a watch without one waits for its end.
+type script struct {
+	mu      sync.Mutex
+	lists   []func() ([]Item[int], string, error)
+	watches []func(yield func(Change[int], error) bool)
+	calls   []string
+}
+
+func (s *script) note(format string, args ...any) {
+	s.calls = append(s.calls, fmt.Sprintf(format, args...))
+}
+
+func (s *script) List(context.Context) ([]Item[int], string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note("list")
+	next := s.lists[0]
+	if len(s.lists) > 1 {
+		s.lists = s.lists[1:]
+	}
+	return next()
+}
+
+func (s *script) Watch(ctx context.Context, version string) iter.Seq2[Change[int], error] {
+	return func(yield func(Change[int], error) bool) {
+		s.mu.Lock()
+		s.note("watch %s", version)
+		var next func(func(Change[int], error) bool)
+		if len(s.watches) > 0 {
+			next, s.watches = s.watches[0], s.watches[1:]
+		}
+		s.mu.Unlock()
+		if next != nil {
+			next(yield)
+			return
+		}
+		<-ctx.Done()
+	}
+}
+
+func (s *script) called() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+func lists(version string, items ...Item[int]) func() ([]Item[int], string, error) {
+	return func() ([]Item[int], string, error) { return items, version, nil }
+}
+
+func put(key string, value int, version string) Change[int] {
+	return Change[int]{Type: Put, Item: Item[int]{Key: key, Version: version, Value: value}, Version: version}
+}
+
+// slowly gives a change a second, then an error.
+func slowly(err error, changes ...Change[int]) func(func(Change[int], error) bool) {
+	return func(yield func(Change[int], error) bool) {
+		for _, c := range changes {
+			time.Sleep(time.Second)
+			if !yield(c, nil) {
+				return
+			}
+		}
+		yield(Change[int]{}, err)
+	}
+}
+
+// heard writes events down.
+type heard struct {
+	mu     sync.Mutex
+	events []string
+}
+
+func (h *heard) handle(_ context.Context, e Event[int]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case e.Resync:
+		h.events = append(h.events, fmt.Sprintf("%s=%d again", e.Key, e.New))
+	case e.Created:
+		h.events = append(h.events, fmt.Sprintf("+%s=%d", e.Key, e.New))
+	case e.Deleted:
+		h.events = append(h.events, fmt.Sprintf("-%s=%d", e.Key, e.Old))
+	default:
+		h.events = append(h.events, fmt.Sprintf("%s=%d→%d", e.Key, e.Old, e.New))
+	}
+}
+
+func (h *heard) take() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := h.events
+	h.events = nil
+	slices.Sort(out)
+	return out
+}
+
+func (h *heard) expect(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	slices.Sort(want)
+	if got := h.take(); !slices.Equal(got, want) {
+		t.Fatalf("heard %q, want %q", got, want)
+	}
+}
+
+// run starts a Shared in a bubble; stop ends it.
+func run[T any](t *testing.T, s *Shared[T]) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	synctest.Wait()
+	return func() { cancel(); wg.Wait() }
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestListThenWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []func() ([]Item[int], string, error){lists("10", Item[int]{"a", "3", 1}, Item[int]{"b", "9", 1})}}
+		src.watches = append(src.watches, slowly(errors.New("cut"),
+			put("a", 2, "11"),
+			put("b", 7, "8"),  // older than what is cached
+			put("b", 7, "9"),  // the same
+			put("c", 1, "12"), // new
+			Change[int]{Type: Delete, Item: Item[int]{Key: "a", Version: "13"}, Version: "13"},
+			Change[int]{Type: Delete, Item: Item[int]{Key: "b", Version: "5"}, Version: "14"}, // an older life
+			Change[int]{Type: Bookmark, Version: "40"},
+		))
+		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		var h heard
+		s.Handle(h.handle)
+		if s.Cache().Synced() {
+			t.Fatal("synced before the first list")
+		}
+		defer run(t, s)()
+		h.expect(t, "+a=1", "+b=1")
+		time.Sleep(10 * time.Second)
+		h.expect(t, "a=1→2", "+c=1", "-a=2") // b was never touched
+		if !s.Cache().Synced() {
+			t.Fatal("not synced after the list")
+		}
+		if got := maps.Collect(s.Cache().All()); !maps.Equal(got, map[string]int{"b": 1, "c": 1}) {
+			t.Fatalf("cache: %v", got)
+		}
+		time.Sleep(time.Minute)
+		if want := []string{"list", "watch 10", "watch 40"}; !slices.Equal(src.called(), want) {
+			t.Fatalf("calls %q, want %q: after a break watch again from the last version, bookmarks included", src.calls, want)
+		}
+	})
+}
+
+func TestGapListsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &counts{}
+		src := &script{lists: []func() ([]Item[int], string, error){
+			lists("10", Item[int]{"a", "1", 1}, Item[int]{"b", "2", 1}, Item[int]{"c", "3", 1}),
+			lists("50", Item[int]{"a", "1", 1}, Item[int]{"b", "44", 2}, Item[int]{"d", "45", 1}),
+		}}
+		src.watches = append(src.watches, func(yield func(Change[int], error) bool) {
+			time.Sleep(time.Minute)
+			yield(Change[int]{}, fmt.Errorf("trimmed: %w", ErrGap))
+		})
+		s := NewShared(src, SharedOptions[int]{Log: quiet(), Metrics: m})
+		var h heard
+		s.Handle(h.handle)
+		defer run(t, s)()
+		h.expect(t, "+a=1", "+b=1", "+c=1")
+		time.Sleep(2 * time.Minute)
+		h.expect(t, "b=1→2", "-c=1", "+d=1")
+		if want := []string{"list", "watch 10", "list", "watch 50"}; !slices.Equal(src.called(), want) || m.relists != 1 {
+			t.Fatalf("calls %q, %d relists; want %q and 1", src.calls, m.relists, want)
+		}
+	})
+}
+
+func TestDelaysOfABrokenSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		src := &script{lists: []func() ([]Item[int], string, error){func() ([]Item[int], string, error) {
+			at = append(at, time.Now())
+			if len(at) == 5 {
+				panic("a source that panics")
+			}
+			return nil, "", errors.New("no answer")
+		}}}
+		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		stop := run(t, s)
+		time.Sleep(10 * time.Minute)
+		stop()
+		if len(at) < 20 || len(at) > 60 {
+			t.Fatalf("%d lists in 10 minutes; want the delay to grow to 30 s at most", len(at))
+		}
+		for i := range at[1:] {
+			gap := at[i+1].Sub(at[i])
+			if gap < 200*time.Millisecond || gap > 30*time.Second || i > 10 && gap < 15*time.Second {
+				t.Fatalf("delay %d: %s", i+1, gap)
+			}
+		}
+		if s.Cache().Synced() {
+			t.Fatal("synced without a list")
+		}
+	})
+}
+
+func TestProgressMakesTheDelayShortAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &script{lists: []func() ([]Item[int], string, error){lists("1")}}
+		var at []time.Time
+		for n := range 30 {
+			src.watches = append(src.watches, func(yield func(Change[int], error) bool) {
+				at = append(at, time.Now())
+				if n >= 10 {
+					yield(Change[int]{Type: Bookmark, Version: fmt.Sprint(n)}, nil)
+				}
+			})
+		}
+		stop := run(t, NewShared(src, SharedOptions[int]{Log: quiet()}))
+		time.Sleep(time.Hour)
+		stop()
+		if len(at) != 30 {
+			t.Fatalf("%d watches", len(at))
+		}
+		if gap := at[10].Sub(at[9]); gap < 15*time.Second {
+			t.Errorf("after ten fruitless watches the delay is %s", gap)
+		}
+		if gap := at[20].Sub(at[19]); gap > 400*time.Millisecond {
+			t.Errorf("after a watch that moved the delay is %s", gap)
+		}
+	})
+}
+
+func TestResync(t *testing.T) {
+	for _, c := range []struct {
+		resync *time.Duration
+		after  time.Duration
+		want   []string
+	}{
+		{nil, 10*time.Hour + 1, []string{"a=1 again", "b=2 again"}},
+		{nil, 10*time.Hour - 1, nil},
+		{new(time.Minute), time.Minute + 1, []string{"a=1 again", "b=2 again"}},
+		{new(time.Duration(0)), 1000 * time.Hour, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			src := &script{lists: []func() ([]Item[int], string, error){lists("1", Item[int]{"a", "1", 1}, Item[int]{"b", "1", 2})}}
+			s := NewShared(src, SharedOptions[int]{Log: quiet(), Resync: c.resync})
+			var h heard
+			s.Handle(h.handle)
+			defer run(t, s)()
+			h.expect(t, "+a=1", "+b=2")
+			time.Sleep(c.after)
+			h.expect(t, c.want...)
+			if !slices.Equal(src.called(), []string{"list", "watch 1"}) {
+				t.Fatalf("calls %q; a resync must not ask the source", src.calls)
+			}
+		})
+	}
+}
+
+func TestASlowHandlerDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := make(chan Change[int])
+		src := &script{lists: []func() ([]Item[int], string, error){lists("1")}}
+		src.watches = append(src.watches, func(yield func(Change[int], error) bool) {
+			for c := range feed {
+				if !yield(c, nil) {
+					return
+				}
+			}
+		})
+		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		var fast, slow heard
+		release := make(chan struct{})
+		s.Handle(func(ctx context.Context, e Event[int]) { <-release; slow.handle(ctx, e) })
+		s.Handle(fast.handle)
+		stop := run(t, s)
+		for n := range 1000 {
+			feed <- put("a", n, fmt.Sprint(n+2))
+			if n == 0 {
+				synctest.Wait() // the slow handler has begun with this one
+			}
+		}
+		synctest.Wait()
+		if got := fast.take(); !slices.ContainsFunc(got, func(e string) bool { return strings.HasSuffix(e, "999") }) {
+			t.Fatalf("the fast handler did not hear of the last change while the slow one was busy: %q", got)
+		}
+		close(release)
+		slow.expect(t, "+a=0", "a=0→999") // one event for what came meanwhile
+		close(feed)
+		stop()
+	})
+}
+
+func TestLateAndRemovedHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := make(chan Change[int])
+		src := &script{lists: []func() ([]Item[int], string, error){lists("1", Item[int]{"a", "1", 1})}}
+		src.watches = append(src.watches, func(yield func(Change[int], error) bool) {
+			for c := range feed {
+				yield(c, nil)
+			}
+		})
+		s := NewShared(src, SharedOptions[int]{Log: quiet()})
+		stop := run(t, s)
+		var late heard
+		remove := s.Handle(late.handle)
+		s.Handle(func(context.Context, Event[int]) { panic("a handler that panics") })
+		late.expect(t, "+a=1")
+		feed <- put("a", 2, "2")
+		late.expect(t, "a=1→2")
+		remove()
+		feed <- put("a", 3, "3")
+		late.expect(t)
+		close(feed)
+		stop()
+		var after heard
+		s.Handle(after.handle)
+		after.expect(t)
+		if err := s.Run(t.Context()); err == nil {
+			t.Fatal("Run twice succeeded")
+		}
+	})
+}
+
+// The joined events of a mailbox lead to the same state as the single ones, and never name an old life as the new one's past.
+func TestMailboxJoins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMailbox[int]()
+		truth, view := map[string]*Item[int]{}, map[string]*Item[int]{}
+		life, seen := map[string]int{}, 0
+		hear := func() {
+			if len(m.pending) == 0 || !slices.ContainsFunc(m.order, func(k string) bool { return len(m.pending[k]) > 0 }) {
+				return
+			}
+			n, _ := m.get()
+			seen++
+			if (n.old == nil) != (view[n.key] == nil) || n.old != nil && n.old.Value != view[n.key].Value {
+				t.Fatalf("%s: told of old %v, but heard %v before", n.key, n.old, view[n.key])
+			}
+			if n.old != nil && n.next != nil && n.old.Version != n.next.Version {
+				t.Fatalf("%s: two lives in one event", n.key)
+			}
+			view[n.key] = n.next
+		}
+		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			key := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
+			old := truth[key]
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0, 1:
+				if old == nil {
+					life[key]++
+				}
+				truth[key] = &Item[int]{Key: key, Value: i, Version: fmt.Sprint(life[key])}
+				m.put(notice[int]{key: key, old: old, next: truth[key]})
+			case 2:
+				if old != nil {
+					truth[key] = nil
+					m.put(notice[int]{key: key, old: old})
+				}
+			case 3:
+				hear()
+			}
+			if len(m.order) > 2 {
+				t.Fatalf("the order holds %v", m.order)
+			}
+		}
+		for range 10 {
+			hear()
+		}
+		for _, key := range []string{"a", "b"} {
+			if view[key] != truth[key] {
+				t.Fatalf("%s: heard %v, true is %v", key, view[key], truth[key])
+			}
+		}
+	})
+}
+
+func TestCacheGivesCopiesAndIndexes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemory()
+		for i, tier := range []string{"gold", "tin", "gold"} {
+			if _, err := store.Apply(t.Context(), Object{Ref: Ref{"demo", "default", fmt.Sprint("c", i)}, Labels: map[string]string{"tier": tier}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := NewShared(store.Feed("demo"), SharedOptions[Object]{Log: quiet(), Indexes: map[string]func(Object) []string{
+			"tier": func(o Object) []string { return []string{o.Labels["tier"]} },
+			"bad":  func(o Object) []string { panic("an index that panics") },
+		}})
+		s.Handle(func(_ context.Context, e Event[Object]) { e.New.Labels["tier"] = "spoilt" })
+		defer run(t, s)()
+		c := s.Cache()
+		tier := func(value string) []string {
+			var keys []string
+			for key := range c.By("tier", value) {
+				keys = append(keys, key)
+			}
+			return keys
+		}
+		if got := tier("gold"); !slices.Equal(got, []string{"demo/default/c0", "demo/default/c2"}) {
+			t.Fatalf("gold: %v", got)
+		}
+		o, ok := c.Get("demo/default/c0")
+		o.Labels["tier"] = "spoilt"
+		for _, o := range c.All() {
+			o.Labels["tier"] = "spoilt"
+		}
+		for _, o := range c.By("tier", "gold") {
+			o.Labels["tier"] = "spoilt"
+		}
+		if again, _ := c.Get("demo/default/c0"); !ok || again.Labels["tier"] != "gold" || c.Len() != 3 {
+			t.Fatalf("a reader changed the cache: %v", again.Labels)
+		}
+		if _, err := store.Apply(t.Context(), Object{Ref: Ref{"demo", "default", "c0"}, Labels: map[string]string{"tier": "tin"}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Delete(t.Context(), Ref{"demo", "default", "c2"}, 0); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := tier("gold"); len(got) != 0 {
+			t.Fatalf("gold after the change: %v", got)
+		}
+		if got := tier("tin"); !slices.Equal(got, []string{"demo/default/c0", "demo/default/c1"}) {
+			t.Fatalf("tin after the change: %v", got)
+		}
+		if len(c.by["tier"]) != 1 {
+			t.Fatalf("the index keeps empty values: %v", c.by["tier"])
+		}
+		if _, ok := c.Get("none"); ok || c.Has("none") || !c.Has("demo/default/c1") {
+			t.Fatal("the cache holds what is not there")
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("an index that nobody declared must panic")
+				}
+			}()
+			c.By("none", "x")
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := NewShared(store.Feed(""), SharedOptions[Object]{}).Cache().WaitSynced(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("WaitSynced with an ended context: %v", err)
+		}
+	})
+}
+
+func TestWhatCannotBeCopiedIsRefused(t *testing.T) {
+	NewShared(&Poll[struct {
+		A int
+		B [2]string
+	}]{}, SharedOptions[struct {
+		A int
+		B [2]string
+	}]{})
+	defer func() {
+		if recover() == nil {
+			t.Fatal("a type with a map and without Copy was taken")
+		}
+	}()
+	NewShared(&Poll[map[string]int]{}, SharedOptions[map[string]int]{})
+}
+
+func TestNewer(t *testing.T) {
+	for _, c := range []struct {
+		a, b         string
+		newer, older bool
+	}{
+		{"2", "1", true, false}, {"10", "9", true, false}, {"9", "10", false, true}, {"7", "7", false, false}, {"007", "7", false, false},
+		{"99999999999999999999999", "2", true, false}, {"h1", "h2", true, false}, {"h1", "h1", false, false}, {"h1", "5", true, false}, {"", "5", true, false}, {"", "", true, false},
+	} {
+		if newer(c.a, c.b) != c.newer || older(c.a, c.b) != c.older {
+			t.Errorf("%q after %q: newer %t, older %t", c.a, c.b, newer(c.a, c.b), older(c.a, c.b))
+		}
+	}
+}
