@@ -1,0 +1,221 @@
+package action
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// reject is the choice that one actor's vote suffices for.
+const reject = "reject"
+
+type approvalWith struct {
+	Message   string             `json:"message"`
+	Name      string             `json:"name"`
+	Choices   []string           `json:"choices"`
+	By        []string           `json:"by"`
+	Count     int                `json:"count"`
+	Deadline  duration           `json:"deadline"`
+	OnTimeout workflow.OnTimeout `json:"onTimeout"`
+	OnReject  string             `json:"onReject"`
+}
+
+var approvalParams = newParams(`{
+	"$schema": "https://json-schema.org/draft/2020-12/schema",
+	"type": "object", "additionalProperties": false,
+	"properties": {
+		"message": {"type": "string", "description": "what the approvers are asked"},
+		"name": `+signalNameSchema+`, "default": "approval", "description": "name of the signal that carries a vote; needed where two approvals of a run wait side by side"},
+		"choices": {"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string", "minLength": 1}, "default": ["approve", "reject"]},
+		"by": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}, "description": "who may vote: actors, or group:NAME; default anyone"},
+		"count": {"type": "integer", "minimum": 1, "maximum": 100, "default": 1, "description": "distinct actors that must agree; one reject is enough"},
+		"deadline": `+durationSchema+`,
+		"onTimeout": `+onTimeoutSchema+`,
+		"onReject": {"enum": ["fail", "continue"], "default": "fail", "description": "fail is REJECTED"}
+	}}`, nil, needsDeadline)
+
+func approvalAction(groups func(string) []string) workflow.Action {
+	return workflow.Action{
+		Name:        "approval",
+		Description: "waits until people have decided",
+		With:        approvalParams,
+		Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+			return approval(t, groups)
+		},
+	}
+}
+
+// approval looks at the votes without taking them until they decide, so that
+// none is lost in a crash. A rejection takes two looks: a failure consumes no
+// signal, so the votes are taken by a wait that records the rejection, and the
+// look that follows fails. Resuming then asks anew.
+func approval(t *workflow.Task, groups func(string) []string) outcome.Outcome {
+	with, err := read[approvalWith](t, approvalParams)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if w := t.Waited(); w != nil && w.Reason == "Rejected" {
+		return outcome.Fail(workflow.Rejected.Errorf("%s", w.Message))
+	}
+	poll := with.poll(groups)
+	signals := t.Signals(poll.name)
+	for _, s := range signals {
+		poll.hear(s)
+		if decided, ok := poll.decided(); ok {
+			return decide(t, with, poll, decided)
+		}
+	}
+	p := patienceOf(t, with.Deadline, with.OnTimeout)
+	left, over := p.left(time.Now())
+	if over {
+		take(t, poll.name, len(signals))
+		return p.expired(t, "the approval")
+	}
+	return outcome.Wait(left, "AwaitingApproval", "%s", poll.standing(with.Message))
+}
+
+func decide(t *workflow.Task, with approvalWith, poll *poll, made decision) outcome.Outcome {
+	take(t, poll.name, poll.heard)
+	if made.Choice == reject && with.OnReject != "continue" {
+		text := "rejected by " + strings.Join(named(made.Actors), ", ")
+		if comment := made.Comments[made.Actors[len(made.Actors)-1]]; comment != "" {
+			text += ": " + comment
+		}
+		return outcome.Wait(time.Nanosecond, "Rejected", "%s", text)
+	}
+	return outcome.Fail(t.Set(made))
+}
+
+// take consumes the oldest n signals of a name.
+func take(t *workflow.Task, name string, n int) {
+	for range n {
+		if _, ok := t.Signal(name); !ok {
+			return
+		}
+	}
+}
+
+// decision is the output of an approval.
+type decision struct {
+	Choice   string            `json:"choice"`
+	Actors   []string          `json:"actors"`   // those who chose it, in order
+	Comments map[string]string `json:"comments"` // of everyone who voted, by actor
+}
+
+// poll counts votes. The newest vote of an actor counts.
+type poll struct {
+	name    string
+	choices []string
+	count   int
+	allowed func(actor string) bool
+
+	heard   int // signals looked at
+	refused int // of them: no vote, or of someone who may not vote
+	voters  []string
+	votes   map[string]vote
+}
+
+// vote is the payload of an approval's signal; a bare string is the choice.
+type vote struct {
+	Choice  string `json:"choice"`
+	Comment string `json:"comment"`
+}
+
+func (w approvalWith) poll(groups func(string) []string) *poll {
+	p := &poll{name: w.Name, choices: w.Choices, count: max(w.Count, 1), votes: map[string]vote{}}
+	if p.name == "" {
+		p.name = "approval"
+	}
+	if len(p.choices) == 0 {
+		p.choices = []string{"approve", reject}
+	}
+	p.allowed = func(actor string) bool { return len(w.By) == 0 || actor != "" && w.asked(actor, groups) }
+	return p
+}
+
+// asked reports an actor who is named, or of whom a group is named. No actor
+// becomes a group by its name.
+func (w approvalWith) asked(actor string, groups func(string) []string) bool {
+	if slices.Contains(w.By, actor) && !strings.HasPrefix(actor, "group:") {
+		return true
+	}
+	return groups != nil && slices.ContainsFunc(groups(actor), func(g string) bool { return slices.Contains(w.By, "group:"+g) })
+}
+
+func (p *poll) hear(s workflow.Signal) {
+	p.heard++
+	v, ok := readVote(s.Payload)
+	if !ok || !slices.Contains(p.choices, v.Choice) || !p.allowed(s.Actor) {
+		p.refused++
+		return
+	}
+	p.voters = append(slices.DeleteFunc(p.voters, func(a string) bool { return a == s.Actor }), s.Actor)
+	p.votes[s.Actor] = v
+}
+
+func readVote(payload json.RawMessage) (vote, bool) {
+	var v vote
+	if json.Unmarshal(payload, &v.Choice) == nil && v.Choice != "" {
+		return v, true
+	}
+	v = vote{}
+	return v, json.Unmarshal(payload, &v) == nil && v.Choice != ""
+}
+
+// decided gives the choice that enough distinct actors agree on.
+func (p *poll) decided() (decision, bool) {
+	for _, choice := range p.choices {
+		needed := p.count
+		if choice == reject {
+			needed = 1
+		}
+		if agree := p.agree(choice); len(agree) >= needed {
+			d := decision{Choice: choice, Actors: agree, Comments: map[string]string{}}
+			for actor, v := range p.votes {
+				if v.Comment != "" {
+					d.Comments[actor] = v.Comment
+				}
+			}
+			return d, true
+		}
+	}
+	return decision{}, false
+}
+
+func (p *poll) agree(choice string) []string {
+	return slices.DeleteFunc(slices.Clone(p.voters), func(a string) bool { return p.votes[a].Choice != choice })
+}
+
+// standing is the message of the wait: the question, and how the votes stand.
+func (p *poll) standing(question string) string {
+	parts := []string{}
+	if question != "" {
+		parts = append(parts, question)
+	}
+	parts = append(parts, fmt.Sprintf("signal %s with one of %s", p.name, strings.Join(p.choices, ", ")))
+	for _, choice := range p.choices {
+		if agree := p.agree(choice); len(agree) > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %d %s: %s", len(agree), p.count, choice, strings.Join(named(agree), ", ")))
+		}
+	}
+	if p.refused > 0 {
+		parts = append(parts, fmt.Sprintf("%d not counted", p.refused))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func named(actors []string) []string {
+	names := slices.Clone(actors)
+	for i, name := range names {
+		if name == "" {
+			names[i] = "someone unnamed"
+		}
+	}
+	return names
+}

@@ -1,0 +1,280 @@
+package action
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// command is what the kernel is told.
+type command struct {
+	path      string
+	argv      []string
+	dir       string
+	env       []string
+	stdin     string
+	okCodes   []int // none: 0
+	maxOutput int
+	killGrace time.Duration
+}
+
+// ending is how a command ended, and what it said.
+type ending struct {
+	exit           int    // -1 if a signal ended it
+	signal         string // name of the signal that ended it, else empty
+	stdout, stderr *capture
+}
+
+// ok reports an exit code that is no failure.
+func (e ending) ok(codes []int) bool {
+	if len(codes) == 0 {
+		return e.exit == 0
+	}
+	return e.signal == "" && slices.Contains(codes, e.exit)
+}
+
+const (
+	// pipeGrace is how long output is awaited once the command has ended: a
+	// grandchild may hold the pipes for ever.
+	pipeGrace = 500 * time.Millisecond
+	// killSettle is how long the kernel may take to end what was killed.
+	killSettle = 2 * time.Second
+)
+
+// run starts the command in its own process group and awaits its end. When ctx
+// ends first, or the command fails, the whole group is ended: SIGTERM, and
+// after killGrace SIGKILL. What a command that succeeds leaves behind is left alone.
+func (c command) run(ctx context.Context, lock *runLock) (ending, error) {
+	cmd := &exec.Cmd{
+		Path: c.path, Args: c.argv, Dir: c.dir, Env: c.env,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		ExtraFiles:  []*os.File{lock.file}, // descriptor 3
+	}
+	pipes, err := c.connect(cmd)
+	if err != nil {
+		return ending{}, CommandFailed.Errorf("%w", err)
+	}
+	defer pipes.close()
+	if ctx.Err() != nil {
+		return ending{}, context.Cause(ctx)
+	}
+	if err := cmd.Start(); err != nil {
+		return ending{}, c.startError(err)
+	}
+	group := cmd.Process.Pid
+	lock.note(group)
+	defer lock.note(0)
+	pipes.flow()
+
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // cmd.ProcessState tells it
+	}()
+	stopped := false
+	select {
+	case <-exited:
+	case <-ctx.Done():
+		stopped = !ended(exited)
+	}
+	if stopped || !endingOf(cmd.ProcessState).ok(c.okCodes) {
+		endGroup(group, c.killGrace)
+	}
+	<-exited
+	pipes.finish(pipeGrace)
+	if stopped {
+		return ending{}, fmt.Errorf("the command was ended: %w", context.Cause(ctx))
+	}
+	got := endingOf(cmd.ProcessState)
+	got.stdout, got.stderr = pipes.stdout, pipes.stderr
+	return got, nil
+}
+
+func endingOf(state *os.ProcessState) ending {
+	e := ending{exit: state.ExitCode()}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.signal = status.Signal().String()
+	}
+	return e
+}
+
+func ended(exited <-chan struct{}) bool {
+	select {
+	case <-exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// startError tells a lack of resources, which passes, from a command that is
+// not there, and names the folder when it is to blame: the kernel does not.
+func (c command) startError(err error) error {
+	for _, passing := range []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
+		if errors.Is(err, passing) {
+			return CommandFailed.Errorf("%s was not started: %w", c.argv[0], err)
+		}
+	}
+	if c.dir != "" {
+		if info, statErr := os.Stat(c.dir); statErr != nil {
+			err = fmt.Errorf("dir: %w", statErr)
+		} else if !info.IsDir() {
+			err = fmt.Errorf("dir: %s is no folder", c.dir)
+		}
+	}
+	return CommandMissing.Errorf("%s: %w", c.argv[0], err)
+}
+
+// pipes carry stdin, stdout and stderr. They are ours, not exec.Cmd's, so that
+// they can be closed while a grandchild still holds the other ends.
+type pipes struct {
+	in             *os.File // our ends
+	out            [2]*os.File
+	theirs         []*os.File
+	input          string
+	stdout, stderr *capture
+	read, wrote    chan struct{}
+}
+
+func (c command) connect(cmd *exec.Cmd) (*pipes, error) {
+	p := &pipes{input: c.stdin, stdout: newCapture(c.maxOutput), stderr: newCapture(execStderr), read: make(chan struct{}), wrote: make(chan struct{})}
+	for i, to := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
+		ours, theirs, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		*to = theirs
+		p.out[i], p.theirs = ours, append(p.theirs, theirs)
+	}
+	if c.stdin != "" {
+		theirs, ours, err := os.Pipe()
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		cmd.Stdin = theirs
+		p.in, p.theirs = ours, append(p.theirs, theirs)
+	}
+	return p, nil
+}
+
+// flow starts the copying, once the command has its ends.
+func (p *pipes) flow() {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+	p.theirs = nil
+	go func() {
+		defer close(p.wrote)
+		if p.in != nil {
+			_, _ = io.WriteString(p.in, p.input) // a command need not read its input
+			p.in.Close()
+		}
+	}()
+	go func() {
+		defer close(p.read)
+		second := make(chan struct{})
+		go func() {
+			defer close(second)
+			_, _ = io.Copy(p.stderr, p.out[1])
+		}()
+		_, _ = io.Copy(p.stdout, p.out[0])
+		<-second
+	}()
+}
+
+// finish awaits the end of the output for a while, then cuts it off.
+func (p *pipes) finish(grace time.Duration) {
+	end := time.Now().Add(grace)
+	for _, f := range p.out {
+		_ = f.SetReadDeadline(end)
+	}
+	<-p.read
+	if p.in != nil {
+		_ = p.in.SetWriteDeadline(time.Now())
+	}
+	<-p.wrote
+}
+
+func (p *pipes) close() {
+	for _, f := range append([]*os.File{p.in, p.out[0], p.out[1]}, p.theirs...) {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// endGroup ends a process group: SIGTERM, and after grace SIGKILL. It returns
+// when nothing of the group lives any more, or soon after SIGKILL.
+func endGroup(group int, grace time.Duration) {
+	signalGroup(group, syscall.SIGTERM)
+	if !gone(grace, func() bool { return !groupLives(group) }) {
+		signalGroup(group, syscall.SIGKILL)
+		gone(killSettle, func() bool { return !groupLives(group) })
+	}
+}
+
+func signalGroup(group int, signal syscall.Signal) {
+	if group > 1 {
+		_ = syscall.Kill(-group, signal)
+	}
+}
+
+// gone looks at growing distance until something holds or the time is up.
+func gone(within time.Duration, holds func() bool) bool {
+	end := time.Now().Add(within)
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		if holds() {
+			return true
+		}
+		left := time.Until(end)
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(min(pause, left))
+	}
+}
+
+// lookPath finds a program in the PATH of the command, not in that of the server.
+func lookPath(name, dir string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	path := execPath
+	for _, variable := range env {
+		if v, ok := strings.CutPrefix(variable, "PATH="); ok {
+			path = v
+		}
+	}
+	var denied error
+	for _, folder := range filepath.SplitList(path) {
+		if folder == "" {
+			continue
+		}
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(dir, folder)
+		}
+		candidate := filepath.Join(folder, name)
+		info, err := os.Stat(candidate)
+		switch {
+		case err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0:
+			return candidate, nil
+		case err == nil || errors.Is(err, fs.ErrPermission):
+			denied = fmt.Errorf("%s is not executable", candidate)
+		}
+	}
+	if denied != nil {
+		return "", CommandMissing.Errorf("%w", denied)
+	}
+	return "", CommandMissing.Errorf("there is no program %q in %s", name, path)
+}

@@ -1,0 +1,188 @@
+package action
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// guard decides which addresses http may reach. Loopback, link-local and
+// metadata addresses are refused after name resolution, when the connection is
+// made, so no name can be turned into one of them in between.
+type guard struct {
+	networks []netip.Prefix
+	hosts    []string // host or host:port, lower case
+	urls     []*url.URL
+}
+
+// newGuard reads what is allowed: an address, a CIDR, host[:port] or the beginning of a URL.
+func newGuard(allow []string) (*guard, error) {
+	g := &guard{}
+	for _, entry := range allow {
+		if network, err := netip.ParsePrefix(entry); err == nil {
+			g.networks = append(g.networks, network.Masked())
+			continue
+		}
+		if addr, err := netip.ParseAddr(strings.Trim(entry, "[]")); err == nil {
+			g.networks = append(g.networks, netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()))
+			continue
+		}
+		if strings.Contains(entry, "://") {
+			u, err := url.Parse(entry)
+			if err != nil || checkURL(entry) != nil || u.RawQuery != "" || u.Fragment != "" {
+				return nil, fmt.Errorf("http-allow %q is no beginning of a URL: write it as in http://host:8080/path", entry)
+			}
+			g.urls = append(g.urls, u)
+			continue
+		}
+		u, err := url.Parse("//" + entry)
+		if err != nil || u.Host != entry || u.Hostname() == "" {
+			return nil, fmt.Errorf("http-allow %q is no address, CIDR, host[:port] or URL", entry)
+		}
+		g.hosts = append(g.hosts, strings.ToLower(entry))
+	}
+	return g, nil
+}
+
+// allowsURL reports a URL that may lead anywhere.
+func (g *guard) allowsURL(u *url.URL) bool {
+	host := strings.ToLower(u.Hostname())
+	for _, allowed := range g.hosts {
+		if allowed == host || allowed == net.JoinHostPort(host, port(u)) || allowed == strings.ToLower(u.Host) {
+			return true
+		}
+	}
+	for _, allowed := range g.urls {
+		if sameOrigin(allowed, u) && below(allowed.Path, u.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// below reports a path at or under a folder, however it is written.
+func below(folder, p string) bool {
+	folder, p = path.Clean("/"+folder), path.Clean("/"+p)
+	return folder == "/" || p == folder || strings.HasPrefix(p, folder+"/")
+}
+
+// metadata addresses of clouds that are neither loopback nor link-local.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::254/128"),  // AWS
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
+	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
+	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
+	netip.MustParsePrefix("0.0.0.0/8"),          // this host
+}
+
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// allowsAddr judges a resolved address.
+func (g *guard) allowsAddr(addr netip.Addr) bool {
+	addr = plain(addr)
+	for _, network := range g.networks {
+		if network.Contains(addr) {
+			return true
+		}
+	}
+	if addr.IsUnspecified() || addr.IsLoopback() || addr.IsMulticast() || addr.IsLinkLocalUnicast() || addr.IsInterfaceLocalMulticast() {
+		return false
+	}
+	for _, network := range metadata {
+		if network.Contains(addr) {
+			return false
+		}
+	}
+	return true
+}
+
+// plain gives the address that packets will reach: without a zone, and as IPv4
+// where IPv6 only carries one.
+func plain(addr netip.Addr) netip.Addr {
+	addr = addr.WithZone("").Unmap()
+	if b := addr.As16(); addr.Is6() && (nat64.Contains(addr) || [12]byte(b[:12]) == [12]byte{} && b[12] != 0) {
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// control is the last word before a socket connects.
+func (g *guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return HTTPAddressRefused.Errorf("%s is no address: %w", address, err)
+	}
+	if !g.allowsAddr(target.Addr()) {
+		return HTTPAddressRefused.Errorf("%s is refused", target.Addr()).With("address", target.Addr().String())
+	}
+	return nil
+}
+
+// newClient makes the client of one attempt. Connections are not kept: what
+// was allowed for one URL must not carry another, and a step holds nothing.
+func newClient(g *guard, trust *tls.Config, redirects int, sensitive []string) *http.Client {
+	open := &net.Dialer{Timeout: httpDial}
+	guarded := &net.Dialer{Timeout: httpDial, ControlContext: g.control}
+	transport := func(d *net.Dialer) *http.Transport {
+		return &http.Transport{
+			Proxy:                  nil, // a proxy would resolve names behind the guard's back
+			DialContext:            d.DialContext,
+			TLSClientConfig:        trust,
+			TLSHandshakeTimeout:    httpDial,
+			DisableKeepAlives:      true,
+			MaxResponseHeaderBytes: 256 << 10,
+		}
+	}
+	return &http.Client{
+		Transport: &split{guard: g, open: transport(open), guarded: transport(guarded)},
+		CheckRedirect: func(next *http.Request, via []*http.Request) error {
+			if len(via) > redirects {
+				return http.ErrUseLastResponse
+			}
+			for _, hop := range append(via[1:len(via):len(via)], next) {
+				if !sameOrigin(hop.URL, via[0].URL) {
+					for _, name := range append(sensitive, "Referer") {
+						next.Header.Del(name)
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// split sends each request, redirects included, by the transport its URL is allowed.
+type split struct {
+	guard         *guard
+	open, guarded http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *split) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s.guard.allowsURL(r.URL) {
+		return s.open.RoundTrip(r)
+	}
+	return s.guarded.RoundTrip(r)
+}
+
+func sameOrigin(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	if u.Scheme == "https" {
+		return "443"
+	}
+	return "80"
+}

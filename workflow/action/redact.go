@@ -1,0 +1,80 @@
+package action
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// mask stands where a secret stood.
+const mask = "***"
+
+// secrets resolves the references of one attempt and hides their values in
+// what the attempt reports.
+type secrets struct {
+	task   *workflow.Task
+	hidden []string // longest first
+}
+
+// text gives the text of a value.
+func (s *secrets) text(v value) (string, error) {
+	if v.secret == "" {
+		return v.text, nil
+	}
+	resolved, err := s.task.Secret(v.secret)
+	if err != nil {
+		return "", err
+	}
+	s.hide(resolved)
+	return v.prefix + resolved, nil
+}
+
+// hide adds a value, also in the form it has within JSON.
+func (s *secrets) hide(secret string) {
+	forms := []string{secret, strings.TrimSpace(secret)}
+	if quoted, err := json.Marshal(secret); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	for _, form := range forms {
+		if form != "" && !slices.Contains(s.hidden, form) {
+			s.hidden = append(s.hidden, form)
+		}
+	}
+	slices.SortStableFunc(s.hidden, func(a, b string) int { return len(b) - len(a) })
+}
+
+// clean replaces the secrets in a text.
+func (s *secrets) clean(text string) string {
+	for _, secret := range s.hidden {
+		text = strings.ReplaceAll(text, secret, mask)
+	}
+	return text
+}
+
+// cutEnd drops a beginning of a secret at the end of a text, cutStart an end of
+// one at its start: a cut through a secret must show no part of it.
+func (s *secrets) cutEnd(text string) string {
+	most := 0
+	for _, secret := range s.hidden {
+		for n := min(len(secret)-1, len(text)); n > most; n-- {
+			if strings.HasSuffix(text, secret[:n]) {
+				most = n
+			}
+		}
+	}
+	return text[:len(text)-most]
+}
+
+func (s *secrets) cutStart(text string) string {
+	most := 0
+	for _, secret := range s.hidden {
+		for n := min(len(secret)-1, len(text)); n > most; n-- {
+			if strings.HasPrefix(text, secret[len(secret)-n:]) {
+				most = n
+			}
+		}
+	}
+	return text[most:]
+}
