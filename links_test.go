@@ -24,30 +24,40 @@ var (
 // where it names one.
 func TestLinks(t *testing.T) {
 	pages := 0
+	walk(t, func(file string) {
+		if path.Ext(file) != ".md" {
+			return
+		}
+		pages++
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dead := range deadLinks(os.DirFS("."), filepath.ToSlash(file), string(text)) {
+			t.Errorf("%s: %s", file, dead)
+		}
+	})
+	if pages == 0 {
+		t.Fatal("no Markdown file was found: the test looked in the wrong place")
+	}
+}
+
+// walk visits the files of the repository.
+func walk(t *testing.T, visit func(file string)) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && slices.Contains([]string{".git", "bin", "node_modules", "testdata"}, d.Name()):
 			return fs.SkipDir
-		case d.IsDir() || path.Ext(file) != ".md":
-			return nil
-		}
-		pages++
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		for _, dead := range deadLinks(os.DirFS("."), filepath.ToSlash(file), string(text)) {
-			t.Errorf("%s: %s", file, dead)
+		case !d.IsDir():
+			visit(file)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	if pages == 0 {
-		t.Fatal("no Markdown file was found: the test looked in the wrong place")
 	}
 }
 
