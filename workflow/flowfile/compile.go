@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -184,7 +183,7 @@ func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.R
 	}
 	quiet := &reader{report: &report{}}
 	raw := quiet.json(n.params)
-	t := c.template(n.params, n.at.file, here, nil)
+	t := c.template(n.params, n.at.file, here, nil, "")
 	if resolve := t.resolve(); resolve != nil {
 		return resolve, raw
 	}
@@ -239,34 +238,63 @@ func (c *flowCompiler) with(uses text, raw json.RawMessage, n *yaml.Node, here *
 	if n == nil {
 		n, given = &yaml.Node{Kind: yaml.MappingNode, Line: uses.at.line, Column: uses.at.column}, json.RawMessage("{}")
 	} else {
-		resolve = c.template(n, file, here, literals[uses.value]).resolve()
+		resolve = c.template(n, file, here, c.literals(uses.value), "").resolve()
 	}
-	if action, ok := c.actions[uses.value]; ok && action.With != nil && resolve == nil && !c.expanded {
-		c.conform("with", action.With, given, n, file)
+	if action, ok := c.actions[uses.value]; ok && action.With != nil && !c.expanded {
+		c.conform("with", action.With, given, n, file, resolve != nil)
 	}
 	return raw, resolve
 }
 
-// literals are fields of actions that hold no templates: in a script, ${…} is the shell's.
-var literals = map[string][]string{"exec": {"shell"}}
+// literals names, as JSON pointers, the fields of an action's parameters that
+// hold no templates: in a script, ${…} is the shell's. Those of the ready-made
+// actions are known here too, since a stored definition must mean the same in
+// a program that does not offer the action.
+func (c *flowCompiler) literals(uses string) []string {
+	if s, ok := c.actions[uses].With.(interface{ Literal() []string }); ok {
+		return s.Literal()
+	}
+	switch uses {
+	case "exec":
+		return []string{"/shell"}
+	case "http":
+		return []string{"/poll/until"}
+	case "signal":
+		return []string{"/schema"}
+	}
+	return nil
+}
 
-// conform reports what in a value does not fit a schema, each at its place.
-func (c *flowCompiler) conform(what string, to workflow.Schema, raw json.RawMessage, n *yaml.Node, file string) {
-	s, ok := to.(*schema)
-	if !ok {
-		if err := to.Check(raw); err != nil {
-			c.errorf(mark{file, n.Line, n.Column}, "%s: %v", what, err)
-		}
+// conform reports what in a value does not fit a schema, each at its place. A
+// draft holds expressions: only a schema that can tell their places from the
+// others is asked then.
+func (c *flowCompiler) conform(what string, to workflow.Schema, raw json.RawMessage, n *yaml.Node, file string, draft bool) {
+	check := to.Check
+	if drafts, ok := to.(interface {
+		CheckDraft(value json.RawMessage) error
+	}); ok {
+		check = drafts.CheckDraft
+	} else if draft {
 		return
 	}
-	for _, f := range s.findings(raw) {
+	err := check(raw)
+	if err == nil {
+		return
+	}
+	all := []error{err}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		all = many.Unwrap()
+	}
+	for _, one := range all {
 		at := n
-		for _, step := range f.path {
-			if next := descend(at, step); next != nil {
-				at = next
+		if placed, ok := one.(interface{ Path() []string }); ok {
+			for _, step := range placed.Path() {
+				if next := descend(at, step); next != nil {
+					at = next
+				}
 			}
 		}
-		c.errorf(mark{file, at.Line, at.Column}, "%s: %s", strings.Join(append([]string{what}, f.path...), "."), f.what)
+		c.errorf(mark{file, at.Line, at.Column}, "%s: %v", what, one)
 	}
 }
 
@@ -294,7 +322,7 @@ func (c *flowCompiler) child(step *workflow.Step, s *stepDoc, here *scope) {
 	}
 	step.With = s.with
 	if s.withNode != nil {
-		step.Resolve = c.template(s.withNode, s.at.file, here, nil).resolve()
+		step.Resolve = c.template(s.withNode, s.at.file, here, nil, "").resolve()
 	}
 	if f := c.flows[step.Flow]; f != nil && step.Resolve == nil && !c.expanded {
 		if in := c.schema(f.input); in != nil {
@@ -303,7 +331,7 @@ func (c *flowCompiler) child(step *workflow.Step, s *stepDoc, here *scope) {
 				n, input = &yaml.Node{Line: s.flow.name.at.line, Column: s.flow.name.at.column}, json.RawMessage("{}")
 			}
 			if filled, err := in.Default(input); err == nil {
-				c.conform("with", in, filled, n, s.at.file)
+				c.conform("with", in, filled, n, s.at.file, false)
 			}
 		}
 	}
@@ -420,64 +448,4 @@ func (c *flowCompiler) readParams(at mark, x *expression, here *scope) {
 			c.errorf(at, "group %s has no parameter %q%s", here.params.name.value, name, hint(name, declared))
 		}
 	}
-}
-
-// template compiles a value whose strings may hold expressions.
-func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal []string) *template {
-	quiet := &reader{report: &report{}, file: file}
-	switch n.Kind {
-	case yaml.MappingNode:
-		t := &template{}
-		alive := false
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			kid := &template{}
-			if slices.Contains(literal, n.Content[i].Value) {
-				kid.fixed = quiet.value(n.Content[i+1])
-			} else {
-				kid = c.template(n.Content[i+1], file, here, nil)
-			}
-			alive = alive || kid.live()
-			t.keys, t.kids = append(t.keys, n.Content[i].Value), append(t.kids, kid)
-		}
-		if alive {
-			return t
-		}
-	case yaml.SequenceNode:
-		t := &template{}
-		alive := false
-		for _, item := range n.Content {
-			kid := c.template(item, file, here, nil)
-			alive = alive || kid.live()
-			t.list = append(t.list, kid)
-		}
-		if alive {
-			return t
-		}
-	case yaml.ScalarNode:
-		if holdsExpression(n) {
-			quiet := &reader{file: file}
-			return c.stringTemplate(quiet.textOf(n), here)
-		}
-	}
-	return &template{fixed: quiet.value(n)}
-}
-
-func (c *flowCompiler) stringTemplate(t text, here *scope) *template {
-	pieces, err := split(t.value)
-	if err != nil {
-		c.errorf(t.at, "%v", err)
-		return &template{fixed: t.value}
-	}
-	made := &template{}
-	for _, p := range pieces {
-		if !p.cel {
-			made.parts = append(made.parts, part{text: p.text})
-			continue
-		}
-		x, issues := c.expressions.compile(p.text, surroundings{input: c.input, items: here.items})
-		if x = c.judged(t, p.offset, x, issues, here, "", nil); x != nil {
-			made.parts = append(made.parts, part{expression: x})
-		}
-	}
-	return made
 }

@@ -12,9 +12,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
-	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
 
 	"github.com/pawl-dev/pawl/workflow"
@@ -357,122 +355,6 @@ func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {
 		}
 		return items, nil
 	}
-}
-
-// variables gives a program what it asks for, and nothing else: an expression
-// over one step costs the same in a flow of ten and of ten thousand.
-type variables struct {
-	view  workflow.View
-	err   error
-	known map[string]ref.Val
-}
-
-// Parent implements cel.Activation.
-func (v *variables) Parent() cel.Activation { return nil }
-
-// ResolveName implements cel.Activation.
-func (v *variables) ResolveName(name string) (any, bool) {
-	if value, ok := v.known[name]; ok {
-		return value, true
-	}
-	var value ref.Val
-	switch name {
-	case "input":
-		value = v.decoded(v.view.Input(), "input")
-	case "params":
-		params, err := v.view.Params()
-		if err != nil {
-			return v.fail(fmt.Errorf("params: %w", err))
-		}
-		value = v.decoded(params, "params")
-	case "object":
-		object, err := v.view.Object()
-		if err != nil {
-			return v.fail(fmt.Errorf("object: %w", err))
-		}
-		value = v.decoded(object, "object")
-	case "run":
-		run := v.view.Run()
-		value = types.DefaultTypeAdapter.NativeToValue(map[string]string{
-			"id": run.ID, "flow": run.Flow, "subject": run.Subject, "reason": run.Reason})
-	case "steps":
-		value = stepsMap{Mapper: emptyMap, vars: v}
-	default:
-		item, ok := v.view.Item(name)
-		if !ok {
-			return nil, false
-		}
-		value = v.decoded(item, name)
-	}
-	if v.err != nil {
-		return nil, false
-	}
-	if v.known == nil {
-		v.known = map[string]ref.Val{}
-	}
-	v.known[name] = value
-	return value, true
-}
-
-func (v *variables) fail(err error) (any, bool) {
-	if v.err == nil {
-		v.err = err
-	}
-	return nil, false
-}
-
-func (v *variables) decoded(data json.RawMessage, what string) ref.Val {
-	if len(data) == 0 || string(data) == "null" && what != "object" {
-		if what == "input" || what == "params" {
-			return emptyMap
-		}
-		return types.NullValue
-	}
-	value, err := workflow.Decode(data)
-	if err != nil {
-		v.fail(fmt.Errorf("%s: %w", what, err))
-		return types.NullValue
-	}
-	return types.DefaultTypeAdapter.NativeToValue(value)
-}
-
-var emptyMap = types.NewStringInterfaceMap(types.DefaultTypeAdapter, map[string]any{})
-
-// stepsMap looks a step up when it is asked for. A step that was not reached
-// is Pending and has no output.
-type stepsMap struct {
-	traits.Mapper
-	vars *variables
-}
-
-// Find implements traits.Mapper.
-func (m stepsMap) Find(key ref.Val) (ref.Val, bool) {
-	name, ok := key.Value().(string)
-	if !ok {
-		return types.NewErr("the name of a step is a string"), false
-	}
-	step, ok := m.vars.view.Step(name)
-	entry := map[string]any{"phase": string(workflow.StepPending)}
-	if ok {
-		entry["phase"] = string(step.Phase)
-		if step.Output != nil {
-			entry["output"] = m.vars.decoded(step.Output, "output of "+name)
-		}
-	}
-	return types.DefaultTypeAdapter.NativeToValue(entry), true
-}
-
-// Get implements traits.Indexer.
-func (m stepsMap) Get(key ref.Val) ref.Val {
-	value, _ := m.Find(key)
-	return value
-}
-
-// Contains implements traits.Container: whether the step was reached.
-func (m stepsMap) Contains(key ref.Val) ref.Val {
-	name, _ := key.Value().(string)
-	_, ok := m.vars.view.Step(name)
-	return types.Bool(ok)
 }
 
 func (x *expression) time() func(workflow.View) (time.Time, error) {

@@ -60,7 +60,7 @@ func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
 		if findings := flat(invalid.Err, "the schema"); findings != nil {
-			return errors.New(strings.Join(findings.lines(), "; "))
+			return findings
 		}
 	}
 	return errors.New(strings.ReplaceAll(err.Error(), "urn:pawl:schema#", "#"))
@@ -69,7 +69,7 @@ func schemaError(err error) error {
 // Check implements workflow.Schema: all findings in one error.
 func (s *schema) Check(value json.RawMessage) error {
 	if findings := s.findings(value); findings != nil {
-		return errors.New(strings.Join(findings.lines(), "; "))
+		return findings
 	}
 	return nil
 }
@@ -97,16 +97,34 @@ type finding struct {
 	what string
 }
 
+// Path is where in the value it is, for a loader that wants to name the line.
+func (f finding) Path() []string { return f.path }
+
+func (f finding) Error() string {
+	if len(f.path) == 0 {
+		return f.what
+	}
+	return strings.Join(f.path, ".") + ": " + f.what
+}
+
+// findings is all that does not fit.
 type findings []finding
 
-func (f findings) lines() []string {
+func (f findings) Error() string {
 	lines := make([]string, len(f))
 	for i, one := range f {
-		if lines[i] = one.what; len(one.path) > 0 {
-			lines[i] = strings.Join(one.path, ".") + ": " + one.what
-		}
+		lines[i] = one.Error()
 	}
-	return lines
+	return strings.Join(lines, "; ")
+}
+
+// Unwrap gives each finding as an error.
+func (f findings) Unwrap() []error {
+	all := make([]error, len(f))
+	for i, one := range f {
+		all[i] = one
+	}
+	return all
 }
 
 var english = message.NewPrinter(language.English)

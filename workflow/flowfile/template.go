@@ -224,3 +224,57 @@ func (t *template) expressions(yield func(*expression)) {
 		kid.expressions(yield)
 	}
 }
+
+// template compiles a value whose strings may hold expressions, but for the literal ones.
+func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal []string, pointer string) *template {
+	quiet := &reader{report: &report{}, file: file}
+	if slices.Contains(literal, pointer) {
+		return &template{fixed: quiet.value(n)}
+	}
+	t := &template{}
+	alive := false
+	kid := func(n *yaml.Node, step string) *template {
+		made := c.template(n, file, here, literal, pointer+"/"+step)
+		alive = alive || made.live()
+		return made
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			t.keys = append(t.keys, n.Content[i].Value)
+			t.kids = append(t.kids, kid(n.Content[i+1], n.Content[i].Value))
+		}
+	case yaml.SequenceNode:
+		for i, item := range n.Content {
+			t.list = append(t.list, kid(item, strconv.Itoa(i)))
+		}
+	case yaml.ScalarNode:
+		if holdsExpression(n) {
+			return c.stringTemplate(quiet.textOf(n), here)
+		}
+	}
+	if alive {
+		return t
+	}
+	return &template{fixed: quiet.value(n)}
+}
+
+func (c *flowCompiler) stringTemplate(t text, here *scope) *template {
+	pieces, err := split(t.value)
+	if err != nil {
+		c.errorf(t.at, "%v", err)
+		return &template{fixed: t.value}
+	}
+	made := &template{}
+	for _, p := range pieces {
+		if !p.cel {
+			made.parts = append(made.parts, part{text: p.text})
+			continue
+		}
+		x, issues := c.expressions.compile(p.text, surroundings{input: c.input, items: here.items})
+		if x = c.judged(t, p.offset, x, issues, here, "", nil); x != nil {
+			made.parts = append(made.parts, part{expression: x})
+		}
+	}
+	return made
+}
