@@ -1,0 +1,295 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const (
+	soon  = time.Millisecond // the next look after a step of our own
+	tries = 5                // of a pass that loses its compare-and-set
+)
+
+// Report is what one pass over an object has found and done.
+type Report[T any] struct {
+	Object   T        // as it was loaded
+	Found    bool     // false: there is no such object
+	Position Position // after the pass
+	Run      *RunFacts
+	Ending   *RunFacts
+	Decision Decision
+	Wrote    bool // a position was written in this pass
+	Outcome  outcome.Outcome
+}
+
+// Advance makes one pass over the object: at most one transition, one start or
+// one end of a run, or one call of Do. Done says that the object rests, Wait
+// that something has to happen first, Later that an ignored event holds, Fail
+// that the pass could not be made. An object that is gone is Done.
+func (m *Machine[T]) Advance(ctx context.Context, ref control.Ref) outcome.Outcome {
+	return m.Pass(ctx, ref).Outcome
+}
+
+// Pass is Advance with everything it has seen.
+func (m *Machine[T]) Pass(ctx context.Context, ref control.Ref) Report[T] {
+	report := m.pass(ctx, ref)
+	if m.options.Inline && report.Outcome.IsWait() && report.Outcome.After() != soon {
+		if id := report.open(); id != "" { // the key is free: the object can be looked at meanwhile
+			if out := m.options.Flows.Advance(ctx, id); out.IsWait() || out.IsLater() {
+				report.Outcome = out
+			} else if ctx.Err() == nil {
+				report.Outcome = outcome.Wait(soon, "RunMoved", "run %s has moved", id)
+			}
+		}
+	}
+	return report
+}
+
+// open is the run that can be worked on.
+func (r Report[T]) open() string {
+	for _, run := range []*RunFacts{r.Ending, r.Run} {
+		if run != nil && !run.Phase.Final() && run.Phase != workflow.Paused {
+			return run.ID
+		}
+	}
+	return ""
+}
+
+func (m *Machine[T]) pass(ctx context.Context, ref control.Ref) Report[T] {
+	unlock, err := m.keys.lock(ctx, ref)
+	if err != nil {
+		return Report[T]{Outcome: outcome.Fail(err)}
+	}
+	defer unlock()
+	var report Report[T]
+	for range tries { // a loser reloads and decides anew
+		if report, err = m.once(ctx, ref); !errors.Is(err, fault.WriteConflict) {
+			break
+		}
+	}
+	if err != nil {
+		report.Outcome = outcome.Fail(err)
+	}
+	return report
+}
+
+// once loads, decides and acts. An error means that the pass was not made.
+func (m *Machine[T]) once(ctx context.Context, ref control.Ref) (report Report[T], err error) {
+	obj, err := m.options.Objects.Load(ctx, ref)
+	if errors.Is(err, control.NotFound) {
+		return report, nil // whatever was wanted of it is moot
+	}
+	if err != nil {
+		return report, err
+	}
+	report = Report[T]{Object: obj, Found: true}
+	f, err := m.facts(ctx, obj)
+	report.Position, report.Run, report.Ending = f.Position, f.Run, f.Ending
+	if err != nil {
+		return report, err
+	}
+	if report.Position.State == "" {
+		report.Position.State = m.table.Initial
+	}
+	d := Decide(m.table, obj, f)
+	report.Decision, report.Outcome = d, d.Outcome
+	switch d.Act {
+	case Moves:
+		return report, m.write(ctx, &report, obj, d.Move)
+	case Start:
+		return report, m.start(ctx, &report, f)
+	case End:
+		return report, m.end(ctx, &report)
+	case Work:
+		return report, m.work(ctx, &report, ref)
+	}
+	if report.Outcome.IsWait() && report.Outcome.After() == 0 && m.options.Look > 0 {
+		report.Outcome = outcome.Wait(m.options.Look, report.Outcome.Reason(), "%s", report.Outcome.Message())
+	}
+	return report, nil
+}
+
+// write keeps a position and asks for the next look.
+func (m *Machine[T]) write(ctx context.Context, report *Report[T], obj T, move Move) error {
+	if err := m.options.Objects.Write(ctx, obj, move); err != nil {
+		return fmt.Errorf("state %s of %s was not written: %w", move.To.State, m.options.Objects.Subject(obj), err)
+	}
+	report.Position, report.Wrote = move.To, true
+	if move.Cause.Changes() {
+		m.options.Logger.InfoContext(ctx, "state", "machine", m.table.Name, "object", m.options.Objects.Subject(obj),
+			"from", move.From.State, "to", move.To.State, "cause", move.Cause, "event", move.To.Event, "visit", move.To.Visit, "reason", move.To.Reason)
+	}
+	report.Outcome = outcome.Wait(soon, "Moved", "%s: %s", move.To.State, move.To.Reason)
+	return nil
+}
+
+// start starts the run of the visit, and notes which one it is.
+func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) error {
+	p, subject := report.Position, m.options.Objects.Subject(report.Object)
+	input := p.Params
+	if input == nil {
+		input = json.RawMessage("{}")
+	}
+	run, err := m.options.Flows.Start(ctx, workflow.Request{
+		Flow: m.table.Places[p.State].Flow, Subject: subject, RequestID: p.RequestID(), Input: input,
+		Labels: map[string]string{"machine": m.table.Name, "state": string(p.State)},
+		Actor:  m.actor(p.Message),
+	})
+	if err != nil {
+		return m.refused(ctx, report, f, err)
+	}
+	report.Run, report.Ending = factsOf(run), nil
+	to := p
+	to.Run, to.Ending = run.ID, nil
+	if p.Run == run.ID && p.Ending == nil { // the store had lost it, and it began anew
+		report.Outcome = outcome.Wait(soon, "Started", "run %s began anew", run.ID)
+		return nil
+	}
+	return m.write(ctx, report, report.Object, Move{From: f.Position, To: to, Cause: ByStart})
+}
+
+// refused handles a run that cannot be started: what will not get better by
+// itself goes to the Else state.
+func (m *Machine[T]) refused(ctx context.Context, report *Report[T], f Facts, err error) error {
+	kind := fault.Of(err)
+	place := m.table.Places[report.Position.State]
+	if kind.Class == fault.Transient || place.otherwise(m.table) == report.Position.State {
+		return err
+	}
+	f.Position = report.Position
+	j := judge[T]{table: m.table, f: f, p: f.Position, place: place}
+	return m.write(ctx, report, report.Object, j.otherwise(kind.Code, fault.Message(err)).Move)
+}
+
+// end ends the run of an earlier visit.
+func (m *Machine[T]) end(ctx context.Context, report *Report[T]) error {
+	ending := *report.Position.Ending
+	mode := workflow.Drop
+	if ending.Mode == Undo {
+		mode = workflow.Undo
+	}
+	by := m.actor(fmt.Sprintf("the object moved to %s", report.Position.State))
+	by.RequestID = fmt.Sprintf("%s#%d/end/%d", m.table.Name, report.Position.Visit, report.Ending.Revision)
+	err := m.options.Flows.Cancel(ctx, ending.Run, mode, false, by)
+	switch {
+	case errors.Is(err, workflow.RunFinished), errors.Is(err, workflow.RunNotFound):
+		report.Outcome = outcome.Wait(soon, "RunEnded", "run %s has ended", ending.Run)
+	case errors.Is(err, workflow.NoReturn) && mode == workflow.Undo:
+		return m.drop(ctx, report)
+	case err != nil:
+		return err
+	default:
+		report.Outcome = outcome.Wait(m.options.Look, "EndingRun", "run %s of an earlier visit is being ended", ending.Run)
+	}
+	return nil
+}
+
+// drop gives up undoing a run that is past its point of no return.
+func (m *Machine[T]) drop(ctx context.Context, report *Report[T]) error {
+	from := report.Position
+	to := from
+	to.Ending = &Ending{Run: from.Ending.Run, Mode: Drop}
+	return m.write(ctx, report, report.Object, Move{From: from, To: to, Cause: ByRepair})
+}
+
+// work calls Do and folds in what it reports.
+func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Ref) error {
+	before := report.Position
+	out := do(ctx, m.table.Places[before.State].Do, report.Object)
+	if out.IsWait() || out.IsLater() {
+		report.Outcome = out
+		return nil
+	}
+	if err := out.Err(); err != nil && (ctx.Err() != nil || fault.Of(err).Free) {
+		return err // trouble of the control plane is not the fault of the work
+	}
+	for range tries { // Do may have changed the object: its outcome goes to the newest version
+		obj, err := m.options.Objects.Load(ctx, ref)
+		if errors.Is(err, control.NotFound) {
+			report.Found, report.Outcome = false, outcome.Done()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f, err := m.facts(ctx, obj)
+		if err != nil {
+			return err
+		}
+		raw := f.Position
+		if f.Position.State == "" {
+			f.Position.State = m.table.Initial
+		}
+		if f.Position.State != before.State || f.Position.Visit != before.Visit {
+			return fault.WriteConflict.Errorf("the object moved to %s while %s worked", f.Position.State, before.State)
+		}
+		j := judge[T]{table: m.table, f: f, p: f.Position, place: m.table.Places[before.State]}
+		j.f.Position = raw
+		var d Decision
+		switch {
+		case out.IsDone():
+			d = j.then()
+		case j.place.otherwise(m.table) == before.State:
+			return out.Err()
+		default:
+			d = j.otherwise(fault.Of(out.Err()).Code, out.Message())
+		}
+		report.Object = obj
+		if err := m.write(ctx, report, obj, d.Move); !errors.Is(err, fault.WriteConflict) {
+			return err
+		}
+	}
+	return fault.WriteConflict.Errorf("the object was changed %d times while its state was written", tries)
+}
+
+func do[T any](ctx context.Context, work func(context.Context, T) outcome.Outcome, obj T) (out outcome.Outcome) {
+	var err error
+	defer func() {
+		if err != nil {
+			out = outcome.Fail(err)
+		}
+	}()
+	defer recovered(&err)
+	return work(ctx, obj)
+}
+
+// Resume sends an object back to the state before its Else state, when no run
+// is there to be resumed: its Do failed, or its run was refused or is lost.
+// NOT_HELD otherwise.
+func (m *Machine[T]) Resume(ctx context.Context, ref control.Ref) error {
+	unlock, err := m.keys.lock(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	for range tries {
+		obj, err := m.options.Objects.Load(ctx, ref)
+		if err != nil {
+			return err
+		}
+		f, err := m.facts(ctx, obj)
+		if err != nil {
+			return err
+		}
+		if !f.Position.Held || f.Run != nil {
+			return NotHeld.Errorf("%s is in state %s", ref, f.Position.State)
+		}
+		move := Move{From: f.Position, To: f.Position.recovered(f.Now), Cause: ByRecover}
+		if err = m.write(ctx, &Report[T]{}, obj, move); !errors.Is(err, fault.WriteConflict) {
+			return err
+		}
+	}
+	return fault.WriteConflict.Errorf("%s was changed %d times meanwhile; ask again", ref, tries)
+}
+
+func (m *Machine[T]) actor(reason string) workflow.Actor {
+	return workflow.Actor{Name: "machine/" + m.table.Name, Reason: reason}
+}

@@ -1,0 +1,528 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func TestALifeFromEndToEnd(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.objects.edit(func(o *thing) { o.Size = 1; o.Has = 1 })
+	if out := w.settle(); !out.IsWait() || out.After() != 0 {
+		t.Fatalf("while the run is under way: %v", out)
+	}
+	p := w.in("Anlegen")
+	same(t, "visit, event, run", []any{p.Visit, p.Event, p.Run, string(p.Params)}, []any{1, "create", "Create:create#1", `{"size":1}`})
+	w.rest()
+	if out := w.advance(); !out.IsDone() {
+		t.Fatalf("at rest: %v", out)
+	}
+	w.objects.edit(func(o *thing) { o.Size = 3 })
+	w.settle()
+	w.in("Sperren")
+	w.flows.set("Lock:resize#3", workflow.Succeeded, nil)
+	w.settle()
+	w.in("Wachsen")
+	same(t, "input of the second run", string(w.flows.runs["Grow:resize#4"].Input), `{"size":3}`)
+	w.objects.edit(func(o *thing) { o.Has = 3 })
+	w.flows.set("Grow:resize#4", workflow.Succeeded, nil)
+	w.settle()
+	w.in("Ruhe")
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	w.flows.set("Delete:delete#6", workflow.Succeeded, nil)
+	if out := w.settle(); !out.IsDone() {
+		t.Fatalf("in the final state: %v", out)
+	}
+	same(t, "states", w.states(), "Anlegen Ruhe Sperren Wachsen Ruhe Weg Fort")
+	same(t, "runs", w.flows.started, "[Create:create#1 Lock:resize#3 Grow:resize#4 Delete:delete#6]")
+}
+
+func TestOneTransitionPerAdvance(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	for range 10 {
+		before := len(w.objects.moves)
+		w.advance()
+		if made := len(w.objects.moves) - before; made > 1 {
+			t.Fatalf("%d writes in one Advance", made)
+		}
+	}
+}
+
+func TestAPausedRunHoldsAndIsRecovered(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	run := w.flows.newest()
+	w.flows.set(run, workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space", Step: "Prepare"})
+	out := w.settle()
+	p := w.in("Interrupted")
+	same(t, "held", []any{p.Previous, p.Visit, p.Run, p.Code, p.Reason, p.Message}, []any{"Anlegen", 1, run, "DISK_FULL", "DiskFull", "step Prepare: no space"})
+	same(t, "outcome", out.String(), "wait 0s DiskFull: step Prepare: no space")
+
+	t.Run("another fault is noted", func(t *testing.T) {
+		w.flows.set(run, workflow.Paused, &workflow.Fault{Code: "NET_DOWN", Message: "no link"})
+		w.settle()
+		same(t, "code", w.in("Interrupted").Code, "NET_DOWN")
+	})
+	t.Run("resumed, it goes back", func(t *testing.T) {
+		w.flows.set(run, workflow.Running, nil)
+		w.settle()
+		p := w.in("Anlegen")
+		same(t, "same visit and run", []any{p.Visit, p.Run, p.Code, p.Rest}, []any{1, run, "", "Neu"})
+	})
+	t.Run("cancelled while held, it goes back and on to Abort", func(t *testing.T) {
+		w.flows.set(run, workflow.Paused, nil)
+		w.settle()
+		same(t, "code without a fault", w.in("Interrupted").Code, "PAUSED")
+		w.flows.set(run, workflow.Cancelled, nil)
+		before := len(w.objects.moves)
+		w.advance()
+		w.advance()
+		same(t, "moves", []any{w.objects.moves[before].Cause, w.objects.moves[before+1].Cause, w.objects.moves[before+1].To.State}, []any{ByRecover, ByAbort, "Neu"})
+	})
+	same(t, "runs", len(w.flows.started), 1)
+}
+
+func TestEndsBeforeTheNewRunBegins(t *testing.T) {
+	for name, paused := range map[string]bool{"active": false, "paused": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, lifecycle(), false)
+			w.settle()
+			first := w.flows.newest()
+			if paused {
+				w.flows.set(first, workflow.Paused, nil)
+				w.settle()
+				w.in("Interrupted")
+				w.objects.edit(func(o *thing) { o.Move = "b" })
+			} else {
+				w.objects.edit(func(o *thing) { o.Deleted = true })
+			}
+			mode, next := "drop", "Delete:delete#2"
+			if paused {
+				mode, next = "undo", "Move:move#2"
+			}
+			out := w.settle()
+			same(t, "outcome", out.Reason(), "EndingRun")
+			same(t, "cancels", len(w.flows.cancels), 1)
+			if !strings.HasPrefix(w.flows.cancels[0], first+" "+mode+" ") {
+				t.Fatalf("cancelled %s, want %s with %s", w.flows.cancels[0], first, mode)
+			}
+			for range 3 {
+				w.settle()
+			}
+			same(t, "runs while the first is ending", w.flows.started, []string{first})
+			w.flows.set(first, workflow.Cancelled, nil)
+			w.settle()
+			same(t, "runs", w.flows.started, []string{first, next})
+			same(t, "phase", w.flows.runs[next].Phase, workflow.Running)
+			if p := w.position(); p.Ending != nil || p.Run != next {
+				t.Fatalf("after the end: %+v", p)
+			}
+		})
+	}
+}
+
+func TestAnUndoThatFailsIsAwaited(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	first := w.flows.newest()
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	w.flows.set(first, workflow.Paused, &workflow.Fault{Code: "UNDO_FAILED", Message: "the volume is busy"})
+	out := w.settle()
+	same(t, "outcome", out.Reason(), "UndoFailed")
+	same(t, "cancels", len(w.flows.cancels), 1)
+}
+
+func TestAStateThatStaysWhilePaused(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_BUSY", Message: "busy"})
+	out := w.settle()
+	w.in("Weg")
+	same(t, "outcome", out.String(), "wait 0s DiskBusy: busy")
+}
+
+func TestARefusedRunGoesToElse(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.flows.refuse = workflow.InputInvalid.Errorf("size is missing")
+	w.settle()
+	p := w.in("Interrupted")
+	same(t, "held", []any{p.Held, p.Code, p.Run}, []any{true, "INPUT_INVALID", ""})
+	if err := w.m.Resume(t.Context(), control.Ref{Kind: "demo", Namespace: "default", Name: "other"}); !errors.Is(err, control.NotFound) {
+		t.Fatalf("resume of nothing: %v", err)
+	}
+	w.flows.refuse = nil
+	if err := w.m.Resume(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	same(t, "run", w.in("Anlegen").Run, "Create:create#1")
+	if err := w.m.Resume(t.Context(), ref); !errors.Is(err, NotHeld) {
+		t.Fatalf("resume of what is not held: %v", err)
+	}
+
+	t.Run("trouble of the store is no refusal", func(t *testing.T) {
+		w := newWorld(t, lifecycle(), false)
+		w.flows.refuse = workflow.StoreUnavailable.Errorf("gone")
+		if out := w.settle(); !errors.Is(out.Err(), workflow.StoreUnavailable) {
+			t.Fatalf("outcome %v", out)
+		}
+		w.in("Anlegen")
+	})
+}
+
+func TestALostRunBeginsAnewUnderItsOldKey(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	id := w.flows.newest()
+	delete(w.flows.runs, id)
+	w.settle()
+	same(t, "runs", w.flows.started, []string{id, id})
+	same(t, "run", w.in("Anlegen").Run, id)
+}
+
+func TestARunWhoseStartWasNotNotedIsNotLeftBehind(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.advance()
+	w.flows.lost = true
+	if out := w.advance(); !out.IsFail() {
+		t.Fatalf("outcome %v", out)
+	}
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	w.flows.set("Create:create#1", workflow.Cancelled, nil)
+	w.settle()
+	same(t, "runs", w.flows.started, "[Create:create#1 Delete:delete#2]")
+	same(t, "cancels", len(w.flows.cancels), 1)
+}
+
+func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
+	for name, when := range map[string]func(*thing) (bool, error){
+		"error": func(*thing) (bool, error) { return false, errors.New("cannot tell") },
+		"panic": func(*thing) (bool, error) { panic("boom") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := lifecycle()
+			p := table.Places["Ruhe"]
+			p.On[0].When = when
+			w := newWorld(t, table, false)
+			w.rest()
+			w.objects.edit(func(o *thing) { o.Move = "b" })
+			out := w.settle()
+			w.in("Ruhe")
+			if !errors.Is(out.Err(), EventFailed) || !strings.Contains(out.Message(), "resize") {
+				t.Fatalf("outcome %v", out)
+			}
+			if name == "panic" && !errors.Is(out.Err(), fault.Panic) {
+				t.Fatalf("the panic is not named: %v", out)
+			}
+			t.Run("but neither Any nor the end of a run waits for it", func(t *testing.T) {
+				w.objects.edit(func(o *thing) { o.Deleted = true })
+				w.settle()
+				w.in("Weg")
+			})
+		})
+	}
+	t.Run("parameters too", func(t *testing.T) {
+		table := lifecycle()
+		table.Places["Ruhe"].On[0].Params = func(*thing) (any, error) { return nil, errors.New("no parameters") }
+		w := newWorld(t, table, false)
+		w.rest()
+		w.objects.edit(func(o *thing) { o.Size, o.Move = 7, "b" })
+		if out := w.settle(); !errors.Is(out.Err(), EventFailed) {
+			t.Fatalf("outcome %v", out)
+		}
+		w.in("Ruhe")
+	})
+}
+
+func TestIgnoredEventsAreReported(t *testing.T) {
+	table := lifecycle()
+	table.Ignore = []string{"resize"}
+	w := newWorld(t, table, false)
+	w.rest()
+	w.objects.edit(func(o *thing) { o.Size = 5 })
+	out := w.settle()
+	w.in("Ruhe")
+	if !out.IsLater() || out.Reason() != "Ignored" || !strings.Contains(out.Message(), "resize") {
+		t.Fatalf("outcome %v", out)
+	}
+	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.settle()
+	w.in("Ziehen")
+}
+
+func TestDo(t *testing.T) {
+	answers := map[string]outcome.Outcome{}
+	table := Table[*thing]{Name: "do", Initial: "Work", Input: func(t *thing) (any, error) { return t.Size, nil }, Places: map[State]Place[*thing]{
+		"Work":   {Do: func(context.Context, *thing) outcome.Outcome { return answers["Work"] }, Then: "Rest", Else: "Clean"},
+		"Clean":  {Do: func(context.Context, *thing) outcome.Outcome { panic("broom") }, Then: "Rest", Else: "Broken"},
+		"Rest":   {},
+		"Broken": {Rests: true},
+	}}
+	t.Run("done", func(t *testing.T) {
+		w := newWorld(t, table, false)
+		if out := w.settle(); !out.IsDone() {
+			t.Fatal(out)
+		}
+		same(t, "states", w.states(), "Work Rest")
+		same(t, "input", string(w.objects.moves[0].To.Params), "0")
+	})
+	t.Run("waits as it says", func(t *testing.T) {
+		answers["Work"] = outcome.Wait(3*time.Second, "Slow", "not yet")
+		w := newWorld(t, table, false)
+		same(t, "outcome", w.settle(), answers["Work"])
+		w.in("Work")
+	})
+	t.Run("fails, then panics", func(t *testing.T) {
+		answers["Work"] = outcome.Fail(errors.New("no luck"))
+		w := newWorld(t, table, false)
+		out := w.settle()
+		p := w.in("Broken")
+		same(t, "states", w.states(), "Work Clean Broken")
+		same(t, "held", []any{p.Held, p.Code, p.Previous, out.Reason()}, []any{true, "PANIC", "Clean", "Panic"})
+		if err := w.m.Resume(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		w.in("Clean")
+	})
+	t.Run("trouble of the control plane is not charged", func(t *testing.T) {
+		answers["Work"] = outcome.Fail(fault.APIUnavailable.Errorf("down"))
+		w := newWorld(t, table, false)
+		if out := w.settle(); !errors.Is(out.Err(), fault.APIUnavailable) {
+			t.Fatal(out)
+		}
+		w.in("Work")
+	})
+	t.Run("may change the object", func(t *testing.T) {
+		w := newWorld(t, table, false)
+		calls := 0
+		changed := table
+		changed.Places = map[State]Place[*thing]{"Work": {Do: func(context.Context, *thing) outcome.Outcome {
+			calls++
+			w.objects.edit(func(o *thing) { o.Has++ })
+			return outcome.Done()
+		}, Then: "Rest", Else: "Rest"}, "Rest": {}}
+		w.m, _ = New(changed, Options[*thing]{Objects: w.objects, Logger: quiet})
+		w.settle()
+		w.in("Rest")
+		same(t, "calls", calls, 1)
+	})
+}
+
+func TestInlineWorksOnTheRun(t *testing.T) {
+	w := newWorld(t, lifecycle(), true)
+	w.flows.advance = func(id string) outcome.Outcome {
+		if len(w.m.keys.held) != 0 {
+			t.Error("the object is locked while its run works")
+		}
+		w.flows.set(id, workflow.Succeeded, nil)
+		return outcome.Done()
+	}
+	if out := w.settle(); !out.IsDone() {
+		t.Fatal(out)
+	}
+	w.in("Ruhe")
+	w.flows.advance = func(id string) outcome.Outcome { return outcome.Wait(time.Minute, "Later", "") }
+	w.objects.edit(func(o *thing) { o.Move = "b" })
+	same(t, "outcome", w.settle().After(), time.Minute)
+}
+
+func TestLook(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.m.options.Look = time.Minute
+	same(t, "while the run is under way", w.settle().After(), time.Minute)
+	w.flows.set(w.flows.newest(), workflow.Paused, nil)
+	same(t, "while it is paused", w.settle().After(), time.Minute)
+}
+
+// The defects of the engine that Pawl learned from (workflow.md 10).
+
+func TestDefect11AStepThatUpdatedTheObjectDoesNotLoseTheInterruption(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space"})
+	once := true
+	w.objects.before = func(Move) error {
+		if once {
+			once = false
+			w.objects.edit(func(o *thing) { o.Has++ }) // someone else writes between load and write
+		}
+		return nil
+	}
+	w.settle()
+	p := w.in("Interrupted")
+	same(t, "held", []any{p.Code, p.Message, p.Previous}, []any{"DISK_FULL", "no space", "Anlegen"})
+	same(t, "what the step wrote", w.objects.things[ref].Has, 1)
+}
+
+func TestDefect12AFailedStateWriteIsRepairedByTheNextPass(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	run := w.flows.newest()
+	w.flows.set(run, workflow.Paused, nil)
+	w.settle()
+	w.objects.before = func(Move) error { return fault.APIUnavailable.Errorf("down") }
+	w.flows.set(run, workflow.Running, nil) // resumed; the state cannot be written
+	w.advance()
+	w.in("Interrupted")
+	w.objects.before = nil
+	w.settle()
+	w.in("Anlegen")
+}
+
+func TestDefect18NoStateNameIsBuiltIn(t *testing.T) {
+	table := Table[*thing]{Name: "x", Initial: "Aap", Places: map[State]Place[*thing]{
+		"Aap":  {On: []Transition[*thing]{{Event: "go", To: "Noot"}}},
+		"Noot": {Flow: "F", Then: "Mies", Else: "Mies"}, "Mies": {},
+	}}
+	w := newWorld(t, table, false)
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.settle()
+	same(t, "states", w.states(), "Noot Mies")
+}
+
+func TestDefect20ObjectsAreSerialisedByFullNameAndKeysAreFreed(t *testing.T) {
+	var k keys
+	a := control.Ref{Kind: "demo", Namespace: "one", Name: "c1"}
+	b := control.Ref{Kind: "demo", Namespace: "two", Name: "c1"}
+	unlockA, err := k.lock(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlockB, err := k.lock(t.Context(), b) // the same name elsewhere is another object
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.lock(ctx, a); err == nil {
+		t.Fatal("two hold one object")
+	}
+	same(t, "keys", len(k.held), 2)
+	unlockA()
+	unlockB()
+	same(t, "keys afterwards", len(k.held), 0)
+
+	var wg sync.WaitGroup
+	inside, count := 0, 0
+	for range 50 {
+		wg.Go(func() {
+			unlock, _ := k.lock(t.Context(), a)
+			defer unlock()
+			if inside++; inside != 1 {
+				t.Error("two inside")
+			}
+			inside--
+			count++
+		})
+	}
+	wg.Wait()
+	same(t, "turns", count, 50)
+	same(t, "keys in the end", len(k.held), 0)
+
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	same(t, "keys while a run waits", len(w.m.keys.held), 0)
+}
+
+func TestDefect22AnOldRunDoesNotFlipTheStateDuringTheNextOne(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	old := w.flows.newest()
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	w.flows.set(old, workflow.Succeeded, nil) // it ended by itself before the cancel reached it
+	w.settle()
+	p := w.in("Weg")
+	same(t, "run", p.Run, "Delete:delete#2")
+	w.settle()
+	w.in("Weg")
+}
+
+func TestDefect26ErrorsOfTheStateWriteAreReported(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.objects.before = func(Move) error { return errors.New("disk on fire") }
+	out := w.advance()
+	if !out.IsFail() || !strings.Contains(out.Message(), "disk on fire") {
+		t.Fatalf("outcome %v", out)
+	}
+}
+
+func TestDefect30AnEventIsEvaluatedOnce(t *testing.T) {
+	table := lifecycle()
+	evaluated, taken := 0, 0
+	table.Places["Ruhe"].On[1].When = func(o *thing) (bool, error) {
+		evaluated++
+		return o.Move != "" && evaluated == 1, nil // a second look would differ
+	}
+	table.Places["Ruhe"].On[1].Params = func(o *thing) (any, error) { taken++; return o.Move, nil }
+	w := newWorld(t, table, false)
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.advance()
+	w.in("Ruhe")
+	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.advance()
+	w.objects.edit(func(o *thing) { o.Move = "c" }) // what comes later is not this visit's
+	w.settle()
+	p := w.in("Ziehen")
+	same(t, "looks", []int{evaluated, taken}, []int{1, 1})
+	same(t, "input", string(w.flows.runs[p.Run].Input), `"b"`)
+}
+
+func TestDefect31TheEndOfAFlowErasesNoRequest(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.rest()
+	w.objects.edit(func(o *thing) { o.Size = 2 })
+	w.settle()
+	w.in("Sperren")
+	w.objects.edit(func(o *thing) { o.Move = "b" }) // asked for while another flow is under way
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.settle()
+	w.objects.edit(func(o *thing) { o.Has = 2 })
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.settle()
+	w.in("Ziehen")
+}
+
+func TestDefect32ADeletedObjectIsNotRetried(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	delete(w.objects.things, ref)
+	if r := w.m.Pass(t.Context(), ref); !r.Outcome.IsDone() || r.Found {
+		t.Fatalf("outcome %v", r.Outcome)
+	}
+	w = newWorld(t, lifecycle(), false)
+	w.settle()
+	w.objects.before = func(Move) error { delete(w.objects.things, ref); return nil }
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	if out := w.advance(); !out.IsDone() {
+		t.Fatalf("gone while it was written: %v", out)
+	}
+}
+
+func TestBadPositions(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": 7}`) })
+	if out := w.advance(); !errors.Is(out.Err(), PositionInvalid) {
+		t.Fatal(out)
+	}
+	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": "Nirgends"}`) })
+	if out := w.advance(); !errors.Is(out.Err(), StateUnknown) {
+		t.Fatal(out)
+	}
+}

@@ -1,0 +1,323 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Facts are what a decision stands on besides the object.
+type Facts struct {
+	Position Position
+	Run      *RunFacts // of Position.Run; nil: it has none, or the store no longer knows it
+	Ending   *RunFacts // of Position.Ending, in the same way
+	Now      time.Time
+}
+
+// RunFacts are what a machine reads of a run.
+type RunFacts struct {
+	ID       string
+	Phase    workflow.Phase
+	Revision int64
+	Fault    *workflow.Fault
+	Step     string
+}
+
+func (r *RunFacts) final() bool { return r == nil || r.Phase.Final() }
+
+// Act is the one thing that is to be done next.
+type Act string
+
+// The acts.
+const (
+	Rest  Act = "rest"  // nothing: the object stands where it should, or must wait
+	Moves Act = "move"  // write Decision.Move
+	Start Act = "start" // start the run of this visit
+	End   Act = "end"   // end the run of an earlier visit
+	Work  Act = "work"  // call Do
+)
+
+// Decision is what an object needs next, and why.
+type Decision struct {
+	Act        Act
+	Move       Move            // of Moves
+	Considered []Considered    // the transitions that were looked at, in order
+	Err        error           // EVENT_FAILED: a transition could not be judged; it blocks those behind it
+	Outcome    outcome.Outcome // of Rest
+}
+
+// Verdict is what was found of a transition.
+type Verdict string
+
+// The verdicts.
+const (
+	Chosen     Verdict = "chosen"
+	Refused    Verdict = "refused"     // its predicate does not hold
+	Ignored    Verdict = "ignored"     // it holds, and the table says not to act on it
+	Failed     Verdict = "failed"      // its predicate or parameters could not be evaluated
+	NotReached Verdict = "not reached" // one before it won or failed
+)
+
+// Considered is a transition as a decision has seen it.
+type Considered struct {
+	Event   string  `json:"event"`
+	To      State   `json:"to"`
+	Why     string  `json:"why,omitempty"`
+	When    string  `json:"when,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	Message string  `json:"message,omitempty"`
+}
+
+// Decide says what the object needs next. It reads its arguments only; the
+// table must be valid (Check).
+func Decide[T any](table Table[T], obj T, f Facts) Decision {
+	j := judge[T]{table: table, obj: obj, f: f, p: f.Position}
+	first := j.p.State == ""
+	if first {
+		j.p.State = table.Initial
+	}
+	place, known := table.Places[j.p.State]
+	j.place = place
+	switch {
+	case !known:
+		return j.fail(StateUnknown.Errorf("state %s: machine %s has no such state", j.p.State, table.Name).With("state", string(j.p.State)))
+	case first && place.Transient():
+		return j.enter()
+	case place.Flow != "" && f.Run == nil && f.Ending.final():
+		// It may have been started already by a pass that died before it could
+		// note the run. Starting it again gives it, so nothing leaves it behind.
+		j.d.Act = Start
+		return j.d
+	case !place.Final() && j.try(table.Any):
+		return j.d
+	case j.p.Held && f.Run != nil && f.Run.Phase != workflow.Paused:
+		return j.move(ByRecover, j.p.recovered(f.Now))
+	case !place.Transient() && j.d.Err == nil && j.try(place.On):
+		return j.d
+	case j.p.Ending != nil:
+		return j.end()
+	case place.Do != nil:
+		j.d.Act = Work
+		return j.d
+	case place.Flow != "":
+		return j.follow()
+	case j.p.Held:
+		return j.hold()
+	default:
+		return j.rest()
+	}
+}
+
+// judge holds one decision while it is made.
+type judge[T any] struct {
+	table Table[T]
+	obj   T
+	f     Facts
+	p     Position
+	place Place[T]
+	d     Decision
+}
+
+func (j *judge[T]) fail(err error) Decision {
+	j.d.Act, j.d.Err, j.d.Outcome = Rest, err, outcome.Fail(err)
+	return j.d
+}
+
+func (j *judge[T]) wait(reason, format string, args ...any) Decision {
+	j.d.Act, j.d.Outcome = Rest, outcome.Wait(0, reason, format, args...)
+	return j.d
+}
+
+func (j *judge[T]) move(cause Cause, to Position) Decision {
+	j.d.Act, j.d.Move = Moves, Move{From: j.f.Position, To: to, Cause: cause}
+	return j.d
+}
+
+// enter gives an object its first position when the initial state works.
+func (j *judge[T]) enter() Decision {
+	params, err := params(j.table.Input, j.obj)
+	if err != nil {
+		return j.fail(EventFailed.Errorf("input of the initial state: %w", err))
+	}
+	return j.move(ByInitial, Position{State: j.p.State, Visit: 1, Since: j.f.Now, Params: params, Reason: "Initial"})
+}
+
+// try looks at transitions in order and reports whether one won. One that
+// cannot be judged ends the look: it might have been the one.
+func (j *judge[T]) try(on []Transition[T]) bool {
+	ended := false
+	for _, t := range on {
+		if t.To == j.p.State {
+			continue
+		}
+		c := Considered{Event: t.Event, To: t.To, Why: t.Why, When: t.Text, Verdict: NotReached}
+		if !ended {
+			ended = j.look(t, &c)
+		}
+		j.d.Considered = append(j.d.Considered, c)
+	}
+	return j.d.Act == Moves
+}
+
+// look judges one transition and reports whether those behind it are out.
+func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
+	holds, err := when(t.When, j.obj)
+	ignored := slices.Contains(j.table.Ignore, t.Event)
+	var input json.RawMessage
+	if err == nil && holds && !ignored {
+		source := t.Params
+		if source == nil {
+			source = j.table.Input
+		}
+		input, err = params(source, j.obj)
+	}
+	switch {
+	case err != nil:
+		c.Verdict, c.Message = Failed, err.Error()
+		if !ignored {
+			j.d.Err = EventFailed.Errorf("event %s of state %s: %w", t.Event, j.p.State, err).
+				With("event", t.Event).With("state", string(j.p.State))
+		}
+		return !ignored
+	case !holds:
+		c.Verdict = Refused
+		return false
+	case ignored:
+		c.Verdict = Ignored
+		return false
+	default:
+		c.Verdict = Chosen
+		to := j.p.entered(t.To, !j.place.Transient(), j.f.Now)
+		to.Event, to.Params, to.Reason, to.Message = t.Event, input, camel(t.Event), t.Why
+		if !j.f.Run.final() {
+			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Ends}
+		} else if j.f.Ending.final() {
+			to.Ending = nil
+		}
+		if to.Ending != nil && to.Ending.Mode == "" {
+			to.Ending.Mode = Drop
+		}
+		j.move(ByEvent, to)
+		return true
+	}
+}
+
+// end ends the run of an earlier visit, or forgets it once it has ended.
+func (j *judge[T]) end() Decision {
+	switch run := j.f.Ending; {
+	case run.final():
+		to := j.p
+		to.Ending = nil
+		return j.move(ByRepair, to)
+	case run.Phase == workflow.Cancelling:
+		return j.wait("EndingRun", "run %s of an earlier visit is being ended", run.ID)
+	case run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Code == workflow.UndoFailed.Code:
+		return j.wait(workflow.UndoFailed.Reason(), "run %s of an earlier visit: %s", run.ID, run.Fault.Message)
+	default:
+		j.d.Act = End
+		return j.d
+	}
+}
+
+// follow goes where the run of the visit leads.
+func (j *judge[T]) follow() Decision {
+	switch run := j.f.Run; run.Phase {
+	case workflow.Succeeded:
+		return j.then()
+	case workflow.Cancelled:
+		to := j.place.Abort
+		if to == "" {
+			to = j.p.Rest
+		}
+		next := j.p.finished(to, j.table.Places[to].Transient(), j.f.Now)
+		next.Reason, next.Message = "Cancelled", fmt.Sprintf("the run of %s was cancelled", j.p.State)
+		return j.move(ByAbort, next)
+	case workflow.Paused:
+		code, message := run.why()
+		if j.place.otherwise(j.table) == j.p.State {
+			return j.wait(fault.Camel(code), "%s", message)
+		}
+		return j.otherwise(code, message)
+	case workflow.Queued:
+		return j.wait("Queued", "run %s waits until another run of the object has ended", run.ID)
+	default:
+		return j.wait(string(j.p.State), "%s", run.where())
+	}
+}
+
+// then leaves a place whose work is done.
+func (j *judge[T]) then() Decision {
+	to := j.place.Then
+	next := j.p.finished(to, j.table.Places[to].Transient(), j.f.Now)
+	next.Reason, next.Message = "Succeeded", fmt.Sprintf("%s is done", j.p.State)
+	return j.move(ByThen, next)
+}
+
+// otherwise leaves a place whose work has stopped at a fault.
+func (j *judge[T]) otherwise(code fault.Code, message string) Decision {
+	to := j.place.otherwise(j.table)
+	var next Position
+	if j.table.Places[to].Transient() {
+		next = j.p.finished(to, true, j.f.Now)
+	} else {
+		next = j.p.held(to, j.f.Now)
+	}
+	next.Code, next.Reason, next.Message = code, fault.Camel(code), message
+	return j.move(ByElse, next)
+}
+
+// hold stays in the Else state, and keeps what is recorded of the fault true.
+func (j *judge[T]) hold() Decision {
+	if j.d.Err != nil {
+		return j.fail(j.d.Err)
+	}
+	if j.f.Run != nil {
+		if code, message := j.f.Run.why(); code != j.p.Code || message != j.p.Message {
+			to := j.p
+			to.Code, to.Reason, to.Message = code, fault.Camel(code), message
+			return j.move(ByRepair, to)
+		}
+	}
+	return j.wait(j.p.Reason, "%s", j.p.Message)
+}
+
+// rest reports a stable place that nothing leaves now.
+func (j *judge[T]) rest() Decision {
+	if j.d.Err != nil {
+		return j.fail(j.d.Err)
+	}
+	var names []string
+	for _, c := range j.d.Considered {
+		if c.Verdict == Ignored {
+			names = append(names, c.Event)
+		}
+	}
+	if names != nil {
+		j.d.Outcome = outcome.Later(0, "Ignored", "the machine ignores: %s", strings.Join(names, ", "))
+	}
+	return j.d
+}
+
+func (r *RunFacts) why() (fault.Code, string) {
+	if r.Fault == nil {
+		return workflow.PausedByPerson.Code, "the run is paused"
+	}
+	message := r.Fault.Message
+	if r.Fault.Step != "" {
+		message = "step " + r.Fault.Step + ": " + message
+	}
+	return r.Fault.Code, message
+}
+
+func (r *RunFacts) where() string {
+	if r.Step == "" {
+		return fmt.Sprintf("run %s is %s", r.ID, strings.ToLower(string(r.Phase)))
+	}
+	return fmt.Sprintf("run %s is %s at step %s", r.ID, strings.ToLower(string(r.Phase)), r.Step)
+}

@@ -1,0 +1,29 @@
+// Package machine moves an object from state to state: stable states rest, transient ones work.
+//
+//	table := machine.Table[*Cluster]{
+//		Name: "cluster", Kind: "demo", Initial: "Init",
+//		Any: []machine.Transition[*Cluster]{{Event: "delete", To: "Deleting", When: deleted}},
+//		Places: map[machine.State]machine.Place[*Cluster]{
+//			"Init":        {On: []machine.Transition[*Cluster]{{Event: "create", To: "Creating", Params: creation}}},
+//			"Creating":    {Flow: "CreateCluster", Then: "Running"},
+//			"Running":     {On: []machine.Transition[*Cluster]{{Event: "resize", To: "Resizing", When: sizeDiffers, Params: size}}},
+//			"Resizing":    {Flow: "ResizeCluster", Then: "Running"},
+//			"Interrupted": {Rests: true},
+//			"Deleting":    {Flow: "DeleteCluster", Then: "Deleted", Else: "Deleting"},
+//			"Deleted":     {},
+//		},
+//	}
+//
+// Advance is one pass over one object. It may be called at any time by anyone:
+//
+//	lock ─▶ load object, position, run ─▶ Decide ─▶ one act ─▶ outcome
+//	                                                 ├ write a position, compare-and-set
+//	                                                 ├ start the run of this visit
+//	                                                 ├ end the run of an earlier visit
+//	                                                 └ call Do
+//
+// Each visit of a state has a number; the event and the number are the request
+// id of its run, so one visit starts one run however often Advance is repeated.
+// A run that pauses sends the object to its Else state and, when it goes on,
+// back again. The rules are those of the specification of the core, section 4.
+package machine

@@ -1,0 +1,32 @@
+package machine
+
+import "github.com/pawl-dev/pawl/fault"
+
+// The faults of machines.
+var (
+	Invalid = fault.Declare(fault.Kind{
+		Code: "MACHINE_INVALID", Class: fault.Invalid,
+		Title:  "the table of the machine is not valid",
+		Remedy: "Mend what the message names, then load the machine again.",
+	})
+	StateUnknown = fault.Declare(fault.Kind{
+		Code: "STATE_UNKNOWN", Class: fault.Blocked,
+		Title:  "the object stands in a state that its machine does not have",
+		Remedy: "Load a machine that has this state, or correct the position in the object's status.",
+	})
+	PositionInvalid = fault.Declare(fault.Kind{
+		Code: "POSITION_INVALID", Class: fault.Blocked,
+		Title:  "the position kept in the object cannot be read",
+		Remedy: "Correct the position in the object's status; an object without one begins at the initial state.",
+	})
+	EventFailed = fault.Declare(fault.Kind{
+		Code: "EVENT_FAILED", Class: fault.Blocked,
+		Title:  "the condition or the parameters of an event could not be evaluated",
+		Remedy: "Correct the expression or the values of the object that it reads. Events behind it are not looked at before that.",
+	})
+	NotHeld = fault.Declare(fault.Kind{
+		Code: "NOT_HELD", Class: fault.Invalid,
+		Title:  "the object does not wait for someone to send it on",
+		Remedy: "Look at the object's state. If its run is paused, resume the run.",
+	})
+)

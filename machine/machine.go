@@ -1,0 +1,136 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Objects is where a machine finds its objects and keeps their positions.
+type Objects[T any] interface {
+	// Load gives the newest version of an object. An object that is gone is control.NotFound.
+	Load(ctx context.Context, ref control.Ref) (T, error)
+	// Position reads what Write has kept; the zero Position if nothing was.
+	Position(obj T) (Position, error)
+	// Write keeps move.To in exactly the version of the object that was
+	// loaded. An object that was changed in between is fault.WriteConflict.
+	Write(ctx context.Context, obj T, move Move) error
+	// Subject names the object's runs: kind/namespace/name, and /uid where there is one.
+	Subject(obj T) string
+}
+
+// Flows starts and follows the runs of places. A *workflow.Engine is one.
+type Flows interface {
+	Start(ctx context.Context, req workflow.Request) (*workflow.Run, error)
+	Get(ctx context.Context, id string) (*workflow.Run, error)
+	Cancel(ctx context.Context, id string, mode workflow.Mode, giveUp bool, by workflow.Actor) error
+	Advance(ctx context.Context, id string) outcome.Outcome
+}
+
+// Planner is what Flows may offer beside: the plan of a run.
+type Planner interface {
+	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
+}
+
+// Options of a machine. Objects is required, and Flows if a place names a flow.
+type Options[T any] struct {
+	Objects Objects[T]
+	Flows   Flows
+	// Known tells whether a flow exists. Default: the flows that Flows lists,
+	// if it has a method Flows() []workflow.Flow; else flows are not checked.
+	Known func(flow string) bool
+	// Inline works on the runs within Advance. Otherwise someone else does:
+	// Engine.Serve, and a hook of the engine that asks for the next Advance.
+	Inline bool
+	// Look is the delay of the next look while a run is under way or paused.
+	// Default 0: when something happens.
+	Look   time.Duration
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default slog.Default()
+}
+
+// Machine moves the objects of a table. Its methods may be called at once from several goroutines.
+type Machine[T any] struct {
+	table   Table[T]
+	options Options[T]
+	keys    keys
+}
+
+// New makes a machine. MACHINE_INVALID names everything that is wrong with its table.
+func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
+	if options.Known == nil {
+		if lister, ok := options.Flows.(interface{ Flows() []workflow.Flow }); ok {
+			options.Known = func(flow string) bool {
+				return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })
+			}
+		}
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	problems := table.Check(options.Known)
+	for _, place := range table.Places {
+		if place.Flow != "" && options.Flows == nil {
+			problems = append(problems, Problem{Message: "its states name flows, but Options.Flows is not set"})
+			break
+		}
+	}
+	if options.Objects == nil {
+		problems = append(problems, Problem{Message: "Options.Objects is not set"})
+	}
+	if len(problems) > 0 {
+		return nil, Invalid.Errorf("machine %s:\n%w", table.Name, error(problems)).With("machine", table.Name)
+	}
+	return &Machine[T]{table: table, options: options}, nil
+}
+
+// Table gives the table of the machine.
+func (m *Machine[T]) Table() Table[T] { return m.table }
+
+// facts gathers what the decision about an object needs.
+func (m *Machine[T]) facts(ctx context.Context, obj T) (Facts, error) {
+	p, err := m.options.Objects.Position(obj)
+	if err != nil {
+		return Facts{}, PositionInvalid.Errorf("%w", err)
+	}
+	f := Facts{Position: p, Now: m.options.Now().UTC()}
+	if f.Run, err = m.run(ctx, p.Run); err != nil {
+		return f, err
+	}
+	if p.Ending != nil {
+		f.Ending, err = m.run(ctx, p.Ending.Run)
+	}
+	return f, err
+}
+
+func (m *Machine[T]) run(ctx context.Context, id string) (*RunFacts, error) {
+	if id == "" || m.options.Flows == nil {
+		return nil, nil
+	}
+	run, err := m.options.Flows.Get(ctx, id)
+	if errors.Is(err, workflow.RunNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return factsOf(run), nil
+}
+
+func factsOf(run *workflow.Run) *RunFacts {
+	f := &RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
+	if step := run.Current(); step != nil {
+		f.Step = step.Name
+	}
+	return f
+}

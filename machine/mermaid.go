@@ -1,0 +1,94 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Mermaid draws the table as a state diagram. The drawing depends on the table only.
+func (t Table[T]) Mermaid() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "    "+format+"\n", args...) }
+	b.WriteString("stateDiagram-v2\n")
+	line("[*] --> %s", t.Initial)
+	if len(t.Any) > 0 {
+		line(`state "any state" as any_state`)
+		for _, tr := range t.Any {
+			line("any_state --> %s : %s", tr.To, label(tr))
+		}
+	}
+	var working []string
+	for _, s := range t.order() {
+		p := t.Places[s]
+		if p.Flow != "" {
+			line("%s : %s", s, escape(p.Flow))
+		}
+		if p.Transient() {
+			working = append(working, string(s))
+		}
+		for _, tr := range p.On {
+			line("%s --> %s : %s", s, tr.To, label(tr))
+		}
+		if p.Transient() {
+			line("%s --> %s : done", s, p.Then)
+			if other := p.otherwise(t); other == s {
+				line("%s --> %s : paused, stays", s, s)
+			} else {
+				line("%s --> %s : paused", s, other)
+			}
+			if p.Abort != "" {
+				line("%s --> %s : cancelled", s, p.Abort)
+			}
+		}
+		if p.Final() {
+			line("%s --> [*]", s)
+		}
+	}
+	line("classDef works stroke-dasharray: 5 5")
+	if len(working) > 0 {
+		line("class %s works", strings.Join(working, ","))
+	}
+	return b.String()
+}
+
+// Mermaid draws the machine.
+func (m *Machine[T]) Mermaid() string { return m.table.Mermaid() }
+
+// order is the order in which the states are found from the initial one.
+func (t Table[T]) order() []State {
+	var out []State
+	todo := []State{t.Initial}
+	for _, tr := range t.Any {
+		todo = append(todo, tr.To)
+	}
+	for i := 0; i < len(todo); i++ {
+		s := todo[i]
+		p, ok := t.Places[s]
+		if !ok || slices.Contains(out, s) {
+			continue
+		}
+		out = append(out, s)
+		var next []State
+		for _, tr := range p.On {
+			next = append(next, tr.To)
+		}
+		if p.Transient() {
+			next = append(next, p.Then, p.otherwise(t), p.Abort)
+		}
+		todo = slices.Insert(todo, i+1, next...)
+	}
+	return out
+}
+
+func label[T any](t Transition[T]) string {
+	if t.Text != "" && len(t.Text) <= 60 && !strings.ContainsAny(t.Text, "\n:;#") {
+		return t.Event + " [" + escape(t.Text) + "]"
+	}
+	return escape(t.Event)
+}
+
+// escape keeps characters away that Mermaid would read.
+func escape(text string) string {
+	return strings.NewReplacer("\n", " ", ":", " ", ";", ",", "#", "", `"`, "'").Replace(text)
+}

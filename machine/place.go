@@ -1,0 +1,75 @@
+package machine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// State names a place of the table.
+type State string
+
+// Interrupted is the default of Place.Else in tables that have a state of this name.
+const Interrupted State = "Interrupted"
+
+// Table is a machine as it is written down: a place for each state.
+type Table[T any] struct {
+	Name    string // [A-Za-z][A-Za-z0-9_.-]{0,62}
+	Kind    string // of the objects, for drawings and plans; may be empty
+	Initial State  // of an object without a position
+	Places  map[State]Place[T]
+	// Any is tried before a place's own transitions, in transient places too,
+	// but neither in final places nor in the transition's target.
+	Any []Transition[T]
+	// Ignore names events that are not acted on: they are reported as Ignored.
+	Ignore []string
+	// Input makes the parameters of events that have no Params. nil: none.
+	Input func(T) (any, error)
+}
+
+// Place is what a state is: stable (it has On or Rests), transient (it has Do
+// or Flow), or final (it has none of these).
+type Place[T any] struct {
+	Description string
+	On          []Transition[T] // the first whose predicate holds wins
+	Rests       bool            // stable without transitions of its own: Any may leave it
+
+	// Do is the work of a transient place. It runs at least once per visit,
+	// may be repeated, and must be idempotent. Done leads to Then, Wait and
+	// Later are reported, Fail leads to Else unless the fault is Free.
+	Do   func(context.Context, T) outcome.Outcome
+	Flow string // or the flow whose run does the work
+
+	Then  State // after Done or Succeeded
+	Else  State // after Fail, or when the run pauses; the state itself: stay. Default Interrupted
+	Abort State // after Cancelled; default the stable state it came from
+}
+
+// Transient reports a place that works.
+func (p Place[T]) Transient() bool { return p.Do != nil || p.Flow != "" }
+
+// Final reports a place that nothing leaves.
+func (p Place[T]) Final() bool { return !p.Transient() && !p.Rests && len(p.On) == 0 }
+
+// Transition is a way out of a place. Its predicate is a level: it holds as
+// long as the object is so, and nothing needs to remember that it happened.
+type Transition[T any] struct {
+	To    State
+	Event string // [A-Za-z][A-Za-z0-9_.-]{0,62}, unique among the transitions tried in a place
+	Why   string // one line for people
+	When  func(T) (bool, error)
+	Text  string // the predicate as it was written, for plans and drawings
+	// Params is evaluated once, when the event wins, and stored with the new
+	// state: it becomes the run's input. nil: Table.Input.
+	Params func(T) (any, error)
+	Ends   Ends
+}
+
+// Ends says how an active run is ended before the new state's run begins.
+type Ends string
+
+// Drop keeps what the run has done, and is the default; Undo takes it back.
+const (
+	Drop Ends = "drop"
+	Undo Ends = "undo"
+)

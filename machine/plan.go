@@ -1,0 +1,89 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Plan is what the next pass over an object would do.
+type Plan struct {
+	Machine    string          `json:"machine"`
+	Object     string          `json:"object"`
+	State      State           `json:"state"`
+	Act        Act             `json:"act"`
+	To         State           `json:"to,omitempty"`    // of a move
+	Cause      Cause           `json:"cause,omitempty"` // of a move
+	Event      string          `json:"event,omitempty"`
+	Why        string          `json:"why"`
+	Params     json.RawMessage `json:"params,omitempty"`
+	Ends       *Ending         `json:"ends,omitempty"` // the run that would be ended first
+	Considered []Considered    `json:"considered,omitempty"`
+	Code       fault.Code      `json:"code,omitempty"` // of what holds the object up
+	Remedy     string          `json:"remedy,omitempty"`
+	Flow       *workflow.Plan  `json:"flow,omitempty"` // of the run that would be started
+}
+
+// Plan says what Advance would do with the object, and why. It writes nothing.
+func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
+	f, err := m.facts(ctx, obj)
+	if err != nil {
+		return Plan{}, err
+	}
+	d := Decide(m.table, obj, f)
+	if f.Position.State == "" {
+		f.Position.State = m.table.Initial
+	}
+	p := f.Position
+	plan := Plan{Machine: m.table.Name, Object: m.options.Objects.Subject(obj), State: p.State, Act: d.Act, Considered: d.Considered}
+	starts := p
+	switch d.Act {
+	case Moves:
+		to := d.Move.To
+		plan.To, plan.Cause, plan.Why, plan.Params, plan.Ends = to.State, d.Move.Cause, why(to), to.Params, to.Ending
+		if d.Move.Cause == ByEvent {
+			plan.Event = to.Event
+		}
+		starts = to
+	case Start:
+		plan.Why = fmt.Sprintf("flow %s does the work of %s", m.table.Places[p.State].Flow, p.State)
+	case End:
+		plan.Why, plan.Ends = "a run of an earlier visit has to end first", p.Ending
+	case Work:
+		plan.Why = fmt.Sprintf("%s has work to do", p.State)
+	default:
+		plan.Why = d.Outcome.Message()
+		if kind, ok := fault.Lookup(d.Outcome.Reason()); ok && d.Outcome.Reason() != "Done" {
+			plan.Code, plan.Remedy = kind.Code, kind.Remedy
+		}
+		if plan.Why == "" {
+			plan.Why = "no event holds"
+		}
+		starts = Position{}
+	}
+	flow := m.table.Places[starts.State].Flow
+	planner, able := m.options.Flows.(Planner)
+	if flow == "" || starts.Run != "" || !able {
+		return plan, nil
+	}
+	input := starts.Params
+	if input == nil {
+		input = json.RawMessage("{}")
+	}
+	fp, err := planner.Plan(flow, input)
+	if err != nil {
+		return plan, err
+	}
+	plan.Flow = &fp
+	return plan, nil
+}
+
+func why(p Position) string {
+	if p.Message != "" {
+		return p.Message
+	}
+	return p.Reason
+}
