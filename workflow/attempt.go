@@ -33,6 +33,14 @@ type attempt struct {
 	heard    atomic.Int64
 	progress atomic.Pointer[Progress]
 	stored   time.Time // when progress was stored last
+	poke     func()
+}
+
+// tell takes the progress of a task: a sign of life, and news for the driver.
+func (a *attempt) tell(p Progress) {
+	a.progress.Store(&p)
+	a.heard.Store(p.At.UnixNano())
+	a.poke()
 }
 
 // hidden is the values of secrets the attempts of a run have read.
@@ -78,8 +86,8 @@ func (d *driver) start(o opening) {
 	timeout, _, _ := o.node.timeout()
 	a.ends = d.s.now.Add(time.Duration(timeout))
 	base, cancel := context.WithCancelCause(d.ctx)
-	ctx, stop := context.WithDeadlineCause(base, a.ends, errTimeout)
-	a.cancel = func(cause error) { cancel(cause); stop() }
+	ctx := deadline{base, a.ends}
+	a.cancel = cancel
 	a.heard.Store(d.s.now.UnixNano())
 	d.s.open[o.rec.Name] = a
 	task := d.task(ctx, o, a)
@@ -101,6 +109,14 @@ func (d *driver) start(o opening) {
 		}
 	}()
 }
+
+// deadline shows the attempt its timeout; the driver's one timer enforces it.
+type deadline struct {
+	context.Context
+	at time.Time
+}
+
+func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
 // work finds the function an attempt calls.
 func (d *driver) work(o opening) Func {
@@ -143,9 +159,8 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 	} else if o.rec.Fault != nil {
 		t.facts.Fault = o.rec.Fault
 	}
-	if t.told = func(p Progress) { a.progress.Store(&p); a.heard.Store(p.At.UnixNano()); d.poke() }; step.Heartbeat == 0 {
-		t.told = func(p Progress) { a.progress.Store(&p); d.poke() }
-	}
+	t.told = a
+	a.poke = d.poke
 	t.view = View{world: driverWorld{d}, scope: scopeOf(o.rec.Name)}
 	return t
 }

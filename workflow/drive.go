@@ -34,6 +34,8 @@ type driver struct {
 	inboxMu sync.Mutex
 	held    int // slots kept from attempts that have ended
 	alone   bool
+	timer   *time.Timer
+	armed   time.Time // what the timer is set to; zero: it has fired
 	flowErr *fault.Error
 }
 
@@ -174,8 +176,7 @@ func (d *driver) fetch() bool {
 
 // wait blocks until an attempt ends, mail comes, or time asks for a look.
 func (d *driver) wait() bool {
-	timer := time.NewTimer(time.Until(d.alarm()))
-	defer timer.Stop()
+	d.arm(d.alarm())
 	select {
 	case r := <-d.results:
 		d.fold(r)
@@ -203,12 +204,27 @@ func (d *driver) wait() bool {
 			d.s.look = true
 		}
 		d.watch()
-	case <-timer.C:
+	case <-d.timer.C:
+		d.armed = time.Time{}
 		d.watch()
 	case <-d.ctx.Done():
 		return d.drained()
 	}
 	return true
+}
+
+// arm sets the driver's one timer. One that is set to an earlier time stays:
+// it costs a look too early now and then, and nothing at each step.
+func (d *driver) arm(at time.Time) {
+	switch {
+	case d.timer == nil:
+		d.timer = time.NewTimer(time.Until(at))
+	case d.armed.IsZero() || at.Before(d.armed):
+		d.timer.Reset(time.Until(at))
+	default:
+		return
+	}
+	d.armed = at
 }
 
 // drained waits, after the engine has told attempts to end, for those that do.
@@ -296,7 +312,8 @@ func (d *driver) watch() {
 	for _, a := range d.s.open {
 		_, grace, heartbeat := a.node.timeout()
 		if a.told.IsZero() && !t.Before(a.ends) {
-			a.told = a.ends
+			a.told = t
+			a.cancel(errTimeout)
 		}
 		if silent := time.Unix(0, a.heard.Load()).Add(time.Duration(heartbeat)); heartbeat > 0 && a.told.IsZero() && !t.Before(silent) {
 			a.told = t
@@ -455,6 +472,9 @@ func (d *driver) release() {
 // leave ends the driver: attempts still open are told to end and hear nobody.
 func (d *driver) leave() {
 	d.end(ErrLeaseLost)
+	if d.timer != nil {
+		d.timer.Stop()
+	}
 	for _, a := range d.s.open {
 		if a.slot {
 			d.held++

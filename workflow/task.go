@@ -32,7 +32,7 @@ type Task struct {
 	output   json.RawMessage
 	taken    []string
 	progress *Progress
-	told     func(Progress)
+	told     *attempt
 	secrets  Secrets
 	ctx      context.Context
 	redact   func(string) // tells the run which value to hide
@@ -221,7 +221,7 @@ func (t *Task) Progress(done, total int64, format string, args ...any) {
 	told := t.told
 	t.mu.Unlock()
 	if told != nil {
-		told(p)
+		told.tell(p)
 	}
 }
 
