@@ -64,6 +64,7 @@ func TestExhaustedFaultIsOnTheObjectUntilItSucceeds(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stop := serve(t, store, Controller{Metrics: m, Reconcile: func(context.Context, string) outcome.Outcome {
+			time.Sleep(2 * time.Second)
 			mu.Lock()
 			defer mu.Unlock()
 			if passes++; mended {
@@ -92,11 +93,14 @@ func TestExhaustedFaultIsOnTheObjectUntilItSucceeds(t *testing.T) {
 		if len(m.retries) != 48 || !slices.Equal(m.exhausted, []string{"UNKNOWN", "UNKNOWN", "UNKNOWN"}) {
 			t.Fatalf("metrics: %d retries, exhausted %v", len(m.retries), m.exhausted)
 		}
+		if len(m.work) != 48 || m.work[0] != "2s Unknown" {
+			t.Fatalf("metrics: work %q", m.work)
+		}
 		mu.Lock()
 		mended = true
 		mu.Unlock()
 		apply(t, store, "a", 2) // the next event revives it
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 		if got := status(t, store, "a"); got != `{"ready":3}` {
 			t.Fatalf("status after success: %s", got)
 		}
@@ -152,7 +156,8 @@ func TestAFaultThatCannotBeWrittenIsNotLost(t *testing.T) {
 	})
 }
 
-func TestFreeFailuresGoOnWithoutLimit(t *testing.T) {
+// Promise 12: trouble of the control plane is never charged.
+func TestPromise12FreeFailuresGoOnWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemory()
 		apply(t, store, "a", 1)
@@ -339,6 +344,27 @@ func TestRunEndsWithTheFirstError(t *testing.T) {
 		err := Run(t.Context(), []Runner{shared}, []Runner{Controller{Name: "without reconcile"}})
 		if err == nil || !strings.Contains(err.Error(), "Reconcile") {
 			t.Fatalf("run: %v", err)
+		}
+	})
+}
+
+func TestASuccessThatCannotBeReportedIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemory()
+		apply(t, store, "a", 1)
+		passes := 0
+		_, stop := serve(t, store, Controller{
+			Reconcile: func(context.Context, string) outcome.Outcome { passes++; return outcome.Done() },
+			Report: func(context.Context, string, error) error {
+				if passes < 3 {
+					return errors.New("store away")
+				}
+				return nil
+			}})
+		time.Sleep(time.Hour)
+		stop()
+		if passes != 3 {
+			t.Fatalf("%d passes, want 3", passes)
 		}
 	})
 }

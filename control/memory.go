@@ -108,7 +108,8 @@ func (m *Memory) write(ctx context.Context, ref Ref, decide func(*Object) (Objec
 		m.objects[ref] = next
 	}
 	if len(m.changes) == MemoryKeeps {
-		m.changes = slices.Delete(m.changes, 0, 1)
+		m.changes[0] = Change[Object]{}
+		m.changes = m.changes[1:]
 	}
 	m.changes = append(m.changes, change)
 	close(m.changed)

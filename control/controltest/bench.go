@@ -1,0 +1,131 @@
+package controltest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// bench counts passes and plays back what they shall report.
+type bench struct {
+	Rig
+	t    *testing.T
+	open func(Setup)
+
+	mu      sync.Mutex
+	changed chan struct{}
+	passes  map[string][]time.Time // begins
+	running map[string]int
+	doubled []string
+	gaveUp  map[string]error
+	fences  int
+	answer  func(ctx context.Context, name string, pass int) outcome.Outcome // pass counts from 1
+}
+
+func newBench(t *testing.T) *bench {
+	return &bench{t: t, changed: make(chan struct{}, 1), passes: map[string][]time.Time{}, running: map[string]int{}, gaveUp: map[string]error{},
+		answer: func(context.Context, string, int) outcome.Outcome { return outcome.Done() }}
+}
+
+// start opens the rig, starts it and stops it at the end of the test.
+func (b *bench) start(s Setup) {
+	b.open(s)
+	b.Start()
+	b.t.Cleanup(b.Stop)
+}
+
+func (b *bench) reconcile(ctx context.Context, name string) outcome.Outcome {
+	b.mu.Lock()
+	b.passes[name] = append(b.passes[name], time.Now())
+	pass := len(b.passes[name])
+	if b.running[name]++; b.running[name] > 1 {
+		b.doubled = append(b.doubled, name)
+	}
+	b.mu.Unlock()
+	b.signal()
+	defer func() {
+		b.mu.Lock()
+		b.running[name]--
+		b.mu.Unlock()
+		b.signal()
+	}()
+	return b.answer(ctx, name, pass)
+}
+
+func (b *bench) givenUp(name string, err error) {
+	b.mu.Lock()
+	b.gaveUp[name] = err
+	b.mu.Unlock()
+	b.signal()
+}
+
+func (b *bench) signal() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// until waits for a fact; it is looked at when something happens.
+func (b *bench) until(what string, fact func() bool) {
+	b.t.Helper()
+	timeout := time.After(Patience)
+	for {
+		b.mu.Lock()
+		ok := fact()
+		state := fmt.Sprintf("passes %v", counts(b.passes))
+		b.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-b.changed:
+		case <-timeout:
+			b.t.Fatalf("%s: not within %s; %s", what, Patience, state)
+		}
+	}
+}
+
+func counts(passes map[string][]time.Time) map[string]int {
+	out := map[string]int{}
+	for name, p := range passes {
+		out[name] = len(p)
+	}
+	return out
+}
+
+// ran waits for the n-th pass of a name to end.
+func (b *bench) ran(name string, n int) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("pass %d of %s", n, name), func() bool { return len(b.passes[name]) >= n && b.running[name] == 0 })
+}
+
+// quiet puts fences and waits for their passes: what came before them has been
+// heard of by then. It gives the passes of a name.
+func (b *bench) quiet(name string) int {
+	b.t.Helper()
+	for i := range 3 {
+		fence := fmt.Sprintf("fence-%d", i)
+		b.mu.Lock()
+		n := len(b.passes[fence])
+		b.fences++
+		spec := b.fences
+		b.mu.Unlock()
+		b.Put(fence, spec)
+		b.ran(fence, n+1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.passes[name])
+}
+
+func (b *bench) count(name string, want int, why string) {
+	b.t.Helper()
+	if got := b.quiet(name); got != want {
+		b.t.Fatalf("%s: %d passes of %s, want %d", why, got, name, want)
+	}
+}
