@@ -2,6 +2,7 @@ package etcdproc_test
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"slices"
 	"testing"
@@ -61,7 +62,12 @@ func TestNoAcknowledgedKeyIsLostWhenAMemberIsReplaced(t *testing.T) {
 // The proof must be able to fail.
 func TestLost(t *testing.T) {
 	cluster := etcdproc.Start(t, 1)
-	writer := etcdproc.StartWriter(t, cluster.Endpoints()...)
+	absent, err := etcdproc.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := fmt.Sprintf("http://127.0.0.1:%d", absent[0])
+	writer := etcdproc.StartWriter(t, nobody, cluster.Endpoints()[0])
 	writer.WaitAcked(t, 10)
 	report := writer.Stop()
 
