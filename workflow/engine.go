@@ -509,11 +509,14 @@ func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
 		}
 		err = newState(r, p, nil).admit(verb, ask)
 	}
-	if err != nil {
+	if r.Phase.Final() {
+		if err != nil && ask.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb)}) == nil {
+			return nil // a request that was carried out before the run ended, delivered again
+		}
 		return err
 	}
-	if r.Phase.Final() {
-		return nil
+	if err != nil {
+		return err
 	}
 	if verb == VerbResume && r.Phase != Paused && r.State.Stop == nil && e.driver(r.ID) == nil {
 		return nil // it goes on already

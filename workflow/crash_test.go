@@ -1,0 +1,373 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// mortal is a store seen by a process that dies at its n-th write, before or
+// after the write is made. After that nothing of the process reaches the store.
+type mortal struct {
+	*workflow.Memory
+	mu     sync.Mutex
+	writes int
+	at     int // 0: never
+	after  bool
+	dead   bool
+	died   chan struct{}
+}
+
+func newMortal(m *workflow.Memory, at int, after bool) *mortal {
+	return &mortal{Memory: m, at: at, after: after, died: make(chan struct{})}
+}
+
+func (m *mortal) write(do func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return workflow.ErrFenced
+	}
+	m.writes++
+	if m.at == 0 || m.writes != m.at {
+		return do()
+	}
+	if m.after {
+		_ = do()
+	}
+	m.dead = true
+	close(m.died)
+	return workflow.ErrFenced
+}
+
+func (m *mortal) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+	err = m.write(func() error { out, err = m.Memory.Create(ctx, r, events); return err })
+	return out, err
+}
+
+func (m *mortal) Save(ctx context.Context, s *workflow.Save) error {
+	return m.write(func() error { return m.Memory.Save(ctx, s) })
+}
+
+func (m *mortal) Send(ctx context.Context, id string, s workflow.Signal) error {
+	return m.write(func() error { return m.Memory.Send(ctx, id, s) })
+}
+
+func (m *mortal) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+	if m.gone() {
+		return workflow.Claimed{}, workflow.ErrFenced
+	}
+	return m.Memory.Claim(ctx, c)
+}
+
+func (m *mortal) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	if m.gone() {
+		return workflow.ErrFenced
+	}
+	return m.Memory.Renew(ctx, worker, lease)
+}
+
+func (m *mortal) Release(ctx context.Context, worker string) error {
+	if m.gone() {
+		return nil
+	}
+	return m.Memory.Release(ctx, worker)
+}
+
+func (m *mortal) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	if m.gone() {
+		return nil
+	}
+	return m.Memory.Rest(ctx, worker, r, next)
+}
+
+func (m *mortal) gone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+// theWorld is what steps do to it: effects by idempotency key, and how often
+// each step still fails. It survives crashes.
+type theWorld struct {
+	mu      sync.Mutex
+	effects map[string]int
+	fails   map[string]int
+	broken  map[string]bool
+}
+
+func (w *theWorld) keys() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Sorted(maps.Keys(w.effects))
+}
+
+func (w *theWorld) do(_ context.Context, t *workflow.Task) outcome.Outcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.broken[t.Step()] && !t.Undoing():
+		return outcome.Fail(broken.Errorf("broken"))
+	case w.fails[t.Step()] > 0 && !t.Undoing():
+		w.fails[t.Step()]--
+		return outcome.Fail(shaky.Errorf("once more"))
+	}
+	_, key, _ := strings.Cut(t.Key(), "/") // the run's id is the same, but not worth reading
+	w.effects[key]++
+	return outcome.Fail(t.Set(t.Step()))
+}
+
+// drawSteps makes a random body. Names are unique by path.
+func drawSteps(rt *rapid.T, depth int, label string) []workflow.Step {
+	var steps []workflow.Step
+	for i := range rapid.IntRange(1, 3).Draw(rt, label+" count") {
+		name := fmt.Sprintf("%s%d", string(rune('A'+depth)), i)
+		kind := rapid.SampledFrom([]string{"leaf", "leaf", "undo", "group", "parallel", "loop", "bracket", "wait"}).Draw(rt, label+name)
+		if depth >= 2 {
+			kind = "undo"
+		}
+		inner := func() []workflow.Step { return drawSteps(rt, depth+1, label+name+"/") }
+		s := workflow.Step{Name: name, Retry: workflow.Retry{Jitter: -1}}
+		switch kind {
+		case "leaf":
+			s.Do = drawn
+		case "undo":
+			s.Do, s.Undo = drawn, drawn
+		case "wait":
+			s.Wait = &workflow.WaitFor{For: time.Second}
+		case "group":
+			s.Steps = inner()
+		case "parallel":
+			s.Parallel, s.Steps = 2, inner()
+		case "loop":
+			s.ForEach = &workflow.Loop{Max: rapid.IntRange(1, 2).Draw(rt, "max"), List: func(workflow.View) ([]json.RawMessage, error) {
+				return []json.RawMessage{json.RawMessage(`1`), json.RawMessage(`2`)}, nil
+			}}
+			s.Steps = inner()
+		case "bracket":
+			s.Open, s.Close = &workflow.Step{Name: "open", Do: drawn}, &workflow.Step{Name: "close", Do: drawn}
+			s.Steps = inner()
+		}
+		steps = append(steps, s)
+	}
+	return steps
+}
+
+// drawn stands for theWorld.do of the world of the moment.
+var drawn workflow.Func = func(context.Context, *workflow.Task) outcome.Outcome { panic("not bound") }
+
+// bind gives every drawn step the functions of a world.
+func bind(steps []workflow.Step, w *theWorld) []workflow.Step {
+	out := slices.Clone(steps)
+	for i := range out {
+		s := &out[i]
+		if s.Do != nil {
+			s.Do = w.do
+		}
+		if s.Undo != nil {
+			s.Undo = w.do
+		}
+		for _, end := range []**workflow.Step{&s.Open, &s.Close} {
+			if *end != nil {
+				step := bind([]workflow.Step{**end}, w)[0]
+				*end = &step
+			}
+		}
+		s.Steps = bind(s.Steps, w)
+	}
+	return out
+}
+
+// leaves lists the instance names of steps with a Do.
+func leaves(steps []workflow.Step, path string) []string {
+	var names []string
+	for _, s := range steps {
+		here := path + s.Name
+		paths := []string{here}
+		if s.ForEach != nil {
+			paths = []string{here + "[0]", here + "[1]"}
+		}
+		for _, p := range paths {
+			if s.Do != nil {
+				names = append(names, p)
+			}
+			names = append(names, leaves(s.Steps, p+"/")...)
+		}
+	}
+	return names
+}
+
+type story struct {
+	steps  []workflow.Step
+	fails  map[string]int
+	broken string // a step that fails for good until it is mended
+	undo   bool   // cancel with undo instead of mending and resuming
+}
+
+type ending struct {
+	phase  workflow.Phase
+	writes int
+	world  *theWorld
+	run    *workflow.Run
+}
+
+// play executes a story; its process dies at a write if at > 0, and another one goes on.
+func play(t *testing.T, s story, at int, after bool) ending {
+	w := &theWorld{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
+	flows := []workflow.Flow{{Name: "Story", Steps: bind(s.steps, w), Finally: bind([]workflow.Step{{Name: "Finally", Do: drawn}}, w)}}
+	memory := workflow.NewMemory()
+	var engine *workflow.Engine
+	var cancel context.CancelFunc
+	served := make(chan error, 1)
+	serve := func(store workflow.Store) {
+		var err error
+		engine, err = workflow.New(store, flows, workflow.Options{Drain: time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ctx context.Context
+		ctx, cancel = context.WithCancel(context.Background())
+		go func() { served <- engine.Serve(ctx) }()
+		synctest.Wait()
+	}
+	store := newMortal(memory, at, after)
+	serve(store)
+	restarted := false
+	restart := func() {
+		if !restarted && store.gone() {
+			restarted = true
+			cancel()
+			<-served
+			serve(memory)
+		}
+	}
+	// ask repeats a request under the same id until it is accepted, as a careful client does.
+	var refused error
+	ask := func(do func() error) {
+		for range 3 {
+			if refused = do(); refused == nil {
+				return
+			}
+			synctest.Wait()
+			restart()
+		}
+	}
+	var id string
+	ask(func() error {
+		run, err := engine.Start(context.Background(), workflow.Request{Flow: "Story", Subject: subject, RequestID: "one"})
+		if err == nil {
+			id = run.ID
+		}
+		return err
+	})
+	by := workflow.Actor{Name: "eve", RequestID: "two"}
+	for range 40 {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		restart()
+		run, _, err := memory.Load(context.Background(), id)
+		if err != nil || run.Phase.Final() || refused != nil {
+			break
+		}
+		if run.Phase == workflow.Paused {
+			w.mu.Lock()
+			w.broken = map[string]bool{}
+			w.mu.Unlock()
+			ask(func() error {
+				if s.undo {
+					return engine.Cancel(context.Background(), id, workflow.Undo, false, by)
+				}
+				return engine.Resume(context.Background(), id, workflow.FromFailed, "", by)
+			})
+		}
+	}
+	run, _, err := memory.Load(context.Background(), id)
+	cancel()
+	<-served
+	if err != nil || refused != nil {
+		t.Fatal(err, refused)
+	}
+	return ending{phase: run.Phase, writes: store.writes, world: w, run: run}
+}
+
+// TestCrashBeforeAndAfterEveryWrite: a random flow ends the same, with the same
+// effects by key, whatever write its process dies at (promises 1, 2, 3, 6;
+// defects 1, 12, 22, 27).
+func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := story{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
+		names := leaves(s.steps, "")
+		for _, name := range names {
+			if rapid.IntRange(0, 4).Draw(rt, "fails "+name) == 0 {
+				s.fails[name] = 2
+			}
+		}
+		if len(names) > 0 && rapid.Bool().Draw(rt, "breaks") {
+			s.broken = rapid.SampledFrom(names).Draw(rt, "broken")
+			s.undo = rapid.Bool().Draw(rt, "undo")
+		}
+		var calm ending
+		synctest.Test(t, func(t *testing.T) { calm = play(t, s, 0, false) })
+		check(rt, s, calm, calm, "undisturbed")
+		at := rapid.IntRange(1, calm.writes).Draw(rt, "at")
+		for _, after := range []bool{false, true} {
+			var disturbed ending
+			synctest.Test(t, func(t *testing.T) { disturbed = play(t, s, at, after) })
+			check(rt, s, calm, disturbed, fmt.Sprintf("crash at write %d of %d, after=%v", at, calm.writes, after))
+		}
+	})
+}
+
+func check(rt *rapid.T, s story, calm, got ending, what string) {
+	want := workflow.Succeeded
+	if s.undo {
+		want = workflow.Cancelled
+	}
+	if got.phase != want {
+		rt.Fatalf("%s: ended %s, want %s; fault %+v", what, got.phase, want, got.run.Fault)
+	}
+	keys := got.world.keys()
+	if !s.undo {
+		if fmt.Sprint(keys) != fmt.Sprint(calm.world.keys()) {
+			rt.Fatalf("%s: effects\n%v\nwant\n%v", what, keys, calm.world.keys())
+		}
+		return
+	}
+	for _, key := range keys {
+		step := key[:strings.LastIndexByte(key, '/')]
+		if strings.HasSuffix(step, "/undo") || !canUndo(s.steps, step) {
+			continue
+		}
+		if !slices.ContainsFunc(keys, func(k string) bool { return k == key+"/undo" }) && !strings.HasSuffix(key, "/undo") {
+			rt.Fatalf("%s: %s was not taken back; effects %v", what, key, keys)
+		}
+	}
+}
+
+func canUndo(steps []workflow.Step, inst string) bool {
+	name, rest, deeper := strings.Cut(inst, "/")
+	name, _, _ = strings.Cut(name, "[")
+	for _, s := range steps {
+		if s.Name == name {
+			if deeper {
+				return canUndo(s.Steps, rest)
+			}
+			return s.Undo != nil
+		}
+	}
+	return false
+}
