@@ -80,11 +80,11 @@ var execParams = newParams(`{
 		"command": {"type": "array", "minItems": 1, "items": `+scalarSchema+`, "description": "program and arguments; no shell reads them"},
 		"shell": {"type": "string", "minLength": 1, "maxLength": `+strconv.Itoa(execMaxScript)+`, "description": "script for /bin/sh -eu; holds no templates, values reach it by env"},
 		"dir": {"type": "string", "minLength": 1, "description": "working directory; default that of the server"},
-		"env": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "additionalProperties": `+valueSchema+`},
+		"env": {"type": "object", "additionalProperties": false, "patternProperties": {"^[A-Za-z_][A-Za-z0-9_]*$": `+valueSchema+`}},
 		"passEnv": {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}, "description": "names of the server's environment variables that the command may see"},
 		"stdin": `+valueSchema+`,
 		"okCodes": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": 255}, "default": [0]},
-		"faults": {"type": "object", "propertyNames": {"pattern": "^([1-9]?[0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$"}, "additionalProperties": {"type": "string"}, "description": "exit code to fault code"},
+		"faults": {"type": "object", "additionalProperties": false, "patternProperties": {"^([1-9]?[0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$": {"type": "string"}}, "description": "exit code to fault code"},
 		"output": {"enum": ["text", "lines", "json"], "default": "text"},
 		"maxOutput": `+sizeSchema("of standard output; the first and the last half are kept; default 64KiB", execMostOutput)+`,
 		"killGrace": `+durationSchema+`

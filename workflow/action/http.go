@@ -89,7 +89,7 @@ var httpParams = newParams(`{
 		"method": {"type": "string", "pattern": "^[A-Z]+$", "default": "GET"},
 		"url": {"type": "string", "minLength": 1, "description": "http or https"},
 		"query": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean", "array"], "items": `+scalarSchema+`}},
-		"headers": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]+$"}, "additionalProperties": `+valueSchema+`},
+		"headers": {"type": "object", "additionalProperties": false, "patternProperties": {"^[A-Za-z0-9!#$%&'*+.^_|~-]+$": `+valueSchema+`}},
 		"json": {"description": "body, sent as application/json"},
 		"body": {"type": ["string", "number", "boolean"]},
 		"expect": `+statusSchema+`"default": ["2xx"]},

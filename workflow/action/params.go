@@ -151,8 +151,10 @@ func (p *Params) keys(at []string) []string {
 	s := p.compiled
 	for _, part := range at {
 		next := s.Properties[part]
-		if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); next == nil && ok {
-			next = additional
+		for pattern, schema := range s.PatternProperties {
+			if pattern.MatchString(part) {
+				next = schema
+			}
 		}
 		if s = next; s == nil {
 			return nil
@@ -170,10 +172,6 @@ var english = message.NewPrinter(language.English)
 
 // leaves reports the innermost errors, in words.
 func leaves(e *jsonschema.ValidationError, keys func([]string) []string, wrong report) {
-	if k, ok := e.ErrorKind.(*kind.PropertyNames); ok {
-		wrong(append(slices.Clone(e.InstanceLocation), k.Property), "%q is no name that can stand here", k.Property)
-		return
-	}
 	for _, cause := range e.Causes {
 		leaves(cause, keys, wrong)
 	}
@@ -183,11 +181,12 @@ func leaves(e *jsonschema.ValidationError, keys func([]string) []string, wrong r
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			known := ""
-			if keys := keys(e.InstanceLocation); len(keys) > 0 {
-				known = ": known are " + strings.Join(keys, ", ")
+			at := append(slices.Clone(e.InstanceLocation), name)
+			if known := keys(e.InstanceLocation); len(known) > 0 {
+				wrong(at, "unknown key %q: known are %s", name, strings.Join(known, ", "))
+			} else {
+				wrong(at, "%q is no name that can stand here", name)
 			}
-			wrong(append(slices.Clone(e.InstanceLocation), name), "unknown key %q%s", name, known)
 		}
 	case *kind.Required:
 		wrong(e.InstanceLocation, "%s is missing", strings.Join(k.Missing, ", "))
