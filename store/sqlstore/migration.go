@@ -1,0 +1,84 @@
+package sqlstore
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+//go:embed schema
+var schema embed.FS
+
+// The faults of schemas.
+var (
+	SchemaNewer = fault.Declare(fault.Kind{
+		Code: "SCHEMA_NEWER", Class: fault.Blocked,
+		Title:  "the database was made by a newer version of the program",
+		Remedy: "Start the newer version again. The schema never goes back; to return, restore a backup from before the upgrade.",
+	})
+	SchemaChanged = fault.Declare(fault.Kind{
+		Code: "SCHEMA_CHANGED", Class: fault.Blocked,
+		Title:  "a migration the database has applied is not the one this program knows",
+		Remedy: "Start the version that made the database, or restore its export into a new one.",
+	})
+)
+
+// migration is one numbered file of schema/<dialect>.
+type migration struct {
+	number   int
+	name     string
+	sql      string
+	checksum string
+}
+
+// applied is one row of the table migration.
+type applied struct {
+	number   int
+	checksum string
+}
+
+// migrationTable is made before anything else, in both dialects.
+const migrationTable = `CREATE TABLE IF NOT EXISTS migration (
+	number   integer PRIMARY KEY,
+	name     text NOT NULL,
+	checksum text NOT NULL,
+	at       bigint NOT NULL
+)`
+
+// migrations reads the files of a dialect in order of their numbers.
+func migrations(dialect string) []migration {
+	dir := "schema/" + dialect
+	entries, err := schema.ReadDir(dir)
+	if err != nil {
+		panic(err) // part of the binary
+	}
+	var list []migration
+	for i, entry := range entries {
+		data, err := schema.ReadFile(path.Join(dir, entry.Name()))
+		number, bad := strconv.Atoi(strings.SplitN(entry.Name(), "_", 2)[0])
+		if err != nil || bad != nil || number != i+1 {
+			panic("sqlstore: " + entry.Name() + " is out of order")
+		}
+		sum := sha256.Sum256(data)
+		list = append(list, migration{number: number, name: entry.Name(), sql: string(data), checksum: hex.EncodeToString(sum[:])})
+	}
+	return list
+}
+
+// missing says which migrations are to be applied.
+func missing(known []migration, done []applied) ([]migration, error) {
+	for i, row := range done {
+		switch {
+		case i >= len(known):
+			return nil, SchemaNewer.Errorf("the schema has number %d, this program knows %d", done[len(done)-1].number, len(known))
+		case row.number != known[i].number || row.checksum != known[i].checksum:
+			return nil, SchemaChanged.Errorf("migration %s has another checksum than when it was applied", known[i].name)
+		}
+	}
+	return known[len(done):], nil
+}
