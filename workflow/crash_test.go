@@ -342,7 +342,7 @@ func check(rt *rapid.T, s story, calm, got ending, what string) {
 	}
 	keys := got.world.keys()
 	if !s.undo {
-		if fmt.Sprint(keys) != fmt.Sprint(calm.world.keys()) {
+		if fmt.Sprint(rounds(keys)) != fmt.Sprint(rounds(calm.world.keys())) {
 			rt.Fatalf("%s: effects\n%v\nwant\n%v", what, keys, calm.world.keys())
 		}
 		return
@@ -356,6 +356,20 @@ func check(rt *rapid.T, s story, calm, got ending, what string) {
 			rt.Fatalf("%s: %s was not taken back; effects %v", what, key, keys)
 		}
 	}
+}
+
+// rounds folds the rounds of a bracket's ends: whether a branch beside the
+// broken one stood within its bracket when the run paused depends on time.
+func rounds(keys []string) []string {
+	var folded []string
+	for _, key := range keys {
+		at := strings.LastIndexByte(key, '/')
+		if strings.HasSuffix(key[:at], "/open") || strings.HasSuffix(key[:at], "/close") {
+			key = key[:at]
+		}
+		folded = append(folded, key)
+	}
+	return slices.Compact(folded)
 }
 
 func canUndo(steps []workflow.Step, inst string) bool {
