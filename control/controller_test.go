@@ -308,7 +308,8 @@ func TestShutdownDrainsUpToItsLimit(t *testing.T) {
 				}
 				finished, cancelled := 0, 0
 				begun := make(chan struct{}, 10)
-				_, stop := serve(t, store, Controller{Workers: 1, Reconcile: func(ctx context.Context, key string) outcome.Outcome {
+				m := &counts{}
+				_, stop := serve(t, store, Controller{Workers: 1, Metrics: m, Reconcile: func(ctx context.Context, key string) outcome.Outcome {
 					begun <- struct{}{}
 					done := ctx.Done()
 					if !c.obeys {
@@ -330,6 +331,9 @@ func TestShutdownDrainsUpToItsLimit(t *testing.T) {
 				synctest.Wait() // all five keys are queued
 				start := time.Now()
 				stop()
+				if len(m.retries) != 0 {
+					t.Errorf("what the shutdown cancelled was charged: %v", m.retries)
+				}
 				if took := time.Since(start); took != c.took || finished != c.finished {
 					t.Fatalf("stopped after %s with %d finished and %d cancelled passes; want %s and %d finished", took, finished, cancelled, c.took, c.finished)
 				}

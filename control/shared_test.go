@@ -398,3 +398,29 @@ func TestMailboxJoins(t *testing.T) {
 		}
 	})
 }
+
+func TestMailboxResync(t *testing.T) {
+	old, next := &Item[int]{Key: "k", Value: 1}, &Item[int]{Key: "k", Value: 2}
+	again := notice[int]{key: "k", old: old, next: old, resync: true}
+	change := notice[int]{key: "k", old: old, next: next}
+	after := notice[int]{key: "k", old: next, next: next, resync: true}
+	for _, c := range []struct {
+		name   string
+		put    []notice[int]
+		resync bool
+		last   int
+	}{
+		{"two resyncs", []notice[int]{again, again}, true, 1},
+		{"a resync, then a change", []notice[int]{again, change}, false, 2},
+		{"a change, then a resync", []notice[int]{change, after}, false, 2},
+	} {
+		m := newMailbox[int]()
+		for _, n := range c.put {
+			m.put(n)
+		}
+		n, ok := m.get()
+		if !ok || n.resync != c.resync || n.old != old || n.next.Value != c.last || len(m.pending) != 0 {
+			t.Errorf("%s: %+v", c.name, n)
+		}
+	}
+}
