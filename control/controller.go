@@ -34,13 +34,13 @@ const (
 
 // Controller hands keys to Reconcile.
 //
-//	pods := control.NewShared(store.Feed("demo"), control.SharedOptions[control.Object]{Name: "demo"})
+//	demos := control.NewShared(store.Feed("demo"), control.SharedOptions[control.Object]{Name: "demo"})
 //	c := control.Controller{
 //		Name:      "demo",
-//		Triggers:  []control.Trigger{control.For(pods, control.Asked)},
+//		Triggers:  []control.Trigger{control.For(demos, control.Asked)},
 //		Reconcile: func(ctx context.Context, key string) outcome.Outcome { … },
 //	}
-//	return control.Run(ctx, []control.Runner{pods}, []control.Runner{c})
+//	return control.Run(ctx, []control.Runner{demos}, []control.Runner{c})
 //
 // What Reconcile reports decides what follows:
 //
@@ -61,7 +61,7 @@ type Controller struct {
 	// ReportFault. If it fails, the key is not given up but tried again. nil: none.
 	Report     func(ctx context.Context, key string, err error) error
 	Workers    int           // 0: DefaultWorkers
-	MaxRetries int           // 0: DefaultMaxRetries
+	MaxRetries int           // 0: DefaultMaxRetries; less: none
 	Drain      time.Duration // 0: DefaultDrain
 	Queue      QueueOptions  // delays and bucket; Name and Metrics are those of the controller
 	Metrics    Metrics       // nil: none
@@ -187,7 +187,7 @@ func (c *Controller) settled(ctx context.Context, queue *Queue, key string, out 
 
 func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err error) {
 	kind := fault.Of(err)
-	most := cmp.Or(c.MaxRetries, DefaultMaxRetries)
+	most := max(cmp.Or(c.MaxRetries, DefaultMaxRetries), 0)
 	exhausted := !kind.Free && queue.Charge(key) > most
 	c.Metrics.Retry(c.Name, kind.Code, exhausted)
 	if exhausted {

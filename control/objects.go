@@ -26,7 +26,9 @@ type Objects interface {
 	// object otherwise: see DecideDelete. A revision of 0 stands for any.
 	Delete(ctx context.Context, ref Ref, revision int64) (Object, error)
 	// Feed tells of all changes to objects of a kind, or of all kinds if it is
-	// empty. Keys are Ref.String(), item versions are revisions.
+	// empty. Keys are Ref.String(), item versions are revisions. Several changes
+	// of one object may be told as one. Of a removal the value holds at least
+	// Ref, UID and Revision, which is that of the removal.
 	Feed(kind string) Source[Object]
 }
 

@@ -162,15 +162,16 @@ func feed(t *testing.T, s control.Objects) {
 				if c.Item.Version != strconv.FormatInt(c.Item.Value.Revision, 10) || c.Item.Value.Revision <= last.Revision {
 					t.Fatalf("version %q, revision %d after revision %d", c.Item.Version, c.Item.Value.Revision, last.Revision)
 				}
-				last = c.Item.Value
-				switch last.Revision {
-				case reported.Revision:
+				if last = c.Item.Value; last.Revision == reported.Revision {
 					same(t, "put of the status", last, reported)
 				}
 			case control.Delete:
 				deleted = true
 				if c.Item.Version != strconv.FormatInt(gone.Revision, 10) {
 					t.Fatalf("the removal has version %q, want %d", c.Item.Version, gone.Revision)
+				}
+				if o := c.Item.Value; o.Ref != gone.Ref || o.UID != gone.UID || o.Revision != gone.Revision {
+					t.Fatalf("the removal tells of %s; want at least ref, uid and revision of %s", text(o), text(gone))
 				}
 			}
 		}
