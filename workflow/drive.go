@@ -54,6 +54,7 @@ func (e *Engine) newDriver(l Loaded) *driver {
 		}
 	}
 	d.s = newState(l.Run, p, l.Signals)
+	d.s.blind = d.flowErr != nil
 	d.s.healers = e.options.Healers
 	d.s.may = d.may
 	if e.options.Object != nil {
@@ -390,6 +391,10 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 			return false, false
 		}
 		d.e.trouble(err)
+		if try == 0 {
+			d.e.stuck.Add(1)
+			defer d.e.stuck.Add(-1)
+		}
 		if !d.pauseFor(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(try+1, seed(r.ID, "", try))) {
 			return false, false
 		}
@@ -512,7 +517,7 @@ func (d *driver) replan() {
 		d.missing()
 		return
 	}
-	d.flowErr = nil
+	d.flowErr, d.s.blind = nil, false
 	d.s.plan = p
 	d.migrated()
 	d.s.forget()

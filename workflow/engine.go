@@ -122,6 +122,7 @@ type Engine struct {
 	health  error
 
 	draining atomic.Bool
+	stuck    atomic.Int64 // drivers that repeat a save
 }
 
 // New makes an engine. All errors of all flows are reported at once.

@@ -463,3 +463,10 @@ func TestDrainAndRestart(t *testing.T) {
 		want(t, r.done(), []string{"S", "S", "B"})
 	})
 }
+
+func code(err error) string {
+	if err == nil {
+		return ""
+	}
+	return string(fault.Of(err).Code)
+}

@@ -482,6 +482,9 @@ func (e *Engine) well() {
 
 // probe asks whether the store has recovered; only a write can tell a full disk.
 func (e *Engine) probe(ctx context.Context) {
+	if e.stuck.Load() > 0 {
+		return // their saves tell
+	}
 	claimer := e.store.(Claimer)
 	if err := claimer.Renew(ctx, e.options.Worker, e.options.Lease); err == nil {
 		e.well()

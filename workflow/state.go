@@ -48,6 +48,7 @@ type state struct {
 	nextLook map[string]time.Time // of waits with an interval
 	failures []*StepRecord        // in phase Failed
 
+	blind    bool // the definition is missing: only requests are folded in
 	halt     bool // nothing new may be opened
 	starved  bool // something waits for a slot
 	abort    bool // cancel the contexts of open attempts
@@ -124,6 +125,13 @@ func (s *state) decide() {
 	s.running, s.retrying, s.waiting = 0, 0, 0
 	s.requests()
 	if s.run.Phase.Final() || s.run.Phase == Queued {
+		return
+	}
+	if s.blind {
+		if stop := s.run.State.Stop; stop != nil && stop.Mode == Drop {
+			s.end(Cancelled, Event{Actor: stop.Actor, Reason: string(Drop), Message: stop.Reason})
+		}
+		s.run.NextAt = time.Time{}
 		return
 	}
 	if s.run.State.Stop == nil && s.run.Phase != Paused {

@@ -1,0 +1,287 @@
+package workflow_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// frozen is a store whose process stands still: no call returns while it is stopped.
+type frozen struct {
+	*workflow.Memory
+	stopped atomic.Bool
+}
+
+func (f *frozen) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	for f.stopped.Load() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+	}
+	return f.Memory.Renew(ctx, worker, lease)
+}
+
+// TestPromise4TwoWorkers: a worker that stood still for longer than its lease
+// loses its run; its steps are told to end before the lease does, it saves
+// nothing afterwards, and the epoch only rises (defect 9).
+func TestPromise4TwoWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := workflow.NewMemory()
+		store := &frozen{Memory: memory}
+		var running, most atomic.Int32
+		var epochs []int64
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Timeout: time.Hour, Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
+			epochs = append(epochs, task.Epoch())
+			if n := running.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer running.Add(-1)
+			select {
+			case <-ctx.Done():
+				return outcome.Fail(context.Cause(ctx))
+			case <-time.After(time.Minute):
+				return outcome.Done()
+			}
+		}}}}
+		serve := func(store workflow.Store, name string) (*workflow.Engine, func()) {
+			e, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Worker: name, Logger: quiet()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() { _ = e.Serve(ctx); close(done) }()
+			synctest.Wait()
+			return e, func() { cancel(); <-done }
+		}
+		a, stopA := serve(store, "a")
+		defer stopA()
+		run, err := a.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		store.stopped.Store(true)
+		_, stopB := serve(memory, "b")
+		defer stopB()
+		time.Sleep(20 * time.Second)
+		store.stopped.Store(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		got, _, err := memory.Load(t.Context(), run.ID)
+		want(t, err, error(nil))
+		want(t, got.Phase, workflow.Succeeded)
+		want(t, most.Load(), int32(1))
+		want(t, epochs, []int64{1, 2})
+		want(t, got.Step("S").Failures, 0)
+	})
+}
+
+// TestStrayStep: a step that ignores its cancelled context keeps its run: resume
+// is refused until it returns (2.4, defect 8).
+func TestStrayStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		release := make(chan struct{})
+		first := true
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Timeout: time.Minute, Grace: 5 * time.Second, Do: func(context.Context, *workflow.Task) outcome.Outcome {
+			r.did("S")
+			if first {
+				first = false
+				<-release
+				return outcome.Fail(shaky.Errorf("late"))
+			}
+			return outcome.Done()
+		}}}}
+		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
+		run := r.start("F", ``)
+		time.Sleep(64 * time.Second)
+		r.rests(run.ID, workflow.Running)
+		time.Sleep(2 * time.Second)
+		got := r.rests(run.ID, workflow.Paused)
+		want(t, got.Fault.Code, workflow.StepStillRunning.Code)
+		want(t, got.Owner != "", true)
+		err := r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{})
+		want(t, code(err), "STEP_STILL_RUNNING")
+		close(release)
+		got = r.rests(run.ID, workflow.Paused)
+		want(t, got.Fault.Code, workflow.Timeout.Code)
+		want(t, got.Owner, "")
+		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
+		r.rests(run.ID, workflow.Succeeded)
+		want(t, r.done(), []string{"S", "S"})
+	})
+}
+
+func TestTimeoutAndHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		hang := func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+			<-ctx.Done()
+			return outcome.Fail(ctx.Err())
+		}
+		beats := func(ctx context.Context, task *workflow.Task) outcome.Outcome {
+			for i := range int64(30) {
+				task.Progress(i, 30, "copying")
+				time.Sleep(time.Second)
+			}
+			return outcome.Done()
+		}
+		one := workflow.Retry{Attempts: 1}
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
+			{Name: "Beats", Heartbeat: 5 * time.Second, Do: beats, Retry: one},
+			{Name: "Slow", Timeout: time.Minute, Do: hang, Retry: one, Skippable: true},
+			{Name: "Silent", Heartbeat: 5 * time.Second, Do: hang, Retry: one},
+		}}
+		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
+		run := r.start("F", ``)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if p := r.load(run.ID).Step("Beats").Progress; p == nil || p.Done < 10 || p.Total != 30 {
+			t.Fatalf("progress %+v", p)
+		}
+		time.Sleep(80 * time.Second)
+		got := r.rests(run.ID, workflow.Paused)
+		want(t, got.Fault.Code, workflow.Timeout.Code)
+		want(t, r.engine.Skip(t.Context(), run.ID, "Slow", nil, false, workflow.Actor{}), error(nil))
+		time.Sleep(6 * time.Second)
+		got = r.rests(run.ID, workflow.Paused)
+		want(t, got.Fault.Code, workflow.HeartbeatLost.Code)
+	})
+}
+
+// TestLostAttempts: one loss proves nothing; after two the step is opened with
+// nothing beside it; when the process dies again the step is charged and its
+// neighbours are not (2.3).
+func TestLostAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := workflow.NewMemory()
+		var kill func()
+		beside, alone := 0, true
+		innocent := workflow.Flow{Name: "Innocent", Steps: []workflow.Step{{Name: "I", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+			beside++
+			defer func() { beside-- }()
+			select {
+			case <-ctx.Done():
+				return outcome.Fail(context.Cause(ctx))
+			case <-time.After(time.Second):
+				return outcome.Done()
+			}
+		}}}}
+		for range 20 {
+			innocent.Steps = append(innocent.Steps, workflow.Step{Name: "I" + string(rune('a'+len(innocent.Steps))), Do: innocent.Steps[0].Do})
+		}
+		deaths := 0
+		killer := workflow.Flow{Name: "Killer", Steps: []workflow.Step{{Name: "K", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+			deaths++
+			if deaths == 3 {
+				alone = beside == 0
+			}
+			kill()
+			<-ctx.Done()
+			return outcome.Fail(context.Cause(ctx))
+		}}}}
+		life := func(worker string) {
+			store := newMortal(memory, 0, false)
+			died := make(chan struct{})
+			kill = func() {
+				store.mu.Lock()
+				if !store.dead {
+					store.dead = true
+					close(died)
+				}
+				store.mu.Unlock()
+			}
+			e, err := workflow.New(store, []workflow.Flow{innocent, killer}, workflow.Options{Worker: worker, Drain: time.Second, Logger: quiet()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			done := make(chan struct{})
+			go func() { _ = e.Serve(ctx); close(done) }()
+			synctest.Wait()
+			if worker == "w1" {
+				for i, flow := range []string{"Innocent", "Killer"} {
+					if _, err := e.Start(ctx, workflow.Request{Flow: flow, Subject: flow, RequestID: string(rune('a' + i))}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			select {
+			case <-died:
+			case <-time.After(5 * time.Minute):
+			}
+			cancel()
+			<-done
+		}
+		for _, worker := range []string{"w1", "w2", "w3", "w4"} {
+			life(worker)
+		}
+		k, _, err := memory.Load(t.Context(), workflow.RunID("Killer", "Killer", "b"))
+		want(t, err, error(nil))
+		want(t, k.Phase, workflow.Paused)
+		want(t, k.Fault.Code, workflow.Crashed.Code)
+		want(t, deaths, 3)
+		want(t, alone, true)
+		i, _, err := memory.Load(t.Context(), workflow.RunID("Innocent", "Innocent", "a"))
+		want(t, err, error(nil))
+		want(t, i.Phase, workflow.Succeeded)
+		for rec := range i.Steps() {
+			want(t, rec.Failures, 0)
+		}
+	})
+}
+
+// TestSlotsLimitAttempts: a worker opens at most Attempts at once, a flow at
+// most its Limit, and a tenant at most PerLabel (2.9).
+func TestSlotsLimitAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{Attempts: 5, PerLabel: workflow.LabelLimit{Label: "tenant", Most: 2}})
+		defer r.stop()
+		var now, most, tenant, mostTenant atomic.Int32
+		peak := func(n, most *atomic.Int32) func() {
+			if v := n.Add(1); v > most.Load() {
+				most.Store(v)
+			}
+			return func() { n.Add(-1) }
+		}
+		do := func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			defer peak(&now, &most)()
+			if task.View().Run().Labels["tenant"] != "" {
+				defer peak(&tenant, &mostTenant)()
+			}
+			time.Sleep(time.Second)
+			return outcome.Done()
+		}
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "A", Do: do}, {Name: "P", Parallel: 4, Steps: []workflow.Step{{Name: "B", Do: do}, {Name: "C", Do: do}, {Name: "D", Do: do}}}}}
+		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
+		for i := range 20 {
+			req := workflow.Request{Flow: "F", Subject: subject + string(rune('a'+i))}
+			if i%2 == 0 {
+				req.Labels = map[string]string{"tenant": "acme"}
+			}
+			if _, err := r.engine.Start(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		left, _, err := r.store.List(t.Context(), workflow.Query{Active: true})
+		want(t, err, error(nil))
+		want(t, len(left), 0)
+		want(t, most.Load(), int32(5))
+		want(t, mostTenant.Load(), int32(2))
+	})
+}
