@@ -1,0 +1,119 @@
+// Package classic takes over what was written for the PolarDB Stack engine: its
+// steps run unchanged, and its runs go on.
+//
+//	workflow.Options{Actions: []workflow.Action{
+//		classic.Adapt("workflow_shared.InitMeta", func() classic.Step { return &InitMeta{} }, classic.Options{}),
+//	}}
+//
+//	imported, err := classic.Import(configMap, classic.ImportOptions{Subject: "demo/default/c1", Flows: set.Flows()})
+//	counts, err := imported.Write(ctx, store)
+//
+// Its flow files need nothing of this: flowfile reads them as they are.
+package classic
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/go-logr/logr"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Step is a step of that engine: Init with the context of the run, DoStep, then
+// Output for the steps behind.
+type Step interface {
+	Init(map[string]interface{}, logr.Logger) error
+	DoStep(context.Context, logr.Logger) error
+	Output(logr.Logger) map[string]interface{}
+}
+
+// Keys of the map that Init gets beside the input and the outputs.
+const (
+	ResourceName      = "_resourceName"
+	ResourceNamespace = "_resourceNameSpace"
+)
+
+// Options of Adapt. The zero value is usable.
+type Options struct {
+	// Outcome reads an error of Init or DoStep: steps that ask to wait or to
+	// stop by an error of their own say so here. Default: outcome.Fail.
+	Outcome func(error) outcome.Outcome
+}
+
+// Adapt makes an action of a step. Each attempt works on a new value: nothing
+// is left over from the one before. The map that Init gets holds the run's
+// input, the outputs of all steps merged in step order (the later one wins),
+// and name and namespace of the subject. Whole numbers in it are int64, others
+// float64, also within one process (workflow.md 2.8, 2.12).
+func Adapt(name string, fresh func() Step, o Options) workflow.Action {
+	if o.Outcome == nil {
+		o.Outcome = outcome.Fail
+	}
+	do := func(ctx context.Context, t *workflow.Task) outcome.Outcome {
+		values, err := gather(t)
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		log := logr.FromSlogHandler(t.Logger().Handler())
+		step := fresh()
+		if err := step.Init(values, log); err != nil {
+			return o.Outcome(err)
+		}
+		if err := step.DoStep(ctx, log); err != nil {
+			return o.Outcome(err)
+		}
+		if output := step.Output(log); output != nil {
+			if err := t.Set(output); err != nil {
+				return outcome.Fail(err)
+			}
+		}
+		return outcome.Done()
+	}
+	return workflow.Action{Name: name, Description: "a step written for the PolarDB Stack engine", Do: do}
+}
+
+// gather makes the map for Init.
+func gather(t *workflow.Task) (map[string]interface{}, error) {
+	values := map[string]interface{}{}
+	var input any
+	if err := t.Input(&input); err != nil {
+		return nil, err
+	}
+	switch input := input.(type) {
+	case nil:
+	case map[string]any:
+		maps.Copy(values, input)
+	default:
+		return nil, workflow.InputInvalid.Errorf("the input is no object, but the step reads its values by name")
+	}
+	for name, raw := range t.Outputs() {
+		output, err := workflow.Decode(raw)
+		if err != nil {
+			return nil, fmt.Errorf("output of %s: %w", name, err)
+		}
+		if object, ok := output.(map[string]any); ok { // only an object has values with names
+			maps.Copy(values, object)
+		}
+	}
+	values[ResourceName], values[ResourceNamespace] = resource(t.Subject())
+	return values, nil
+}
+
+// resource takes name and namespace from kind/namespace/name[/uid].
+func resource(subject string) (name, namespace string) {
+	parts := strings.Split(subject, "/")
+	if len(parts) < 3 {
+		return subject, ""
+	}
+	return parts[2], parts[1]
+}
+
+// object tells whether raw JSON is one.
+func object(raw json.RawMessage) bool {
+	return len(raw) > 0 && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
+}

@@ -1,0 +1,70 @@
+package classic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Written counts what Write did.
+type Written struct {
+	New   int // runs that were not in the store
+	Known int // runs that were: they are left as they are
+}
+
+// Write puts the runs into a store. It may be repeated: a run that is there
+// already is left alone, one whose writing was broken off is finished. Write
+// before a worker serves the store.
+//
+// A subject has one active run. When a ConfigMap holds several that have not
+// ended, the first that can go on is active and the others are queued behind
+// it; a queued one that was interrupted pauses at its step once it is its turn.
+func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, error) {
+	var w Written
+	for _, one := range i.Runs {
+		fresh, err := write(ctx, store, one)
+		if err != nil {
+			return w, fmt.Errorf("%s: %w", one.Key, err)
+		}
+		if fresh {
+			w.New++
+		} else {
+			w.Known++
+		}
+	}
+	return w, nil
+}
+
+func write(ctx context.Context, store workflow.Store, one ImportedRun) (fresh bool, err error) {
+	want := *one.Run
+	run := want // the store takes the records that are marked in it
+	run.Phase, run.Fault, run.Seq = workflow.Running, nil, 1
+	run.State.PausedAt = time.Time{}
+	run.EndedAt = time.Time{}
+	_, _, err = store.Load(ctx, run.ID)
+	if fresh = errors.Is(err, workflow.ErrNotFound); err != nil && !fresh {
+		return false, err
+	}
+	event := workflow.Event{Run: run.ID, Seq: 1, At: run.CreatedAt, Kind: workflow.RunCreated, Actor: run.Actor, Message: "imported from " + one.Key}
+	got, err := store.Create(ctx, &run, []workflow.Event{event})
+	if err != nil {
+		return false, err
+	}
+	// Nobody has worked on a run at its first revision. A run that goes on is
+	// complete by now; one that ended or stopped needs a second write.
+	untouched := got.Revision <= 1 && got.Epoch == 0
+	if !untouched || want.Phase == workflow.Running || got.Phase == workflow.Queued && !want.Phase.Final() {
+		return fresh, nil
+	}
+	got.Phase, got.Fault, got.EndedAt, got.NextAt = want.Phase, want.Fault, want.EndedAt, time.Time{}
+	got.State = want.State
+	got.Seq++
+	last := workflow.Event{Run: got.ID, Seq: got.Seq, At: want.EndedAt, Kind: workflow.RunSucceeded, Actor: want.Actor}
+	if want.Phase == workflow.Paused {
+		last.Kind, last.At, last.Step, last.Code, last.Message = workflow.RunPaused, want.State.PausedAt, want.Fault.Step, want.Fault.Code, want.Fault.Message
+	}
+	return fresh, store.Save(ctx, &workflow.Save{Run: got, Events: []workflow.Event{last}})
+}

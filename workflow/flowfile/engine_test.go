@@ -1,0 +1,187 @@
+package flowfile
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ledger notes what the action Do was called with.
+type ledger struct {
+	sync.Mutex
+	lines []string
+}
+
+func (l *ledger) action() workflow.Action {
+	return workflow.Action{Name: "Do", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+		var with any
+		if err := t.With(&with); err != nil {
+			return outcome.Fail(err)
+		}
+		l.Lock()
+		l.lines = append(l.lines, t.Step()+" "+string(canonical(with)))
+		l.Unlock()
+		if err := t.Set(map[string]any{"of": t.Step()}); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.Done()
+	}}
+}
+
+const world = `
+flowName: World
+input: {type: object, properties: {readers: {type: array, default: [{id: ro-1, cpu: 1}, {id: ro-2, cpu: 2}]}}}
+steps:
+- {stepName: First, uses: Do, with: {run: "${run.flow} ${run.subject}"}}
+- stepName: before
+  uses: Pair
+  with: {name: "${steps.First.output.of}!"}
+- stepName: Replace
+  forEach: {list: input.readers, as: ro, key: ro.id, max: 1}
+  steps:
+  - {stepName: Create, uses: Do, with: {cpu: "${ro.cpu}"}}
+  - {stepName: Check, uses: Do, with: {created: "${steps.Create.output.of}"}, when: ro.cpu > 1}
+- stepName: Grouped
+  forEach: {list: input.readers, as: ro, key: ro.id}
+  uses: Pair
+  with: {name: "${ro.id}"}
+- stepName: Single
+  forEach: {list: "[1, 2]", as: n}
+  uses: Do
+  with: {n: "${n}"}
+- stepName: Guard
+  bracket: {open: {uses: Do}, close: {uses: Do, stepName: shut}}
+  steps:
+  - {stepName: Body, uses: Do, with: {open: "${steps.open.output.of}"}}
+- stepName: Side
+  parallel: {max: 1, branches: [{name: A, steps: [{stepName: X, uses: Do}]}, {name: B, steps: [{stepName: X, uses: Do}]}]}
+- {stepName: Last, uses: Do, with: {x: "${steps['Side/A/X'].output.of}", y: "${steps['Replace[ro-2]/Check'].output.of}", skipped: "${steps['Replace[ro-1]/Check'].phase}"}}
+finally:
+- {stepName: End, uses: Do, with: {last: "${steps.Last.phase}"}}
+`
+
+const pair = `
+groupName: Pair
+params: [{name: name, type: string, required: true}, {name: more, default: [7]}]
+steps:
+- {stepName: Left, uses: Do, with: {name: "${params.name}"}}
+- {stepName: Nested, uses: Inner, with: {value: "${params.name} ${params.more[0]}"}}
+- {stepName: Right, uses: Do, with: {left: "${steps.Left.output.of}", when: "${params.more}"}}
+`
+
+const inner = `
+groupName: Inner
+params: [{name: value}]
+steps:
+- {stepName: Do, uses: Do, with: {value: "${params.value}"}}
+`
+
+var worldWant = []string{
+	`First {"run":"World demo/default/c1"}`,
+	`before/Left {"name":"First!"}`,
+	`before/Nested/Do {"value":"First! 7"}`,
+	`before/Right {"left":"before/Left","when":[7]}`,
+	`Replace[ro-1]/Create {"cpu":1}`,
+	`Replace[ro-2]/Create {"cpu":2}`,
+	`Replace[ro-2]/Check {"created":"Replace[ro-2]/Create"}`,
+	`Grouped[ro-1]/Left {"name":"ro-1"}`,
+	`Grouped[ro-1]/Nested/Do {"value":"ro-1 7"}`,
+	`Grouped[ro-1]/Right {"left":"Grouped[ro-1]/Left","when":[7]}`,
+	`Grouped[ro-2]/Left {"name":"ro-2"}`,
+	`Grouped[ro-2]/Nested/Do {"value":"ro-2 7"}`,
+	`Grouped[ro-2]/Right {"left":"Grouped[ro-2]/Left","when":[7]}`,
+	`Single[0] {"n":1}`,
+	`Single[1] {"n":2}`,
+	`Guard/open null`,
+	`Guard/Body {"open":"Guard/open"}`,
+	`Guard/shut null`,
+	`Side/A/X null`,
+	`Side/B/X null`,
+	`Last {"skipped":"Skipped","x":"Side/A/X","y":"Replace[ro-2]/Check"}`,
+	`End {"last":"Done"}`,
+}
+
+// run executes a flow to its end on the memory store.
+func run(t *testing.T, flow workflow.Flow, options workflow.Options) *workflow.Run {
+	t.Helper()
+	engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := Defaults(flow, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := engine.Start(t.Context(), workflow.Request{Flow: flow.Name, Subject: "demo/default/c1", RequestID: "1", Input: input})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := engine.Advance(t.Context(), run.ID); !out.IsDone() {
+		t.Fatalf("the run ends with %v", out)
+	}
+	if run, err = engine.Get(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestEngineRunsWhatIsLoaded(t *testing.T) {
+	var book ledger
+	set, err := Parse([]File{{"world.yaml", []byte(world)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
+		Options{Actions: []workflow.Action{book.action()}, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, _ := set.Flow("World")
+	for _, again := range []bool{false, true} {
+		if again { // the same from the stored definition
+			if flow, err = FromSource(flow.Source, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			book.lines = nil
+		}
+		done := run(t, flow, workflow.Options{Actions: []workflow.Action{book.action()}})
+		if done.Phase != workflow.Succeeded {
+			t.Errorf("phase %s", done.Phase)
+		}
+		if diff := cmp.Diff(worldWant, book.lines); diff != "" {
+			t.Errorf("from source %t:\n%s", again, diff)
+		}
+	}
+}
+
+func TestInstanceNamesAreThoseOfTheEngine(t *testing.T) {
+	var book ledger
+	set, err := Parse([]File{{"world.yaml", []byte(world)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
+		Options{Actions: []workflow.Action{book.action()}, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, _ := set.Flow("World")
+	done := run(t, flow, workflow.Options{Actions: []workflow.Action{book.action()}})
+	var known []string
+	for _, line := range append(instances(flow.Steps, ""), instances(flow.Finally, "")...) {
+		name, _, _ := strings.Cut(line, ":")
+		known = append(known, strings.ReplaceAll(name, "[]", ""))
+	}
+	for s := range done.Steps() {
+		name := s.Name
+		for _, key := range []string{"[ro-1]", "[ro-2]", "[0]", "[1]"} {
+			name = strings.ReplaceAll(name, key, "")
+		}
+		if !slices.Contains(known, name) {
+			t.Errorf("the run has a step %s that the file does not name", s.Name)
+		}
+	}
+	if out := done.Step("Last").Output; !json.Valid(out) {
+		t.Errorf("output %s", out)
+	}
+}
