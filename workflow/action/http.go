@@ -370,17 +370,18 @@ func (w httpWith) polled(t *workflow.Task, message string) outcome.Outcome {
 }
 
 // again reports a failure that passes. Retry-After is honoured by a wait, up
-// to the longest delay of the step's policy; the same trouble after such a
-// wait is a failure, so a server that puts off for ever uses the budget up.
-// While a poll with a deadline waits, trouble ends that wait no sooner than the deadline.
+// to the longest delay of the step's policy, once per attempt: the same trouble
+// after that wait is a failure, so a server that puts off for ever uses the
+// budget up. While a poll with a deadline waits, trouble ends that wait no
+// sooner than the deadline.
 func (w httpWith) again(t *workflow.Task, after time.Duration, err error) outcome.Outcome {
 	waited := t.Waited()
+	mine := fmt.Sprintf("attempt %d: ", t.Attempt())
 	switch {
 	case waited != nil && waited.Reason == "Polling" && w.Poll != nil && w.Poll.Deadline > 0:
 		return w.polled(t, "until "+w.Poll.Until)
-	case after > 0 && (waited == nil || waited.Reason != "RetryAfter"):
-		after = min(after, t.Retry().Longest)
-		return outcome.Wait(after, "RetryAfter", "the server asks to come again: %s", fault.Message(err))
+	case after > 0 && !(waited != nil && waited.Reason == "RetryAfter" && strings.HasPrefix(waited.Message, mine)):
+		return outcome.Wait(min(after, t.Retry().Longest), "RetryAfter", "%sthe server asks to come again: %s", mine, fault.Message(err))
 	}
 	return outcome.Fail(err)
 }
