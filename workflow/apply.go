@@ -119,6 +119,7 @@ func (s *state) done(rec *StepRecord, n *node, r result) {
 		}
 	}
 	if r.output != nil {
+		s.size += len(r.output) - len(rec.Output)
 		rec.Output = r.output
 	}
 	s.finish(rec, Event{})

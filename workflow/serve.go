@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,10 @@ func (e *Engine) Serve(ctx context.Context) error {
 	e.begin()
 	e.mu.Unlock()
 	stopLease := e.keepLease(claimer)
+	var tidy sync.WaitGroup
+	tidy.Go(func() { e.keepTidy(ctx) })
 	e.claimLoop(ctx, claimer)
+	tidy.Wait()
 	return e.drain(claimer, stopLease)
 }
 

@@ -48,6 +48,7 @@ type state struct {
 	nextLook map[string]time.Time // of waits with an interval
 	failures []*StepRecord        // in phase Failed
 
+	size     int  // bytes of input and outputs; 0: not counted yet
 	blind    bool // the definition is missing: only requests are folded in
 	halt     bool // nothing new may be opened
 	starved  bool // something waits for a slot
@@ -72,6 +73,7 @@ func newState(run *Run, p *plan, mail []Signal) *state {
 
 // forget drops everything derived from records.
 func (s *state) forget() {
+	s.size = 0
 	s.cursor, s.live, s.failures = nil, nil, nil
 	for rec := range s.run.Steps() {
 		if rec.Phase == StepFailed {
@@ -91,6 +93,20 @@ func (s *state) event(kind EventKind, rec *StepRecord, e Event) {
 	}
 	s.events = append(s.events, e)
 	s.changed = true
+}
+
+// room is how many bytes the output of a step may have before the run is full.
+func (s *state) room(rec *StepRecord) int {
+	if s.size == 0 {
+		s.size = len(s.run.Input)
+		for other := range s.run.Steps() {
+			s.size += len(other.Output)
+			for _, item := range other.Items {
+				s.size += len(item.Value)
+			}
+		}
+	}
+	return max(MaxRun-s.size+len(rec.Output), 1)
 }
 
 func (s *state) put(rec *StepRecord) { s.run.Put(rec); s.changed = true }

@@ -36,7 +36,9 @@ type Task struct {
 	secrets  Secrets
 	ctx      context.Context
 	redact   func(string) // tells the run which value to hide
-	log      *slog.Logger
+	room     int          // what the run may still hold; 0: not known
+	base     *slog.Logger
+	hidden   *hidden
 }
 
 // TaskFacts is everything a task answers from. NewTask takes it for tests of
@@ -64,7 +66,7 @@ type TaskFacts struct {
 // NewTask makes a task outside an engine: for tests of steps and actions.
 func NewTask(ctx context.Context, facts TaskFacts) *Task {
 	facts.Attempt = max(facts.Attempt, 1)
-	t := &Task{facts: facts, secrets: facts.Resolver, ctx: ctx, log: facts.Logger}
+	t := &Task{facts: facts, secrets: facts.Resolver, ctx: ctx, base: facts.Logger}
 	t.view = View{world: (*taskWorld)(t), scope: parent(facts.Step)}
 	return t
 }
@@ -134,10 +136,14 @@ func (t *Task) Waited() *WaitRecord { return t.facts.Wait }
 
 // Logger writes to the run's log, with run and step set.
 func (t *Task) Logger() *slog.Logger {
-	if t.log == nil {
-		return slog.Default()
+	base := t.base
+	if base == nil {
+		base = slog.Default()
 	}
-	return t.log
+	if t.hidden != nil {
+		base = slog.New(veil{base.Handler(), t.hidden})
+	}
+	return base.With("run", t.facts.Run, "step", t.facts.Step)
 }
 
 // Input decodes the run's input into v.
@@ -168,6 +174,9 @@ func (t *Task) Set(v any) error {
 	}
 	if limit = min(limit, MaxOutputRaised); len(data) > limit {
 		return OutputTooLarge.Errorf("the output has %d bytes, the limit is %d", len(data), limit)
+	}
+	if t.room > 0 && len(data) > t.room {
+		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.room, MaxRun)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

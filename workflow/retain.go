@@ -1,0 +1,109 @@
+package workflow
+
+import (
+	"context"
+	"time"
+)
+
+// Defaults of retention (workflow.md 2.11).
+const (
+	defaultAge  = 30 * 24 * time.Hour
+	defaultKeep = 20
+	defaultMost = 1000
+	retainBatch = 100
+)
+
+func (r Retention) filled() Retention {
+	if r.Age == 0 {
+		r.Age = defaultAge
+	}
+	if r.Keep == 0 {
+		r.Keep = defaultKeep
+	}
+	if r.Most == 0 {
+		r.Most = defaultMost
+	}
+	return r
+}
+
+// Retain removes the finished runs that no policy keeps, after they were
+// archived, and says how many. Serve does it once an hour.
+func (e *Engine) Retain(ctx context.Context) (int, error) {
+	retainer, ok := e.store.(Retainer)
+	if !ok {
+		return 0, nil
+	}
+	policy := func(flow string) Retention {
+		if p := e.loaded(flow); p != nil && p.flow.Retention != nil {
+			return p.flow.Retention.filled()
+		}
+		return e.options.Retention.filled()
+	}
+	removed := 0
+	for ctx.Err() == nil {
+		ids, err := retainer.Expired(ctx, now(), policy, retainBatch)
+		if err != nil || len(ids) == 0 {
+			return removed, err
+		}
+		if err := e.archive(ctx, ids); err != nil {
+			return removed, err
+		}
+		if err := retainer.Remove(ctx, ids); err != nil {
+			return removed, err
+		}
+		removed += len(ids)
+		if len(ids) < retainBatch {
+			break
+		}
+	}
+	return removed, ctx.Err()
+}
+
+// archive hands runs to Options.Archive before they go.
+func (e *Engine) archive(ctx context.Context, ids []string) error {
+	lister, ok := e.store.(Lister)
+	if e.options.Archive == nil || !ok {
+		return nil
+	}
+	for _, id := range ids {
+		r, _, err := e.store.Load(ctx, id)
+		if err != nil {
+			return err
+		}
+		var events []Event
+		for after := int64(0); ; {
+			part, err := lister.History(ctx, id, after, 0)
+			if err != nil {
+				return err
+			}
+			if len(part) == 0 {
+				break
+			}
+			events = append(events, part...)
+			after = part[len(part)-1].Seq
+		}
+		if err := e.options.Archive(r, events); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepTidy retains once an hour until ctx ends. It is its own goroutine, so
+// that a long removal holds up no claim.
+func (e *Engine) keepTidy(ctx context.Context) {
+	ticker := time.NewTicker(time.Hour)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if n, err := e.Retain(ctx); err != nil && ctx.Err() == nil {
+			e.log.Warn("workflow: old runs could not be removed", "error", err)
+		} else if n > 0 {
+			e.log.Info("workflow: old runs were removed", "runs", n)
+		}
+	}
+}
