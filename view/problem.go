@@ -71,7 +71,7 @@ func ProblemOf(err error) *Problem {
 	if errors.As(err, &p) {
 		return p
 	}
-	kind := kindOfError(err)
+	kind := KindOf(err)
 	p = &Problem{
 		Type: "/v1/faults/" + string(kind.Code), Title: kind.Title, Status: Status(kind), Detail: fault.Message(err),
 		Code: kind.Code, Class: kind.Class, Remedy: kind.Remedy, Details: fault.Details(err),
@@ -85,8 +85,8 @@ func ProblemOf(err error) *Problem {
 	return p
 }
 
-// kindOfError is fault.Of with the plain errors of stores translated.
-func kindOfError(err error) *fault.Kind {
+// KindOf is fault.Of with the plain errors of stores translated.
+func KindOf(err error) *fault.Kind {
 	if kind := fault.Of(err); kind != fault.Unknown {
 		return kind
 	}

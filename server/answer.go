@@ -1,0 +1,76 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+)
+
+// answer is the ResponseWriter of every request. It counts, and it turns the
+// answer to a conditional GET into 304 when the caller has that version.
+type answer struct {
+	http.ResponseWriter
+	request *http.Request
+	status  int
+	bytes   int64
+	drop    bool // the body is not sent
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) wrote() bool { return a.status != 0 }
+
+func (a *answer) code() int {
+	if a.status == 0 {
+		return http.StatusOK
+	}
+	return a.status
+}
+
+// WriteHeader sends the status once.
+func (a *answer) WriteHeader(status int) {
+	if a.status != 0 {
+		return
+	}
+	h := a.Header()
+	if status == http.StatusOK && (a.request.Method == http.MethodGet || a.request.Method == http.MethodHead) &&
+		matches(a.request.Header.Get("If-None-Match"), h.Get("ETag")) {
+		status, a.drop = http.StatusNotModified, true
+		h.Del("Content-Type")
+		h.Del("Content-Length")
+	}
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(data []byte) (int, error) {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.drop {
+		return len(data), nil
+	}
+	n, err := a.ResponseWriter.Write(data)
+	a.bytes += int64(n)
+	return n, err
+}
+
+func (a *answer) finish() {
+	if a.status == 0 {
+		a.WriteHeader(http.StatusOK)
+	}
+}
+
+// matches reports whether an If-None-Match or If-Match names the ETag. Weak tags compare as strong ones.
+func matches(header, etag string) bool {
+	if header == "" || etag == "" {
+		return false
+	}
+	for tag := range strings.SplitSeq(header, ",") {
+		tag = strings.TrimSpace(tag)
+		if tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
+			return true
+		}
+	}
+	return false
+}

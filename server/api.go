@@ -1,0 +1,139 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// newAPI makes the API on a mux. Its document has a version of its own: that of the form, not of the program.
+func newAPI(mux *http.ServeMux) huma.API {
+	config := huma.DefaultConfig("Pawl", "1")
+	config.Info.Description = "Durable workflows, state machines and their objects. Errors are problem details with code, class and remedy."
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
+	config.CreateHooks = nil // no $schema in answers
+	config.RejectUnknownQueryParameters = true
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
+		Type: "http", Scheme: "bearer", Description: "Not needed on loopback as long as the server has neither token nor account.",
+	}}
+	config.Security = []map[string][]string{{"token": {}}, {}}
+	return humago.New(mux, config)
+}
+
+// at registers a route of /v1: it tells the document's reader who may call it
+// and which headers every route of its method takes, notes the pattern for
+// metrics, and turns errors into problems.
+func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.Context, *I) (*O, error)) {
+	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden)
+	if op.Method == http.MethodPost {
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: "Idempotency-Key", In: "header", Description: "The same key with the same request gives the same answer for 24 h.",
+			Schema: &huma.Schema{Type: huma.TypeString, MaxLength: new(maxKey)},
+		})
+		op.Errors = append(op.Errors, http.StatusConflict, http.StatusUnprocessableEntity)
+	}
+	if op.Description != "" {
+		op.Description += " "
+	}
+	op.Description += "For: " + least.String() + "."
+	op.MaxBodyBytes = s.options.MaxBody
+	slices.Sort(op.Errors)
+	op.Errors = slices.Compact(op.Errors)
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
+		callOf(ctx).route = op.Path
+		if err := allow(ctx, least); err != nil {
+			return nil, fail(ctx, err)
+		}
+		out, err := handle(ctx, in)
+		if err != nil {
+			var done huma.StatusError
+			if errors.As(err, &done) {
+				if _, ok := err.(*view.Problem); !ok {
+					return nil, err
+				}
+			}
+			return nil, fail(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+// otherwise answers what no route took: the console, or a problem.
+func (s *Server) otherwise(w http.ResponseWriter, r *http.Request) {
+	if methods := s.methods(r); len(methods) > 0 {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		writeProblem(w, r, NoMethod.Errorf("%s takes %s", r.URL.Path, strings.Join(methods, ", ")))
+		return
+	}
+	if s.options.Console != nil && needs(r.URL.Path, true) == Anyone {
+		callOf(r.Context()).route = "/"
+		s.options.Console.ServeHTTP(w, r)
+		return
+	}
+	writeProblem(w, r, NoRoute.Errorf("there is nothing at %s", r.URL.Path))
+}
+
+// methods are those with which the path has a route.
+func (s *Server) methods(r *http.Request) []string {
+	var found []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := s.mux.Handler(probe); pattern != "/" && pattern != "" {
+			found = append(found, method)
+		}
+	}
+	return found
+}
+
+// document serves the OpenAPI document in both notations.
+func (s *Server) document() {
+	form := func(path, contentType string, render func() ([]byte, error)) {
+		s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+			callOf(r.Context()).route = path
+			data, err := render()
+			if err != nil {
+				writeProblem(w, r, err)
+				return
+			}
+			w.Header().Set("Content-Type", contentType)
+			_, _ = w.Write(data) // the caller may have gone
+		})
+	}
+	form("/v1/openapi.json", "application/openapi+json", sync.OnceValues(func() ([]byte, error) { return json.Marshal(s.api.OpenAPI()) }))
+	form("/v1/openapi.yaml", "application/openapi+yaml", sync.OnceValues(func() ([]byte, error) { return s.api.OpenAPI().YAML() }))
+}
+
+//go:generate go test . -run ^TestOpenAPI$ -update
+
+// OpenAPI is the document of the API in YAML, as docs/openapi.yaml holds it.
+func OpenAPI() ([]byte, error) { return build(Options{}).api.OpenAPI().YAML() }
+
+// lister is the store's reading side.
+func (s *Server) lister() (workflow.Lister, error) {
+	lister, ok := s.options.Engine.Store().(workflow.Lister)
+	if !ok {
+		return nil, NotServed.Errorf("the store of this server cannot be listed")
+	}
+	return lister, nil
+}
+
+// flow finds a loaded flow; nil if there is none of that name.
+func (s *Server) flow(name string) *workflow.Flow {
+	for _, f := range s.options.Engine.Flows() {
+		if f.Name == name {
+			return &f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ear reads server-sent events.
+type ear struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	close func()
+}
+
+type heard struct {
+	id, kind, data string
+}
+
+func (h *house) listen(path, last string) *ear {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	r, err := http.NewRequestWithContext(ctx, "GET", h.url+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if last != "" {
+		r.Header.Set("Last-Event-ID", last)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if response.StatusCode != 200 || response.Header.Get("Content-Type") != "text/event-stream" {
+		h.t.Fatalf("%d %v", response.StatusCode, response.Header)
+	}
+	e := &ear{t: h.t, lines: bufio.NewScanner(response.Body), close: func() { cancel(); response.Body.Close() }}
+	h.t.Cleanup(e.close)
+	if !e.lines.Scan() || !strings.HasPrefix(e.lines.Text(), "retry:") && !strings.HasPrefix(e.lines.Text(), "id:") {
+		h.t.Fatalf("the stream begins with %q", e.lines.Text())
+	}
+	return e
+}
+
+func (e *ear) next() heard {
+	e.t.Helper()
+	var h heard
+	for e.lines.Scan() {
+		name, value, _ := strings.Cut(e.lines.Text(), ": ")
+		switch name {
+		case "id":
+			h.id = value
+		case "event":
+			h.kind = value
+		case "data":
+			h.data = value
+		case "":
+			if h.kind != "" {
+				return h
+			}
+		}
+	}
+	e.t.Fatalf("the stream ended: %v", e.lines.Err())
+	return h
+}
+
+// until reads on to an event of a kind that tells a text.
+func (e *ear) until(kind, text string) (all []heard) {
+	e.t.Helper()
+	for {
+		h := e.next()
+		all = append(all, h)
+		if h.kind == kind && strings.Contains(h.data, text) {
+			return all
+		}
+	}
+}
+
+func numbers(all []heard, run string) string {
+	var b strings.Builder
+	for _, h := range all {
+		var e RunEvent
+		if json.Unmarshal([]byte(h.data), &e) == nil && e.Run == run {
+			fmt.Fprintf(&b, "%d ", e.Seq)
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestEventsOfARun(t *testing.T) {
+	h := newHouse(t, nil)
+	before := h.until(h.start("Quick", "demo/default/c0").ID, workflow.Succeeded)
+	all, one := h.listen("/v1/events", ""), (*ear)(nil)
+	r := h.start("Waits", "demo/default/c1")
+	one = h.listen("/v1/events?run="+r.ID[:10], "")
+	other := h.start("Quick", "demo/default/c2")
+	h.until(r.ID, workflow.Waiting)
+	h.until(other.ID, workflow.Succeeded)
+	h.do("POST", "/v1/runs/"+r.ID+"/signal", `{"name":"caught-up"}`)
+
+	got := all.until("run", "RunSucceeded")
+	for !strings.Contains(got[len(got)-1].data, r.ID) {
+		got = append(got, all.until("run", "RunSucceeded")...)
+	}
+	if numbers(got, before.ID) != "" {
+		t.Error("the stream began before now")
+	}
+	if n := numbers(got, r.ID); !strings.HasPrefix(n, "1 2 3 ") || strings.Count(n, "1 ") != 1 {
+		t.Errorf("events of the run: %s", n)
+	}
+	var end RunEvent
+	if err := json.Unmarshal([]byte(got[len(got)-1].data), &end); err != nil || end.State != workflow.Succeeded || end.ID != r.ID {
+		t.Errorf("the end is told as %+v, %v", end, err)
+	}
+	kinds := map[string]bool{}
+	for _, e := range got {
+		kinds[e.kind] = true
+		if e.id == "" {
+			t.Errorf("%+v has no id", e)
+		}
+	}
+	if !kinds["run"] || !kinds["step"] {
+		t.Errorf("kinds %v", kinds)
+	}
+	for _, e := range one.until("run", "RunSucceeded") {
+		if !strings.Contains(e.data, r.ID) {
+			t.Errorf("a filtered stream tells %s", e.data)
+		}
+	}
+	if got := h.do("GET", "/v1/events?run=nosuchrun", nil); got.status != 404 {
+		t.Errorf("events of an unknown run: %d %s", got.status, got.body)
+	}
+}
+
+// Wherever a reader breaks off, it goes on without gap and without repetition.
+func TestEventsGoOnAnywhere(t *testing.T) {
+	h := newHouse(t, nil)
+	e := h.listen("/v1/events", "")
+	var runs []string
+	for i := range 3 {
+		r := h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
+		runs = append(runs, r.ID)
+		h.do("PUT", fmt.Sprintf("/v1/objects/demo/default/c%d", i), `{"spec":{}}`)
+	}
+	var whole []heard
+	for objects, succeeded := 0, 0; objects < 3 || succeeded < 3; {
+		next := e.next()
+		whole = append(whole, next)
+		if next.kind == "object" {
+			objects++
+		}
+		if strings.Contains(next.data, "RunSucceeded") {
+			succeeded++
+		}
+	}
+	e.close()
+	for i, at := range whole[:len(whole)-1] {
+		again := h.listen("/v1/events", at.id)
+		left := map[string]bool{}
+		for _, want := range whole[i+1:] {
+			left[want.data] = true
+		}
+		for len(left) > 0 {
+			next := again.next()
+			if !left[next.data] {
+				t.Fatalf("after %s (event %d) comes %s again, or out of nothing", at.id, i, next.data)
+			}
+			delete(left, next.data)
+		}
+		again.close()
+	}
+}
+
+func TestEventsReset(t *testing.T) {
+	h := newHouse(t, nil)
+	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
+	for _, last := range []string{"nonsense", "7-1-wrong", "1-9999-x", "x-y", "99999", "99999-1-a;1", "now", "1-0-a", ";;"} {
+		e := h.listen("/v1/events", last)
+		got := heard{}
+		for got.kind == "" {
+			got = e.next()
+		}
+		if got.kind != "reset" {
+			t.Errorf("%q got %+v", last, got)
+		}
+		e.close()
+	}
+}
+
+func TestEventsOfObjects(t *testing.T) {
+	h := newHouse(t, nil)
+	e := h.listen("/v1/events?type=object", "")
+	h.do("PUT", c1, `{"spec":{}}`)
+	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
+	h.do("PATCH", c1, `{"status":{"state":"Running"}}`, "If-Match", "*")
+	h.do("DELETE", c1, nil, "If-Match", "*")
+	for _, want := range []string{
+		`{"id":"demo/default/c1","revision":1}`, `{"id":"demo/default/c1","revision":2,"state":"Running"}`, `"deleted":true`,
+	} {
+		if got := e.next(); got.kind != "object" || !strings.Contains(got.data, want) {
+			t.Errorf("got %+v, want %s", got, want)
+		}
+	}
+}
+
+func TestStreamsEndWithTheServer(t *testing.T) {
+	h := newHouse(t, func(o *Options) { o.MaxEvents = 1 })
+	e := h.listen("/v1/events", "")
+	if got := h.do("GET", "/v1/events", nil); got.status != 503 || got.problem(t).Code != Busy.Code {
+		t.Errorf("one stream too many: %d %s", got.status, got.body)
+	}
+	h.server.EndStreams()
+	for e.lines.Scan() {
+	}
+	if err := e.lines.Err(); err != nil {
+		t.Errorf("the stream did not end cleanly: %v", err)
+	}
+}
+
+// wire is a ResponseWriter in virtual time. It takes what is written, or blocks until the write deadline.
+type wire struct {
+	mu       sync.Mutex
+	header   http.Header
+	text     strings.Builder
+	deadline time.Time
+	stuck    bool
+}
+
+func (w *wire) Header() http.Header { return w.header }
+func (w *wire) WriteHeader(int)     {}
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	stuck, left := w.stuck, time.Until(w.deadline)
+	w.text.Write(p)
+	w.mu.Unlock()
+	if stuck {
+		time.Sleep(left)
+		return 0, errors.New("write: i/o timeout")
+	}
+	return len(p), nil
+}
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	w.deadline = t
+	w.mu.Unlock()
+	return nil
+}
+func (w *wire) Flush()         {}
+func (w *wire) String() string { w.mu.Lock(); defer w.mu.Unlock(); return w.text.String() }
+
+func TestStreamInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects := control.NewMemory()
+		s, err := New(Options{Engine: engine, Objects: objects, Listen: "127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &wire{header: http.Header{}}
+		request := httptest.NewRequest("GET", "http://127.0.0.1/v1/events", nil)
+		ended := make(chan struct{})
+		go func() { s.ServeHTTP(w, request); close(ended) }()
+
+		time.Sleep(46 * time.Second)
+		synctest.Wait()
+		if got := strings.Count(w.String(), ": here\n\n"); got != 3 {
+			t.Errorf("%d comments in 46 s, want one each 15 s: %q", got, w.String())
+		}
+		// What another process saves is found by looking, within a second.
+		if _, err := objects.Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !strings.Contains(w.String(), "event: object") {
+			t.Errorf("the object is not told: %q", w.String())
+		}
+		// A reader that takes nothing is cut.
+		w.mu.Lock()
+		w.stuck = true
+		w.mu.Unlock()
+		began := time.Now()
+		<-ended
+		if took := time.Since(began); took > 15*time.Second+writeTimeout {
+			t.Errorf("a stuck reader was cut after %s", took)
+		}
+	})
+}
+
+func TestPositions(t *testing.T) {
+	for _, p := range []position{{cursor: "12"}, {cursor: "12", read: 3, check: "1ab"}, {cursor: "12", read: 3, check: "1ab", objects: "45"}, {cursor: "0", objects: "1"}} {
+		if got, err := parsePosition(p.String()); err != nil || got != p {
+			t.Errorf("%+v became %+v, %v", p, got, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// limited bounds requests at once and the size of bodies. Health is always answered.
+func (s *Server) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isHealth(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		slots := s.flight
+		if isStream(r.URL.Path) {
+			slots = s.streams
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		default:
+			writeProblem(w, r, Busy.Errorf("%d requests of this kind are under way", cap(slots)))
+			return
+		}
+		if r.ContentLength > s.options.MaxBody {
+			writeProblem(w, r, TooLarge.Errorf("the body has %d bytes, the limit is %d", r.ContentLength, s.options.MaxBody))
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, s.options.MaxBody)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
+func isStream(path string) bool {
+	return strings.HasPrefix(path, "/v1/") && strings.HasSuffix(path, "/events")
+}
+
+// guarded refuses what a browser was tricked into: names that resolve to
+// loopback (DNS rebinding) and requests of other sites' pages.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isHealth(r.URL.Path) {
+			if err := foreign(r.Host, r.Header, s.loop, s.options.Hosts); err != nil {
+				writeProblem(w, r, err)
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign judges the Host and the origin of a request. Browsers always send
+// the Origin of what may change something, and Sec-Fetch-Site over trustworthy
+// connections; other programs send neither.
+func foreign(host string, h http.Header, loopback bool, known []string) error {
+	if name := hostname(host); loopback && !isLoopbackName(name) && !slices.Contains(known, name) {
+		return HostRefused.Errorf("the host %q is not this server's", host)
+	}
+	if origin := h.Get("Origin"); origin != "" {
+		u, err := url.Parse(origin)
+		if err != nil || u.Host == "" || !strings.EqualFold(u.Host, host) {
+			return OriginRefused.Errorf("the origin %s is not this server's", origin)
+		}
+		return nil
+	}
+	if site := h.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		if h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document" {
+			return nil // a person followed a link; a page that is opened reads nothing
+		}
+		return OriginRefused.Errorf("the request comes from another site (%s)", site)
+	}
+	return nil
+}
+
+// hostname is a host without its port, in lower case.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+func isLoopbackName(name string) bool {
+	if name == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+// isLoopback reports whether an address to listen on is reached from its own machine only.
+func isLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && isLoopbackName(strings.ToLower(host))
+}

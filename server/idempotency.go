@@ -1,0 +1,236 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Idempotency keeps the answers of POST requests by account and key, so that a
+// request which is sent twice is carried out once. Its methods speak plain
+// types, so that a store need not know this room.
+type Idempotency interface {
+	// Claim takes a key for the request with this hash, if nobody has it, if
+	// what is there is older than keep, or if it was claimed by the same
+	// request longer than stale ago and never answered. Else it gives what is
+	// there: the hash it was claimed with, and the answer, nil while the first
+	// request is being carried out. The decision and the claim are one write.
+	Claim(ctx context.Context, account, key, hash string, keep, stale time.Duration) (taken bool, old string, answer []byte, err error)
+	// Answer keeps what a claimed key was answered with.
+	Answer(ctx context.Context, account, key string, answer []byte) error
+	// Release gives a claimed key back: its request changed nothing.
+	Release(ctx context.Context, account, key string) error
+}
+
+const (
+	keepAnswers = 24 * time.Hour
+	staleClaim  = 2 * time.Minute
+	maxKey      = 255
+)
+
+// ClaimVerdict is the decision of every Idempotency about what is there: an
+// entry of this hash and age, answered or not.
+func ClaimVerdict(age time.Duration, sameHash, answered bool, keep, stale time.Duration) (take bool) {
+	return age >= keep || sameHash && !answered && age >= stale
+}
+
+// kept is an answer as it is stored.
+type kept struct {
+	Status int         `json:"status"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
+}
+
+// keptHeaders are those a repeated answer carries again.
+var keptHeaders = []string{"Content-Type", "Location", "Etag", "Retry-After"}
+
+// once carries out each POST with an Idempotency-Key once.
+func (s *Server) once(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key := r.Header.Get("Idempotency-Key")
+		if r.Method != http.MethodPost || key == "" || !strings.HasPrefix(r.URL.Path, "/v1/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := s.onceOnly(w, r, key, next); err != nil {
+			writeProblem(w, r, err)
+		}
+	})
+}
+
+func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, next http.Handler) error {
+	if len(key) > maxKey {
+		return Malformed.Errorf("the Idempotency-Key has %d characters, the limit is %d", len(key), maxKey)
+	}
+	body, err := io.ReadAll(r.Body)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return TooLarge.Errorf("the body has more than %d bytes", tooLarge.Limit)
+	} else if err != nil {
+		return Malformed.Errorf("the body ended early: %w", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+
+	c := callOf(r.Context())
+	account := or(c.who.Account, c.who.Name)
+	c.key = key
+	hash := requestHash(r, body)
+	taken, old, answered, err := s.options.Idempotency.Claim(r.Context(), account, key, hash, keepAnswers, staleClaim)
+	switch {
+	case err != nil:
+		return err
+	case !taken && old != hash:
+		return KeyReused.Errorf("the key was first used with another method, path or body")
+	case !taken && answered == nil:
+		return KeyBusy.Errorf("the first request is not answered yet")
+	case !taken:
+		return repeat(w, answered)
+	}
+
+	// The request is carried out even if its caller has gone: who repeats it wants the answer.
+	r = r.WithContext(context.WithoutCancel(r.Context()))
+	copied := &recorder{ResponseWriter: w}
+	settled := false
+	defer func() {
+		if !settled { // it panicked
+			_ = s.options.Idempotency.Release(r.Context(), account, key)
+		}
+	}()
+	next.ServeHTTP(copied, r)
+	settled = true
+	status := or(copied.status, http.StatusOK)
+	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusUnauthorized {
+		err = s.options.Idempotency.Release(r.Context(), account, key)
+	} else {
+		answer := kept{Status: status, Header: http.Header{}, Body: copied.body.Bytes()}
+		for _, name := range keptHeaders {
+			if values := w.Header().Values(name); len(values) > 0 {
+				answer.Header[name] = slices.Clone(values)
+			}
+		}
+		var data []byte
+		if data, err = json.Marshal(answer); err == nil {
+			err = s.options.Idempotency.Answer(r.Context(), account, key, data)
+		}
+	}
+	if err != nil { // the answer is out; a repetition finds the key busy, then stale, and the engine knows the request
+		s.log.Warn("an answer could not be kept for its Idempotency-Key", "error", err)
+	}
+	return nil
+}
+
+func requestHash(r *http.Request, body []byte) string {
+	h := sha256.New()
+	for _, part := range []string{r.Method, r.URL.RequestURI(), r.Header.Get("If-Match")} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	h.Write(body)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func repeat(w http.ResponseWriter, data []byte) error {
+	var k kept
+	if err := json.Unmarshal(data, &k); err != nil {
+		return err
+	}
+	for name, values := range k.Header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Idempotency-Replayed", "true")
+	w.WriteHeader(k.Status)
+	_, _ = w.Write(k.Body) // the caller may have gone
+	return nil
+}
+
+// recorder copies an answer on its way out.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	body   bytes.Buffer
+}
+
+func (c *recorder) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (c *recorder) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+func (c *recorder) Write(data []byte) (int, error) {
+	c.body.Write(data)
+	return c.ResponseWriter.Write(data)
+}
+
+// MemoryIdempotency keeps answers as long as the process lives.
+type MemoryIdempotency struct {
+	mu      sync.Mutex
+	entries map[[2]string]*memoryEntry
+	swept   time.Time
+}
+
+type memoryEntry struct {
+	hash   string
+	at     time.Time
+	answer []byte
+}
+
+// NewMemoryIdempotency makes an empty one.
+func NewMemoryIdempotency() *MemoryIdempotency {
+	return &MemoryIdempotency{entries: map[[2]string]*memoryEntry{}}
+}
+
+// Claim is that of Idempotency.
+func (m *MemoryIdempotency) Claim(_ context.Context, account, key, hash string, keep, stale time.Duration) (bool, string, []byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.sweep(now, keep)
+	at := [2]string{account, key}
+	if e := m.entries[at]; e != nil && !ClaimVerdict(now.Sub(e.at), e.hash == hash, e.answer != nil, keep, stale) {
+		return false, e.hash, e.answer, nil
+	}
+	m.entries[at] = &memoryEntry{hash: hash, at: now}
+	return true, hash, nil, nil
+}
+
+// sweep forgets what is older than keep, now and then.
+func (m *MemoryIdempotency) sweep(now time.Time, keep time.Duration) {
+	if now.Sub(m.swept) < time.Minute {
+		return
+	}
+	m.swept = now
+	for at, e := range m.entries {
+		if now.Sub(e.at) >= keep {
+			delete(m.entries, at)
+		}
+	}
+}
+
+// Answer is that of Idempotency.
+func (m *MemoryIdempotency) Answer(_ context.Context, account, key string, answer []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entries[[2]string{account, key}]; e != nil {
+		e.answer = bytes.Clone(answer)
+	}
+	return nil
+}
+
+// Release is that of Idempotency.
+func (m *MemoryIdempotency) Release(_ context.Context, account, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, [2]string{account, key})
+	return nil
+}

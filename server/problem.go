@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+)
+
+// The library makes its own errors through two variables; both give problems.
+func init() {
+	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
+		return libraryProblem("", status, message, errs)
+	}
+	huma.NewErrorWithContext = func(ctx huma.Context, status int, message string, errs ...error) huma.StatusError {
+		url := ctx.URL()
+		return libraryProblem(url.Path, status, message, errs)
+	}
+}
+
+func libraryProblem(path string, status int, message string, errs []error) *view.Problem {
+	kind := kindOfStatus(status)
+	p := &view.Problem{
+		Type: "/v1/faults/" + string(kind.Code), Title: kind.Title, Status: status, Detail: message, Instance: path,
+		Code: kind.Code, Class: kind.Class, Remedy: kind.Remedy,
+	}
+	for _, err := range errs {
+		switch detail := err.(type) {
+		case nil:
+		case huma.ErrorDetailer:
+			d := detail.ErrorDetail()
+			p.Errors = append(p.Errors, view.ProblemError{Message: d.Message, Location: d.Location, Value: brief(d.Value)})
+		default:
+			p.Errors = append(p.Errors, view.ProblemError{Message: err.Error()})
+		}
+	}
+	return p
+}
+
+// brief drops values that are no short scalars: a whole body is no help to its sender.
+func brief(v any) any {
+	switch v := v.(type) {
+	case string:
+		if len(v) > 100 {
+			return v[:100] + "…"
+		}
+		return v
+	case bool, float64, int, int64, json.Number:
+		return v
+	}
+	return nil
+}
+
+// problemOf tells an error as the answer to the request of ctx.
+func problemOf(ctx context.Context, err error) *view.Problem {
+	p := *view.ProblemOf(err)
+	if _, told := err.(*view.Problem); !told {
+		p.Status = statusOf(view.KindOf(err))
+	}
+	if p.Instance == "" {
+		p.Instance = callOf(ctx).path
+	}
+	return &p
+}
+
+// retryAfter is the Retry-After of answers that ask to come again, in seconds; "" for all others.
+func retryAfter(p *view.Problem) string {
+	switch {
+	case p.Status == http.StatusTooManyRequests, p.Status == http.StatusServiceUnavailable:
+		return "5"
+	case p.Code == KeyBusy.Code:
+		return "1"
+	default:
+		return ""
+	}
+}
+
+// fail is the error that a route returns for err.
+func fail(ctx context.Context, err error) error {
+	p := problemOf(ctx, err)
+	if after := retryAfter(p); after != "" {
+		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {after}})
+	}
+	return p
+}
+
+// writeProblem answers outside of the library.
+func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(r.Context(), err)
+	h := w.Header()
+	if after := retryAfter(p); after != "" {
+		h.Set("Retry-After", after)
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="pawl"`)
+	}
+	h.Set("Content-Type", "application/problem+json")
+	h.Del("ETag")
+	w.WriteHeader(p.Status)
+	if r.Method == http.MethodHead {
+		return
+	}
+	if err := json.NewEncoder(w).Encode(p); err != nil {
+		return // the caller has gone; nobody is left to tell
+	}
+}
+
+// panicked answers a request whose route panicked. The stack goes to the log only.
+func (s *Server) panicked(a *answer, r *http.Request, p any) {
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	s.log.Error("a route panicked", "code", fault.Panic.Code, "method", r.Method, "route", callOf(r.Context()).route, "panic", p, "stack", string(debug.Stack()))
+	if a.wrote() {
+		panic(http.ErrAbortHandler) // the answer has begun: the caller must see that it is broken
+	}
+	writeProblem(a, r, fault.Panic.Errorf("%v", fmt.Sprint(p)))
+}

@@ -1,0 +1,320 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// runAnswer is a run with its revision as ETag.
+type runAnswer struct {
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Body     view.Run
+}
+
+func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
+	v := view.OfRun(r, s.flow(r.Flow))
+	if v.Phase == workflow.Queued {
+		if ahead, err := s.ahead(ctx, r.Subject); err == nil { // only a courtesy
+			v.Behind = ahead
+		}
+	}
+	return &runAnswer{ETag: etag(r.Revision), Body: v}
+}
+
+// ahead is the id of the active run of a subject.
+func (s *Server) ahead(ctx context.Context, subject string) (string, error) {
+	lister, err := s.lister()
+	if err != nil {
+		return "", err
+	}
+	active := []workflow.Phase{workflow.Running, workflow.Waiting, workflow.Paused, workflow.Cancelling}
+	runs, _, err := lister.List(ctx, workflow.Query{Subject: subject, Phases: active, Limit: 10})
+	for _, r := range runs {
+		if r.Parent == "" {
+			return r.ID, err
+		}
+	}
+	return "", err
+}
+
+// RunPath names the run of a request.
+type RunPath struct {
+	ID string `path:"id" maxLength:"26" doc:"id of the run, or any unique beginning of it"`
+}
+
+// By is what every request to a run may say of itself.
+type By struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"why, for history"`
+	Actor  string `json:"actor,omitempty" maxLength:"200" doc:"on whose behalf an operator asks; default: the account"`
+}
+
+// actor is who asks, with what makes the request one request.
+func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Actor, error) {
+	revision, _, err := revisionOf(ifMatch)
+	c := callOf(ctx)
+	a := workflow.Actor{Name: or(by.Actor, c.who.Name), Reason: by.Reason, Revision: revision}
+	if c.key != "" {
+		a.RequestID = requestID(c)
+	}
+	return a, err
+}
+
+// requestID makes requests with one Idempotency-Key one request of the engine
+// too: a crash between the engine's write and the kept answer then changes nothing.
+func requestID(c *call) string { return "key:" + or(c.who.Account, c.who.Name) + ":" + c.key }
+
+type listRuns struct {
+	Phase   []workflow.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
+	Active  bool             `query:"active" doc:"only those that have not ended"`
+	Flow    string           `query:"flow"`
+	Subject string           `query:"subject"`
+	Prefix  string           `query:"prefix" doc:"beginning of the id"`
+	Hash    string           `query:"hash" doc:"content hash of the definition"`
+	Parent  string           `query:"parent" doc:"id of the run that started them"`
+	Oldest  bool             `query:"oldest" doc:"oldest first; default: newest first"`
+	Limit   int              `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor  string           `query:"cursor" doc:"next of the page before"`
+}
+
+type startRun struct {
+	Body struct {
+		Flow      string            `json:"flow" minLength:"1"`
+		Subject   string            `json:"subject" minLength:"1" doc:"kind/namespace/name of what the run works on"`
+		RequestID string            `json:"requestID,omitempty" maxLength:"300" doc:"the same subject, flow and request id is one run; default: the Idempotency-Key"`
+		Input     json.RawMessage   `json:"input,omitempty"`
+		Labels    map[string]string `json:"labels,omitempty"`
+		By
+	}
+}
+
+type verb[B any] struct {
+	RunPath
+	IfMatch string `header:"If-Match" doc:"ETag the request is for; absent: any"`
+	Body    *B
+}
+
+type (
+	pauseBody  struct{ By }
+	resumeBody struct {
+		By
+		From       workflow.From `json:"from,omitempty" doc:"failed, first, or the instance name of a step; default: what the flow says"`
+		Definition string        `json:"definition,omitempty" enum:"old,new" doc:"after FLOW_CHANGED"`
+	}
+	cancelBody struct {
+		By
+		Mode   workflow.Mode `json:"mode,omitempty" enum:"hold,undo,drop" doc:"hold (default): keep what is done, end paused; undo: take it back; drop: keep it and end"`
+		GiveUp bool          `json:"giveUp,omitempty" doc:"leave an undo that failed as it is"`
+	}
+	skipBody struct {
+		By
+		Step   string          `json:"step" minLength:"1" doc:"instance name"`
+		Output json.RawMessage `json:"output,omitempty" doc:"stands for the step's own"`
+		Force  bool            `json:"force,omitempty" doc:"also if the step is not skippable"`
+	}
+	signalBody struct {
+		Name  string          `json:"name" pattern:"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"`
+		ID    string          `json:"id,omitempty" maxLength:"300" doc:"the same id counts once; default: the Idempotency-Key, or a new one"`
+		Data  json.RawMessage `json:"data,omitempty" doc:"at most 64 KiB"`
+		Actor string          `json:"actor,omitempty" maxLength:"200"`
+	}
+	progressBody struct {
+		Step  string `json:"step" minLength:"1" doc:"instance name"`
+		Done  int64  `json:"done" minimum:"0"`
+		Total int64  `json:"total,omitempty" minimum:"0"`
+		Text  string `json:"text,omitempty" maxLength:"1000"`
+	}
+)
+
+func (s *Server) runRoutes() {
+	tags := []string{"runs"}
+	at(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
+		Errors: []int{400}}, Operator, s.listRuns)
+	at(s, huma.Operation{OperationID: "startRun", Method: http.MethodPost, Path: "/v1/runs", Summary: "Start a run", Tags: tags,
+		Description: "Once it is answered, the run exists after any crash. A known request gives the run as it is.",
+		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
+	at(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
+		Errors: []int{404}}, Operator, s.getRun)
+	at(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
+		Errors: []int{400, 404}}, Operator, s.history)
+
+	act(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, r *workflow.Run, b pauseBody, ifMatch string) error {
+		by, err := s.actor(ctx, b.By, ifMatch)
+		if err != nil {
+			return err
+		}
+		return s.options.Engine.Pause(ctx, r.ID, by)
+	})
+	act(s, "resume", "Go on with a paused run", func(ctx context.Context, r *workflow.Run, b resumeBody, ifMatch string) error {
+		by, err := s.actor(ctx, b.By, ifMatch)
+		if err != nil {
+			return err
+		}
+		return s.options.Engine.Resume(ctx, r.ID, b.From, b.Definition, by)
+	})
+	act(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, r *workflow.Run, b cancelBody, ifMatch string) error {
+		by, err := s.actor(ctx, b.By, ifMatch)
+		if err != nil {
+			return err
+		}
+		return s.options.Engine.Cancel(ctx, r.ID, or(b.Mode, workflow.Hold), b.GiveUp, by)
+	})
+	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, r *workflow.Run, b skipBody, ifMatch string) error {
+		by, err := s.actor(ctx, b.By, ifMatch)
+		if err != nil {
+			return err
+		}
+		var output any
+		if b.Output != nil {
+			output = b.Output
+		}
+		return s.options.Engine.Skip(ctx, r.ID, b.Step, output, b.Force, by)
+	})
+	act(s, "progress", "Tell the progress of a step that works outside", func(ctx context.Context, r *workflow.Run, b progressBody, _ string) error {
+		return s.options.Engine.Report(ctx, r.ID, b.Step, workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()})
+	})
+	act(s, "signal", "Send a signal to a run: durable when answered, delivered once per id", s.signal)
+}
+
+// act registers a verb of a run. The answer is the run as it stands when the request is durable.
+// Verbs that name a step or a signal need a body.
+func act[B any](s *Server, name, summary string, do func(ctx context.Context, r *workflow.Run, body B, ifMatch string) error) {
+	path := "/v1/runs/{id}/" + name
+	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Tags: []string{"runs"},
+		Errors: []int{404, 409, 412, 429}, DefaultStatus: http.StatusAccepted}, Operator,
+		func(ctx context.Context, in *verb[B]) (*runAnswer, error) {
+			r, err := s.options.Engine.Get(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			revision, given, err := revisionOf(in.IfMatch)
+			if err != nil {
+				return nil, err
+			}
+			if given && revision != anyRevision && revision != r.Revision {
+				return nil, failMatch(ctx, true, conflictOf(r, revision))
+			}
+			var body B
+			if in.Body != nil {
+				body = *in.Body
+			}
+			if err := do(ctx, r, body, in.IfMatch); err != nil {
+				return nil, failMatch(ctx, given, err)
+			}
+			if r, err = s.options.Engine.Get(ctx, r.ID); err != nil {
+				return nil, err
+			}
+			return s.runAnswer(ctx, r), nil
+		})
+	if name == "skip" || name == "signal" || name == "progress" {
+		s.api.OpenAPI().Paths[path].Post.RequestBody.Required = true
+	}
+}
+
+func (s *Server) signal(ctx context.Context, r *workflow.Run, b signalBody, _ string) error {
+	c := callOf(ctx)
+	id := b.ID
+	if id == "" && c.key != "" {
+		id = requestID(c)
+	}
+	return s.options.Engine.Send(ctx, r.ID, workflow.Signal{ID: id, Name: b.Name, Payload: b.Data, Actor: or(b.Actor, c.who.Name), At: time.Now().UTC()})
+}
+
+func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view.Runs }, error) {
+	lister, err := s.lister()
+	if err != nil {
+		return nil, err
+	}
+	runs, next, err := lister.List(ctx, workflow.Query{
+		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
+		Oldest: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
+	})
+	if err != nil {
+		return nil, cursorError(in.Cursor, err)
+	}
+	flows := map[string]*workflow.Flow{}
+	for _, f := range s.options.Engine.Flows() {
+		flows[f.Name] = &f
+	}
+	page := view.OfRuns(runs, next, flows)
+	known := map[string]string{}
+	for i := range page.Items {
+		r := &page.Items[i]
+		if r.Phase != workflow.Queued || r.Behind != "" {
+			continue
+		}
+		if _, ok := known[r.Subject]; !ok {
+			if known[r.Subject], err = s.ahead(ctx, r.Subject); err != nil {
+				return nil, err
+			}
+		}
+		r.Behind = known[r.Subject]
+	}
+	return &struct{ Body view.Runs }{page}, nil
+}
+
+func (s *Server) startRun(ctx context.Context, in *startRun) (*runAnswer, error) {
+	by, err := s.actor(ctx, in.Body.By, "")
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.options.Engine.Start(ctx, workflow.Request{
+		Flow: in.Body.Flow, Subject: in.Body.Subject, RequestID: or(in.Body.RequestID, by.RequestID),
+		Input: in.Body.Input, Labels: in.Body.Labels, Actor: by,
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := s.runAnswer(ctx, r)
+	answer.Location = "/v1/runs/" + r.ID
+	return answer, nil
+}
+
+func (s *Server) getRun(ctx context.Context, in *struct {
+	RunPath
+	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
+}) (*runAnswer, error) {
+	r, err := s.options.Engine.Get(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.runAnswer(ctx, r), nil
+}
+
+func (s *Server) history(ctx context.Context, in *struct {
+	RunPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`
+	Cursor string `query:"cursor" doc:"next of the page before, or the seq of the last event that is known"`
+}) (*struct{ Body view.History }, error) {
+	lister, err := s.lister()
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.options.Engine.Get(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	var after int64
+	if in.Cursor != "" {
+		if after, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || after < 0 {
+			return nil, CursorInvalid.Errorf("cursor %q", in.Cursor)
+		}
+	}
+	events, err := lister.History(ctx, r.ID, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page := view.History{Items: view.OfEvents(events)}
+	if len(events) == in.Limit {
+		page.Next = strconv.FormatInt(events[len(events)-1].Seq, 10)
+	}
+	return &struct{ Body view.History }{page}, nil
+}

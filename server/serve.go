@@ -1,0 +1,91 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// DefaultListen is where `pawl server` listens.
+const DefaultListen = "127.0.0.1:7295"
+
+// checkListen refuses to be reached from elsewhere by anyone: LISTEN_UNSAFE.
+func checkListen(o Options) error {
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return Malformed.Errorf("TLS needs both a certificate and a key")
+	}
+	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Accounts != nil {
+		return nil
+	}
+	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+}
+
+// Listen opens the listener of the options, with TLS if there is a certificate.
+func (s *Server) Listen() (net.Listener, error) {
+	o := s.options
+	if o.Accounts != nil && !s.loop {
+		some, err := o.Accounts.Any(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		if own, _ := o.Tokens.Any(context.Background()); !some && !own {
+			return nil, ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+		}
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if o.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
+		if err != nil {
+			return nil, Malformed.Errorf("TLS: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	ln, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
+	}
+	if o.CertFile != "" {
+		return tls.NewListener(ln, config), nil
+	}
+	if !s.loop {
+		s.log.Warn("tokens cross the network in clear text: give the server a certificate with --tls-cert and --tls-key", "listen", ln.Addr().String())
+	}
+	return ln, nil
+}
+
+// Serve answers on the listener until ctx ends. Then event streams are ended,
+// open requests get Options.Drain, and Serve returns nil when all are answered.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	h := &http.Server{
+		Handler: s, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(ln) }()
+	select {
+	case err := <-failed:
+		s.EndStreams()
+		return err
+	case <-ctx.Done():
+	}
+	s.EndStreams()
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Drain)
+	defer cancel()
+	err := h.Shutdown(deadline)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("requests were still open after %s: %w", s.options.Drain, err), h.Close())
+	}
+	<-failed
+	return err
+}
+
+// EndStreams ends all event streams, now and later. Their readers come back by themselves.
+func (s *Server) EndStreams() { s.end.Do(func() { close(s.ending) }) }

@@ -1,0 +1,176 @@
+// Package server is the HTTP face of the engine and the objects: `/v1`, health and metrics on one listener.
+//
+//	request ─▶ recover ─▶ limit ─▶ host and origin ─▶ who asks ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
+//	              │                                                                     │
+//	              └──────────────── problem details: code, class, remedy ◀──────────────┘
+//
+// It listens on loopback by default. Everywhere else it does not start without
+// a token. The rules are those of design.md (One server) and of
+// containercluster.md, section 4.
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Options of a server. Only Engine is required.
+type Options struct {
+	Engine  *workflow.Engine
+	Objects control.Objects // nil: objects are NOT_SERVED
+	Version string          // of the program, told by /healthz and /v1/me
+
+	Listen   string // default 127.0.0.1:7295; its host decides what loopback allows
+	CertFile string // with KeyFile: TLS
+	KeyFile  string
+	Hosts    []string // names besides loopback's that requests may carry on loopback, as behind a proxy
+	Tokens   *Tokens  // the operator's; nil: none
+	Accounts Accounts // nil: none
+
+	Healers     map[fault.Code]workflow.Healer // told by /v1/faults
+	PlanObject  func(ctx context.Context, object control.Object) (json.RawMessage, error)
+	Idempotency Idempotency // default: in memory
+	Bell        *Bell       // wakes event streams; nil: they look every second
+	Health      func(ctx context.Context) error
+	Metrics     http.Handler            // nil: no /metrics
+	Console     http.Handler            // nil: all else is not found
+	Observe     func(Observation)       // hears of each answered request
+	Routes      func(api huma.API)      // further routes of /v1
+	Mount       map[string]http.Handler // further paths, such as /client/api; they do their own authentication
+	Logger      *slog.Logger
+
+	MaxBody   int64         // bytes of a request's body; default 2 MiB
+	MaxFlight int           // requests at once; default 256
+	MaxEvents int           // event streams at once; default 128
+	Drain     time.Duration // what open requests get at the end; default 10 s
+	Heartbeat time.Duration // between comments of an idle event stream; default 15 s
+	Look      time.Duration // between looks of an event stream nobody rang for; default 1 s
+}
+
+// Observation is one answered request. Route is the pattern, never the path.
+type Observation struct {
+	Method, Route string
+	Status        int
+	Took          time.Duration
+	Bytes         int64
+}
+
+// Server answers HTTP requests. It is an http.Handler; Serve gives it a listener.
+type Server struct {
+	options Options
+	log     *slog.Logger
+	mux     *http.ServeMux
+	api     huma.API
+	chain   http.Handler
+	loop    bool // it listens on loopback
+	flight  chan struct{}
+	streams chan struct{}
+	ending  chan struct{} // closed when event streams must end
+	end     sync.Once
+}
+
+// New makes a server. It refuses options it could not serve safely with: LISTEN_UNSAFE.
+func New(options Options) (*Server, error) {
+	s := build(options)
+	if err := checkListen(s.options); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func build(o Options) *Server {
+	if o.Listen == "" {
+		o.Listen = DefaultListen
+	}
+	if o.Idempotency == nil {
+		o.Idempotency = NewMemoryIdempotency()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Bell == nil {
+		o.Bell = NewBell()
+	}
+	o.MaxBody, o.MaxFlight, o.MaxEvents = or(o.MaxBody, 2<<20), or(o.MaxFlight, 256), or(o.MaxEvents, 128)
+	o.Drain, o.Heartbeat, o.Look = or(o.Drain, 10*time.Second), or(o.Heartbeat, 15*time.Second), or(o.Look, time.Second)
+
+	s := &Server{
+		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
+		flight: make(chan struct{}, o.MaxFlight), streams: make(chan struct{}, o.MaxEvents), ending: make(chan struct{}),
+	}
+	s.route()
+	s.chain = s.limited(s.guarded(s.authenticated(s.once(s.mux))))
+	return s
+}
+
+func (s *Server) route() {
+	s.api = newAPI(s.mux)
+	s.runRoutes()
+	s.objectRoutes()
+	s.flowRoutes()
+	s.eventRoutes()
+	s.faultRoutes()
+	s.healthRoutes()
+	if s.options.Routes != nil {
+		s.options.Routes(s.api)
+	}
+	for path, handler := range s.options.Mount {
+		s.mux.Handle(path, handler)
+	}
+	s.mux.HandleFunc("/", s.otherwise)
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	a := &answer{ResponseWriter: w, request: r}
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(a, r, p)
+		}
+		a.finish()
+		if s.options.Observe != nil {
+			s.options.Observe(Observation{Method: r.Method, Route: callOf(r.Context()).route, Status: a.code(), Took: time.Since(began), Bytes: a.bytes})
+		}
+	}()
+	h := a.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-cache")
+	s.chain.ServeHTTP(a, r)
+}
+
+// call is what is known of a request under way.
+type call struct {
+	path  string
+	route string // pattern it was routed by
+	who   Principal
+	key   string // Idempotency-Key
+}
+
+type callKey struct{}
+
+func callOf(ctx context.Context) *call {
+	if c, ok := ctx.Value(callKey{}).(*call); ok {
+		return c
+	}
+	return &call{}
+}
+
+func or[T comparable](v, otherwise T) T {
+	var zero T
+	if v == zero {
+		return otherwise
+	}
+	return v
+}
