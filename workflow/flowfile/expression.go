@@ -306,11 +306,20 @@ func (x *expression) eval(view workflow.View) (ref.Val, error) {
 	value, _, err := x.program.Eval(vars)
 	switch {
 	case vars.err != nil:
-		return nil, workflow.ExpressionFailed.Errorf("%s: %w", x.source, vars.err)
+		return nil, x.failed("%w", vars.err)
 	case err != nil:
-		return nil, workflow.ExpressionFailed.Errorf("%s: %s", x.source, tidy(err.Error()))
+		return nil, x.failed("%s", tidy(err.Error()))
 	}
 	return value, nil
+}
+
+// failed is EXPRESSION_FAILED with the text of the expression in front.
+func (x *expression) failed(format string, args ...any) error {
+	text := x.source
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return workflow.ExpressionFailed.Errorf("%s: "+format, slices.Insert(args, 0, any(text))...)
 }
 
 func (x *expression) predicate() func(workflow.View) (bool, error) {
@@ -321,7 +330,7 @@ func (x *expression) predicate() func(workflow.View) (bool, error) {
 		}
 		yes, ok := value.Value().(bool)
 		if !ok {
-			return false, workflow.ExpressionFailed.Errorf("%s: it gives %s, not true or false", x.source, typeName(value))
+			return false, x.failed("it gives %s, not true or false", typeName(value))
 		}
 		return yes, nil
 	}
@@ -334,7 +343,7 @@ func (x *expression) json(view workflow.View) (any, error) {
 	}
 	plain, err := plainOf(value, 0)
 	if err != nil {
-		return nil, workflow.ExpressionFailed.Errorf("%s: %w", x.source, err)
+		return nil, x.failed("%w", err)
 	}
 	return plain, nil
 }
@@ -347,7 +356,7 @@ func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {
 		}
 		list, ok := plain.([]any)
 		if !ok {
-			return nil, workflow.ExpressionFailed.Errorf("%s: it gives no list", x.source)
+			return nil, x.failed("it gives no list")
 		}
 		items := make([]json.RawMessage, len(list))
 		for i, item := range list {
@@ -370,8 +379,8 @@ func (x *expression) time() func(workflow.View) (time.Time, error) {
 			if at, err := time.Parse(time.RFC3339, v); err == nil {
 				return at.UTC(), nil
 			}
-			return time.Time{}, workflow.ExpressionFailed.Errorf("%s: %q is no time such as 2006-01-02T15:04:05Z", x.source, v)
+			return time.Time{}, x.failed("%q is no time such as 2006-01-02T15:04:05Z", v)
 		}
-		return time.Time{}, workflow.ExpressionFailed.Errorf("%s: it gives %s, not a time", x.source, typeName(value))
+		return time.Time{}, x.failed("it gives %s, not a time", typeName(value))
 	}
 }
