@@ -1,3 +1,335 @@
 package sqlstore
-import ("context";"errors")
-func OpenSQLite(ctx context.Context, o Options) (Store, error) { return nil, errors.New("wip") }
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// SQLite keeps runs in one file.
+//
+//	Create, Save, Send ─▶ pending ─▶ writer ─▶ one transaction for all that is pending ─▶ sync
+//	Load, List, Claim  ─▶ readers
+//	another process    ─▶ its own short transactions ─▶ socket beside the file ─▶ Wake
+//
+// The first process that opens the file owns it, by a lock beside it: only the
+// owner claims and saves. Others are clients: they read, create and send.
+type SQLite struct {
+	path    string
+	owner   bool
+	lock    *os.File
+	socket  net.Listener
+	writer  *sqWriter
+	readers chan *sqlite.Conn
+	wake    *waker
+	hands   hands
+	stats   sqStats
+	broken  atomic.Pointer[fault.Error] // set when the file turned out to be damaged
+
+	closing sync.Once
+	done    sync.WaitGroup
+}
+
+var (
+	_ Store  = (*SQLite)(nil)
+	_ Keeper = (*SQLite)(nil)
+)
+
+const (
+	busyTimeout = 10 * time.Second // of a writer while another process writes
+	quickLimit  = 128 << 20        // larger files are checked at start by their first page and schema only
+	checkpoint  = 4000             // pages of log until they are moved into the file
+)
+
+// OpenSQLite opens or makes the file Options.Path. See Open.
+func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, workflow.InputInvalid.Errorf("path %s: %w", o.Path, err)
+	}
+	s := &SQLite{path: path, wake: newWaker()}
+	s.hands.init()
+	if !o.Client {
+		if s.lock, err = lockFile(path + ".lock"); err != nil {
+			return nil, sqFault(err, "lock "+path)
+		}
+		s.owner = s.lock != nil
+	}
+	if err := s.open(ctx, o); err != nil {
+		s.unlock()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *SQLite) open(ctx context.Context, o Options) error {
+	conn, err := openConn(s.path, sqlite.OpenReadWrite|sqlite.OpenCreate, -8192)
+	if err != nil {
+		return err
+	}
+	if err := s.prepare(ctx, conn); err != nil {
+		conn.Close()
+		return err
+	}
+	if s.writer, err = newSQWriter(s, conn); err != nil {
+		conn.Close()
+		return sqFault(err, "open "+s.path)
+	}
+	n := o.Readers
+	if n <= 0 {
+		n = 4
+	}
+	s.readers = make(chan *sqlite.Conn, n)
+	for range n {
+		reader, err := openConn(s.path, sqlite.OpenReadOnly, -2048)
+		if err != nil {
+			s.closeReaders(len(s.readers))
+			s.writer.free()
+			return err
+		}
+		s.readers <- reader
+	}
+	if s.owner {
+		if err := s.adopt(ctx); err != nil {
+			s.closeReaders(n)
+			s.writer.free()
+			return err
+		}
+		s.listen()
+	}
+	s.done.Go(s.writer.serve)
+	return nil
+}
+
+// prepare checks the file before the first write, and brings the schema up to date.
+func (s *SQLite) prepare(ctx context.Context, conn *sqlite.Conn) error {
+	if s.owner {
+		if err := quickCheck(conn, s.path); err != nil {
+			return err
+		}
+	}
+	for _, pragma := range []string{
+		"PRAGMA journal_mode = wal", "PRAGMA synchronous = full", "PRAGMA foreign_keys = off", "PRAGMA temp_store = memory",
+		fmt.Sprintf("PRAGMA wal_autocheckpoint = %d", checkpoint), "PRAGMA journal_size_limit = 67108864",
+	} {
+		if err := execute(conn, pragma); err != nil {
+			return sqFault(err, pragma)
+		}
+	}
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2"} {
+		got, err := text(conn, "PRAGMA "+pragma)
+		if err != nil {
+			return sqFault(err, pragma)
+		}
+		if got != want {
+			return workflow.StoreUnavailable.Errorf("%s: %s is %q and cannot be set to %q: is it on a network file system?", s.path, pragma, got, want)
+		}
+	}
+	return migrateSQLite(ctx, conn)
+}
+
+func openConn(path string, flags sqlite.OpenFlags, cache int) (*sqlite.Conn, error) {
+	conn, err := sqlite.OpenConn(path, flags)
+	if err != nil {
+		return nil, sqFault(err, "open "+path)
+	}
+	conn.SetBusyTimeout(busyTimeout)
+	if err := execute(conn, fmt.Sprintf("PRAGMA cache_size = %d", cache)); err != nil {
+		conn.Close()
+		return nil, sqFault(err, "open "+path)
+	}
+	return conn, nil
+}
+
+// quickCheck reads the file before anything is written to it (workflow.md 7).
+func quickCheck(conn *sqlite.Conn, path string) error {
+	query := "PRAGMA quick_check(1)"
+	if info, err := os.Stat(path); err == nil && info.Size() > quickLimit {
+		query = "SELECT 'ok' FROM (SELECT count(*) FROM sqlite_schema)"
+	}
+	answer, err := text(conn, query)
+	if err != nil {
+		return sqFault(err, "check "+path)
+	}
+	if answer != "ok" {
+		return workflow.StoreCorrupt.Errorf("%s: %s", path, answer)
+	}
+	return nil
+}
+
+func migrateSQLite(ctx context.Context, conn *sqlite.Conn) (err error) {
+	if err := execute(conn, "BEGIN IMMEDIATE"); err != nil {
+		return sqFault(err, "migrate")
+	}
+	defer func() {
+		if err != nil {
+			_ = execute(conn, "ROLLBACK")
+			err = sqFault(err, "migrate")
+		}
+	}()
+	// A database that is up to date is not written to.
+	var done []applied
+	if known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'migration'"); err != nil {
+		return err
+	} else if known == "0" {
+		if err := execute(conn, migrationTable); err != nil {
+			return err
+		}
+	}
+	err = query(conn, "SELECT number, checksum FROM migration ORDER BY number", func(row *sqlite.Stmt) error {
+		done = append(done, applied{number: row.ColumnInt(0), checksum: row.ColumnText(1)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	todo, err := missing(migrations("sqlite"), done)
+	if err != nil {
+		return err
+	}
+	for _, m := range todo {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := script(conn, m.sql); err != nil {
+			return fmt.Errorf("migration %s: %w", m.name, err)
+		}
+		if err := execute(conn, "INSERT INTO migration (number, name, checksum, at) VALUES (?, ?, ?, ?)",
+			m.number, m.name, m.checksum, time.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
+	return execute(conn, "COMMIT")
+}
+
+// IsOwner reports whether this process owns the file.
+func (s *SQLite) IsOwner() bool { return s.owner }
+
+// Stats counts what was written since Open.
+func (s *SQLite) Stats() Stats { return s.stats.read() }
+
+// Wake carries hints. See workflow.Claimer.
+func (s *SQLite) Wake() <-chan string { return s.wake.c }
+
+// Close waits for the writes under way and closes the file.
+func (s *SQLite) Close() error {
+	s.closing.Do(func() {
+		if s.socket != nil {
+			s.socket.Close()
+		}
+		s.writer.close()
+		s.done.Wait()
+		s.closeReaders(cap(s.readers))
+		s.writer.free()
+		s.unlock()
+	})
+	return nil
+}
+
+func (s *SQLite) closeReaders(n int) {
+	for range n {
+		(<-s.readers).Close()
+	}
+}
+
+func (s *SQLite) unlock() {
+	if s.lock != nil {
+		s.lock.Close()
+	}
+}
+
+// read runs fn in one read transaction.
+func (s *SQLite) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	var conn *sqlite.Conn
+	select {
+	case conn = <-s.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.readers <- conn }()
+	conn.SetInterrupt(ctx.Done())
+	defer conn.SetInterrupt(nil)
+	if err := execute(conn, "BEGIN"); err != nil {
+		return s.fault(ctx, err)
+	}
+	err := fn(conn)
+	conn.SetInterrupt(nil)
+	if !conn.AutocommitEnabled() {
+		if end := execute(conn, "COMMIT"); err == nil {
+			err = end
+		}
+	}
+	return s.fault(ctx, err)
+}
+
+// write runs fn within the next transaction of the writer.
+func (s *SQLite) write(ctx context.Context, fn func(*sqlite.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.writer.do(&sqWrite{run: func(w *sqWriter) error { return fn(w.conn) }})
+}
+
+// fault turns an error of the database into a fault. A damaged file closes the store for writing.
+func (s *SQLite) fault(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil && sqlite.ErrCode(err).ToPrimary() == sqlite.ResultInterrupt {
+		return ctx.Err()
+	}
+	err = sqFault(err, filepath.Base(s.path))
+	if damaged, ok := errors.AsType[*fault.Error](err); ok && damaged.Kind == workflow.StoreCorrupt && fatal(err) {
+		s.broken.CompareAndSwap(nil, damaged)
+	}
+	return err
+}
+
+// sqFault maps results of SQLite; errors that are no results stay as they are.
+func sqFault(err error, what string) error {
+	if err == nil || fault.Of(err) != fault.Unknown {
+		return err
+	}
+	switch code := sqlite.ErrCode(err); code.ToPrimary() {
+	case sqlite.ResultOK, sqlite.ResultError, sqlite.ResultConstraint, sqlite.ResultMisuse, sqlite.ResultRange:
+		if errors.Is(err, os.ErrPermission) {
+			return workflow.StoreFull.Errorf("%s: %w", what, err)
+		}
+		return err
+	case sqlite.ResultFull, sqlite.ResultReadOnly, sqlite.ResultPerm, sqlite.ResultAuth:
+		return workflow.StoreFull.Errorf("%s: %w", what, err)
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB, sqlite.ResultFormat:
+		return workflow.StoreCorrupt.Errorf("%s: %w", what, err)
+	default: // busy, locked, I/O, cannot open, out of memory
+		return workflow.StoreUnavailable.Errorf("%s: %w", what, err)
+	}
+}
+
+// fatal reports a result after which no statement of the transaction can be trusted.
+func fatal(err error) bool {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultOK, sqlite.ResultConstraint, sqlite.ResultError:
+		return false
+	}
+	return true
+}
+
+type sqStats struct {
+	writes, commits, syncs, bytes, wal, statements atomic.Int64
+}
+
+func (s *sqStats) read() Stats {
+	return Stats{Writes: s.writes.Load(), Commits: s.commits.Load(), Syncs: s.syncs.Load(),
+		Bytes: s.bytes.Load(), WALBytes: s.wal.Load(), Statements: s.statements.Load()}
+}

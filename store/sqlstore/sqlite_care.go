@@ -1,0 +1,290 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// dump is one line of an export: a definition, a run, or a run that cannot be read.
+type dump struct {
+	Format     int                    `json:"pawl,omitempty"` // first line only
+	Definition *workflow.Definition   `json:"definition,omitempty"`
+	Run        *workflow.Run          `json:"run,omitempty"`
+	Steps      []*workflow.StepRecord `json:"steps,omitempty"`
+	Signals    []workflow.Signal      `json:"signals,omitempty"`
+	Seen       []string               `json:"seen,omitempty"` // ids of consumed signals
+	Events     []workflow.Event       `json:"events,omitempty"`
+	Damaged    *Damage                `json:"damaged,omitempty"`
+}
+
+// Check reads everything and reports what is damaged. It writes nothing.
+func (s *SQLite) Check(ctx context.Context) (Report, error) {
+	var report Report
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		err := query(conn, "PRAGMA integrity_check(100)", func(row *sqlite.Stmt) error {
+			if line := row.ColumnText(0); line != "ok" {
+				report.Damage = append(report.Damage, Damage{What: line})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return s.each(conn, func(id string, line dump, damage error) error {
+			report.Runs++
+			report.Events += len(line.Events)
+			if damage != nil {
+				report.Damage = append(report.Damage, Damage{Run: id, What: fault.Message(damage)})
+			}
+			return ctx.Err()
+		})
+	})
+	if errors.Is(err, workflow.StoreCorrupt) {
+		report.Damage = append(report.Damage, Damage{What: fault.Message(err)})
+		err = nil
+	}
+	report.Healthy = len(report.Damage) == 0
+	return report, err
+}
+
+// CheckFile checks a file that cannot be opened as a store. It writes nothing.
+func CheckFile(ctx context.Context, path string) (Report, error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return Report{}, sqFault(err, path)
+	}
+	s := &SQLite{path: path, readers: make(chan *sqlite.Conn, 1)}
+	s.hands.init()
+	s.readers <- conn
+	defer s.closeReaders(1)
+	return s.Check(ctx)
+}
+
+// ExportFile writes what can be read of a file that cannot be opened as a store.
+func ExportFile(ctx context.Context, path string, w io.Writer) error {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return sqFault(err, path)
+	}
+	s := &SQLite{path: path, readers: make(chan *sqlite.Conn, 1)}
+	s.hands.init()
+	s.readers <- conn
+	defer s.closeReaders(1)
+	return s.Export(ctx, w)
+}
+
+// each reads all runs in order of creation. A damaged one does not end it.
+func (s *SQLite) each(conn *sqlite.Conn, fn func(id string, line dump, damage error) error) error {
+	type place struct {
+		row int64
+		id  string
+	}
+	var all []place
+	err := query(conn, "SELECT row, id FROM run ORDER BY row", func(row *sqlite.Stmt) error {
+		all = append(all, place{row.ColumnInt64(0), row.ColumnText(1)})
+		return nil
+	})
+	if err != nil && len(all) == 0 {
+		return err
+	}
+	for _, at := range all {
+		line, damage := s.whole(conn, at.row, at.id)
+		if err := fn(at.id, line, damage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *SQLite) whole(conn *sqlite.Conn, row int64, id string) (line dump, err error) {
+	l, err := s.loadBy(conn, "WHERE run.row = ?", row)
+	if err != nil {
+		return line, err
+	}
+	h := l.Run.Handle.(*sqHandle)
+	line = dump{Run: l.Run, Signals: l.Signals}
+	for record := range l.Run.Steps() {
+		line.Steps = append(line.Steps, record)
+	}
+	var blocks [][]workflow.Event
+	err = chain(conn, "data", h.lastEvent, func(data []byte) (prev int64, err error) {
+		events, err := readEvents(id, data, &prev)
+		blocks = append(blocks, events)
+		return prev, err
+	})
+	for i := len(blocks) - 1; i >= 0; i-- {
+		line.Events = append(line.Events, blocks[i]...)
+	}
+	if err != nil {
+		return line, err
+	}
+	l.Run.Handle = nil
+	return line, query(conn, "SELECT id FROM signal WHERE run = ? AND data IS NULL ORDER BY row", func(seen *sqlite.Stmt) error {
+		line.Seen = append(line.Seen, seen.ColumnText(0))
+		return nil
+	}, row)
+}
+
+// Backup writes a copy to a new file while the store is in use.
+func (s *SQLite) Backup(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return workflow.InputInvalid.Errorf("%s exists: name a new file", path)
+	}
+	conn, err := openConn(s.path, sqlite.OpenReadWrite, -2048)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetInterrupt(ctx.Done())
+	if err := execute(conn, "VACUUM INTO ?", path); err != nil {
+		_ = os.Remove(path)
+		return s.fault(ctx, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return sqFault(err, path)
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// Export writes everything as JSON lines.
+func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
+	w := bufio.NewWriter(to)
+	out := json.NewEncoder(w)
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		if err := out.Encode(dump{Format: 1}); err != nil {
+			return err
+		}
+		err := query(conn, "SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash", func(row *sqlite.Stmt) error {
+			d := definition(row)
+			return out.Encode(dump{Definition: &d})
+		})
+		if err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
+			return err
+		}
+		return s.each(conn, func(id string, line dump, damage error) error {
+			if damage != nil {
+				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
+			}
+			if err := out.Encode(line); err != nil {
+				return err
+			}
+			return ctx.Err()
+		})
+	})
+	return errors.Join(err, w.Flush())
+}
+
+// Restore reads what Export wrote into an empty store. Runs that were owned are
+// due at once; lines of damaged runs are passed over.
+func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
+	if !s.owner {
+		return s.notOwner()
+	}
+	known, _, err := s.List(ctx, workflow.Query{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(known) > 0 {
+		return workflow.InputInvalid.Errorf("%s holds runs already: restore into a new file", s.path)
+	}
+	in := json.NewDecoder(bufio.NewReader(from))
+	for n := 1; ; n++ {
+		var line dump
+		if err := in.Decode(&line); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return workflow.InputInvalid.Errorf("line %d of the export: %w", n, err)
+		}
+		if n == 1 && line.Format != 1 {
+			return workflow.InputInvalid.Errorf("this is no export of this version: its first line says format %d, not 1", line.Format)
+		}
+		switch {
+		case line.Definition != nil:
+			err = s.PutDefinition(ctx, *line.Definition)
+		case line.Run != nil:
+			err = s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.restore(line) }})
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w *sqWriter) restore(line dump) error {
+	r := line.Run
+	var open, settled []*workflow.StepRecord
+	for _, record := range line.Steps {
+		if inBody(record) {
+			open = append(open, record)
+		} else {
+			settled = append(settled, record)
+		}
+	}
+	row := w.lastRun + 1
+	var lastEvent, lastSteps int64
+	if len(line.Events) > 0 {
+		lastEvent = w.lastRow + 1
+	}
+	if len(settled) > 0 {
+		lastSteps = w.lastRow + 1
+	}
+	body := placed(appendBody(make([]byte, room), r, open), lastEvent, lastSteps)
+	var due, slot, ended, parent any
+	switch {
+	case r.Phase.Final():
+		ended = nanos(r.EndedAt)
+	case r.Owner != "":
+		due = int64(1)
+	case !r.NextAt.IsZero():
+		due = dueAt(r.NextAt)
+	}
+	if !r.Inline && !r.Phase.Final() && r.Phase != workflow.Queued {
+		slot = 1
+	}
+	if r.Parent != "" {
+		parent = r.Parent
+	}
+	err := w.exec(`INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, mail, due, created, ended, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, phaseNumber(r.Phase), slot, r.Queue, r.Revision, r.Epoch,
+		r.Mail, due, nanos(r.CreatedAt), ended, body)
+	if err != nil {
+		return err
+	}
+	w.lastRun++
+	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", row, appendBirth(nil, r), []byte(r.Input)); err != nil {
+		return err
+	}
+	for _, id := range line.Seen {
+		if err := w.exec("INSERT INTO signal (run, id) VALUES (?, ?)", row, id); err != nil {
+			return err
+		}
+	}
+	for _, signal := range line.Signals {
+		if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", row, signal.ID, appendSignal(nil, &signal)); err != nil {
+			return err
+		}
+	}
+	if lastEvent == 0 && lastSteps == 0 {
+		return nil
+	}
+	var events, steps []byte
+	if lastEvent > 0 {
+		events = appendEvents(nil, line.Events, 0)
+	}
+	if lastSteps > 0 {
+		steps = appendRecords(nil, settled, 0)
+	}
+	return w.addEvent(row, events, steps)
+}

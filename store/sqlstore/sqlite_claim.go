@@ -1,0 +1,321 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// NotOwner is what a client of a SQLite file gets that wants to work on runs.
+var NotOwner = fault.Declare(fault.Kind{
+	Code: "STORE_OWNED", Class: fault.Blocked,
+	Title:  "another process owns the database file",
+	Remedy: "Send the request to the process that owns the file, or stop that process first.",
+})
+
+func (s *SQLite) notOwner() error {
+	return NotOwner.Errorf("another process works on the runs of %s", s.path)
+}
+
+// Claim takes due runs, soonest first. See workflow.Claimer. It writes nothing:
+// who works on what is remembered here, and stored with the first save.
+func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Claimed, err error) {
+	if !s.owner {
+		return out, s.notOwner()
+	}
+	h := &s.hands
+	h.claims.Lock()
+	defer h.claims.Unlock()
+	now := time.Now()
+	early := h.begin(c.Worker, c.Lease, now)
+	defer h.end()
+
+	var found []workflow.Loaded
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		rows, next, err := s.due(conn, c, early, now)
+		if err != nil {
+			return err
+		}
+		out.Next = next
+		for _, row := range rows {
+			l, err := s.loadBy(conn, "WHERE run.row = ?", row)
+			switch {
+			case errors.Is(err, workflow.ErrNotFound):
+			case errors.Is(err, workflow.StoreCorrupt) && !fatal(err):
+				h.setAside(row)
+			case err != nil:
+				return err
+			default:
+				found = append(found, l)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		h.giveBack(early)
+		return workflow.Claimed{}, err
+	}
+	for _, l := range found {
+		if h.take(c.Worker, l.Run) {
+			out.Runs = append(out.Runs, l)
+		}
+	}
+	if lease := h.nextLease(c.Worker); !lease.IsZero() && (out.Next.IsZero() || lease.Before(out.Next)) {
+		out.Next = lease
+	}
+	return out, nil
+}
+
+// due gives the rows of runs to hand out: those of dead owners first, then by
+// due time over all flows. A flow's next time is looked up behind what is due.
+func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now time.Time) (rows []int64, next time.Time, err error) {
+	h := &s.hands
+	for i, row := range early {
+		if len(rows) == c.Limit {
+			h.giveBack(early[i:])
+			break
+		}
+		flow, err := text(conn, "SELECT flow FROM run WHERE row = ? AND ended IS NULL AND (due = 0 OR ?)", row, h.buried(row))
+		switch {
+		case err != nil:
+			return nil, next, err
+		case flow == "":
+		case slices.Contains(c.Full, flow):
+			h.giveBack([]int64{row})
+		default:
+			rows = append(rows, row)
+		}
+	}
+	type candidate struct{ row, due int64 }
+	var list []candidate
+	for flow := ""; ; {
+		found := false
+		err := query(conn, "SELECT flow FROM run WHERE due > 0 AND flow > ? ORDER BY flow LIMIT 1", func(row *sqlite.Stmt) error {
+			flow, found = row.ColumnText(0), true
+			return nil
+		}, flow)
+		if err != nil {
+			return nil, next, err
+		}
+		if !found {
+			break
+		}
+		if slices.Contains(c.Full, flow) {
+			continue
+		}
+		n := 0
+		err = query(conn, "SELECT row, due FROM run WHERE flow = ? AND due > 0 ORDER BY due", func(row *sqlite.Stmt) error {
+			at := candidate{row.ColumnInt64(0), row.ColumnInt64(1)}
+			switch {
+			case at.due > now.UnixNano():
+				if t := instant(at.due); next.IsZero() || t.Before(next) {
+					next = t
+				}
+				return errEnough
+			case n == c.Limit:
+				return errEnough
+			case h.free(at.row, at.due, now):
+				list = append(list, at)
+				n++
+			}
+			return nil
+		}, flow)
+		if err != nil && err != errEnough {
+			return nil, next, err
+		}
+	}
+	rested, soonest := h.rested(now)
+	for _, row := range rested {
+		list = append(list, candidate{row, now.UnixNano()})
+	}
+	if !soonest.IsZero() && (next.IsZero() || soonest.Before(next)) {
+		next = soonest
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.row, b.row)) })
+	for _, at := range list {
+		if len(rows) < c.Limit && !slices.Contains(rows, at.row) {
+			rows = append(rows, at.row)
+		}
+	}
+	return rows, next, nil
+}
+
+var errEnough = errors.New("enough")
+
+// Take claims one run. See workflow.Claimer.
+func (s *SQLite) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+	if !s.owner {
+		return workflow.Loaded{}, s.notOwner()
+	}
+	h := &s.hands
+	h.claims.Lock()
+	defer h.claims.Unlock()
+	for {
+		early := h.begin(worker, lease, time.Now())
+		h.giveBack(early)
+		var l workflow.Loaded
+		err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
+			l, err = s.loadBy(conn, "WHERE id = ?", id)
+			return err
+		})
+		if err != nil {
+			h.end()
+			return workflow.Loaded{}, err
+		}
+		answer := h.takeOne(worker, l.Run)
+		h.end()
+		switch answer {
+		case takeStale:
+			continue
+		case takeOwned:
+			return workflow.Loaded{}, workflow.ErrOwned
+		}
+		return l, nil
+	}
+}
+
+// Rest gives back one run unchanged. See workflow.Claimer. Nothing is written
+// unless the run's row says that it is owned.
+func (s *SQLite) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	handle, ok := r.Handle.(*sqHandle)
+	if !ok || handle.store != s {
+		return nil
+	}
+	h := &s.hands
+	held, epoch, saved := h.holds(handle.row, worker)
+	if !held {
+		return nil
+	}
+	if saved || h.crowded() {
+		var hint bool
+		return s.writer.do(&sqWrite{
+			run: func(w *sqWriter) error {
+				old, err := w.run(handle.row)
+				if err != nil {
+					return err
+				}
+				var due any
+				if hint = r.Mail < old.mail; hint {
+					due = time.Now().UnixNano()
+				} else if !next.IsZero() {
+					due = dueAt(next)
+				}
+				return w.exec("UPDATE run SET owner = NULL, epoch = max(epoch, ?), due = ? WHERE row = ? AND ended IS NULL", epoch, due, handle.row)
+			},
+			after: func() {
+				h.forget(handle.row)
+				if hint {
+					s.wake.hint(r.ID)
+				}
+			},
+		})
+	}
+	var mail, due int64
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT mail, due FROM run WHERE row = ?", func(row *sqlite.Stmt) error {
+			mail, due = row.ColumnInt64(0), row.ColumnInt64(1)
+			return nil
+		}, handle.row)
+	})
+	if err != nil {
+		return err
+	}
+	if mail > r.Mail { // the signal has made it due already
+		h.forget(handle.row)
+		s.wake.hint(r.ID)
+		return nil
+	}
+	h.rest(handle.row, epoch, due, next)
+	return nil
+}
+
+// Renew keeps a worker alive. See workflow.Claimer. It writes nothing.
+func (s *SQLite) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.owner {
+		return s.notOwner()
+	}
+	return s.hands.renew(worker, lease, time.Now())
+}
+
+// Release gives back a worker and its runs. See workflow.Claimer.
+func (s *SQLite) Release(ctx context.Context, worker string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.owner {
+		return s.notOwner()
+	}
+	held := s.hands.of(worker)
+	if len(held) > 0 {
+		err := s.writer.do(&sqWrite{
+			run: func(w *sqWriter) error {
+				for _, one := range held {
+					if err := w.giveBack(one); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+			after: func() {
+				for _, one := range held {
+					s.hands.forget(one.row)
+					s.wake.hint(one.id)
+				}
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.hands.dismiss(worker)
+	return nil
+}
+
+// giveBack stores that nobody works on a run. A wait keeps its time; what was
+// under way, or got mail, is due at once.
+func (w *sqWriter) giveBack(one heldRun) error {
+	var due any
+	var body []byte
+	phase, at := workflow.Phase(""), int64(-1)
+	err := query(w.conn, "SELECT phase, due, body FROM run WHERE row = ? AND ended IS NULL", func(row *sqlite.Stmt) error {
+		phase, body = phaseOf(row.ColumnInt64(0)), column(row, 2)
+		if !row.ColumnIsNull(1) {
+			at = row.ColumnInt64(1)
+		}
+		return nil
+	}, one.row)
+	if err != nil || phase == "" {
+		return err
+	}
+	if at == 0 {
+		var r workflow.Run
+		if _, _, rest, err := places(body); err == nil {
+			_, _ = readBody(rest, &r) // a damaged one is found when it is claimed
+		}
+		at = -1
+		if !r.NextAt.IsZero() {
+			at = dueAt(r.NextAt)
+		}
+	}
+	unread, err := text(w.conn, "SELECT 1 FROM signal WHERE run = ? AND data IS NOT NULL LIMIT 1", one.row)
+	if err != nil {
+		return err
+	}
+	if unread != "" || at < 0 && (phase == workflow.Running || phase == workflow.Cancelling) {
+		at = time.Now().UnixNano()
+	}
+	if at > 0 {
+		due = at
+	}
+	return w.exec("UPDATE run SET owner = NULL, epoch = max(epoch, ?), due = ? WHERE row = ?", one.epoch, due, one.row)
+}

@@ -1,0 +1,333 @@
+package sqlstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// hands remembers who works on which run, and what was given back unchanged.
+// Only runs under way stand here: a waiting run costs its row, and no memory.
+type hands struct {
+	claims sync.Mutex // one claim at a time
+
+	mu      sync.Mutex
+	held    map[int64]*hand
+	workers map[string]*sqWorker
+	orphans []int64 // of dead workers
+	resting map[int64]resting
+	aside   map[int64]bool // unreadable
+	freed   map[int64]bool // given back while a claim reads; nil without one
+}
+
+// hand is one run that was handed out. Its epoch may be newer than the stored one.
+type hand struct {
+	id     string
+	worker *sqWorker // nil: given up for dead
+	epoch  int64
+	saved  bool // the row says so too
+}
+
+// resting is a run that was looked at and left as it is. Its row still has the
+// old due time; when that differs the row counts again.
+type resting struct {
+	epoch  int64
+	stored int64     // due time of the row
+	next   time.Time // zero: when something happens
+}
+
+type sqWorker struct {
+	name  string
+	until time.Time
+	lease time.Duration
+	lost  bool
+	runs  map[int64]struct{}
+}
+
+type heldRun struct {
+	row, epoch int64
+	id         string
+}
+
+const (
+	sqLease  = 15 * time.Second // of a worker that owns a run before it ever claimed one
+	mostResting = 256              // beyond, a look is written down
+)
+
+func (h *hands) init() {
+	h.held, h.workers, h.resting, h.aside = map[int64]*hand{}, map[string]*sqWorker{}, map[int64]resting{}, map[int64]bool{}
+}
+
+// worker finds or registers a living worker. A lease of 0 extends by what it had.
+func (h *hands) worker(name string, lease time.Duration, now time.Time) *sqWorker {
+	w := h.workers[name]
+	if w == nil {
+		w = &sqWorker{name: name, lease: sqLease, runs: map[int64]struct{}{}}
+		h.workers[name] = w
+	}
+	if lease > 0 {
+		w.lease = lease
+	}
+	w.lost = false
+	if until := now.Add(w.lease); until.After(w.until) {
+		w.until = until
+	}
+	return w
+}
+
+// begin opens a claim and gives the runs of dead workers.
+func (h *hands) begin(worker string, lease time.Duration, now time.Time) []int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	alive := h.worker(worker, lease, now)
+	for _, w := range h.workers {
+		if w == alive || len(w.runs) == 0 || now.Before(w.until) {
+			continue
+		}
+		w.lost = true
+		for row := range w.runs {
+			h.held[row].worker = nil
+			h.orphans = append(h.orphans, row)
+		}
+		clear(w.runs)
+	}
+	h.freed = map[int64]bool{}
+	var early []int64
+	for _, row := range h.orphans {
+		if one := h.held[row]; (one == nil || one.worker == nil) && !h.aside[row] {
+			early = append(early, row)
+		}
+	}
+	h.orphans = nil
+	return early
+}
+
+func (h *hands) end() {
+	h.mu.Lock()
+	h.freed = nil
+	h.mu.Unlock()
+}
+
+// buried reports a run whose worker in this process was given up.
+func (h *hands) buried(row int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[row]
+	return one != nil && one.worker == nil
+}
+
+func (h *hands) giveBack(rows []int64) {
+	h.mu.Lock()
+	h.orphans = append(h.orphans, rows...)
+	h.mu.Unlock()
+}
+
+func (h *hands) setAside(row int64) {
+	h.mu.Lock()
+	h.aside[row] = true
+	h.mu.Unlock()
+}
+
+// free reports a due row that nobody works on and nobody has looked at already.
+func (h *hands) free(row, due int64, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held[row] != nil || h.aside[row] || h.freed[row] {
+		return false
+	}
+	rest, ok := h.resting[row]
+	return !ok || rest.stored != due
+}
+
+// rested gives the resting runs that are due again, and when the next will be.
+func (h *hands) rested(now time.Time) (rows []int64, soonest time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for row, rest := range h.resting {
+		switch {
+		case rest.next.IsZero():
+		case !rest.next.After(now):
+			rows = append(rows, row)
+		case soonest.IsZero() || rest.next.Before(soonest):
+			soonest = rest.next
+		}
+	}
+	return rows, soonest
+}
+
+// nextLease is when the next worker with runs is given up, if it does not renew.
+func (h *hands) nextLease(but string) (soonest time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.workers {
+		if w.name != but && len(w.runs) > 0 && (soonest.IsZero() || w.until.Before(soonest)) {
+			soonest = w.until
+		}
+	}
+	return soonest
+}
+
+// take hands a run out that a claim has read.
+func (h *hands) take(worker string, r *workflow.Run) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row := r.Handle.(*sqHandle).row
+	if one := h.held[row]; one != nil && one.worker != nil || h.freed[row] || r.Phase.Final() {
+		return false
+	}
+	h.give(worker, row, r)
+	return true
+}
+
+type taken int
+
+const (
+	takeDone taken = iota
+	takeOwned
+	takeStale
+)
+
+func (h *hands) takeOne(worker string, r *workflow.Run) taken {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row := r.Handle.(*sqHandle).row
+	one := h.held[row]
+	switch {
+	case r.Phase.Final():
+	case one != nil && one.worker != nil && one.worker.name == worker:
+		r.Owner, r.Epoch = worker, one.epoch
+	case one != nil && one.worker != nil:
+		return takeOwned
+	case h.freed[row]:
+		return takeStale
+	default:
+		h.give(worker, row, r)
+	}
+	return takeDone
+}
+
+// give sets owner and epoch of the copy and remembers them.
+func (h *hands) give(worker string, row int64, r *workflow.Run) {
+	epoch := r.Epoch
+	saved := r.Owner != ""
+	if one := h.held[row]; one != nil {
+		epoch = max(epoch, one.epoch)
+	}
+	if rest, ok := h.resting[row]; ok {
+		epoch = max(epoch, rest.epoch)
+		delete(h.resting, row)
+	}
+	r.Owner, r.Epoch = worker, epoch+1
+	w := h.worker(worker, 0, time.Now())
+	w.runs[row] = struct{}{}
+	h.held[row] = &hand{id: r.ID, worker: w, epoch: r.Epoch, saved: saved}
+}
+
+// hold remembers the owner a write has stored.
+func (h *hands) hold(row int64, id, worker string, epoch int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[row]
+	if one == nil {
+		one = &hand{id: id}
+		h.held[row] = one
+	}
+	if one.worker != nil && one.worker.name != worker {
+		delete(one.worker.runs, row)
+	}
+	one.worker = h.worker(worker, 0, time.Now())
+	one.worker.runs[row] = struct{}{}
+	one.epoch, one.saved = epoch, true
+	delete(h.resting, row)
+}
+
+// forget ends the work on a run.
+func (h *hands) forget(row int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if one := h.held[row]; one != nil && one.worker != nil {
+		delete(one.worker.runs, row)
+	}
+	delete(h.held, row)
+	delete(h.resting, row)
+	if h.freed != nil {
+		h.freed[row] = true
+	}
+}
+
+// rest ends the work on a run whose row stays as it is.
+func (h *hands) rest(row, epoch, stored int64, next time.Time) {
+	h.forget(row)
+	h.mu.Lock()
+	h.resting[row] = resting{epoch: epoch, stored: stored, next: next}
+	h.mu.Unlock()
+}
+
+func (h *hands) crowded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.resting) >= mostResting
+}
+
+// fences reports that a newer worker has been given the run.
+func (h *hands) fences(row, epoch int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[row]
+	return one != nil && one.epoch > epoch || one == nil && h.resting[row].epoch > epoch
+}
+
+func (h *hands) holds(row int64, worker string) (held bool, epoch int64, saved bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[row]
+	if one == nil || one.worker == nil || one.worker.name != worker {
+		return false, 0, false
+	}
+	return true, one.epoch, one.saved
+}
+
+// overlay shows a hand-out that no save has stored yet.
+func (h *hands) overlay(r *workflow.Run) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	row := r.Handle.(*sqHandle).row
+	if one := h.held[row]; one != nil && one.epoch >= r.Epoch && !r.Phase.Final() {
+		r.Epoch = one.epoch
+		if one.worker != nil {
+			r.Owner = one.worker.name
+		}
+	} else if rest, ok := h.resting[row]; ok {
+		r.Epoch, r.NextAt = max(r.Epoch, rest.epoch), rest.next
+	}
+}
+
+func (h *hands) renew(worker string, lease time.Duration, now time.Time) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.workers[worker]; w != nil && w.lost {
+		return workflow.ErrFenced
+	}
+	h.worker(worker, lease, now)
+	return nil
+}
+
+func (h *hands) of(worker string) (list []heldRun) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.workers[worker]; w != nil {
+		for row := range w.runs {
+			list = append(list, heldRun{row: row, epoch: h.held[row].epoch, id: h.held[row].id})
+		}
+	}
+	return list
+}
+
+func (h *hands) dismiss(worker string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.workers[worker]; w != nil && len(w.runs) == 0 {
+		delete(h.workers, worker)
+	}
+}

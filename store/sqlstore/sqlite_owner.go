@@ -1,0 +1,80 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// adopt remembers the runs a dead owner left behind: they are due at once.
+func (s *SQLite) adopt(ctx context.Context) error {
+	return s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT row FROM run WHERE due = 0 ORDER BY row", func(row *sqlite.Stmt) error {
+			s.hands.orphans = append(s.hands.orphans, row.ColumnInt64(0))
+			return nil
+		})
+	})
+}
+
+// socketPath is where the owner listens. Unix limits its length.
+func socketPath(path string) string {
+	if beside := path + ".sock"; len(beside) < 100 {
+		return beside
+	}
+	sum := sha256.Sum256([]byte(path))
+	return filepath.Join(os.TempDir(), "pawl-"+hex.EncodeToString(sum[:8])+".sock")
+}
+
+// listen takes hints of clients. Without a socket the engine's safety look finds what they wrote.
+func (s *SQLite) listen() {
+	path := socketPath(s.path)
+	_ = os.Remove(path) // left by a dead owner: the lock is ours
+	socket, err := net.Listen("unix", path)
+	if err != nil {
+		return
+	}
+	s.socket = socket
+	s.done.Go(func() {
+		for {
+			conn, err := socket.Accept()
+			if err != nil {
+				return
+			}
+			s.done.Go(func() { s.hear(conn) })
+		}
+	})
+}
+
+func (s *SQLite) hear(conn net.Conn) {
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		s.wake.hint(lines.Text())
+	}
+}
+
+// tell wakes the owner of the file about runs a client has written.
+func (s *SQLite) tell(ids []string) {
+	if s.owner || len(ids) == 0 {
+		return
+	}
+	conn, err := net.DialTimeout("unix", socketPath(s.path), time.Second)
+	if err != nil {
+		return // nobody owns the file now; whoever opens it finds the runs due
+	}
+	defer conn.Close()
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	w := bufio.NewWriter(conn)
+	for _, id := range ids {
+		_, _ = w.WriteString(id + "\n")
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,545 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var noContext = context.Background()
+
+// The two statements of a step. The update meets its row only if nothing of
+// the run but its body changes: then no index is touched.
+const (
+	sqlUpdate = "UPDATE run SET revision = revision + 1, body = ? WHERE row = ? AND revision = ? AND epoch = ? AND mail = ? AND due = 0"
+	sqlEvent  = "INSERT INTO event (row, run, data, steps) VALUES (?, ?, ?, ?)"
+)
+
+// sqHandle is what the store remembers of a run a caller holds: it is exact
+// while the revision is.
+type sqHandle struct {
+	store     *SQLite
+	row       int64
+	revision  int64
+	lastEvent int64 // newest rows of the run in event
+	lastSteps int64
+	open      []string // records that stand in the body
+	phase     workflow.Phase
+	owner     string
+	epoch     int64
+	hash      string
+	version   int
+}
+
+// room is kept free before a body for the two places that only the writer knows.
+const room = 2 * binary.MaxVarintLen64
+
+// sqSave is a save, encoded by its caller.
+type sqSave struct {
+	r      *workflow.Run // only its scalars are read by the writer, while the caller waits
+	handle *sqHandle
+	plain  bool // nothing but the body changes
+	body   []byte
+	events []byte
+	steps  []byte
+	save   *workflow.Save
+
+	mail      int64
+	lastEvent int64
+	lastSteps int64
+	hints     []string
+}
+
+// Save writes what changed of a run. See workflow.Store.
+func (s *SQLite) Save(ctx context.Context, save *workflow.Save) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.owner {
+		return s.notOwner()
+	}
+	r := save.Run
+	handle, err := s.handle(ctx, r)
+	if err != nil {
+		return err
+	}
+	op := &sqSave{r: r, handle: handle, save: save, mail: r.Mail}
+	open := op.encode()
+	if err := s.writer.do(&sqWrite{save: op}); err != nil {
+		return err
+	}
+	r.Revision++
+	r.Mail = op.mail
+	r.Clean()
+	h := handle
+	h.revision, h.lastEvent, h.lastSteps = r.Revision, op.lastEvent, op.lastSteps
+	h.phase, h.owner, h.epoch, h.hash, h.version = r.Phase, r.Owner, r.Epoch, r.Hash, r.Version
+	h.open = h.open[:0]
+	for _, s := range open {
+		h.open = append(h.open, s.Name)
+	}
+	return nil
+}
+
+// handle gives the store's memory of a run, reading it again if the caller lost it.
+func (s *SQLite) handle(ctx context.Context, r *workflow.Run) (*sqHandle, error) {
+	if h, ok := r.Handle.(*sqHandle); ok && h.store == s && h.revision == r.Revision {
+		return h, nil
+	}
+	stored, _, err := s.Load(ctx, r.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case stored.Epoch > r.Epoch:
+		return nil, workflow.ErrFenced
+	case stored.Revision != r.Revision:
+		return nil, workflow.ErrConflict
+	}
+	r.Handle = stored.Handle
+	return stored.Handle.(*sqHandle), nil
+}
+
+// encode makes the blobs and gives the records that stay in the body.
+func (op *sqSave) encode() (open []*workflow.StepRecord) {
+	r, h := op.r, op.handle
+	var settled []*workflow.StepRecord
+	for _, name := range h.open {
+		if s := r.Step(name); s != nil && inBody(s) {
+			open = append(open, s)
+		}
+	}
+	for _, s := range r.Changed() {
+		if !inBody(s) {
+			settled = append(settled, s)
+		} else if !slices.Contains(open, s) {
+			open = append(open, s)
+		}
+	}
+	op.body = appendBody(make([]byte, room, room+96), r, open)
+	if len(settled) > 0 {
+		op.steps = appendRecords(nil, settled, h.lastSteps)
+	}
+	if len(op.save.Events) > 0 {
+		op.events = appendEvents(make([]byte, 0, 96), op.save.Events, h.lastEvent)
+	}
+	op.plain = r.Owner != "" && r.Owner == h.owner && r.Phase == h.phase && r.Epoch == h.epoch && r.Hash == h.hash &&
+		r.Version == h.version && len(op.save.Consumed) == 0 && len(op.save.Mail) == 0
+	return open
+}
+
+// inBody reports a record that will change again or tells where the run
+// stands, and is small enough to be written with each save until then.
+func inBody(s *workflow.StepRecord) bool {
+	switch s.Phase {
+	case workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed, workflow.StepEntered:
+		return len(s.Output) <= 256 && s.Items == nil
+	}
+	return false
+}
+
+// placed writes the places of the newest rows before a body.
+func placed(body []byte, lastEvent, lastSteps int64) []byte {
+	var head [room]byte
+	n := binary.PutVarint(head[:], lastEvent)
+	n += binary.PutVarint(head[n:], lastSteps)
+	copy(body[room-n:], head[:n])
+	return body[room-n:]
+}
+
+// places reads them.
+func places(data []byte) (lastEvent, lastSteps int64, body []byte, err error) {
+	lastEvent, n := binary.Varint(data)
+	if n > 0 {
+		var m int
+		if lastSteps, m = binary.Varint(data[n:]); m > 0 {
+			return lastEvent, lastSteps, data[n+m:], nil
+		}
+	}
+	return 0, 0, nil, fmt.Errorf("damaged record: its places are cut off")
+}
+
+// execute is the writer's part.
+func (op *sqSave) execute(w *sqWriter) error {
+	r, h := op.r, op.handle
+	if w.store.hands.fences(h.row, r.Epoch) {
+		return workflow.ErrFenced
+	}
+	op.lastEvent, op.lastSteps = h.lastEvent, h.lastSteps
+	if op.events != nil {
+		op.lastEvent = w.lastRow + 1
+	}
+	if op.steps != nil {
+		op.lastSteps = w.lastRow + 1
+	}
+	body := placed(op.body, op.lastEvent, op.lastSteps)
+	if !op.plain {
+		return w.guarded(func() error { return op.slow(w, body) })
+	}
+	stmt := w.update
+	stmt.BindBytes(1, body)
+	stmt.BindInt64(2, h.row)
+	stmt.BindInt64(3, r.Revision)
+	stmt.BindInt64(4, r.Epoch)
+	stmt.BindInt64(5, r.Mail)
+	w.size += int64(len(body) + 32)
+	if err := w.step(stmt); err != nil {
+		return err
+	}
+	if w.conn.Changes() == 0 {
+		return w.guarded(func() error { return op.slow(w, body) })
+	}
+	if op.events == nil && op.steps == nil {
+		return nil
+	}
+	return w.addEvent(h.row, op.events, op.steps)
+}
+
+// slow is a save that moves a run through its life.
+func (op *sqSave) slow(w *sqWriter, body []byte) error {
+	r := op.r
+	op.hints = op.hints[:0]
+	now := time.Now()
+	old, err := w.run(op.handle.row)
+	switch {
+	case err != nil:
+		return err
+	case old.epoch > r.Epoch:
+		return workflow.ErrFenced
+	case old.revision != r.Revision:
+		return workflow.ErrConflict
+	case old.phase == workflow.Queued && r.Phase != workflow.Queued && !r.Phase.Final():
+		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", workflow.ErrConflict, r.ID, r.Subject)
+	}
+	for _, post := range op.save.Mail {
+		known, err := w.find(post.To)
+		if err == workflow.ErrNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.accept(known, post.To, post.Signal, now, false, &op.hints); err != nil && err != workflow.ErrFinal {
+			return err
+		}
+	}
+	if len(op.save.Mail) > 0 { // some of it may have been for this run itself
+		if old, err = w.run(old.row); err != nil {
+			return err
+		}
+	}
+	for _, id := range op.save.Consumed {
+		if err := w.exec("UPDATE signal SET data = NULL WHERE run = ? AND id = ? AND data IS NOT NULL", old.row, id); err != nil {
+			return err
+		}
+	}
+
+	var owner, due, ended, slot any
+	queue := r.Queue
+	if old.slot {
+		slot = 1
+	}
+	switch {
+	case r.Phase.Final():
+		slot, queue = nil, 0
+		ended = nanos(r.EndedAt)
+		if r.EndedAt.IsZero() {
+			ended = now.UnixNano()
+		}
+	case r.Owner != "":
+		owner, due = r.Owner, 0
+	case r.Mail < old.mail:
+		due = now.UnixNano()
+		op.hints = append(op.hints, r.ID)
+	case !r.NextAt.IsZero():
+		due = dueAt(r.NextAt)
+	}
+	err = w.exec(`UPDATE run SET revision = revision + 1, epoch = ?, owner = ?, phase = ?, slot = ?, queue_no = ?,
+		version = ?, hash = ?, due = ?, ended = ?, body = ? WHERE row = ?`,
+		r.Epoch, owner, phaseNumber(r.Phase), slot, queue, r.Version, r.Hash, due, ended, body, old.row)
+	if err != nil {
+		return err
+	}
+	if op.events != nil || op.steps != nil {
+		if err := w.addEvent(old.row, op.events, op.steps); err != nil {
+			return err
+		}
+	}
+	if old.slot && r.Phase.Final() {
+		if err := w.promote(r.Subject, now, &op.hints); err != nil {
+			return err
+		}
+	}
+	op.mail = old.mail
+	return nil
+}
+
+// dueAt keeps 0 and what is before it for runs that are owned.
+func dueAt(t time.Time) int64 { return max(t.UnixNano(), 1) }
+
+// durable tells who works on the run, and then whoever waits.
+func (op *sqSave) durable(s *SQLite) {
+	r := op.r
+	if r.Owner == "" || r.Phase.Final() {
+		s.hands.forget(op.handle.row)
+	} else if !op.plain {
+		s.hands.hold(op.handle.row, r.ID, r.Owner, r.Epoch)
+	}
+	for _, id := range op.hints {
+		s.wake.hint(id)
+	}
+}
+
+// sqRow is what a slow write must know of a run.
+type sqRow struct {
+	row, revision, epoch, mail int64
+	phase                      workflow.Phase
+	slot, owned                bool
+}
+
+const sqlRow = "SELECT row, revision, epoch, mail, phase, slot IS NOT NULL, owner IS NOT NULL FROM run "
+
+func (w *sqWriter) run(row int64) (sqRow, error)  { return w.one(sqlRow+"WHERE row = ?", row) }
+func (w *sqWriter) find(id string) (sqRow, error) { return w.one(sqlRow+"WHERE id = ?", id) }
+
+func (w *sqWriter) one(sql string, key any) (sqRow, error) {
+	var found sqRow
+	err := query(w.conn, sql, func(row *sqlite.Stmt) error {
+		found = sqRow{row: row.ColumnInt64(0), revision: row.ColumnInt64(1), epoch: row.ColumnInt64(2), mail: row.ColumnInt64(3),
+			phase: phaseOf(row.ColumnInt64(4)), slot: row.ColumnBool(5), owned: row.ColumnBool(6)}
+		return nil
+	}, key)
+	if err == nil && found.row == 0 {
+		err = workflow.ErrNotFound
+	}
+	return found, err
+}
+
+// promote gives the slot of a run that has ended to the next in the queue.
+func (w *sqWriter) promote(subject string, now time.Time, hints *[]string) error {
+	var next int64
+	var id string
+	err := query(w.conn, "SELECT row, id FROM run WHERE subject = ? AND queue_no > 0 ORDER BY queue_no LIMIT 1", func(row *sqlite.Stmt) error {
+		next, id = row.ColumnInt64(0), row.ColumnText(1)
+		return nil
+	}, subject)
+	if err != nil || next == 0 {
+		return err
+	}
+	*hints = append(*hints, id)
+	return w.exec(`UPDATE run SET phase = ?, slot = 1, queue_no = 0, revision = revision + 1,
+		due = CASE WHEN owner IS NULL THEN ? ELSE due END WHERE row = ?`, phaseNumber(workflow.Running), now.UnixNano(), next)
+}
+
+// Create stores a new run. See workflow.Store.
+func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	copied := *r
+	out := &copied
+	out.Restore(nil)
+	out.Revision, out.Mail, out.Queue, out.Phase = 1, 0, 0, workflow.Running
+	out.Input, out.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
+	if !s.owner {
+		out.Owner, out.Epoch = "", 0
+	}
+	var open, settled []*workflow.StepRecord
+	for record := range r.Steps() {
+		if inBody(record) {
+			open = append(open, record)
+		} else {
+			settled = append(settled, record)
+		}
+	}
+	op := &sqCreate{r: out, created: nanos(r.CreatedAt), birth: appendBirth(nil, r), body: appendBody(make([]byte, room, room+64), r, open)}
+	op.handle = &sqHandle{store: s, revision: 1, hash: r.Hash, version: r.Version}
+	for _, record := range open {
+		op.handle.open = append(op.handle.open, record.Name)
+	}
+	if len(events) > 0 {
+		op.events = appendEvents(nil, events, 0)
+	}
+	if len(settled) > 0 {
+		op.steps = appendRecords(nil, settled, 0)
+	}
+	err := s.writer.do(&sqWrite{run: op.execute, after: op.durable})
+	if err != nil {
+		return nil, err
+	}
+	if op.known || r.Len() > 0 {
+		stored, _, err := s.Load(ctx, r.ID)
+		return stored, err
+	}
+	if !s.owner && out.Phase == workflow.Running {
+		s.tell([]string{r.ID})
+	}
+	h := op.handle
+	h.phase, h.owner, h.epoch = out.Phase, out.Owner, out.Epoch
+	out.Handle = h
+	return out, nil
+}
+
+type sqCreate struct {
+	r       *workflow.Run // what is given back
+	handle  *sqHandle
+	created int64
+	birth   []byte
+	body    []byte
+	events  []byte
+	steps   []byte
+	known   bool
+}
+
+func (op *sqCreate) execute(w *sqWriter) error {
+	r, h := op.r, op.handle
+	now := time.Now()
+	h.row = w.lastRun + 1
+	if op.events != nil {
+		h.lastEvent = w.lastRow + 1
+	}
+	if op.steps != nil {
+		h.lastSteps = w.lastRow + 1
+	}
+	body := placed(op.body, h.lastEvent, h.lastSteps)
+	var owner, due, slot, parent any
+	if r.Owner != "" {
+		owner, due = r.Owner, 0
+	} else {
+		if r.NextAt.IsZero() {
+			r.NextAt = now.UTC()
+		}
+		due = dueAt(r.NextAt)
+	}
+	if !r.Inline {
+		slot = 1
+	}
+	if r.Parent != "" {
+		parent = r.Parent
+	}
+	insert := func() (bool, error) {
+		err := w.exec(`INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, owner, mail, due, created, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, 0, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			h.row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, phaseNumber(r.Phase), slot, r.Queue, r.Epoch, owner, due, op.created, body)
+		return w.conn.Changes() == 1, err
+	}
+	done, err := insert()
+	if err != nil {
+		return err
+	}
+	if !done {
+		if _, err := w.find(r.ID); err != workflow.ErrNotFound {
+			op.known = err == nil
+			return err
+		}
+		waiting, newest := 0, int64(0)
+		err := query(w.conn, "SELECT count(*), max(queue_no) FROM run WHERE subject = ? AND queue_no > 0", func(row *sqlite.Stmt) error {
+			waiting, newest = row.ColumnInt(0), row.ColumnInt64(1)
+			return nil
+		}, r.Subject)
+		if err != nil {
+			return err
+		}
+		if waiting >= workflow.MaxQueued {
+			return workflow.QueueFull.Errorf("%d runs of %s wait already", waiting, r.Subject)
+		}
+		r.Phase, r.Queue = workflow.Queued, newest+1
+		r.Owner, r.Epoch, r.NextAt = "", 0, time.Time{}
+		owner, due, slot = nil, nil, nil
+		if done, err = insert(); err != nil || !done {
+			return fmt.Errorf("run %s could neither be started nor queued: %w", r.ID, err)
+		}
+	}
+	w.lastRun++
+	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", h.row, op.birth, []byte(r.Input)); err != nil {
+		return err
+	}
+	if op.events == nil && op.steps == nil {
+		return nil
+	}
+	return w.addEvent(h.row, op.events, op.steps)
+}
+
+func (op *sqCreate) durable() {
+	s, r := op.handle.store, op.r
+	switch {
+	case op.known || r.Phase == workflow.Queued || !s.owner:
+	case r.Owner != "":
+		s.hands.hold(op.handle.row, r.ID, r.Owner, r.Epoch)
+	default:
+		s.wake.hint(r.ID)
+	}
+}
+
+// Send keeps a signal for a run. See workflow.Store.
+func (s *SQLite) Send(ctx context.Context, id string, signal workflow.Signal) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var hints []string
+	err := s.writer.do(&sqWrite{
+		run: func(w *sqWriter) error {
+			hints = hints[:0]
+			known, err := w.find(id)
+			if err != nil {
+				return err
+			}
+			return w.accept(known, id, signal, time.Now(), true, &hints)
+		},
+		after: func() {
+			for _, id := range hints {
+				s.wake.hint(id)
+			}
+		},
+	})
+	if err == nil {
+		s.tell(hints)
+	}
+	return err
+}
+
+// accept keeps a signal once. Mail of other runs is not bounded: to lose it
+// would leave a parent waiting for ever.
+func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time, bounded bool, hints *[]string) error {
+	seen, err := text(w.conn, "SELECT 1 FROM signal WHERE run = ? AND id = ?", to.row, s.ID)
+	switch {
+	case err != nil || seen != "":
+		return err
+	case to.phase.Final():
+		return workflow.ErrFinal
+	}
+	if bounded && to.mail >= workflow.MaxUnread {
+		full, err := text(w.conn, "SELECT 1 WHERE (SELECT count(*) FROM signal WHERE run = ? AND data IS NOT NULL) >= ?", to.row, workflow.MaxUnread)
+		if err != nil {
+			return err
+		}
+		if full != "" {
+			return workflow.QueueFull.Errorf("run %s has %d unread signals", id, workflow.MaxUnread)
+		}
+	}
+	if err := w.exec("INSERT INTO signal (run, id, data) VALUES (?, ?, ?)", to.row, s.ID, appendSignal(nil, &s)); err != nil {
+		return err
+	}
+	if to.owned {
+		err = w.exec("UPDATE run SET mail = mail + 1 WHERE row = ?", to.row)
+	} else {
+		err = w.exec("UPDATE run SET mail = mail + 1, due = ? WHERE row = ?", now.UnixNano(), to.row)
+	}
+	if err != nil {
+		return err
+	}
+	to.mail++
+	*hints = append(*hints, id)
+	if to.mail > workflow.MaxSignalIDs && to.mail%64 == 0 {
+		return w.exec(`DELETE FROM signal WHERE run = ?1 AND data IS NULL AND row <
+			(SELECT row FROM signal WHERE run = ?1 ORDER BY row DESC LIMIT 1 OFFSET ?2)`, to.row, workflow.MaxSignalIDs-1)
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package sqlstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// sqWriter is the one goroutine that writes. It takes all that is pending into
+// one transaction and never waits for more: while it commits, the next batch
+// gathers by itself.
+//
+// A save whose first statement, the guarded update, meets no row has changed
+// nothing, and what follows it can only fail with the whole transaction; so it
+// needs no savepoint. All other writes have one each.
+type sqWriter struct {
+	store   *SQLite
+	conn    *sqlite.Conn
+	stmts   map[string]*sqlite.Stmt
+	update  *sqlite.Stmt
+	event   *sqlite.Stmt
+	begin   *sqlite.Stmt
+	commit  *sqlite.Stmt
+	version *sqlite.Stmt
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	pending []*sqWrite
+	closed  bool
+
+	// The numbers of the newest rows. Other processes may write too: then the
+	// version of the data differs and they are read again.
+	seen             int64
+	lastRun, lastRow int64
+	size             int64 // bytes bound in this batch
+	count            int64 // statements of this batch
+	shm              *os.File
+	frames           uint32
+}
+
+// sqWrite is one call that waits for its commit.
+type sqWrite struct {
+	save  *sqSave               // a save, or
+	run   func(*sqWriter) error // anything else
+	after func()                // once it is durable
+	err   error
+	done  chan struct{}
+}
+
+var errClosed = workflow.StoreUnavailable.Errorf("the store is closed")
+
+const mostAtOnce = 1024 // writes of one transaction
+
+func newSQWriter(s *SQLite, conn *sqlite.Conn) (*sqWriter, error) {
+	w := &sqWriter{store: s, conn: conn, seen: -1}
+	w.wake = sync.NewCond(&w.mu)
+	for sql, to := range map[string]**sqlite.Stmt{
+		sqlUpdate: &w.update, sqlEvent: &w.event, "BEGIN IMMEDIATE": &w.begin, "COMMIT": &w.commit, "PRAGMA data_version": &w.version,
+	} {
+		stmt, err := conn.Prepare(sql)
+		if err != nil {
+			return nil, err
+		}
+		*to = stmt
+	}
+	w.shm, _ = os.Open(s.path + "-shm") // only to count
+	return w, nil
+}
+
+var donePool = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
+
+// do queues a write and waits until it is durable or refused.
+func (w *sqWriter) do(op *sqWrite) error {
+	if broken := w.store.broken.Load(); broken != nil {
+		return broken
+	}
+	op.done = donePool.Get().(chan struct{})
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return errClosed
+	}
+	w.pending = append(w.pending, op)
+	if len(w.pending) == 1 {
+		w.wake.Signal()
+	}
+	w.mu.Unlock()
+	<-op.done
+	donePool.Put(op.done)
+	return op.err
+}
+
+func (w *sqWriter) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.wake.Signal()
+	w.mu.Unlock()
+}
+
+func (w *sqWriter) free() {
+	w.conn.Close()
+	if w.shm != nil {
+		w.shm.Close()
+	}
+}
+
+func (w *sqWriter) serve() {
+	var batch []*sqWrite
+	for {
+		w.mu.Lock()
+		for len(w.pending) == 0 && !w.closed {
+			w.wake.Wait()
+		}
+		if len(w.pending) == 0 {
+			w.mu.Unlock()
+			return
+		}
+		n := min(len(w.pending), mostAtOnce)
+		batch = append(batch[:0], w.pending[:n]...)
+		rest := copy(w.pending, w.pending[n:])
+		clear(w.pending[rest:])
+		w.pending = w.pending[:rest]
+		w.mu.Unlock()
+
+		err := w.transaction(batch)
+		for _, op := range batch {
+			if err != nil {
+				op.err = err
+			}
+			if op.err == nil {
+				switch {
+				case op.save != nil:
+					op.save.durable(w.store)
+				case op.after != nil:
+					op.after()
+				}
+			}
+			op.done <- struct{}{}
+		}
+		clear(batch)
+	}
+}
+
+// transaction executes a batch. An error is that of all of them; what concerns
+// one write only stands in its err.
+func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
+	w.size, w.count = 0, 0
+	defer func() {
+		if err != nil {
+			w.seen = -1
+			if !w.conn.AutocommitEnabled() {
+				_ = execute(w.conn, "ROLLBACK")
+			}
+			err = w.store.fault(noContext, err)
+		}
+	}()
+	if err := w.step(w.begin); err != nil {
+		return err
+	}
+	if err := w.look(); err != nil {
+		return err
+	}
+	for _, op := range batch {
+		if op.save != nil {
+			op.err = op.save.execute(w)
+		} else {
+			op.err = w.guarded(func() error { return op.run(w) })
+		}
+		if op.err != nil && (fatal(op.err) || w.conn.AutocommitEnabled()) {
+			return op.err
+		}
+	}
+	if err := w.step(w.commit); err != nil {
+		return err
+	}
+	w.account(len(batch))
+	return nil
+}
+
+// guarded runs fn in a savepoint.
+func (w *sqWriter) guarded(fn func() error) error {
+	if err := execute(w.conn, "SAVEPOINT one"); err != nil {
+		return err
+	}
+	lastRun, lastRow := w.lastRun, w.lastRow
+	err := fn()
+	if err != nil {
+		if fatal(err) || w.conn.AutocommitEnabled() {
+			return err
+		}
+		w.lastRun, w.lastRow = lastRun, lastRow
+		if back := execute(w.conn, "ROLLBACK TO one"); back != nil {
+			return errors.Join(err, back)
+		}
+	}
+	if end := execute(w.conn, "RELEASE one"); end != nil {
+		return end
+	}
+	return err
+}
+
+// look reads the newest numbers again if another process has written.
+func (w *sqWriter) look() error {
+	_, err := w.version.Step()
+	version := w.version.ColumnInt64(0)
+	w.version.Reset()
+	if err != nil || version == w.seen {
+		return err
+	}
+	for sql, to := range map[string]*int64{
+		"SELECT max(coalesce((SELECT max(row) FROM run), 0), coalesce((SELECT value FROM counter WHERE name = 'run'), 0))":     &w.lastRun,
+		"SELECT max(coalesce((SELECT max(row) FROM event), 0), coalesce((SELECT value FROM counter WHERE name = 'event'), 0))": &w.lastRow,
+	} {
+		err := query(w.conn, sql, func(row *sqlite.Stmt) error { *to = row.ColumnInt64(0); return nil })
+		if err != nil {
+			return err
+		}
+	}
+	w.seen = version
+	return nil
+}
+
+func (w *sqWriter) step(stmt *sqlite.Stmt) error {
+	_, err := stmt.Step()
+	if end := stmt.Reset(); err == nil {
+		err = end
+	}
+	w.count++
+	return err
+}
+
+// exec runs a statement that gives no rows and counts what it binds.
+func (w *sqWriter) exec(sql string, params ...any) error {
+	stmt, err := w.conn.Prepare(sql)
+	if err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	w.size += int64(bind(stmt, params))
+	return w.step(stmt)
+}
+
+// addEvent appends a row of events and settled records.
+func (w *sqWriter) addEvent(run int64, data, steps []byte) error {
+	w.lastRow++
+	w.event.BindInt64(1, w.lastRow)
+	w.event.BindInt64(2, run)
+	blob(w.event, 3, data)
+	blob(w.event, 4, steps)
+	w.size += int64(16 + len(data) + len(steps))
+	return w.step(w.event)
+}
+
+func blob(stmt *sqlite.Stmt, i int, data []byte) {
+	if data == nil {
+		stmt.BindNull(i)
+		return
+	}
+	stmt.BindBytes(i, data)
+}
+
+// account adds a committed batch to the statistics. The index of the log tells
+// how many pages were written: its number of frames, and whether it began anew.
+func (w *sqWriter) account(writes int) {
+	stats := &w.store.stats
+	stats.writes.Add(int64(writes))
+	stats.commits.Add(1)
+	stats.syncs.Add(1)
+	stats.bytes.Add(w.size)
+	stats.statements.Add(w.count)
+	var head [4]byte
+	if w.shm == nil {
+		return
+	}
+	if _, err := w.shm.ReadAt(head[:], 16); err != nil {
+		return
+	}
+	frames := binary.NativeEndian.Uint32(head[:])
+	added := frames - w.frames
+	if frames < w.frames { // the log was moved into the file and is used again
+		added = frames
+		stats.syncs.Add(2)
+	}
+	w.frames = frames
+	stats.wal.Add(int64(added) * (4096 + 24))
+}
