@@ -16,6 +16,7 @@ import (
 func (l *library) check() {
 	l.checkCycles()
 	l.checkFaults()
+	l.advise()
 }
 
 // build makes the flows. What is wrong with them is in the report.

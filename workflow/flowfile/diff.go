@@ -1,0 +1,295 @@
+package flowfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ChangeKind is what became of a step between two definitions.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	Added   ChangeKind = "added"
+	Removed ChangeKind = "removed"
+	Changed ChangeKind = "changed"
+	Moved   ChangeKind = "moved"
+)
+
+// Change is one difference. Step is the instance name without the keys of
+// loops, "" for the flow itself.
+type Change struct {
+	Kind  ChangeKind `json:"kind"`
+	Step  string     `json:"step,omitempty"`
+	After string     `json:"after,omitempty"` // the step before it now; "" at the beginning
+	What  []string   `json:"what,omitempty"`  // fields that differ, "timeout: 5m0s → 10m0s"
+}
+
+// String is the line of `pawl diff`.
+func (c Change) String() string {
+	place := "as the first"
+	if c.After != "" {
+		place = "after " + c.After
+	}
+	switch c.Kind {
+	case Added:
+		return fmt.Sprintf("+ %s %s", c.Step, place)
+	case Removed:
+		return "- " + c.Step
+	case Moved:
+		return fmt.Sprintf("> %s now %s", c.Step, place)
+	}
+	name := c.Step
+	if name == "" {
+		name = "(flow)"
+	}
+	return fmt.Sprintf("~ %s  %s", name, strings.Join(c.What, "; "))
+}
+
+// FlowDiff is the difference between two definitions of a flow.
+type FlowDiff struct {
+	Flow    string   `json:"flow"`
+	OldHash string   `json:"oldHash"`
+	NewHash string   `json:"newHash"`
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// HashDiffers tells whether runs of the old definition are concerned: changes
+// of retry, time-outs and descriptions take effect at the next attempt.
+func (d FlowDiff) HashDiffers() bool { return d.OldHash != d.NewHash }
+
+// String gives one line for each change.
+func (d FlowDiff) String() string {
+	lines := make([]string, len(d.Changes))
+	for i, c := range d.Changes {
+		lines[i] = c.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Diff compares two definitions of a flow step by step.
+func Diff(old, fresh workflow.Flow) (FlowDiff, error) {
+	d := FlowDiff{Flow: fresh.Name}
+	var err error
+	if d.OldHash, err = workflow.Hash(old); err != nil {
+		return d, err
+	}
+	if d.NewHash, err = workflow.Hash(fresh); err != nil {
+		return d, err
+	}
+	if what := differ(headOf(old), headOf(fresh)); what != nil {
+		d.Changes = append(d.Changes, Change{Kind: Changed, What: what})
+	}
+	d.siblings(old.Steps, fresh.Steps, "")
+	d.siblings(old.Finally, fresh.Finally, "")
+	return d, nil
+}
+
+// siblings compares two sequences that share a place.
+func (d *FlowDiff) siblings(old, fresh []workflow.Step, path string) {
+	stay := inOrder(namesOf(old), namesOf(fresh))
+	known := map[string]*workflow.Step{}
+	for i := range old {
+		known[old[i].Name] = &old[i]
+	}
+	for i := range old {
+		if !slices.ContainsFunc(fresh, func(s workflow.Step) bool { return s.Name == old[i].Name }) {
+			d.Changes = append(d.Changes, Change{Kind: Removed, Step: path + old[i].Name})
+		}
+	}
+	after := ""
+	for i := range fresh {
+		s := &fresh[i]
+		was := known[s.Name]
+		switch {
+		case was == nil:
+			d.Changes = append(d.Changes, Change{Kind: Added, Step: path + s.Name, After: after})
+		case !stay[s.Name]:
+			d.Changes = append(d.Changes, Change{Kind: Moved, Step: path + s.Name, After: after})
+		}
+		if was != nil {
+			if what := differ(fieldsOf(was), fieldsOf(s)); what != nil {
+				d.Changes = append(d.Changes, Change{Kind: Changed, Step: path + s.Name, What: what})
+			}
+			d.siblings(within(was), within(s), path+s.Name+"/")
+		}
+		after = path + s.Name
+	}
+}
+
+// within gives what stands inside a step, the ends of a bracket included.
+func within(s *workflow.Step) []workflow.Step {
+	all := slices.Clone(s.Steps)
+	if s.Open != nil {
+		all = slices.Insert(all, 0, *s.Open)
+	}
+	if s.Close != nil {
+		all = append(all, *s.Close)
+	}
+	return all
+}
+
+func namesOf(steps []workflow.Step) []string {
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// mostCompared bounds the table of inOrder: beyond it, only equal places count as kept.
+const mostCompared = 2_000
+
+// inOrder gives the names that kept their order: the longest common subsequence.
+func inOrder(a, b []string) map[string]bool {
+	stay := map[string]bool{}
+	begin := 0
+	for begin < len(a) && begin < len(b) && a[begin] == b[begin] {
+		stay[a[begin]] = true
+		begin++
+	}
+	a, b = a[begin:], b[begin:]
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		stay[a[len(a)-1]] = true
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if len(a) > mostCompared || len(b) > mostCompared {
+		return stay
+	}
+	length := make([][]int, len(a)+1)
+	for i := range length {
+		length[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				length[i][j] = length[i+1][j+1] + 1
+			} else {
+				length[i][j] = max(length[i+1][j], length[i][j+1])
+			}
+		}
+	}
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] == b[j]:
+			stay[a[i]] = true
+			i, j = i+1, j+1
+		case length[i+1][j] >= length[i][j+1]:
+			i++
+		default:
+			j++
+		}
+	}
+	return stay
+}
+
+// field is one property of a step or flow, as text.
+type field struct{ name, value string }
+
+// differ lists the fields that are not the same.
+func differ(old, fresh []field) []string {
+	var what []string
+	for i, f := range fresh {
+		if was := old[i].value; was != f.value {
+			what = append(what, fmt.Sprintf("%s: %s → %s", f.name, short(was), short(f.value)))
+		}
+	}
+	return what
+}
+
+func short(value string) string {
+	if value == "" {
+		return "none"
+	}
+	if r := []rune(value); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return value
+}
+
+func headOf(f workflow.Flow) []field {
+	return []field{
+		{"version", text0(f.Version)}, {"description", f.Description}, {"input", schemaText(f.Input)},
+		{"recoverFromFirstStep", text0(f.RecoverFromFirstStep)}, {"deadline", text0(f.Deadline)}, {"onDeadline", string(f.OnDeadline)},
+		{"onChange", string(f.OnChange)}, {"limits.attempts", text0(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", text0(f.Migrations)},
+	}
+}
+
+func fieldsOf(s *workflow.Step) []field {
+	var undo, wait, loop string
+	switch {
+	case s.Undo != nil:
+		undo = "Go"
+	case s.UndoCall != nil:
+		undo = strings.TrimSpace(s.UndoCall.Uses + " " + string(s.UndoCall.With))
+	}
+	if w := s.Wait; w != nil {
+		wait = fmt.Sprintf("%s, every %s, onTimeout %s, schema %s", waitNote(w), w.Every, w.OnTimeout, schemaText(w.Schema))
+	}
+	if l := s.ForEach; l != nil {
+		loop = fmt.Sprintf("%s of %s by %s, %d at once", l.As, l.ListText, l.KeyText, max(l.Max, 1))
+	}
+	kind := "step"
+	switch {
+	case s.Do != nil:
+		kind = "Go"
+	case s.Parallel > 0:
+		kind = "parallel"
+	case s.Steps != nil:
+		kind = "steps"
+	}
+	return []field{
+		{"kind", kind}, {"uses", s.Uses}, {"with", string(s.With)}, {"flow", s.Flow}, {"when", s.WhenText}, {"forEach", loop}, {"wait", wait},
+		{"parallel.max", text0(s.Parallel)}, {"undo", undo}, {"noReturn", text0(s.NoReturn)}, {"skippable", text0(s.Skippable)},
+		{"retry", retryText(s.Retry)}, {"timeout", text0(s.Timeout)}, {"heartbeat", text0(s.Heartbeat)}, {"grace", text0(s.Grace)},
+		{"output", schemaText(s.Output)}, {"limits.output", text0(s.MaxOutput)}, {"secrets", text0(s.Secrets)}, {"description", s.Description},
+	}
+}
+
+// text0 is a value as text, "" for the zero value.
+func text0[T any](v T) string {
+	data, err := json.Marshal(v)
+	switch string(data) {
+	case "0", "false", "null", `""`, "{}", "[]":
+		return ""
+	}
+	if s, ok := any(v).(fmt.Stringer); ok {
+		return s.String()
+	}
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+func retryText(r workflow.Retry) string {
+	var parts []string
+	for _, f := range []field{{"attempts", text0(r.Attempts)}, {"first", text0(r.First)}, {"factor", text0(r.Factor)}, {"longest", text0(r.Longest)}, {"jitter", text0(r.Jitter)}, {"not", text0(r.Not)}} {
+		if f.value != "" {
+			parts = append(parts, f.name+" "+f.value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func retentionText(r *workflow.Retention) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("age %s, keep %d, most %d", r.Age, r.Keep, r.Most)
+}
+
+func schemaText(s workflow.Schema) string {
+	if s == nil {
+		return ""
+	}
+	data, err := s.MarshalJSON()
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

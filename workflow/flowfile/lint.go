@@ -1,0 +1,93 @@
+package flowfile
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Lint looks at files as [Load] does and gives every finding, ordered by
+// place: errors, and warnings for what loads and is still worth a look, such
+// as a wait without deadline. It registers nothing. An error is about reading
+// the files.
+func Lint(paths []string, options Options) (Problems, error) {
+	named, beside, err := gather(paths)
+	if err != nil {
+		return nil, err
+	}
+	options.Check = true
+	l, _ := examine(named, beside, options)
+	return l.sorted(), nil
+}
+
+// advise adds the warnings about documents that are sound.
+func (l *library) advise() {
+	for _, f := range l.order {
+		everyStep(slices.Concat(f.steps, f.finally), l.adviseStep)
+		if len(f.migrations) > 0 && f.onChange != "migrate" {
+			l.warnf(f.at, "flow %s has migrations, but onChange is not migrate: they are used only by resume --on-definition new", f.name.value)
+		}
+	}
+	used := map[string]bool{}
+	note := func(s *stepDoc) { used[s.uses.value] = true }
+	for _, f := range l.order {
+		everyStep(slices.Concat(f.steps, f.finally), note)
+	}
+	for _, g := range l.groups {
+		everyStep(g.steps, l.adviseStep)
+		everyStep(g.steps, note)
+	}
+	for _, name := range keysOf(l.groups) {
+		if g := l.groups[name]; !used[name] && len(l.order) > 0 {
+			l.warnf(g.name.at, "group %s is not used", name)
+		}
+	}
+}
+
+func (l *library) adviseStep(s *stepDoc) {
+	name := s.name.value
+	if name == "" {
+		name = s.uses.value
+	}
+	switch w := s.wait; {
+	case w != nil && w.deadline == 0 && w.signal.set():
+		l.warnf(w.at, "%s waits for signal %s without deadline: it may wait for ever", name, w.signal.value)
+	case w != nil && w.deadline == 0 && w.condition.set():
+		l.warnf(w.at, "%s waits for a condition without deadline: it may wait for ever", name)
+	case w == nil || w.deadline == 0:
+		if slices.Contains([]string{"signal", "approval"}, s.uses.value) && l.groups[s.uses.value] == nil && s.with != nil && !has(s.with, "deadline") {
+			l.warnf(s.uses.at, "%s waits without deadline: it may wait for ever", name)
+		}
+	}
+	if s.uses.value == "exec" {
+		l.adviseExec(s)
+	}
+}
+
+// adviseExec warns of exit codes that stand for a fault nothing declares.
+func (l *library) adviseExec(s *stepDoc) {
+	var with struct {
+		Faults map[string]any `json:"faults"`
+	}
+	if json.Unmarshal(s.with, &with) != nil {
+		return
+	}
+	for _, exit := range keysOf(with.Faults) {
+		code, ok := with.Faults[exit].(string)
+		if !ok || strings.Contains(code, "${") || l.knowsCode(fault.Code(code)) {
+			continue
+		}
+		at := s.uses.at
+		if n := descend(s.withNode, "faults"); n != nil {
+			at.line, at.column = n.Line, n.Column
+		}
+		l.warnf(at, "exit code %s stands for %s, which nothing here declares: declare it in a *_faults.yaml", exit, code)
+	}
+}
+
+func has(with json.RawMessage, key string) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(with, &object) == nil && object[key] != nil
+}
