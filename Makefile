@@ -91,11 +91,11 @@ format: ## say which files are not formatted
 
 .PHONY: vet
 vet: ## go vet in all modules
-	@for dir in $(MODULES); do echo "vet $$dir"; $(GO) -C $$dir vet ./... || exit 1; done
+	@failed=0; for dir in $(MODULES); do echo "vet $$dir"; $(GO) -C $$dir vet ./... || failed=1; done; exit $$failed
 
 .PHONY: lint
 lint: ## golangci-lint in all modules (the first time it is compiled: a minute and a half)
-	@for dir in $(MODULES); do echo "lint $$dir"; (cd $$dir && $(TOOL) golangci-lint run ./...) || exit 1; done
+	@failed=0; for dir in $(MODULES); do echo "lint $$dir"; (cd $$dir && $(TOOL) golangci-lint run ./...) || failed=1; done; exit $$failed
 
 .PHONY: imports
 imports: ## the import table and the links of the documents
