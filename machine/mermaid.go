@@ -15,7 +15,7 @@ func (t Table[T]) Mermaid() string {
 	if len(t.Any) > 0 {
 		line(`state "any state" as any_state`)
 		for _, tr := range t.Any {
-			line("any_state --> %s : %s", tr.To, label(tr))
+			line("any_state --> %s : %s", tr.To, escape(tr.Event))
 		}
 	}
 	var working []string
@@ -28,7 +28,7 @@ func (t Table[T]) Mermaid() string {
 			working = append(working, string(s))
 		}
 		for _, tr := range p.On {
-			line("%s --> %s : %s", s, tr.To, label(tr))
+			line("%s --> %s : %s", s, tr.To, escape(tr.Event))
 		}
 		if p.Transient() {
 			line("%s --> %s : done", s, p.Then)
@@ -45,8 +45,8 @@ func (t Table[T]) Mermaid() string {
 			line("%s --> [*]", s)
 		}
 	}
-	line("classDef works stroke-dasharray: 5 5")
 	if len(working) > 0 {
+		line("classDef works stroke-dasharray: 5 5")
 		line("class %s works", strings.Join(working, ","))
 	}
 	return b.String()
@@ -79,13 +79,6 @@ func (t Table[T]) order() []State {
 		todo = slices.Insert(todo, i+1, next...)
 	}
 	return out
-}
-
-func label[T any](t Transition[T]) string {
-	if t.Text != "" && len(t.Text) <= 60 && !strings.ContainsAny(t.Text, "\n:;#") {
-		return t.Event + " [" + escape(t.Text) + "]"
-	}
-	return escape(t.Event)
 }
 
 // escape keeps characters away that Mermaid would read.
