@@ -33,6 +33,7 @@ type SQLite struct {
 	writer  *sqWriter
 	readers chan *sqlite.Conn
 	wake    *waker
+	changed bell // rings when a feed may have grown
 	hands   hands
 	stats   sqStats
 	broken  atomic.Pointer[fault.Error] // set when the file turned out to be damaged

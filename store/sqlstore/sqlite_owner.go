@@ -57,6 +57,10 @@ func (s *SQLite) hear(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
+		if lines.Text() == changeChannel {
+			s.changed.ring()
+			continue
+		}
 		s.wake.hint(lines.Text())
 	}
 }

@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// safetyLook is how long a feed relies on being woken.
+const safetyLook = 30 * time.Second
+
+// feedPage is how many changes are read at once.
+const feedPage = 500
+
+// feed is the change feed of objects of a kind; "" is all. Its positions are
+// the numbers of changes.
+type feed struct {
+	o    objects
+	kind string
+}
+
+// Feed implements control.Objects.
+func (o objects) Feed(kind string) control.Source[control.Object] { return feed{o, kind} }
+
+// List implements control.Source.
+func (f feed) List(ctx context.Context) ([]control.Item[control.Object], string, error) {
+	var items []control.Item[control.Object]
+	var position int64
+	err := f.o.m.read(ctx, func(s session) error {
+		items = nil
+		return s.query(`SELECT f.newest, o.data FROM feed f LEFT JOIN object o ON ($1 = '' OR o.kind = $1)`, []any{f.kind}, func(r row) error {
+			position = r.int(0)
+			data := r.bytes(1)
+			if data == nil {
+				return nil
+			}
+			o, err := decodeObject(data)
+			if err == nil {
+				items = append(items, control.Item[control.Object]{Key: o.Ref.String(), Version: strconv.FormatInt(o.Revision, 10), Value: *o})
+			}
+			return err
+		})
+	})
+	return items, strconv.FormatInt(position, 10), err
+}
+
+// Watch implements control.Source.
+func (f feed) Watch(ctx context.Context, version string) iter.Seq2[control.Change[control.Object], error] {
+	return func(yield func(control.Change[control.Object], error) bool) {
+		position, err := strconv.ParseInt(version, 10, 64)
+		if err != nil {
+			yield(control.Change[control.Object]{}, control.ErrGap)
+			return
+		}
+		for ctx.Err() == nil {
+			woken := f.o.m.changes().next() // before the look, so that nothing between them is missed
+			changes, newest, err := f.since(ctx, position)
+			if err != nil {
+				if ctx.Err() == nil {
+					yield(control.Change[control.Object]{}, err)
+				}
+				return
+			}
+			more := len(changes) == feedPage
+			for _, c := range changes {
+				position = c.Item.Value.Revision
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if !more && position < newest {
+				position = newest
+				if !yield(control.Change[control.Object]{Type: control.Bookmark, Version: strconv.FormatInt(newest, 10)}, nil) {
+					return
+				}
+			}
+			if !more {
+				rest(ctx, woken)
+			}
+		}
+	}
+}
+
+// rest waits until the bell rings, the context ends, or it is time to look anyway.
+func rest(ctx context.Context, woken <-chan struct{}) {
+	timer := time.NewTimer(safetyLook)
+	defer timer.Stop()
+	select {
+	case <-woken:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// since reads the changes behind a position and the newest number. ErrGap if
+// some of them were trimmed, or the position lies ahead.
+func (f feed) since(ctx context.Context, position int64) (changes []control.Change[control.Object], newest int64, err error) {
+	var floor int64
+	err = f.o.m.read(ctx, func(s session) error {
+		changes = nil
+		return s.query(`SELECT f.newest, f.floor, c.type, c.data
+			FROM feed f LEFT JOIN change c ON c.number > $1 AND ($2 = '' OR c.kind = $2) ORDER BY c.number LIMIT $3`,
+			[]any{position, f.kind, int64(feedPage)}, func(r row) error {
+				newest, floor = r.int(0), r.int(1)
+				data := r.bytes(3)
+				if data == nil {
+					return nil
+				}
+				o, err := decodeObject(data)
+				if err != nil {
+					return err
+				}
+				version := strconv.FormatInt(o.Revision, 10)
+				changes = append(changes, control.Change[control.Object]{Type: control.Type(r.int(2)), Version: version,
+					Item: control.Item[control.Object]{Key: o.Ref.String(), Version: version, Value: *o}})
+				return nil
+			})
+	})
+	if err == nil && (position < floor || position > newest) {
+		err = control.ErrGap
+	}
+	return changes, newest, err
+}

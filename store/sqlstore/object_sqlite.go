@@ -1,0 +1,69 @@
+package sqlstore
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lock"
+)
+
+// Objects are the standalone objects of this file.
+func (s *SQLite) Objects() control.Objects { return objects{m: sqMedium{s}, keeps: FeedKeeps} }
+
+// Locks are the locks of this file, by the clock of this machine.
+func (s *SQLite) Locks() lock.Medium { return locks{sqMedium{s}} }
+
+type sqMedium struct{ s *SQLite }
+
+// sqSession is a session on SQLite.
+type sqSession struct {
+	conn *sqlite.Conn
+	told *bool
+}
+
+func (x sqSession) query(sql string, args []any, each func(row) error) error {
+	if each == nil {
+		return execute(x.conn, sql, args...)
+	}
+	return query(x.conn, sql, func(stmt *sqlite.Stmt) error { return each(sqValues{stmt}) }, args...)
+}
+
+// sqValues is the row a statement stands on.
+type sqValues struct{ stmt *sqlite.Stmt }
+
+func (v sqValues) int(i int) int64    { return v.stmt.ColumnInt64(i) }
+func (v sqValues) text(i int) string  { return v.stmt.ColumnText(i) }
+func (v sqValues) bytes(i int) []byte { return column(v.stmt, i) }
+
+func (m sqMedium) read(ctx context.Context, do func(session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return m.s.read(ctx, func(conn *sqlite.Conn) error { return do(sqSession{conn: conn}) })
+}
+
+// write needs no lock: the database has one writer at a time.
+func (m sqMedium) write(ctx context.Context, _ string, do func(session) error) error {
+	var told bool
+	err := m.s.write(ctx, func(conn *sqlite.Conn) error {
+		told = false
+		return do(sqSession{conn: conn, told: &told})
+	})
+	if err == nil && told { // now that it can be seen
+		m.s.changed.ring()
+		m.s.tell([]string{changeChannel})
+	}
+	return err
+}
+
+func (m sqMedium) clock(session) (time.Time, error) { return time.Now().UTC(), nil }
+
+func (m sqMedium) tell(s session) error {
+	*s.(sqSession).told = true
+	return nil
+}
+
+func (m sqMedium) changes() *bell { return &m.s.changed }

@@ -1,0 +1,158 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Postgres keeps runs, objects and locks in a PostgreSQL database that several
+// processes share.
+//
+//	Create, Save ─▶ pending ─▶ writer 1 ─▶ one pipelined transaction for all that is pending
+//	                      └──▶ writer 2 ─▶ while writer 1 waits for the disk
+//	Load, Claim, Send, … ────▶ pool
+//	NOTIFY ──────────────────▶ listener ─▶ Wake, Feed: hints only
+type Postgres struct {
+	pool    *pgxpool.Pool
+	config  *pgx.ConnConfig
+	writer  *pgWriter
+	wake    *waker
+	changed bell // rings when a feed may have grown
+
+	turns chan struct{} // of those who may wait for a lock while holding a connection
+
+	leases sync.Map // worker name → int64, its lease in the table worker
+
+	ctx  context.Context
+	end  context.CancelFunc
+	done sync.WaitGroup
+}
+
+var (
+	_ workflow.Store       = (*Postgres)(nil)
+	_ workflow.Claimer     = (*Postgres)(nil)
+	_ workflow.Lister      = (*Postgres)(nil)
+	_ workflow.Definitions = (*Postgres)(nil)
+	_ workflow.Retainer    = (*Postgres)(nil)
+)
+
+const (
+	pgWriters   = 2  // one executes while the other waits for its commit
+	pgPool      = 12 // connections for all else
+	pgBatch     = 512
+	reconnected = time.Second // between tries of the listener
+)
+
+// openPostgres connects, brings the schema up to date and starts the writers.
+func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("dsn: %w", err)
+	}
+	if !strings.Contains(dsn, "pool_max_conns") {
+		config.MaxConns = pgPool
+	}
+	prepareSession(config.ConnConfig)
+	config.AfterConnect = checkSession
+	if err := migratePostgres(ctx, config.ConnConfig); err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, pgError(err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, pgError(err)
+	}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), turns: make(chan struct{}, pgPool/3)}
+	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	p.writer = newPGWriter(p)
+	for range pgWriters {
+		p.done.Go(p.writer.serve)
+	}
+	p.done.Go(p.listen)
+	return p, nil
+}
+
+// Close ends the connections. Writes under way are finished, later ones fail with STORE_UNAVAILABLE.
+func (p *Postgres) Close() error {
+	p.writer.close()
+	p.end()
+	p.done.Wait()
+	p.pool.Close()
+	return nil
+}
+
+// prepareSession sets what every session needs: durable commits, and plans
+// that never change with what the tables hold.
+func prepareSession(c *pgx.ConnConfig) {
+	if c.RuntimeParams == nil {
+		c.RuntimeParams = map[string]string{}
+	}
+	for name, value := range map[string]string{
+		"synchronous_commit": "on",
+		"plan_cache_mode":    "force_generic_plan",
+		"jit":                "off",
+		"enable_seqscan":     "off",
+		"enable_hashjoin":    "off",
+		"enable_mergejoin":   "off",
+		"timezone":           "UTC",
+	} {
+		c.RuntimeParams[name] = value
+	}
+	if _, named := c.RuntimeParams["application_name"]; !named {
+		c.RuntimeParams["application_name"] = "pawl"
+	}
+}
+
+// checkSession refuses a session that would not be durable, whatever stands between us and the server.
+func checkSession(ctx context.Context, c *pgx.Conn) error {
+	var value string
+	if err := c.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&value); err != nil {
+		return err
+	}
+	if value != "on" {
+		return fmt.Errorf("synchronous_commit is %q, it must be on: connect to the server itself, not through a pooler that drops settings", value)
+	}
+	return nil
+}
+
+// pgError gives the fault of a failed statement. What the caller's context ended stays its error.
+func pgError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch {
+		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
+			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
+		case strings.HasPrefix(pg.Code, "XX"): // internal error, data or index corrupted
+			return workflow.StoreCorrupt.Errorf("PostgreSQL: %w", err)
+		}
+	}
+	return workflow.StoreUnavailable.Errorf("PostgreSQL: %w", err)
+}
+
+// refused reports that the server itself refused the statement, so that
+// nothing of its transaction was kept and it may be tried again.
+func refused(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Severity == "ERROR"
+}

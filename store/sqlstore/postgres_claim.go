@@ -1,0 +1,210 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// claimSQL takes what is due, soonest first, and raises its epoch in the same write.
+const claimSQL = `
+UPDATE run r SET owner = $1, epoch = epoch + 1, due_at = NULL
+FROM (
+	SELECT k FROM run WHERE due_at <= pawl_now() AND phase < 6 AND flow <> ALL($2::text[])
+	ORDER BY due_at, k LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
+) c
+WHERE r.k = c.k`
+
+// claimedSQL reads what this transaction has taken.
+const claimedSQL = `SELECT ` + wholeColumns + ` FROM run r WHERE r.owner = $1 AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
+
+// nextSQL is when to claim again: the soonest due time to come, or the end of another worker's lease.
+const nextSQL = `
+SELECT coalesce(least(
+	(SELECT min(due_at) FROM run WHERE due_at > pawl_now()),
+	(SELECT min(until) FROM worker w WHERE NOT lost AND k <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = w.k))), 0)`
+
+// Claim implements workflow.Claimer.
+func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+	lease := leaseOf(c.Lease)
+	full := c.Full
+	if full == nil {
+		full = []string{}
+	}
+	var out workflow.Claimed
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		out = workflow.Claimed{}
+		var b pgx.Batch
+		var k, next int64
+		b.Queue(`SELECT pawl_bury($1)`, c.Worker)
+		b.Queue(`SELECT pawl_worker($1, $2)`, c.Worker, int64(lease)).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return err
+		}
+		p.leases.Store(c.Worker, k)
+		b = pgx.Batch{}
+		if c.Limit > 0 {
+			b.Queue(claimSQL, k, full, c.Limit)
+			b.Queue(claimedSQL, k).Query(func(rows pgx.Rows) error {
+				for rows.Next() {
+					var x pgRow
+					if err := rows.Scan(x.wholeTargets()...); err != nil {
+						return err
+					}
+					loaded, err := x.decode()
+					if err != nil {
+						continue // set aside: it stays owned and is reported by Load
+					}
+					out.Runs = append(out.Runs, loaded)
+				}
+				return rows.Err()
+			})
+		}
+		b.Queue(nextSQL, k).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
+		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+			return err
+		}
+		out.Next = instant(next)
+		return nil
+	})
+	if err != nil {
+		return workflow.Claimed{}, pgError(err)
+	}
+	return out, nil
+}
+
+func leaseOf(d time.Duration) time.Duration {
+	if d <= 0 {
+		return firstLease
+	}
+	return d
+}
+
+// lease gives the number of a worker's lease, registering the worker if this
+// process has not heard of it.
+func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration) (int64, error) {
+	if k, known := p.leases.Load(worker); known {
+		return k.(int64), nil
+	}
+	var k int64
+	if err := p.pool.QueryRow(ctx, `SELECT pawl_worker($1, $2)`, worker, int64(lease)).Scan(&k); err != nil {
+		return 0, pgError(err)
+	}
+	p.leases.Store(worker, k)
+	return k, nil
+}
+
+// Take implements workflow.Claimer.
+func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+	var loaded workflow.Loaded
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		var k, mine int64
+		var owner string
+		var dead, final bool
+		if err := tx.QueryRow(ctx, `SELECT pawl_worker($1, $2)`, worker, int64(leaseOf(lease))).Scan(&mine); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `
+			SELECT r.k, coalesce(w.name, ''), coalesce(w.lost OR w.until <= pawl_now(), true), r.phase > 5
+			FROM run r LEFT JOIN worker w ON w.k = r.owner WHERE r.id = $1 FOR NO KEY UPDATE OF r`, id).Scan(&k, &owner, &dead, &final)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return workflow.ErrNotFound
+		case err != nil:
+			return err
+		case final, owner == worker && !dead:
+		case owner != "" && !dead:
+			return workflow.ErrOwned
+		default:
+			if _, err := tx.Exec(ctx, `UPDATE run SET owner = $1, epoch = epoch + 1, due_at = NULL WHERE k = $2`, mine, k); err != nil {
+				return err
+			}
+		}
+		var x pgRow
+		if err := tx.QueryRow(ctx, `SELECT `+wholeColumns+` FROM run r WHERE r.k = $1`, k).Scan(x.wholeTargets()...); err != nil {
+			return err
+		}
+		p.leases.Store(worker, mine)
+		loaded, err = x.decode()
+		return err
+	})
+	if errors.Is(err, workflow.ErrNotFound) || errors.Is(err, workflow.ErrOwned) {
+		return workflow.Loaded{}, err
+	}
+	return loaded, pgError(err)
+}
+
+// Rest implements workflow.Claimer.
+func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	var mail int64
+	err := p.pool.QueryRow(ctx, `
+		UPDATE run SET owner = NULL,
+			next_at = CASE WHEN mail > $3 THEN pawl_now() ELSE $4 END,
+			due_at = CASE WHEN mail > $3 THEN pawl_now() WHEN $4 <> 0 THEN $4 END
+		WHERE id = $1 AND phase < 6 AND owner IN (SELECT k FROM worker WHERE name = $2 AND NOT lost)
+		RETURNING mail`, r.ID, worker, r.Mail, nanos(next)).Scan(&mail)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err == nil && mail > r.Mail {
+		p.wake.hint(r.ID)
+	}
+	return pgError(err)
+}
+
+// Renew implements workflow.Claimer.
+func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	var k int64
+	err := p.pool.QueryRow(ctx, `UPDATE worker SET until = greatest(until, pawl_now() + $2), lease = $2 WHERE name = $1 AND NOT lost RETURNING k`,
+		worker, int64(leaseOf(lease))).Scan(&k)
+	if errors.Is(err, pgx.ErrNoRows) {
+		var lost bool
+		if err := p.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM worker WHERE name = $1)`, worker).Scan(&lost); err != nil {
+			return pgError(err)
+		}
+		p.leases.Delete(worker)
+		if lost {
+			return workflow.ErrFenced
+		}
+		_, err = p.lease(ctx, worker, lease)
+		return err
+	}
+	if err != nil {
+		return pgError(err)
+	}
+	p.leases.Store(worker, k)
+	return nil
+}
+
+// Release implements workflow.Claimer. A wait keeps its time; what was under
+// way, or got mail, is due at once.
+func (p *Postgres) Release(ctx context.Context, worker string) error {
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)
+			FROM (
+				SELECT o.k, CASE WHEN o.phase IN (2, 5) AND o.next_at = 0 OR EXISTS (SELECT FROM signal g WHERE g.run = o.k AND NOT g.taken)
+					THEN pawl_now() ELSE o.next_at END AS next
+				FROM run o WHERE o.owner IN (SELECT k FROM worker WHERE name = $1 AND NOT lost)
+			) v
+			WHERE r.k = v.k`, worker)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM worker WHERE name = $1 AND NOT lost`, worker)
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
+		return err
+	})
+	p.leases.Delete(worker)
+	return pgError(err)
+}
+
+// Wake implements workflow.Claimer.
+func (p *Postgres) Wake() <-chan string { return p.wake.c }

@@ -1,0 +1,60 @@
+package sqlstore
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Channels of NOTIFY. Both only shorten waits.
+const (
+	runChannel    = "pawl"        // payload: the id of a run, or "" for any
+	changeChannel = "pawl_change" // an object has changed
+)
+
+// listen turns notifications into hints until the store is closed. After a
+// break anything may have happened, so everybody is woken.
+func (p *Postgres) listen() {
+	for p.ctx.Err() == nil {
+		p.hear()
+		p.wake.hint("")
+		p.changed.ring()
+		select {
+		case <-time.After(reconnected):
+		case <-p.ctx.Done():
+		}
+	}
+}
+
+func (p *Postgres) hear() {
+	c, err := pgx.ConnectConfig(p.ctx, p.config)
+	if err != nil {
+		return
+	}
+	defer closeConn(c)
+	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+changeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
+		return
+	}
+	p.wake.hint("")
+	p.changed.ring()
+	for {
+		n, err := c.WaitForNotification(p.ctx)
+		if err != nil {
+			return
+		}
+		if strings.EqualFold(n.Channel, changeChannel) {
+			p.changed.ring()
+		} else {
+			p.wake.hint(n.Payload)
+		}
+	}
+}
+
+// closeConn says goodbye without waiting long for an answer.
+func closeConn(c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
+}

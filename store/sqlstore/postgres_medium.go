@@ -1,0 +1,112 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lock"
+)
+
+// Objects are the standalone objects of this database.
+func (p *Postgres) Objects() control.Objects { return objects{m: pgMedium{p}, keeps: FeedKeeps} }
+
+// Locks are the locks of this database, by the server's clock.
+func (p *Postgres) Locks() lock.Medium { return locks{pgMedium{p}} }
+
+type pgMedium struct{ p *Postgres }
+
+// pgSession is a session on PostgreSQL.
+type pgSession struct {
+	ctx context.Context
+	on  interface {
+		Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (s pgSession) query(sql string, args []any, each func(row) error) error {
+	rows, err := s.on.Query(s.ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if each == nil {
+			continue
+		}
+		values, err := rows.Values()
+		if err != nil {
+			return err
+		}
+		if err := each(pgValues(values)); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// pgValues is one decoded row.
+type pgValues []any
+
+func (v pgValues) int(i int) int64 {
+	switch n := v[i].(type) {
+	case int64:
+		return n
+	case int32:
+		return int64(n)
+	case int16:
+		return int64(n)
+	}
+	return 0
+}
+
+func (v pgValues) text(i int) string {
+	s, _ := v[i].(string)
+	return s
+}
+
+func (v pgValues) bytes(i int) []byte {
+	b, _ := v[i].([]byte)
+	return b
+}
+
+func (m pgMedium) read(ctx context.Context, do func(session) error) error {
+	return pgError(do(pgSession{ctx, m.p.pool}))
+}
+
+// write holds an advisory lock of the transaction; two names that share a hash only wait for each other.
+func (m pgMedium) write(ctx context.Context, lock string, do func(session) error) error {
+	select {
+	case m.p.turns <- struct{}{}:
+		defer func() { <-m.p.turns }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return pgError(pgx.BeginFunc(ctx, m.p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, lock); err != nil {
+			return err
+		}
+		return do(pgSession{ctx, tx})
+	}))
+}
+
+func (m pgMedium) clock(s session) (now time.Time, err error) {
+	err = s.query(`SELECT clock_timestamp()`, nil, func(r row) error {
+		t, ok := r.(pgValues)[0].(time.Time)
+		if !ok {
+			return fmt.Errorf("clock_timestamp gave %T", r.(pgValues)[0])
+		}
+		now = t.UTC()
+		return nil
+	})
+	return now, err
+}
+
+func (m pgMedium) tell(s session) error {
+	return s.query(`SELECT pg_notify($1, '')`, []any{changeChannel}, nil)
+}
+
+func (m pgMedium) changes() *bell { return &m.p.changed }

@@ -1,0 +1,89 @@
+package sqlstore
+
+// The statements of the writer. Each takes arrays, one element a save, and all
+// that are needed for a batch go to the server in one pipeline, which is one
+// transaction. A later statement finds the saves that won by the version of
+// their row: it was written by this transaction.
+
+// saveSQL replaces exactly the revisions it was given, in place, and appends
+// the history of those it replaced.
+const saveSQL = `
+WITH s AS (
+	SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
+		$10::bytea[], $11::bytea[], $12::bytea[]) AS s(k, rev, epoch, phase, owner, next, ended, mail, seq, body, ev, st)
+), won AS (
+	UPDATE run r SET
+		revision = s.rev + 1, epoch = s.epoch, phase = s.phase, ended = s.ended, body = s.body,
+		queue_no = CASE WHEN s.phase = 1 THEN r.queue_no ELSE 0 END,
+		owner = CASE WHEN s.owner = 0 THEN NULL WHEN s.owner = r.owner THEN r.owner
+			ELSE (SELECT w.k FROM worker w WHERE w.k = s.owner AND NOT w.lost) END,
+		next_at = CASE WHEN s.owner = 0 AND s.phase < 6 AND r.mail > s.mail THEN pawl_now() ELSE s.next END,
+		due_at = CASE WHEN s.phase > 5 OR s.owner <> 0 AND s.owner = r.owner THEN NULL
+			WHEN s.owner <> 0 THEN (SELECT CASE WHEN count(*) = 0 THEN pawl_now() END FROM worker w WHERE w.k = s.owner AND NOT w.lost)
+			WHEN r.mail > s.mail THEN pawl_now()
+			WHEN s.next <> 0 THEN s.next END
+	FROM s
+	WHERE r.k = s.k AND r.revision = s.rev AND r.epoch <= s.epoch AND (r.phase <> 1 OR s.phase NOT BETWEEN 2 AND 5)
+	RETURNING r.k, r.mail, s.seq, s.ev, s.st
+), kept AS (
+	INSERT INTO event (run, seq, data, steps) SELECT k, seq, ev, st FROM won WHERE ev IS NOT NULL OR st IS NOT NULL
+)
+SELECT k, mail FROM won`
+
+// takeSQL notes consumed signals.
+const takeSQL = `
+UPDATE signal g SET taken = true, data = NULL
+FROM unnest($1::int8[], $2::int8[], $3::text[]) AS c(k, rev, id)
+WHERE g.run = c.k AND g.id = c.id AND NOT g.taken
+	AND EXISTS (SELECT FROM run r WHERE r.k = c.k AND r.revision = c.rev + 1 AND r.xmin = pg_current_xact_id()::xid)`
+
+// mailSQL delivers mail to other runs. Receivers that have ended or are unknown are no error.
+const mailSQL = `
+SELECT pawl_send(m.receiver, m.id, m.data, 0, $6)
+FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::bytea[]) AS m(k, rev, receiver, id, data)
+WHERE EXISTS (SELECT FROM run r WHERE r.k = m.k AND r.revision = m.rev + 1 AND r.xmin = pg_current_xact_id()::xid)
+ORDER BY m.receiver`
+
+// promoteSQL gives the free slots of subjects to those who wait longest. It
+// looks at what is there, so it may be executed at any time; it is executed
+// twice, because the first look may lose its candidate to a cancel under way.
+const promoteSQL = `
+UPDATE run q SET phase = 2, queue_no = 0, revision = revision + 1, next_at = pawl_now(),
+	due_at = CASE WHEN owner IS NULL THEN pawl_now() END
+FROM (SELECT DISTINCT ON (subject) k FROM run WHERE subject = ANY($1::text[]) AND phase = 1 ORDER BY subject, queue_no) n
+WHERE q.k = n.k AND q.phase = 1
+	AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase BETWEEN 2 AND 5 AND NOT a.inline)
+RETURNING q.id`
+
+// createSQL stores new runs as Running. What is not returned is known, or its
+// subject is taken. Ordered, so that two writers never wait for each other.
+const createSQL = `
+INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, owner, mail, next_at, due_at, ended, body)
+SELECT s.id, s.flow, s.version, s.hash, s.subject, NULLIF(s.parent, ''), s.inline <> 0, s.birth, s.created, 2, 0, 1, s.epoch, w.k, 0,
+	CASE WHEN w.k IS NULL AND s.next = 0 THEN pawl_now() ELSE s.next END,
+	CASE WHEN w.k IS NULL THEN CASE WHEN s.next = 0 THEN pawl_now() ELSE s.next END END, 0, s.body
+FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::bytea[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[])
+	AS s(id, flow, version, hash, subject, parent, inline, birth, created, epoch, owner, next, body)
+	LEFT JOIN worker w ON w.k = s.owner AND NOT w.lost
+ORDER BY s.subject, s.id
+ON CONFLICT DO NOTHING
+RETURNING id, k, owner IS NOT NULL, next_at`
+
+// beginSQL appends the first events and records of runs that were just created.
+const beginSQL = `
+INSERT INTO event (run, seq, data, steps)
+SELECT r.k, s.seq, s.ev, s.st FROM unnest($1::text[], $2::int8[], $3::bytea[], $4::bytea[]) AS s(id, seq, ev, st) JOIN run r ON r.id = s.id
+WHERE r.xmin = pg_current_xact_id()::xid AND r.revision = 1`
+
+const inputSQL = `
+INSERT INTO input (run, data)
+SELECT r.k, s.data FROM unnest($1::text[], $2::bytea[]) AS s(id, data) JOIN run r ON r.id = s.id
+WHERE r.xmin = pg_current_xact_id()::xid AND r.revision = 1`
+
+const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
+
+// pgStatements are prepared on each writer's connection, by these names.
+var pgStatements = map[string]string{
+	"save": saveSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
+	"create": createSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
+}

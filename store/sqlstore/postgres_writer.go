@@ -1,0 +1,397 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// pgWriter drains all pending writes into one transaction, without any delay:
+// what comes while a transaction is under way goes into the next one.
+type pgWriter struct {
+	p       *Postgres
+	mu      sync.Mutex
+	ready   sync.Cond
+	pending []*pgWrite
+	closed  bool
+}
+
+// pgWrite is one Create or Save, encoded by its caller.
+type pgWrite struct {
+	create *pgCreate // nil: a save
+
+	k, rev, epoch, owner, next, ended, mail, seq int64
+	phase                                        int64
+	body, events, steps                          []byte
+	consumed                                     []string
+	letters                                      []workflow.Mail
+	frees                                        bool // a save that ends a run, so that the next of the subject may begin
+	subject                                      string
+
+	done chan pgResult // holds one
+}
+
+type pgCreate struct {
+	run   *workflow.Run // read only
+	birth []byte
+	input []byte
+}
+
+// pgResult is the answer to one write.
+type pgResult struct {
+	err  error
+	won  bool  // false without err: a save lost its compare-and-swap, a create found its id or subject taken
+	mail int64 // of a save
+	k    int64 // of a create
+	own  bool  // the created run has the owner it asked for
+	next int64
+}
+
+var errWriterClosed = errors.New("the store is closed")
+
+func newPGWriter(p *Postgres) *pgWriter {
+	w := &pgWriter{p: p}
+	w.ready.L = &w.mu
+	return w
+}
+
+// do hands a write over and waits for its answer. When the context ends first
+// it is open whether the write happens.
+func (w *pgWriter) do(ctx context.Context, op *pgWrite) (pgResult, error) {
+	if err := ctx.Err(); err != nil {
+		return pgResult{}, err
+	}
+	op.done = make(chan pgResult, 1)
+	w.mu.Lock()
+	if w.closed {
+		w.mu.Unlock()
+		return pgResult{}, workflow.StoreUnavailable.Errorf("%w", errWriterClosed)
+	}
+	w.pending = append(w.pending, op)
+	w.mu.Unlock()
+	w.ready.Signal()
+	select {
+	case r := <-op.done:
+		return r, r.err
+	case <-ctx.Done():
+		return pgResult{}, ctx.Err()
+	}
+}
+
+func (w *pgWriter) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.ready.Broadcast()
+}
+
+// next waits for writes and takes those that go into one transaction: a run
+// that is there twice stays for the next one. False: closed and drained.
+func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.pending) == 0 {
+		if w.closed {
+			return nil, false
+		}
+		w.ready.Wait()
+	}
+	batch = append(batch[:0], w.pending[:min(len(w.pending), pgBatch)]...)
+	w.pending = append(w.pending[:0], w.pending[len(batch):]...)
+	slices.SortStableFunc(batch, func(a, b *pgWrite) int { return cmp.Compare(a.k, b.k) })
+	same := func(a, b *pgWrite) bool { return a.k == b.k && a.create == nil && b.create == nil }
+	for i := 1; i < len(batch); i++ {
+		if same(batch[i-1], batch[i]) {
+			w.pending = append(w.pending, batch[i])
+			batch = slices.Delete(batch, i, i+1)
+			i--
+		}
+	}
+	return batch, true
+}
+
+// serve is one writer with its own connection.
+func (w *pgWriter) serve() {
+	var c *pgconn.PgConn
+	defer func() {
+		if c != nil {
+			w.bye(c)
+		}
+	}()
+	var batch []*pgWrite
+	for {
+		var open bool
+		if batch, open = w.next(batch); !open {
+			return
+		}
+		if c == nil || c.IsClosed() {
+			var err error
+			if c, err = w.connect(); err != nil {
+				c = nil
+				answer(batch, pgResult{err: pgError(err)})
+				continue
+			}
+		}
+		w.write(c, batch)
+	}
+}
+
+func (w *pgWriter) bye(c *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
+}
+
+func (w *pgWriter) connect() (*pgconn.PgConn, error) {
+	ctx, cancel := context.WithTimeout(w.p.ctx, 10*time.Second)
+	defer cancel()
+	c, err := pgx.ConnectConfig(ctx, w.p.config)
+	if err != nil {
+		return nil, err
+	}
+	err = checkSession(ctx, c)
+	for name, sql := range pgStatements {
+		if err == nil {
+			_, err = c.PgConn().Prepare(ctx, name, sql, nil)
+		}
+	}
+	if err != nil {
+		closeConn(c)
+		return nil, err
+	}
+	return c.PgConn(), nil
+}
+
+func answer(batch []*pgWrite, r pgResult) {
+	for _, op := range batch {
+		op.done <- r
+	}
+}
+
+// write commits a batch. What the server refuses as a whole is tried write by
+// write, so that one cannot harm the others.
+func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite) {
+	results, err := w.commit(c, batch)
+	switch {
+	case err == nil:
+		for i, op := range batch {
+			op.done <- results[i]
+		}
+	case refused(err) && len(batch) > 1 && !c.IsClosed():
+		for i := range batch {
+			w.write(c, batch[i:i+1])
+		}
+	default:
+		answer(batch, pgResult{err: pgError(err)})
+	}
+}
+
+// commit executes the batch as one pipelined transaction.
+func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error) {
+	ctx, cancel := context.WithTimeout(w.p.ctx, time.Minute)
+	defer cancel()
+	results := make([]pgResult, len(batch))
+	var pipe pgPipe
+	pipe.creates(batch, results)
+	pipe.saves(batch, results)
+	var promoted []string
+	pipe.promote(batch, &promoted)
+	pipe.notify(batch)
+
+	reader := c.ExecBatch(ctx, &pipe.batch)
+	for i := 0; reader.NextResult(); i++ {
+		rr := reader.ResultReader()
+		for rr.NextRow() {
+			if read := pipe.readers[i]; read != nil {
+				read(rr.Values())
+			}
+		}
+		if _, err := rr.Close(); err != nil {
+			_ = reader.Close()
+			return nil, err
+		}
+	}
+	if err := reader.Close(); err != nil {
+		return nil, err
+	}
+	for _, id := range promoted {
+		w.p.wake.hint(id)
+	}
+	return results, nil
+}
+
+// pgPipe collects the statements of a batch and who reads their rows.
+type pgPipe struct {
+	batch   pgconn.Batch
+	readers []func(row [][]byte)
+}
+
+var binaryFormat = []int16{1}
+
+func (p *pgPipe) add(name string, read func([][]byte), params ...[]byte) {
+	p.batch.ExecPrepared(name, params, binaryFormat, binaryFormat)
+	p.readers = append(p.readers, read)
+}
+
+func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
+	var ops []*pgWrite
+	at := map[string]int{}
+	for i, op := range batch {
+		if op.create == nil {
+			continue
+		}
+		id := op.create.run.ID
+		if _, twice := at[id]; twice {
+			continue // not won: its caller finds the first one
+		}
+		at[id] = i
+		ops = append(ops, op)
+	}
+	if len(ops) == 0 {
+		return
+	}
+	text := func(get func(*workflow.Run) string) []byte {
+		return textArray(ops, func(op *pgWrite) string { return get(op.create.run) })
+	}
+	p.add("create", func(row [][]byte) {
+		results[at[string(row[0])]] = pgResult{won: true, k: int8Value(row[1]), own: row[2][0] != 0, next: int8Value(row[3])}
+	},
+		text(func(r *workflow.Run) string { return r.ID }),
+		text(func(r *workflow.Run) string { return r.Flow }),
+		int8Array(ops, func(op *pgWrite) int64 { return int64(op.create.run.Version) }),
+		text(func(r *workflow.Run) string { return r.Hash }),
+		text(func(r *workflow.Run) string { return r.Subject }),
+		text(func(r *workflow.Run) string { return r.Parent }),
+		int8Array(ops, func(op *pgWrite) int64 {
+			if op.create.run.Inline {
+				return 1
+			}
+			return 0
+		}),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.create.birth }),
+		int8Array(ops, func(op *pgWrite) int64 { return nanos(op.create.run.CreatedAt) }),
+		int8Array(ops, func(op *pgWrite) int64 { return op.epoch }),
+		int8Array(ops, func(op *pgWrite) int64 { return op.owner }),
+		int8Array(ops, func(op *pgWrite) int64 { return op.next }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.body }),
+	)
+	if told := slices.DeleteFunc(slices.Clone(ops), func(op *pgWrite) bool { return op.events == nil && op.steps == nil }); len(told) > 0 {
+		p.add("begin", nil,
+			textArray(told, func(op *pgWrite) string { return op.create.run.ID }),
+			int8Array(told, func(op *pgWrite) int64 { return op.seq }),
+			byteaArray(told, func(op *pgWrite) []byte { return op.events }),
+			byteaArray(told, func(op *pgWrite) []byte { return op.steps }))
+	}
+	if fed := slices.DeleteFunc(ops, func(op *pgWrite) bool { return op.create.input == nil }); len(fed) > 0 {
+		p.add("input", nil,
+			textArray(fed, func(op *pgWrite) string { return op.create.run.ID }),
+			byteaArray(fed, func(op *pgWrite) []byte { return op.create.input }))
+	}
+}
+
+func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
+	type pair struct {
+		op *pgWrite
+		id string
+	}
+	type post struct {
+		op *pgWrite
+		workflow.Mail
+	}
+	var ops []*pgWrite
+	var at []int
+	var taken []pair
+	var posts []post
+	for i, op := range batch {
+		if op.create != nil {
+			continue
+		}
+		ops, at = append(ops, op), append(at, i)
+		for _, id := range op.consumed {
+			taken = append(taken, pair{op, id})
+		}
+		for _, m := range op.letters {
+			posts = append(posts, post{op, m})
+		}
+	}
+	if len(ops) == 0 {
+		return
+	}
+	number := func(get func(*pgWrite) int64) []byte { return int8Array(ops, get) }
+	p.add("save", func(row [][]byte) {
+		if i, ok := slices.BinarySearchFunc(ops, int8Value(row[0]), func(op *pgWrite, k int64) int { return cmp.Compare(op.k, k) }); ok {
+			results[at[i]] = pgResult{won: true, mail: int8Value(row[1])}
+		}
+	},
+		number(func(op *pgWrite) int64 { return op.k }),
+		number(func(op *pgWrite) int64 { return op.rev }),
+		number(func(op *pgWrite) int64 { return op.epoch }),
+		number(func(op *pgWrite) int64 { return op.phase }),
+		number(func(op *pgWrite) int64 { return op.owner }),
+		number(func(op *pgWrite) int64 { return op.next }),
+		number(func(op *pgWrite) int64 { return op.ended }),
+		number(func(op *pgWrite) int64 { return op.mail }),
+		number(func(op *pgWrite) int64 { return op.seq }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.body }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.events }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.steps }),
+	)
+	if len(taken) > 0 {
+		p.add("take", nil,
+			int8Array(taken, func(t pair) int64 { return t.op.k }),
+			int8Array(taken, func(t pair) int64 { return t.op.rev }),
+			textArray(taken, func(t pair) string { return t.id }))
+	}
+	if len(posts) > 0 {
+		p.add("mail", nil,
+			int8Array(posts, func(m post) int64 { return m.op.k }),
+			int8Array(posts, func(m post) int64 { return m.op.rev }),
+			textArray(posts, func(m post) string { return m.To }),
+			textArray(posts, func(m post) string { return m.Signal.ID }),
+			byteaArray(posts, func(m post) []byte { return appendSignal(nil, &m.Signal) }),
+			int8Param(workflow.MaxSignalIDs))
+	}
+}
+
+func (p *pgPipe) promote(batch []*pgWrite, promoted *[]string) {
+	var subjects []string
+	for _, op := range batch {
+		if op.frees {
+			subjects = append(subjects, op.subject)
+		}
+	}
+	if len(subjects) == 0 {
+		return
+	}
+	slices.Sort(subjects)
+	list := textArray(slices.Compact(subjects), func(s string) string { return s })
+	for range 2 {
+		p.add("promote", func(row [][]byte) { *promoted = append(*promoted, string(row[0])) }, list)
+	}
+}
+
+// notify tells other processes that there is work: runs were created for whoever claims them.
+func (p *pgPipe) notify(batch []*pgWrite) {
+	free := 0
+	var id string
+	for _, op := range batch {
+		if op.create != nil && op.owner == 0 {
+			free++
+			id = op.create.run.ID
+		}
+	}
+	switch {
+	case free == 1:
+		p.add("notify", nil, []byte(id))
+	case free > 1:
+		p.add("notify", nil, []byte{})
+	}
+}
