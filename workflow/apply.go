@@ -56,10 +56,15 @@ func (s *state) apply(r result) {
 	case r.outcome.IsDone():
 		s.drop(rec)
 		s.done(rec, a.node, r)
+	case a.again && errors.Is(r.outcome.Err(), ChildPaused):
+		// The child went on while the attempt looked at it.
+		s.holdOn(rec, a.node, outcome.Wait(0, "Child", "child run %s", s.childID(rec)))
+		s.look = true
 	case r.outcome.IsFail():
 		s.ended(rec, a.node, r)
 	default:
 		s.holdOn(rec, a.node, r.outcome)
+		s.look = s.look || a.again
 	}
 }
 

@@ -23,6 +23,7 @@ type attempt struct {
 	look   bool
 	stray  bool
 	alone  bool
+	again  bool // something happened while it was open: look once more if it waits
 	slot   bool // it takes one of the worker's slots
 	heal   *Healer
 	code   fault.Code

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,10 +172,10 @@ func TestSkipGuardsReaders(t *testing.T) {
 
 func TestHealerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		heals := 0
+		var heals atomic.Int32
 		r := newRig(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
 			"TEST_BROKEN": {Do: func(context.Context, *workflow.Task) outcome.Outcome {
-				heals++
+				heals.Add(1)
 				return outcome.Fail(shaky.Errorf("not yet"))
 			}},
 		}})
@@ -183,10 +184,10 @@ func TestHealerLimits(t *testing.T) {
 		run := r.start("F", ``)
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		want(t, heals, 1)
+		want(t, heals.Load(), int32(1))
 		time.Sleep(time.Hour)
 		got := r.rests(run.ID, workflow.Paused)
-		want(t, heals, 3)
+		want(t, heals.Load(), int32(3))
 		want(t, got.Fault.Healer, "HEALER_EXHAUSTED")
 		want(t, got.Fault.Code, "TEST_BROKEN") // promise 7: the first fault stays
 		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))

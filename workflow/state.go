@@ -164,6 +164,11 @@ func (s *state) decide() {
 	default:
 		s.decideEnd(stop)
 	}
+	if s.look { // what happened may have come after what an open attempt has seen
+		for _, a := range s.open {
+			a.again = true
+		}
+	}
 	s.look = false
 	s.seen = len(s.mail)
 	if s.run.Phase == Paused || s.run.Phase.Final() {

@@ -169,10 +169,11 @@ func TestLostAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
 		var kill func()
-		beside, alone := 0, true
+		var beside atomic.Int32
+		alone := true
 		innocent := workflow.Flow{Name: "Innocent", Steps: []workflow.Step{{Name: "I", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
-			beside++
-			defer func() { beside-- }()
+			beside.Add(1)
+			defer beside.Add(-1)
 			select {
 			case <-ctx.Done():
 				return outcome.Fail(context.Cause(ctx))
@@ -187,7 +188,7 @@ func TestLostAttempts(t *testing.T) {
 		killer := workflow.Flow{Name: "Killer", Steps: []workflow.Step{{Name: "K", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			deaths++
 			if deaths == 3 {
-				alone = beside == 0
+				alone = beside.Load() == 0
 			}
 			kill()
 			<-ctx.Done()
