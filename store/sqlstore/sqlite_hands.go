@@ -51,7 +51,7 @@ type heldRun struct {
 }
 
 const (
-	sqLease  = 15 * time.Second // of a worker that owns a run before it ever claimed one
+	sqLease     = 15 * time.Second // of a worker that owns a run before it ever claimed one
 	mostResting = 256              // beyond, a look is written down
 )
 

@@ -48,6 +48,7 @@ type sqWriter struct {
 type sqWrite struct {
 	save  *sqSave               // a save, or
 	run   func(*sqWriter) error // anything else
+	bare  bool                  // run changes nothing before it can fail: no savepoint
 	after func()                // once it is durable
 	err   error
 	done  chan struct{}
@@ -167,9 +168,12 @@ func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 		return err
 	}
 	for _, op := range batch {
-		if op.save != nil {
+		switch {
+		case op.save != nil:
 			op.err = op.save.execute(w)
-		} else {
+		case op.bare:
+			op.err = op.run(w)
+		default:
 			op.err = w.guarded(func() error { return op.run(w) })
 		}
 		if op.err != nil && (fatal(op.err) || w.conn.AutocommitEnabled()) {

@@ -1,0 +1,131 @@
+package sqlstore_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// bench is an engine at work on a SQLite file, with a flow of n no-op steps.
+type bench struct {
+	store  *sqlstore.SQLite
+	engine *workflow.Engine
+	ended  sync.Map // run id → chan struct{}
+}
+
+func newBench(b testing.TB, n int) *bench {
+	store, err := sqlstore.OpenSQLite(b.Context(), sqlstore.Options{Path: filepath.Join(b.TempDir(), "bench.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := &bench{store: store}
+	steps := make([]workflow.Step, n)
+	for i := range steps {
+		steps[i] = workflow.Step{Name: fmt.Sprintf("step-%d", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}
+	}
+	x.engine, err = workflow.New(store, []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
+		Attempts: 128, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Hooks: []workflow.Hook{{Name: "end", Hear: func(run workflow.RunInfo, e workflow.Event) {
+			if e.Kind == workflow.RunSucceeded {
+				done, _ := x.ended.LoadOrStore(run.ID, make(chan struct{}))
+				close(done.(chan struct{}))
+			}
+		}}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- x.engine.Serve(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		<-served
+		store.Close()
+	})
+	return x
+}
+
+func (x *bench) one(b testing.TB, i int) {
+	r, err := x.engine.Start(b.Context(), workflow.Request{Flow: "Bench", Subject: fmt.Sprintf("bench/default/%d", i), RequestID: "1"})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	done, _ := x.ended.LoadOrStore(r.ID, make(chan struct{}))
+	<-done.(chan struct{})
+	x.ended.Delete(r.ID)
+}
+
+func (x *bench) many(b testing.TB, from, runs, atOnce int) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range atOnce {
+		all.Go(func() {
+			for i := range next {
+				x.one(b, i)
+			}
+		})
+	}
+	for i := range runs {
+		next <- from + i
+	}
+	close(next)
+	all.Wait()
+}
+
+// BenchmarkSQLite executes no-op steps with 100 runs at once, full durability.
+// One operation is one step.
+func BenchmarkSQLite(b *testing.B) {
+	for _, c := range []struct{ steps, former int }{{10, 0}, {50, 0}, {1000, 0}, {10, 10000}} {
+		b.Run(fmt.Sprintf("flow=%d/former=%d", c.steps, c.former), func(b *testing.B) {
+			x := newBench(b, c.steps)
+			runs := max(b.N/c.steps, 1)
+			x.many(b, -c.former-1, c.former, 100)
+			before := x.store.Stats()
+			b.ReportAllocs()
+			b.ResetTimer()
+			x.many(b, 0, runs, 100)
+			b.StopTimer()
+			after := x.store.Stats()
+			steps := float64(runs * c.steps)
+			b.ReportMetric(steps/b.Elapsed().Seconds(), "steps/s")
+			b.ReportMetric(float64(after.Bytes-before.Bytes)/steps, "boundB/step")
+			b.ReportMetric(float64(after.WALBytes-before.WALBytes)/steps, "walB/step")
+			b.ReportMetric(float64(after.Syncs-before.Syncs)/steps, "syncs/step")
+			b.ReportMetric(float64(after.Writes-before.Writes)/float64(runs), "writes/run")
+		})
+	}
+}
+
+// BenchmarkSQLiteAlone is the latency of one run of ten steps with nothing beside it.
+func BenchmarkSQLiteAlone(b *testing.B) {
+	x := newBench(b, 10)
+	var took []time.Duration
+	for i := range b.N {
+		start := time.Now()
+		x.one(b, i)
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+}
+
+func BenchmarkRawSQLite(b *testing.B) {
+	result, err := sqlstore.RawSQLite(b.Context(), b.TempDir(), 100, b.N)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(result.StepsPerSec, "steps/s")
+	b.ReportMetric(result.SyncsPerStep, "syncs/step")
+}
