@@ -56,7 +56,24 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 	flow.Steps = c.sequence(root.kids, top)
 	flow.Finally = c.sequence(end.kids, top)
 	flow.Source = encodeFlow(f, root.kids, end.kids)
+	l.checkMigrations(f, all)
 	return flow, all
+}
+
+// checkMigrations reports targets of migrations that the flow does not have.
+func (l *library) checkMigrations(f *flowDoc, all *node) {
+	for i, m := range f.migrations {
+		for _, old := range keysOf(m.Rename) {
+			if all.lacks(m.Rename[old]) != "" {
+				l.errorf(f.migrationAt[i], "the migration renames %s to %s, which is no step of the flow", old, m.Rename[old])
+			}
+		}
+		for _, name := range keysOf(m.Insert) {
+			if all.lacks(name) != "" {
+				l.errorf(f.migrationAt[i], "the migration inserts %s, which is no step of the flow", name)
+			}
+		}
+	}
 }
 
 // lonely checks a group that no flow of the set uses.

@@ -22,6 +22,7 @@ type flowDoc struct {
 	onDeadline  workflow.Then
 	onChange    workflow.Change
 	migrations  []workflow.Migration
+	migrationAt []mark
 	attempts    int // limits.attempts
 	maxOutput   int // limits.output
 	retention   *workflow.Retention
@@ -137,7 +138,9 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		"deadline":             r.duration("deadline", &f.deadline),
 		"onDeadline":           choice(r, "onDeadline", &f.onDeadline, workflow.ThenPause, workflow.ThenCancel, workflow.ThenUndo),
 		"onChange":             choice(r, "onChange", &f.onChange, workflow.ChangeFinish, workflow.ChangeMigrate, workflow.ChangePause),
-		"migrations":           r.list("migrations", func(n *yaml.Node) { f.migrations = append(f.migrations, r.migration(n)) }),
+		"migrations": r.list("migrations", func(n *yaml.Node) {
+			f.migrations, f.migrationAt = append(f.migrations, r.migration(n)), append(f.migrationAt, r.mark(n))
+		}),
 		"limits": func(n *yaml.Node) {
 			r.object(n, "limits", map[string]read{
 				"attempts": r.whole("attempts", 1, &f.attempts),

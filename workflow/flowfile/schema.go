@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
@@ -59,7 +61,7 @@ func (noLoader) Load(url string) (any, error) {
 func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
-		if findings := flat(invalid.Err, "the schema"); findings != nil {
+		if findings := flat(invalid.Err, "the schema", func([]string) []string { return nil }); findings != nil {
 			return findings
 		}
 	}
@@ -86,9 +88,24 @@ func (s *schema) findings(value json.RawMessage) findings {
 		return findings{{nil, "it is not valid JSON: " + err.Error()}}
 	}
 	if err := s.compiled.Validate(instance); err != nil {
-		return flat(err, "")
+		return flat(err, "", s.properties)
 	}
 	return nil
+}
+
+// properties are those that an object at a place may have, for a hint.
+func (s *schema) properties(path []string) []string {
+	node, _ := s.tree.(map[string]any)
+	for _, step := range path {
+		properties, _ := node["properties"].(map[string]any)
+		next, ok := properties[step].(map[string]any)
+		if !ok {
+			next, _ = node["items"].(map[string]any)
+		}
+		node = next
+	}
+	properties, _ := node["properties"].(map[string]any)
+	return keysOf(properties)
 }
 
 // finding is one place of a value that does not fit.
@@ -130,7 +147,7 @@ func (f findings) Unwrap() []error {
 var english = message.NewPrinter(language.English)
 
 // flat gives the leaves of a validation error: what is above them says no more.
-func flat(err error, root string) findings {
+func flat(err error, root string, known func(path []string) []string) findings {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return findings{{nil, err.Error()}}
@@ -145,6 +162,12 @@ func flat(err error, root string) findings {
 			return
 		}
 		path := e.InstanceLocation
+		if extra, ok := e.ErrorKind.(*kind.AdditionalProperties); ok {
+			for _, name := range extra.Properties {
+				all = append(all, finding{append(slices.Clone(path), name), fmt.Sprintf("unknown key %q%s", name, hint(name, known(path)))})
+			}
+			return
+		}
 		if len(path) == 0 && root != "" {
 			path = []string{root}
 		}
