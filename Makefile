@@ -69,7 +69,7 @@ fuzz: ## run each fuzz test for FUZZTIME=30s
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r pkg; do \
 		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$pkg"/*_test.go | while read -r name; do \
 			echo "$$pkg $$name"; \
-			$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+			$(GO) -C "$$pkg" test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) . </dev/null || exit 1; \
 		done || exit 1; \
 	done
 
@@ -108,7 +108,7 @@ generate: ## write the generated files anew
 .PHONY: fresh
 fresh: ## fail when a generated file is not what make generate writes
 	@before=$$(git diff | git hash-object --stdin; git ls-files -o --exclude-standard); \
-	$(MAKE) -s generate; \
+	$(MAKE) -s generate || exit 1; \
 	after=$$(git diff | git hash-object --stdin; git ls-files -o --exclude-standard); \
 	test "$$before" = "$$after" || { git --no-pager diff --stat; echo "generated files were stale: look at the change and commit it"; exit 1; }
 
