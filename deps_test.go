@@ -98,6 +98,7 @@ var table = map[string]room{
 	"provider/sim":        {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"provider/local":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"telemetry":           {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"server":              {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"view", "console"}), libs: anyLib},
 
 	"kube/api":               {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
