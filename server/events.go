@@ -338,7 +338,7 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 		for i, e := range events[read:] {
 			t.at.read, t.at.check = read+i+1, checkOf(e)
 			kind := "run"
-			if e.Step != "" {
+			if strings.HasPrefix(string(e.Kind), "Step") {
 				kind = "step"
 			}
 			if t.run != "" && e.Run != t.run || !t.wants(kind) {

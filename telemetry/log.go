@@ -1,0 +1,50 @@
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Log writes a line for each event that changes what a person would see: at
+// most two a step, of which the opening is a line for debugging. nil is slog.Default().
+func Log(logger *slog.Logger) workflow.Hook {
+	if logger == nil {
+		logger = slog.Default()
+	}
+	return workflow.Hook{Name: "log", Hear: func(info workflow.RunInfo, e workflow.Event) {
+		level, told := levelOf(e.Kind)
+		if !told || !logger.Enabled(context.Background(), level) {
+			return
+		}
+		fields := []slog.Attr{slog.String("run", e.Run), slog.String("flow", info.Flow), slog.String("subject", info.Subject)}
+		add := func(name, value string) {
+			if value != "" {
+				fields = append(fields, slog.String(name, value))
+			}
+		}
+		add("step", e.Step)
+		if e.Attempt > 0 {
+			fields = append(fields, slog.Int("attempt", e.Attempt))
+		}
+		add("code", string(e.Code))
+		add("reason", e.Reason)
+		add("message", e.Message)
+		add("actor", e.Actor)
+		logger.LogAttrs(context.Background(), level, string(e.Kind), fields...)
+	}}
+}
+
+func levelOf(kind workflow.EventKind) (level slog.Level, told bool) {
+	switch kind {
+	case workflow.StepStarted, workflow.RunStarted, workflow.RunWaiting, workflow.SignalReceived:
+		return slog.LevelDebug, true
+	case workflow.StepRetry, workflow.StepFails, workflow.StepLost, workflow.RunPaused, workflow.RequestRefused:
+		return slog.LevelWarn, true
+	case workflow.StepWaits:
+		return 0, false // RunWaiting tells it, or nothing has to be told yet
+	default:
+		return slog.LevelInfo, true
+	}
+}

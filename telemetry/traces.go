@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Traces makes a span of each run and of each attempt of a step.
+//
+// Spans are made when what they tell is over, and their ids are derived from
+// the run's: so the spans of a run that was moved between processes, or went
+// on after a crash, are of one trace.
+type Traces struct {
+	provider *sdk.TracerProvider
+	tracer   trace.Tracer
+	watch    *stopwatch
+}
+
+// OTLP is the exporter to a collector: http://127.0.0.1:4318. An empty
+// endpoint takes the OTEL_EXPORTER_OTLP variables.
+func OTLP(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {
+	var options []otlptracehttp.Option
+	if endpoint != "" {
+		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
+	}
+	return otlptracehttp.New(ctx, options...)
+}
+
+// NewTraces sends spans to an exporter in batches. Close must be called.
+func NewTraces(exporter sdk.SpanExporter, version string) *Traces {
+	about := resource.NewSchemaless(attribute.String("service.name", "pawl"), attribute.String("service.version", version))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithIDGenerator(chosen{}), sdk.WithResource(about))
+	return &Traces{provider: provider, tracer: provider.Tracer("github.com/pawl-dev/pawl/workflow"), watch: newStopwatch()}
+}
+
+// Close sends what is left and ends the exporter.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// Flush sends what is left.
+func (t *Traces) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
+
+// Hook makes spans of saved events.
+func (t *Traces) Hook() workflow.Hook { return workflow.Hook{Name: "traces", Hear: t.hear} }
+
+func (t *Traces) hear(info workflow.RunInfo, e workflow.Event) {
+	begun := t.watch.hear(e)
+	run := runSpan(e.Run)
+	common := []attribute.KeyValue{attribute.String("pawl.run", e.Run), attribute.String("pawl.flow", info.Flow), attribute.Int("pawl.flow.version", info.Version), attribute.String("pawl.subject", info.Subject)}
+	switch {
+	case endsRun(e.Kind):
+		if begun.IsZero() { // it began before this process: its end is told all the same
+			begun = e.At
+		}
+		ctx := choose(context.Background(), run.TraceID(), run.SpanID())
+		t.span(ctx, "run "+info.Flow, begun, e, common)
+	case endsAttempt(e.Kind):
+		if begun.IsZero() {
+			if e.Kind == workflow.StepPassed || e.Kind == workflow.StepWaits {
+				return // it was never open, or waits on
+			}
+			begun = e.At
+		}
+		ctx := trace.ContextWithRemoteSpanContext(context.Background(), run)
+		ctx = choose(ctx, run.TraceID(), spanID(fmt.Sprintf("%s/%s/%d", e.Run, e.Step, e.Seq)))
+		t.span(ctx, "step "+place(e.Step), begun, e, append(common, attribute.String("pawl.step", e.Step), attribute.Int("pawl.attempt", e.Attempt), attribute.String("pawl.outcome", outcomeOf(e.Kind))))
+	}
+}
+
+func (t *Traces) span(ctx context.Context, name string, begun time.Time, e workflow.Event, attributes []attribute.KeyValue) {
+	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithAttributes(attributes...))
+	if e.Code != "" {
+		span.SetAttributes(attribute.String("pawl.code", string(e.Code)))
+	}
+	switch e.Kind {
+	case workflow.StepFails, workflow.StepRetry, workflow.StepLost, workflow.RunCancelled:
+		span.SetStatus(codes.Error, or(e.Message, string(e.Code)))
+	case workflow.StepFinished, workflow.RunSucceeded:
+		span.SetStatus(codes.Ok, "")
+	}
+	span.End(trace.WithTimestamp(e.At))
+}
+
+// runSpan is the span of a run, as every process derives it from the id.
+func runSpan(run string) trace.SpanContext {
+	sum := sha256.Sum256([]byte(run))
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: spanID(run), TraceFlags: trace.FlagsSampled, Remote: true})
+}
+
+func spanID(text string) trace.SpanID {
+	sum := sha256.Sum256([]byte("span " + text))
+	return trace.SpanID(sum[:8])
+}
+
+// chosen gives spans the ids that their context names.
+type chosen struct{}
+
+type chosenKey struct{}
+
+type ids struct {
+	trace trace.TraceID
+	span  trace.SpanID
+}
+
+func choose(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
+	return context.WithValue(ctx, chosenKey{}, ids{t, s})
+}
+
+// NewIDs is asked for spans without a parent.
+func (chosen) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, _ := ctx.Value(chosenKey{}).(ids)
+	return id.trace, id.span
+}
+
+// NewSpanID is asked for spans with a parent.
+func (chosen) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	id, _ := ctx.Value(chosenKey{}).(ids)
+	return id.span
+}
