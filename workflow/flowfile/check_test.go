@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -171,5 +172,44 @@ func TestMigrationsNameWhatIs(t *testing.T) {
 	want := "f.yaml:4:3: the migration inserts C, which is no step of the flow\nf.yaml:4:3: the migration renames Older to S/Z, which is no step of the flow"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func TestTypesOfParameters(t *testing.T) {
+	group := File{"g_step_group.yaml", []byte("groupName: G\nparams: [{name: n, type: integer}, {name: s, type: string, default: a}]\nsteps:\n- {stepName: In, uses: Do, with: {n: \"${params.n}\", s: \"${params.s}\"}}\n")}
+	load := func(n string) (workflow.Flow, error) {
+		set, err := Parse([]File{{"f.yaml", []byte("flowName: F\nsteps:\n- {className: G, with: {n: " + n + "}}\n")}, group}, Options{Actions: actions("Do"), Check: true})
+		if err != nil {
+			return workflow.Flow{}, err
+		}
+		flow, _ := set.Flow("F")
+		return flow, nil
+	}
+	for n, wrong := range map[string]string{
+		`"${1 + 1}"`: "", `3`: "", `"${input.n}"`: "",
+		`"${run.id}"`:     "f.yaml:3:28: parameter n of group G is of type integer, the expression gives string",
+		`"n is ${1 + 1}"`: "parameter n of group G is of type integer, the expression gives string",
+		`"${[1]}"`:        "the expression gives list(int)",
+		`{a: 1}`:          "parameter n of group G is of type integer, not a mapping",
+	} {
+		if _, err := load(n); wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
+			t.Errorf("%s: error %v, want %q", n, err, wrong)
+		}
+	}
+	flow, err := load(`"${input.n}"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := FromSource(flow.Source, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []workflow.Flow{flow, again} {
+		if got, err := f.Steps[0].Params(view(t, `{"n": 7}`, nil)); err != nil || string(got) != `{"n":7,"s":"a"}` {
+			t.Errorf("%s, %v", got, err)
+		}
+		if _, err := f.Steps[0].Params(view(t, `{"n": "seven"}`, nil)); fault.Of(err) != workflow.ExpressionFailed || !strings.Contains(err.Error(), `is of type integer, not "seven"`) {
+			t.Errorf("error %v", err)
+		}
 	}
 }

@@ -202,10 +202,28 @@ func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.R
 	quiet := &reader{report: &report{}}
 	raw := quiet.json(n.params)
 	t := c.template(n.params, n.at.file, here, nil, "")
-	if resolve := t.resolve(); resolve != nil {
-		return resolve, raw
+	if !t.live() {
+		return func(workflow.View) (json.RawMessage, error) { return raw, nil }, raw
 	}
-	return func(workflow.View) (json.RawMessage, error) { return raw, nil }, raw
+	for i, name := range t.keys {
+		if kind, of := n.types[name], t.kids[i].kind(); kind != "" && !slices.Contains(kindsOf(of), kind) {
+			c.errorf(mark{n.at.file, n.params.Content[2*i+1].Line, n.params.Content[2*i+1].Column},
+				"parameter %s of group %s is of type %s, the expression gives %s", name, n.groupName, kind, of)
+		}
+	}
+	return func(view workflow.View) (json.RawMessage, error) {
+		value, err := t.fill(view)
+		if err != nil {
+			return nil, err
+		}
+		values, _ := value.(map[string]any)
+		for _, name := range keysOf(n.types) {
+			if v, given := values[name]; given && !fits(n.types[name], v) {
+				return nil, workflow.ExpressionFailed.Errorf("parameter %s of group %s is of type %s, not %.100s", name, n.groupName, n.types[name], canonical(v))
+			}
+		}
+		return canonical(value), nil
+	}, raw
 }
 
 func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {

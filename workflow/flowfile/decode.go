@@ -70,7 +70,8 @@ type stepDoc struct {
 	output      *schemaDoc
 	maxOutput   int
 	secrets     map[string]workflow.SecretRef
-	group       string // expanded form: the group it came from
+	group       string            // expanded form: the group it came from
+	types       map[string]string // expanded form: of the group's parameters
 	found       map[string]*yaml.Node
 }
 

@@ -57,6 +57,14 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 	}
 	if r.expanded {
 		keys["group"] = r.prose("group", &s.group)
+		keys["types"] = func(n *yaml.Node) {
+			s.types = map[string]string{}
+			r.entries(n, "types", func(key, value *yaml.Node) {
+				kind := ""
+				choice(r, "type", &kind, paramKinds...)(value)
+				s.types[key.Value] = kind
+			})
+		}
 		keys["maxOutput"] = r.whole("maxOutput", 1, &s.maxOutput)
 	}
 	s.found = r.object(n, what, keys)

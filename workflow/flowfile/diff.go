@@ -89,6 +89,43 @@ func Diff(old, fresh workflow.Flow) (FlowDiff, error) {
 	return d, nil
 }
 
+// DiffSets compares the flows of two loads by name. A flow that only one of
+// them has comes with the other's hash empty; two that stand alone are compared
+// whatever their names are.
+func DiffSets(old, fresh *Set) ([]FlowDiff, error) {
+	if len(old.flows) == 1 && len(fresh.flows) == 1 {
+		d, err := Diff(old.flows[0], fresh.flows[0])
+		return []FlowDiff{d}, err
+	}
+	byName := map[string][2]*workflow.Flow{}
+	for side, set := range []*Set{old, fresh} {
+		for i := range set.flows {
+			pair := byName[set.flows[i].Name]
+			pair[side] = &set.flows[i]
+			byName[set.flows[i].Name] = pair
+		}
+	}
+	var all []FlowDiff
+	for _, name := range keysOf(byName) {
+		pair := byName[name]
+		d := FlowDiff{Flow: name}
+		var err error
+		switch {
+		case pair[0] == nil:
+			d.NewHash, err = workflow.Hash(*pair[1])
+		case pair[1] == nil:
+			d.OldHash, err = workflow.Hash(*pair[0])
+		default:
+			d, err = Diff(*pair[0], *pair[1])
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
 // siblings compares two sequences that share a place.
 func (d *FlowDiff) siblings(old, fresh []workflow.Step, path string) {
 	stay := inOrder(namesOf(old), namesOf(fresh))

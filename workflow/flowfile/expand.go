@@ -17,6 +17,7 @@ type node struct {
 	group       *groupDoc  // it uses this group: kids are the group's steps
 	groupName   string     // the same in the expanded form, where the group is not at hand
 	params      *yaml.Node // of the group, defaults merged in
+	types       map[string]string
 	kids        []*node
 	open, close *node
 	policy      policy
@@ -133,7 +134,7 @@ func (e *expander) node(s *stepDoc, name string, depth int) *node {
 	case s.hasBody:
 		n.groupName = s.group
 		if n.groupName != "" {
-			n.params = s.withNode
+			n.params, n.types = s.withNode, s.types
 		}
 		n.kids = e.sequence(s.body, depth+1, inner)
 	case s.parallel != nil:
@@ -186,7 +187,12 @@ func (e *expander) use(n *node, depth int, names namespace) {
 	}
 	n.group, n.groupName = g, g.name.value
 	e.reached[g] = true
-	n.params = e.merge(s, g)
+	n.params, n.types = e.merge(s, g), map[string]string{}
+	for _, p := range g.params {
+		if p.kind != "any" {
+			n.types[p.name.value] = p.kind
+		}
+	}
 	if e.cyclic[g] {
 		n.kids = []*node{}
 		return

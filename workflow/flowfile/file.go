@@ -85,6 +85,12 @@ func (s *Set) Flow(name string) (workflow.Flow, bool) {
 	return s.flows[i], true
 }
 
+// In gives the flows that one file defines, by the name under which it was
+// loaded: a file that is named by itself may bring other flows along.
+func (s *Set) In(file string) []workflow.Flow {
+	return slices.DeleteFunc(s.Flows(), func(f workflow.Flow) bool { return s.library.flows[f.Name].at.file != file })
+}
+
 // Faults gives the faults that the files declare, ordered by code.
 func (s *Set) Faults() []fault.Kind { return slices.Clone(s.faults) }
 

@@ -207,6 +207,9 @@ func TestNamedFileBringsWhatItNeeds(t *testing.T) {
 	if n := len(set.Flows()); n != 2 {
 		t.Errorf("%d flows, want the file's own and its sub-flow", n)
 	}
+	if own := set.In("testdata/fleet/replace_readers.yaml"); len(own) != 1 || own[0].Name != "ReplaceReaders" {
+		t.Errorf("the file's own flows: %v", own)
+	}
 	set, err = Load([]string{"testdata/classic/rebuild.yml"}, Options{Actions: classicActions})
 	if err != nil || len(set.Flows()) != 1 {
 		t.Errorf("flows %v, error %v", set, err)

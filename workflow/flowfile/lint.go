@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/pawl-dev/pawl/fault"
 )
 
@@ -63,6 +65,26 @@ func (l *library) adviseStep(s *stepDoc) {
 	}
 	if s.uses.value == "exec" {
 		l.adviseExec(s)
+	}
+	if s.uses.value == "exec" || s.uses.value == "http" {
+		l.adviseSecrets(s, s.withNode)
+	}
+}
+
+// adviseSecrets warns of {secret: name} where the step declares no such secret.
+func (l *library) adviseSecrets(s *stepDoc, n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == "secret" && n.Content[1].Kind == yaml.ScalarNode {
+		if name := n.Content[1].Value; !strings.Contains(name, "${") {
+			if _, ok := s.secrets[name]; !ok {
+				l.warnf(mark{s.at.file, n.Content[1].Line, n.Content[1].Column}, "the step declares no secret %q%s: add it to its secrets", name, hint(name, keysOf(s.secrets)))
+			}
+		}
+	}
+	for _, kid := range n.Content {
+		l.adviseSecrets(s, kid)
 	}
 }
 

@@ -110,6 +110,27 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+func TestDiffSets(t *testing.T) {
+	load := func(names ...string) *Set {
+		var files []File
+		for _, name := range names {
+			files = append(files, File{name + ".yaml", []byte("flowName: " + name + "\nsteps: [{uses: Do}]")})
+		}
+		set, err := Parse(files, Options{Actions: actions("Do"), Check: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	all, err := DiffSets(load("A", "B"), load("B", "C"))
+	if err != nil || len(all) != 3 || all[0].NewHash != "" || all[1].HashDiffers() || all[2].OldHash != "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if all, err = DiffSets(load("A"), load("Renamed")); err != nil || len(all) != 1 || !all[0].HashDiffers() {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // keysRead are the keys that the decoders take, by what they are part of.
 func keysRead(t *testing.T) map[string][]string {
 	heard := map[string][]string{}

@@ -238,6 +238,9 @@ func encodeStructure(o object, n *node) {
 		if n.params != nil {
 			quiet := &reader{report: &report{}}
 			o["with"] = quiet.json(n.params)
+			if len(n.types) > 0 {
+				o["types"] = n.types
+			}
 		}
 	}
 	if n.open != nil && n.close != nil {

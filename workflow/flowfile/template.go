@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"cel.dev/cel-go/cel"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/workflow"
@@ -171,6 +172,36 @@ func (t *template) fill(view workflow.View) (any, error) {
 	return t.fixed, nil
 }
 
+// kind is the type of the result, dyn where it is not known before.
+func (t *template) kind() *cel.Type {
+	switch {
+	case len(t.parts) == 1 && t.parts[0].expression != nil:
+		return t.parts[0].expression.kind
+	case t.parts != nil:
+		return cel.StringType
+	}
+	return cel.DynType // checked as a value
+}
+
+// kindsOf are the parameter types that a result may be of.
+func kindsOf(t *cel.Type) []string {
+	switch t.Kind() {
+	case cel.StringKind, cel.BytesKind, cel.TimestampKind, cel.DurationKind:
+		return []string{"any", "string"}
+	case cel.IntKind, cel.UintKind:
+		return []string{"any", "integer", "number"}
+	case cel.DoubleKind:
+		return []string{"any", "integer", "number"}
+	case cel.BoolKind:
+		return []string{"any", "boolean"}
+	case cel.ListKind:
+		return []string{"any", "array"}
+	case cel.MapKind, cel.StructKind:
+		return []string{"any", "object"}
+	}
+	return paramKinds
+}
+
 // inText writes a value within a longer string.
 func inText(value any) string {
 	switch v := value.(type) {
@@ -207,21 +238,6 @@ func (t *template) text() func(workflow.View) (string, error) {
 			return "", workflow.ExpressionFailed.Errorf("the result is null, not a string")
 		}
 		return inText(value), nil
-	}
-}
-
-// expressions gives every expression of the template.
-func (t *template) expressions(yield func(*expression)) {
-	if t == nil {
-		return
-	}
-	for _, p := range t.parts {
-		if p.expression != nil {
-			yield(p.expression)
-		}
-	}
-	for _, kid := range slices.Concat(t.list, t.kids) {
-		kid.expressions(yield)
 	}
 }
 
