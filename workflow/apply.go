@@ -230,6 +230,10 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 		return s.again(rec, policy.delay(rec.Failures, seed(s.run.ID, rec.Name, rec.Attempt)), e)
 	}
 	f.Exhausted = exhausted
+	if kind == WaitExpired && f.Details["onTimeout"] == string(TimeoutUndo) { // an action's own deadline says what a wait block may say
+		delete(f.Details, "onTimeout")
+		s.undoExpired(rec)
+	}
 	rec.Phase, rec.NextAt, rec.EndedAt = StepFailed, time.Time{}, s.now
 	s.put(rec)
 	s.failures = append(s.failures, rec)

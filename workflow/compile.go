@@ -92,18 +92,6 @@ func stripKeys(instance string) string {
 	return b.String()
 }
 
-// leafKids gives the kids of a structure in order, the open and close of a bracket included.
-func (n *node) all() []*node {
-	switch n.kind {
-	case loopNode:
-		return []*node{n.body}
-	case bracketNode:
-		return []*node{n.open, n.body, n.close}
-	default:
-		return n.kids
-	}
-}
-
 type compiler struct {
 	plan    *plan
 	actions map[string]Action

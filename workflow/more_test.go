@@ -269,3 +269,23 @@ func TestLoopOfSingleSteps(t *testing.T) {
 		want(t, r.done(), []string{"Each[a]", "Each[b]", "undo Each[b]", "undo Each[a]"})
 	})
 }
+
+func TestWaitThatExpiresIntoUndo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		acts := r.step("Act", func(*workflow.Task) outcome.Outcome {
+			return outcome.Fail(workflow.WaitExpired.Errorf("too long").With("onTimeout", "undo"))
+		})
+		want(t, r.engine.Load([]workflow.Flow{
+			{Name: "Block", Steps: []workflow.Step{r.undoable("A"), {Name: "W", Wait: &workflow.WaitFor{Signal: "go", Deadline: time.Minute, OnTimeout: workflow.TimeoutUndo}}}},
+			{Name: "Action", Steps: []workflow.Step{r.undoable("B"), acts}},
+		}), error(nil))
+		run := r.start("Block", ``)
+		time.Sleep(2 * time.Minute)
+		r.rests(run.ID, workflow.Cancelled)
+		run = r.start("Action", ``)
+		r.rests(run.ID, workflow.Cancelled)
+		want(t, r.done(), []string{"A", "undo A", "B", "Act", "undo B"})
+	})
+}

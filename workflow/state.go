@@ -189,6 +189,8 @@ func (s *state) decideForward() {
 		}
 	}
 	switch {
+	case s.run.State.Stop != nil: // a wait has expired, and asks for undo
+		s.due(s.now)
 	case v == settled && len(s.failures) == 0:
 		s.end(Succeeded, Event{})
 	case len(s.failures) > 0:
@@ -299,7 +301,7 @@ func (s *state) decideEnd(stop *Stop) {
 		}
 	}
 	s.halt = false
-	v := settled
+	var v verdict
 	switch {
 	case stop.GiveUp:
 		v = s.closeBrackets()

@@ -122,14 +122,19 @@ func (s *state) overdue(n *node, rec *StepRecord) verdict {
 		return settled
 	case TimeoutUndo:
 		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
-		s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
-		s.run.Phase = Cancelling
-		s.event(RunCancelling, rec, Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(Undo)})
+		s.undoExpired(rec)
 		s.due(s.now)
 	default:
 		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
 	}
 	return failed
+}
+
+// undoExpired cancels the run with undo because a wait took too long.
+func (s *state) undoExpired(rec *StepRecord) {
+	s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
+	s.run.Phase = Cancelling
+	s.event(RunCancelling, rec, Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(Undo)})
 }
 
 // happened tells whether what a wait block names has come, and settles the step if so.

@@ -74,7 +74,7 @@ func (s *state) visit(n *node, inst string) verdict {
 	case parallelNode:
 		v = s.fan(inst, len(n.kids), n.step.Parallel, func(i int) (*node, string) { return n.kids[i], n.kids[i].instance(inst) })
 	case loopNode:
-		if v = s.unroll(n, inst, rec); v == settled {
+		if v = s.unroll(n, inst); v == settled {
 			rec = s.run.Step(inst)
 		}
 	case bracketNode:
@@ -180,8 +180,8 @@ func (s *state) fan(inst string, count, most int, kid func(int) (*node, string))
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,63}$`)
 
 // unroll runs a loop: the list is evaluated once, when the loop is reached.
-func (s *state) unroll(n *node, inst string, rec *StepRecord) verdict {
-	rec = s.run.Step(inst)
+func (s *state) unroll(n *node, inst string) verdict {
+	rec := s.run.Step(inst)
 	if rec == nil || rec.Phase == StepPending || rec.Items == nil && rec.Phase == StepEntered {
 		if s.halt {
 			return busy
