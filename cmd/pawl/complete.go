@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// completeWithin is how long a completion may take.
+const completeWithin = 2 * time.Second
+
+// completing opens the backend for a completion; nil if there is none.
+func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
+	base := cmd.Context()
+	if base == nil {
+		base = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(base, completeWithin)
+	defer cancel()
+	if configure(cmd, os.LookupEnv) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	b, err := a.open(ctx, reads)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer b.Close()
+	return do(ctx, b), cobra.ShellCompDirectiveNoFileComp
+}
+
+func runIDs(ctx context.Context, b backend.Backend) []string {
+	page, err := b.List(ctx, workflow.Query{Limit: 50})
+	if err != nil {
+		return nil
+	}
+	var ids, out []string
+	for _, r := range page.Items {
+		ids = append(ids, r.ID)
+	}
+	for _, r := range page.Items {
+		out = append(out, view.Short(r.ID, ids...)+"\t"+r.Flow+" "+r.Subject+" "+string(r.Phase))
+	}
+	return out
+}
+
+// kindNames are the kinds of objects there are.
+func kindNames(ctx context.Context, b backend.Backend) []string {
+	objects, err := b.Objects()
+	if err != nil {
+		return nil
+	}
+	var kinds []string
+	page, err := objects.List(ctx, control.Query{Kind: "", Limit: control.MaxPage})
+	if err != nil {
+		return nil
+	}
+	for _, o := range page.Items {
+		kinds = append(kinds, o.Kind)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}
+
+func objectNames(ctx context.Context, b backend.Backend, kind string) []string {
+	objects, err := b.Objects()
+	if err != nil {
+		return nil
+	}
+	page, err := objects.List(ctx, control.Query{Kind: kind, Limit: control.MaxPage})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, o := range page.Items {
+		name := o.Name
+		if o.Namespace != "default" {
+			name = o.Namespace + "/" + o.Name
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func (a *app) completeRuns(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completing(cmd, runIDs)
+}
+
+func (a *app) completeRunSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return a.completing(cmd, runIDs)
+	case 1:
+		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string {
+			r, err := b.Run(ctx, args[0])
+			if err != nil {
+				return nil
+			}
+			var steps []string
+			for _, s := range r.Steps {
+				if !s.Phase.Settled() {
+					steps = append(steps, s.Name+"\t"+string(s.Phase))
+				}
+			}
+			return steps
+		})
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) completeKinds(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return append(kindNames(ctx, b), listed...) })
+	case 1:
+		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return objectNames(ctx, b, args[0]) })
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) completeRunsOrKinds(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string {
+			return append(runIDs(ctx, b), kindNames(ctx, b)...)
+		})
+	}
+	return a.completeKinds(cmd, args, "")
+}
+
+func (a *app) completeFlows(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, _ := a.completing(cmd, func(ctx context.Context, b backend.Backend) []string {
+		flows, err := b.Flows(ctx)
+		if err != nil {
+			return nil
+		}
+		var names []string
+		for _, f := range flows {
+			names = append(names, f.Name)
+		}
+		return names
+	})
+	return names, cobra.ShellCompDirectiveDefault // files too
+}
+
+func completeCodes(_ *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
+	var codes []string
+	if len(args) == 0 {
+		for _, k := range fault.All() {
+			if strings.HasPrefix(string(k.Code), strings.ToUpper(start)) {
+				codes = append(codes, string(k.Code)+"\t"+k.Title)
+			}
+		}
+	}
+	return codes, cobra.ShellCompDirectiveNoFileComp
+}

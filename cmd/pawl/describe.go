@@ -1,0 +1,292 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// describeEvents is the number of newest events that describe shows.
+const describeEvents = 10
+
+func (a *app) describeCommand() *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use: "describe ID | KIND NAME", Short: "Tell all that is known of a run or an object",
+		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 -n prod",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.completeRunsOrKinds,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			if ref, ok := objectOf(args, namespace); ok {
+				return a.describeObject(ctx, b, ref)
+			}
+			r, err := b.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.emit(r, []string{r.ID}, func() string {
+				events, err := newest(ctx, b, r.ID, describeEvents)
+				if err != nil {
+					a.hint("pawl: the history cannot be read: %v", err)
+				}
+				return view.Describe(r, events, time.Now(), a.style(a.out))
+			})
+		}),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	return cmd
+}
+
+// objectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
+func objectOf(args []string, namespace string) (control.Ref, bool) {
+	if len(args) == 2 {
+		return refOf(args[0], namespace, args[1]), true
+	}
+	kind, name, ok := strings.Cut(args[0], "/")
+	return refOf(kind, namespace, name), ok
+}
+
+// newest gives the last events of a run.
+func newest(ctx context.Context, b backend.Runs, id string, most int) ([]view.Event, error) {
+	var kept []view.Event
+	after := int64(0)
+	for {
+		page, err := b.History(ctx, id, after, 1000)
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, page...)
+		kept = kept[max(0, len(kept)-most):]
+		if len(page) < 1000 {
+			return kept, nil
+		}
+		after = page[len(page)-1].Seq
+	}
+}
+
+func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control.Ref) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	o, err := objects.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	runs, err := runsOf(ctx, b, o, 5)
+	if err != nil {
+		return err
+	}
+	type described struct {
+		Object control.Object `json:"object"`
+		Runs   []view.Run     `json:"runs"`
+	}
+	return a.emit(described{o, runs}, []string{o.Ref.String()}, func() string { return view.DescribeObject(o, runs, time.Now(), a.style(a.out)) })
+}
+
+// runsOf gives the newest runs whose subject is an object.
+func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
+	runs := []view.Run{}
+	for _, subject := range []string{o.Ref.String() + "/" + o.UID, o.Ref.String()} {
+		page, err := b.List(ctx, workflow.Query{Subject: subject, Limit: most})
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, page.Items...)
+	}
+	return runs[:min(most, len(runs))], nil
+}
+
+func (a *app) historyCommand() *cobra.Command {
+	var namespace string
+	var after int64
+	var limit int
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "history ID | KIND NAME", Short: "Tell what happened to a run, or to the runs of an object",
+		Example:           "  pawl history gk3v\n  pawl history gk3v --after 7 -f\n  pawl history etcd c1",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.completeRunsOrKinds,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			if ref, ok := objectOf(args, namespace); ok {
+				return a.objectHistory(ctx, b, ref)
+			}
+			r, err := b.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.history(ctx, b, r.ID, after, limit, follow)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	f.Int64Var(&after, "after", 0, "only events behind this `number`")
+	f.IntVar(&limit, "limit", 0, "at most this `number` of events (default: all)")
+	f.BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	return cmd
+}
+
+func (a *app) history(ctx context.Context, b backend.Backend, id string, after int64, limit int, follow bool) error {
+	all := view.History{Items: []view.Event{}}
+	read := func() error {
+		for limit <= 0 || len(all.Items) < limit {
+			page, err := b.History(ctx, id, after, 1000)
+			if err != nil {
+				return err
+			}
+			if limit > 0 {
+				page = page[:min(len(page), limit-len(all.Items))]
+			}
+			if len(page) > 0 {
+				after = page[len(page)-1].Seq
+			}
+			all.Items = append(all.Items, page...)
+			if a.isText() {
+				a.print(view.HistoryLines(page, a.style(a.out)))
+			}
+			if len(page) < 1000 {
+				return nil
+			}
+		}
+		return nil
+	}
+	changes := make(<-chan struct{})
+	if follow {
+		watching, cancel := context.WithCancel(ctx)
+		defer cancel()
+		changes = b.Changes(watching, id)
+	}
+	for {
+		r, err := b.Run(ctx, id)
+		if err == nil {
+			err = read()
+		}
+		if err != nil {
+			return watchEnded(ctx, err)
+		}
+		if !follow || r.Phase.Final() {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return watchEnded(ctx, nil)
+		case <-changes:
+		}
+	}
+	if a.isText() {
+		return nil
+	}
+	return a.emit(all, nil, nil)
+}
+
+// objectHistory tells the histories of an object's runs, oldest run first.
+func (a *app) objectHistory(ctx context.Context, b backend.Backend, ref control.Ref) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	o, err := objects.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	runs, err := runsOf(ctx, b, o, 50)
+	if err != nil {
+		return err
+	}
+	all := view.History{Items: []view.Event{}}
+	var text strings.Builder
+	for i := len(runs) - 1; i >= 0; i-- {
+		events, err := b.History(ctx, runs[i].ID, 0, 1000)
+		if err != nil {
+			return err
+		}
+		all.Items = append(all.Items, events...)
+		text.WriteString(view.Title(runs[i], a.style(a.out)) + "\n" + strings.Join(view.HistoryLines(events, a.style(a.out)), "\n") + "\n")
+	}
+	return a.emit(all, nil, text.String)
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	var namespace string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "watch ID | KIND NAME", Short: "Watch a run until it rests, or an object",
+		Long:              "Watches a run until it has ended or is paused, or an object until it is gone,\nwithout working on it.",
+		Example:           "  pawl watch gk3v\n  pawl watch etcd c1 --timeout 10m",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.completeRunsOrKinds,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			if ref, ok := objectOf(args, namespace); ok {
+				return a.watchObject(ctx, b, ref, wait)
+			}
+			first, err := b.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			r, err := a.watch(ctx, b, reading{id: first.ID, wait: wait}, a.screen())
+			if err != nil && !isEnd(err) {
+				return err
+			}
+			if !a.isText() {
+				if err := a.emit(r, []string{r.ID}, nil); err != nil {
+					return err
+				}
+			}
+			return end(view.ExitOfRun(r))
+		}),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	waitFlag(cmd, &wait, forever, "watch at most this long")
+	return cmd
+}
+
+// watchObject prints an object's row whenever it has changed.
+func (a *app) watchObject(ctx context.Context, b backend.Backend, ref control.Ref, wait time.Duration) error {
+	if wait < forever {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	if _, err := objects.Get(ctx, ref); err != nil {
+		return err
+	}
+	err = a.repeat(ctx, b, ref.Kind, true, func() (any, []string, string, error) {
+		o, err := objects.Get(ctx, ref)
+		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).String(), err
+	})
+	if errors.Is(err, control.NotFound) {
+		a.say("%s is gone", ref)
+		return nil
+	}
+	if err == nil && ctx.Err() != nil {
+		return end(view.ExitGoing)
+	}
+	return err
+}

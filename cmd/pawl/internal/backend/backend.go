@@ -1,0 +1,85 @@
+// Package backend is where the verbs of pawl find runs and objects: a store that this process opens, or a server.
+//
+//	Backend ─┬─ Local   store ─▶ engine in this process; works on what is due if nobody else owns the store
+//	         └─ Remote  /v1 of a server
+package backend
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Backend is all that the verbs need.
+type Backend interface {
+	Runs
+	Definitions
+	// Objects are the standalone objects.
+	Objects() (control.Objects, error)
+	Close() error
+}
+
+// Runs are durable runs. Ids may be shortened while they are unique.
+type Runs interface {
+	Start(ctx context.Context, req workflow.Request) (view.Run, error)
+	Run(ctx context.Context, id string) (view.Run, error)
+	List(ctx context.Context, q workflow.Query) (view.Runs, error)
+	// History gives events behind one, oldest first.
+	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
+	// Ask sends a request: durable when it returns nil. What is refused at once is an error.
+	Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error
+	Send(ctx context.Context, id string, s workflow.Signal) error
+	// Changes rings when something may have happened to a run ("" for any object), until ctx ends.
+	Changes(ctx context.Context, id string) <-chan struct{}
+	// Work works on what is due until ctx ends, as long as this process is the
+	// one to do it. Without one to do it, it only waits.
+	Work(ctx context.Context) error
+	// Alone reports that runs go on only while this process works on them.
+	Alone() bool
+	// Advance works on one run until it rests, if nobody else does.
+	Advance(ctx context.Context, id string) error
+}
+
+// Definitions are the flows, machines and faults that are loaded.
+type Definitions interface {
+	Flows(ctx context.Context) ([]view.Flow, error)
+	Flow(ctx context.Context, name string) (view.Flow, error)
+	Faults(ctx context.Context) ([]view.Kind, error)
+	Fault(ctx context.Context, code string) (view.Kind, error)
+	Machines(ctx context.Context) ([]machine.Standalone, error)
+	PlanFlow(ctx context.Context, flow string, input []byte) (view.Plan, error)
+	// PlanObject says what a machine would do with a stored object; with a manifest, were it applied.
+	PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error)
+}
+
+// FileLabel is the label of a run that names the file its flow was read from,
+// so that a later process finds faults, healers and new definitions there.
+const FileLabel = "pawl.dev/file"
+
+// The faults of backends.
+var (
+	Unreachable = fault.Declare(fault.Kind{
+		Code: "SERVER_UNREACHABLE", Class: fault.Transient, Free: true,
+		Title:  "the server does not answer",
+		Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
+	})
+	FaultUnknown = fault.Declare(fault.Kind{
+		Code: "CODE_NOT_FOUND", Class: fault.Invalid,
+		Title:  "no fault of this code is declared",
+		Remedy: "List the codes with pawl get faults; those of flow files are known when the files are loaded with --flows.",
+	})
+	MachineUnknown = fault.Declare(fault.Kind{
+		Code: "MACHINE_NOT_FOUND", Class: fault.Invalid,
+		Title:  "no machine for objects of this kind is loaded",
+		Remedy: "Load the machine's file with --machines, or ask the server that runs the machine.",
+	})
+	NotKept = fault.Declare(fault.Kind{
+		Code: "OBJECTS_NOT_KEPT", Class: fault.Blocked,
+		Title:  "the store keeps no objects",
+		Remedy: "Use a SQLite or PostgreSQL store, or a server that has one.",
+	})
+)

@@ -1,0 +1,484 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// LocalOptions say which store is opened and what is executed on it.
+type LocalOptions struct {
+	Store     StoreOptions
+	Client    bool     // only read and send, even if nobody owns the store
+	Flows     []string // files and folders
+	Machines  []string
+	Actions   []string // nil: all
+	HTTPAllow []string
+	Secrets   workflow.Secrets
+	Logger    *slog.Logger
+}
+
+// Local is a store that this process opens.
+type Local struct {
+	options LocalOptions
+	actions []workflow.Action
+	library library.Library
+	bell    bell
+
+	mu     sync.Mutex
+	store  Store
+	engine *workflow.Engine
+	files  map[string]bool // label files that were loaded
+	old    []Store         // what was open before this process became the owner
+}
+
+var _ Backend = (*Local)(nil)
+
+// OpenLocal opens the store.
+func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
+	if o.Actions == nil {
+		o.Actions = action.Names()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l := &Local{options: o, files: map[string]bool{}}
+	var err error
+	// Without a writer the action status cannot be offered: only a server drives objects.
+	l.actions, err = action.Standard(action.Options{Only: without(o.Actions, "status"), HTTPAllow: o.HTTPAllow, StateDir: StateDir()})
+	if err != nil {
+		return nil, err
+	}
+	if l.library, err = library.Load(o.Flows, o.Machines, flowfile.Options{Actions: l.actions}); err != nil {
+		return nil, err
+	}
+	return l, l.open(ctx, o.Client)
+}
+
+func without(list []string, name string) []string {
+	var kept []string
+	for _, item := range list {
+		if item != name {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+func (l *Local) open(ctx context.Context, client bool) error {
+	store, err := OpenStore(ctx, l.options.Store, client)
+	if err != nil {
+		return err
+	}
+	engine, err := l.newEngine(store, l.library)
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.store, l.engine = store, engine
+	return nil
+}
+
+func (l *Local) newEngine(store Store, lib library.Library) (*workflow.Engine, error) {
+	return workflow.New(store, lib.Flows, workflow.Options{
+		Actions: l.actions, Secrets: l.options.Secrets, Healers: lib.Healers, Logger: l.options.Logger,
+		Hooks: []workflow.Hook{{Name: "watch", Hear: func(workflow.RunInfo, workflow.Event) { l.bell.ring() }}},
+		Compile: func(source []byte) (workflow.Flow, error) {
+			return flowfile.FromSource(source, flowfile.Options{Actions: l.actions, AnyAction: true})
+		},
+	})
+}
+
+func (l *Local) now() (Store, *workflow.Engine) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.store, l.engine
+}
+
+// Close closes the store.
+func (l *Local) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.store.Close()
+	for _, store := range l.old {
+		err = errors.Join(err, store.Close())
+	}
+	return err
+}
+
+// Alone implements Runs.
+func (l *Local) Alone() bool {
+	store, _ := l.now()
+	return store.IsOwner()
+}
+
+// Start implements Runs.
+func (l *Local) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
+	_, engine := l.now()
+	for _, f := range engine.Flows() {
+		if f.Name != req.Flow {
+			continue
+		}
+		input, err := flowfile.Defaults(f, req.Input)
+		if err != nil {
+			return view.Run{}, err
+		}
+		req.Input = input
+	}
+	r, err := engine.Start(ctx, req)
+	if err != nil {
+		return view.Run{}, err
+	}
+	return l.view(ctx, r), nil
+}
+
+// Run implements Runs.
+func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
+	_, engine := l.now()
+	r, err := engine.Get(ctx, id)
+	if err != nil {
+		return view.Run{}, err
+	}
+	return l.view(ctx, r), nil
+}
+
+func (l *Local) view(ctx context.Context, r *workflow.Run) view.Run {
+	l.adopt(r)
+	store, engine := l.now()
+	v := view.OfRun(r, flowOf(engine, r.Flow))
+	if v.Phase == workflow.Queued {
+		if ahead, _, err := store.List(ctx, workflow.Query{Subject: r.Subject, Active: true, Oldest: true}); err == nil { // only a courtesy
+			for _, other := range ahead {
+				if other.Parent == "" && other.Phase != workflow.Queued {
+					v.Behind = other.ID
+				}
+			}
+		}
+	}
+	return v
+}
+
+// adopt loads the file that a run's flow was read from, if it is still there:
+// its faults, its healers, and what its new definition says of older runs.
+func (l *Local) adopt(r *workflow.Run) {
+	path := r.Labels[FileLabel]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if path == "" || l.files[path] {
+		return
+	}
+	l.files[path] = true
+	if _, err := os.Stat(path); err != nil || l.loads(path) {
+		return
+	}
+	lib, err := library.Load(append([]string{path}, l.options.Flows...), l.options.Machines, flowfile.Options{Actions: l.actions})
+	if err != nil {
+		l.options.Logger.Warn("the file of the flow does not load any more: the run goes on with its stored definition", "file", path, "error", err)
+		return
+	}
+	engine, err := l.newEngine(l.store, lib)
+	if err != nil {
+		l.options.Logger.Warn("the file of the flow cannot be used: the run goes on with its stored definition", "file", path, "error", err)
+		return
+	}
+	l.engine, l.library = engine, lib
+}
+
+// loads reports a file that the options name, by itself or by its folder.
+func (l *Local) loads(path string) bool {
+	for _, given := range l.options.Flows {
+		if abs, err := filepath.Abs(given); err == nil && (abs == path || abs == filepath.Dir(path)) {
+			return true
+		}
+	}
+	return false
+}
+
+func flowOf(engine *workflow.Engine, name string) *workflow.Flow {
+	for _, f := range engine.Flows() {
+		if f.Name == name {
+			return &f
+		}
+	}
+	return nil
+}
+
+// List implements Runs.
+func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
+	store, engine := l.now()
+	runs, next, err := store.List(ctx, q)
+	if err != nil {
+		return view.Runs{}, err
+	}
+	flows := map[string]*workflow.Flow{}
+	for _, f := range engine.Flows() {
+		flows[f.Name] = &f
+	}
+	page := view.OfRuns(runs, next, flows)
+	view.Queue(page.Items)
+	return page, nil
+}
+
+// History implements Runs.
+func (l *Local) History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error) {
+	store, engine := l.now()
+	r, err := engine.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	events, err := store.History(ctx, r.ID, after, limit)
+	return view.OfEvents(events), err
+}
+
+// Ask implements Runs.
+func (l *Local) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
+	_, engine := l.now()
+	switch verb {
+	case workflow.VerbPause:
+		return engine.Pause(ctx, id, ask.Actor)
+	case workflow.VerbResume:
+		return engine.Resume(ctx, id, ask.From, ask.Definition, ask.Actor)
+	case workflow.VerbCancel:
+		return engine.Cancel(ctx, id, ask.Mode, ask.GiveUp, ask.Actor)
+	case workflow.VerbSkip:
+		var output any
+		if ask.Output != nil {
+			output = ask.Output
+		}
+		return engine.Skip(ctx, id, ask.Step, output, ask.Force, ask.Actor)
+	case workflow.VerbProgress:
+		return engine.Report(ctx, id, ask.Step, *ask.Progress)
+	}
+	return fmt.Errorf("there is no request %q", verb)
+}
+
+// Send implements Runs.
+func (l *Local) Send(ctx context.Context, id string, s workflow.Signal) error {
+	_, engine := l.now()
+	return engine.Send(ctx, id, s)
+}
+
+// Intervals of looks at a store that another process works on.
+const (
+	lookEvery = 200 * time.Millisecond
+	ownEvery  = time.Second
+)
+
+// Changes implements Runs.
+func (l *Local) Changes(ctx context.Context, _ string) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	go func() {
+		defer close(c)
+		look := time.NewTicker(lookEvery)
+		defer look.Stop()
+		for {
+			rung := l.bell.wait()
+			select {
+			case <-ctx.Done():
+				return
+			case <-rung:
+			case <-look.C:
+			}
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return c
+}
+
+// Work implements Runs. A client of a file waits until its owner has gone, and
+// then works on it.
+func (l *Local) Work(ctx context.Context) error {
+	for !l.Alone() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(ownEvery):
+		}
+		if err := l.succeed(ctx); err != nil {
+			return err
+		}
+	}
+	_, engine := l.now()
+	return engine.Serve(ctx)
+}
+
+// succeed becomes the owner of the store if there is none.
+func (l *Local) succeed(ctx context.Context) error {
+	next, err := OpenStore(ctx, l.options.Store, false)
+	if err != nil {
+		return err
+	}
+	if !next.IsOwner() {
+		return next.Close()
+	}
+	engine, err := l.newEngine(next, l.library)
+	if err != nil {
+		return errors.Join(err, next.Close())
+	}
+	l.mu.Lock()
+	before := l.store
+	l.store, l.engine = next, engine
+	l.mu.Unlock()
+	l.old = append(l.old, before) // others may be reading from it
+	return nil
+}
+
+// Advance implements Runs.
+func (l *Local) Advance(ctx context.Context, id string) error {
+	if !l.Alone() {
+		return nil
+	}
+	_, engine := l.now()
+	r, err := engine.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	engine.Advance(ctx, r.ID)
+	return nil
+}
+
+// Objects implements Backend.
+func (l *Local) Objects() (control.Objects, error) {
+	store, _ := l.now()
+	if keeper, ok := store.Store.(interface{ Objects() control.Objects }); ok {
+		return keeper.Objects(), nil
+	}
+	return nil, NotKept.Errorf("this store keeps runs only")
+}
+
+// Flows implements Definitions.
+func (l *Local) Flows(context.Context) ([]view.Flow, error) {
+	_, engine := l.now()
+	flows := []view.Flow{}
+	for _, f := range engine.Flows() {
+		v, err := view.OfFlow(f)
+		if err != nil {
+			return nil, err
+		}
+		flows = append(flows, v)
+	}
+	return flows, nil
+}
+
+// Flow implements Definitions.
+func (l *Local) Flow(_ context.Context, name string) (view.Flow, error) {
+	_, engine := l.now()
+	if f := flowOf(engine, name); f != nil {
+		return view.OfFlow(*f)
+	}
+	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is loaded", name)
+}
+
+// Faults implements Definitions.
+func (l *Local) Faults(context.Context) ([]view.Kind, error) {
+	kinds := []view.Kind{}
+	for _, k := range fault.All() {
+		kinds = append(kinds, l.kind(k))
+	}
+	return kinds, nil
+}
+
+// Fault implements Definitions.
+func (l *Local) Fault(_ context.Context, code string) (view.Kind, error) {
+	k, ok := fault.Lookup(code)
+	if !ok {
+		return view.Kind{}, unknownFault(code)
+	}
+	return l.kind(k), nil
+}
+
+func unknownFault(code string) error {
+	hint := ""
+	if near := view.Similar(code); len(near) > 0 {
+		hint = ": did you mean " + strings.Join(near, ", ") + "?"
+	}
+	return FaultUnknown.Errorf("no fault %s%s", code, hint)
+}
+
+func (l *Local) kind(k *fault.Kind) view.Kind {
+	if h, ok := l.library.Healers[k.Code]; ok {
+		return view.OfKind(k, &h)
+	}
+	return view.OfKind(k, nil)
+}
+
+// Machines implements Definitions.
+func (l *Local) Machines(context.Context) ([]machine.Standalone, error) {
+	return l.library.Machines, nil
+}
+
+// PlanFlow implements Definitions.
+func (l *Local) PlanFlow(_ context.Context, flow string, input []byte) (view.Plan, error) {
+	_, engine := l.now()
+	if f := flowOf(engine, flow); f != nil {
+		filled, err := flowfile.Defaults(*f, input)
+		if err != nil {
+			return view.Plan{}, err
+		}
+		input = filled
+	}
+	p, err := engine.Plan(flow, input)
+	return view.OfPlan(p), err
+}
+
+// PlanObject implements Definitions.
+func (l *Local) PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error) {
+	return machine.Plan{}, MachineUnknown.Errorf("no machine for objects of kind %s", ref.Kind)
+}
+
+// StateDir is where pawl keeps what outlives a process:
+// pawl in the user's state folder, ${XDG_STATE_HOME:-~/.local/state}.
+func StateDir() string {
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "."
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "pawl")
+}
+
+// bell wakes all that wait for it.
+type bell struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next == nil {
+		b.next = make(chan struct{})
+	}
+	return b.next
+}
+
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.next != nil {
+		close(b.next)
+		b.next = nil
+	}
+}

@@ -1,0 +1,88 @@
+package backend
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// StoreOptions say which store is meant (--store and --dsn).
+type StoreOptions struct {
+	Kind string // memory, sqlite, postgres; empty: what DSN says
+	DSN  string // a file or postgres://…; empty: pawl.db in the user's state folder
+}
+
+// Store is an open store.
+type Store struct {
+	sqlstore.Store
+}
+
+// memory is the memory store with what all others have.
+type memory struct {
+	*workflow.Memory
+	objects *control.Memory
+}
+
+func (memory) Close() error               { return nil }
+func (m memory) Objects() control.Objects { return m.objects }
+
+// OpenStore opens a store. A client of a file never owns it.
+func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {
+	postgres := strings.HasPrefix(o.DSN, "postgres://") || strings.HasPrefix(o.DSN, "postgresql://") || strings.Contains(o.DSN, "host=")
+	switch o.Kind {
+	case "memory":
+		if o.DSN != "" {
+			return Store{}, workflow.InputInvalid.Errorf("--store memory has no --dsn")
+		}
+		return Store{Store: memory{workflow.NewMemory(), control.NewMemory()}}, nil
+	case "postgres":
+		if !postgres {
+			return Store{}, workflow.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")
+		}
+	case "sqlite":
+		if postgres {
+			return Store{}, workflow.InputInvalid.Errorf("--store sqlite takes the path of a file as --dsn")
+		}
+	case "":
+	default:
+		return Store{}, workflow.InputInvalid.Errorf("--store %q: it is memory, sqlite or postgres", o.Kind)
+	}
+	if postgres {
+		store, err := sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN})
+		return Store{Store: store}, err
+	}
+	path := o.Path()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client})
+	return Store{Store: store}, err
+}
+
+// Path is the file of a SQLite store.
+func (o StoreOptions) Path() string {
+	if o.DSN == "" {
+		return DefaultPath()
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")
+}
+
+// IsOwner reports whether this process may work on the store.
+func (s Store) IsOwner() bool {
+	keeper, ok := s.Store.(sqlstore.Keeper)
+	return !ok || keeper.IsOwner()
+}
+
+// Keeper is the store's side for commands that look after it.
+func (s Store) Keeper() (sqlstore.Keeper, bool) {
+	keeper, ok := s.Store.(sqlstore.Keeper)
+	return keeper, ok
+}
+
+// DefaultPath is the SQLite store of a user who names none.
+func DefaultPath() string { return filepath.Join(StateDir(), "pawl.db") }

@@ -1,0 +1,37 @@
+package main
+
+import "github.com/pawl-dev/pawl/fault"
+
+// The faults of the command line.
+var (
+	Usage = fault.Declare(fault.Kind{
+		Code: "USAGE_WRONG", Class: fault.Invalid,
+		Title:  "the command line does not fit",
+		Remedy: "Look at the verb's --help, correct the command and run it again.",
+	})
+	ConfigWrong = fault.Declare(fault.Kind{
+		Code: "CONFIG_WRONG", Class: fault.Invalid,
+		Title:  "the configuration does not fit",
+		Remedy: "Correct the line that the message names. The keys are the names of flags: see pawl VERB --help.",
+	})
+	FileWrong = fault.Declare(fault.Kind{
+		Code: "FILE_WRONG", Class: fault.Invalid,
+		Title:  "the file cannot be read or does not fit",
+		Remedy: "Correct what the message names and run the command again.",
+	})
+	StoreInUse = fault.Declare(fault.Kind{
+		Code: "STORE_IN_USE", Class: fault.Blocked,
+		Title:  "another process owns the store",
+		Remedy: "End the other process, or give this one a store of its own with --dsn.",
+	})
+	NotDefined = fault.Declare(fault.Kind{
+		Code: "FLOW_DIFFERS", Class: fault.Blocked,
+		Title:  "the server has another definition of the flow than the file",
+		Remedy: "Load the file where the server finds its flows (--flows), or start the flow by its name.",
+	})
+	LocalOnly = fault.Declare(fault.Kind{
+		Code: "LOCAL_ONLY", Class: fault.Invalid,
+		Title:  "the verb needs the store itself",
+		Remedy: "Run the command on the server's machine, with --dsn instead of --server.",
+	})
+)

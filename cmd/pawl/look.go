@@ -1,0 +1,402 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func parseCount(text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err == nil && n < 0 {
+		err = errors.New("it is negative")
+	}
+	return n, err
+}
+
+type getOptions struct {
+	namespace, selector, flow, subject, parent, cursor string
+	phases                                             []string
+	active, watch, all                                 bool
+	limit                                              int
+}
+
+// The kinds of `pawl get` that are no objects.
+var listed = []string{"runs", "flows", "machines", "faults"}
+
+func (a *app) getCommand() *cobra.Command {
+	var o getOptions
+	cmd := &cobra.Command{
+		Use: "get [KIND [NAME]]", Short: "List runs, objects of a kind, flows, machines or faults",
+		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
+flows, machines and faults are kinds of their own.`,
+		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 -n prod -o yaml\n  pawl get flows",
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.completeKinds,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return a.get(ctx, b, args, o)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.namespace, "namespace", "n", "", "only objects of this `namespace` (a name without it means default)")
+	f.StringVarP(&o.selector, "selector", "l", "", "only objects with these `labels`: key=value, key!=value, key, !key")
+	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
+	f.StringVar(&o.flow, "flow", "", "only runs of this `flow`")
+	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`")
+	f.StringVar(&o.parent, "parent", "", "only runs that this `run` started")
+	f.StringSliceVar(&o.phases, "phase", nil, "only runs in these `phases`")
+	f.BoolVar(&o.active, "active", false, "only runs that have not ended")
+	f.IntVar(&o.limit, "limit", 100, "at most this `number` of entries")
+	f.BoolVar(&o.all, "all", false, "all entries, however many")
+	f.StringVar(&o.cursor, "cursor", "", "go on behind an earlier page, with its `next`")
+	return cmd
+}
+
+func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOptions) error {
+	kind := "runs"
+	if len(args) > 0 {
+		kind = args[0]
+	}
+	name := ""
+	if len(args) == 2 {
+		name = args[1]
+	}
+	if name == "" && strings.Count(kind, "/") > 0 {
+		kind, name, _ = strings.Cut(kind, "/")
+	}
+	switch strings.ToLower(kind) {
+	case "run", "runs":
+		if name != "" {
+			return a.getRun(ctx, b, name)
+		}
+		return a.repeat(ctx, b, "", o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) })
+	case "flow", "flows":
+		return a.getFlows(ctx, b, name)
+	case "machine", "machines":
+		return a.getMachines(ctx, b, name)
+	case "fault", "faults":
+		return a.getFaults(ctx, b, name)
+	}
+	return a.repeat(ctx, b, kind, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, name, o) })
+}
+
+// repeat prints a list, and with --watch again whenever it has changed.
+func (a *app) repeat(ctx context.Context, b backend.Runs, kind string, watch bool, read func() (any, []string, string, error)) error {
+	if !watch {
+		v, names, text, err := read()
+		if err != nil {
+			return err
+		}
+		return a.emit(v, names, func() string { return text })
+	}
+	before := ""
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changes := b.Changes(watching, "")
+	for {
+		v, names, text, err := read()
+		if err != nil {
+			return watchEnded(ctx, err)
+		}
+		if shown := withoutAge(text); shown != before {
+			if err := a.emit(v, names, func() string { return newLines(before, text) }); err != nil {
+				return err
+			}
+			before = shown
+		}
+		select {
+		case <-ctx.Done():
+			return watchEnded(ctx, nil)
+		case <-changes:
+		}
+	}
+}
+
+// watchEnded is the end of a watch: --timeout is an end as good as any.
+func watchEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// withoutAge is a table without its times, which change by themselves.
+func withoutAge(text string) string {
+	lines := strings.Split(text, "\n")
+	at := strings.Index(lines[0], "AGE")
+	if at < 0 {
+		return text
+	}
+	for i, line := range lines {
+		runes := []rune(line)
+		if len(runes) > at {
+			end := at
+			for end < len(runes) && runes[end] != ' ' {
+				end++
+			}
+			lines[i] = string(runes[:at]) + string(runes[end:])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// newLines leaves out the rows that were printed before.
+func newLines(before, text string) string {
+	if before == "" {
+		return text
+	}
+	known := strings.Split(before, "\n")
+	shown := strings.Split(withoutAge(text), "\n")
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		if line != "" && !slices.Contains(known, shown[i]) {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (a *app) getRun(ctx context.Context, b backend.Backend, id string) error {
+	r, err := b.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.emit(r, []string{r.ID}, func() string { return view.RunTable([]view.Run{r}, time.Now()).String() })
+}
+
+func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
+	q := workflow.Query{Active: o.active, Flow: o.flow, Subject: o.subject, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	for _, p := range o.phases {
+		phase, err := parsePhase(p)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		q.Phases = append(q.Phases, phase)
+	}
+	if o.all || q.Limit <= 0 {
+		q.Limit = 500
+	}
+	var all view.Runs
+	for {
+		page, err := b.List(ctx, q)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if !o.all || page.Next == "" {
+			break
+		}
+		q.Cursor = page.Next
+	}
+	if all.Items == nil {
+		all.Items = []view.Run{}
+	}
+	var ids []string
+	for _, r := range all.Items {
+		ids = append(ids, r.ID)
+	}
+	text := view.RunTable(all.Items, time.Now()).String()
+	if len(all.Items) == 0 {
+		text = "no runs\n"
+	}
+	if all.Next != "" {
+		text += fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
+	}
+	return all, ids, text, nil
+}
+
+func parsePhase(text string) (workflow.Phase, error) {
+	phases := []workflow.Phase{workflow.Queued, workflow.Running, workflow.Waiting, workflow.Paused, workflow.Cancelling, workflow.Cancelled, workflow.Succeeded}
+	var names []string
+	for _, p := range phases {
+		if strings.EqualFold(string(p), text) {
+			return p, nil
+		}
+		names = append(names, string(p))
+	}
+	return "", Usage.Errorf("--phase %s: it is one of %s", text, strings.Join(names, ", "))
+}
+
+func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name string, o getOptions) (any, []string, string, error) {
+	objects, err := b.Objects()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if name != "" {
+		object, err := objects.Get(ctx, refOf(kind, o.namespace, name))
+		if err != nil {
+			return nil, nil, "", err
+		}
+		return object, []string{object.Ref.String()}, view.ObjectTable([]control.Object{object}, time.Now()).String(), nil
+	}
+	selector, err := control.ParseSelector(o.selector)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	q := control.Query{Kind: kind, Namespace: o.namespace, Selector: selector, Limit: o.limit, Cursor: o.cursor}
+	if kind == "all" || kind == "objects" {
+		q.Kind = ""
+	}
+	if o.all {
+		q.Limit = control.MaxPage
+	}
+	var all control.Page
+	for {
+		page, err := objects.List(ctx, q)
+		if err != nil {
+			return nil, nil, "", err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if !o.all || page.Next == "" {
+			break
+		}
+		q.Cursor = page.Next
+	}
+	if all.Items == nil {
+		all.Items = []control.Object{}
+	}
+	var names []string
+	for _, object := range all.Items {
+		names = append(names, object.Ref.String())
+	}
+	text := view.ObjectTable(all.Items, time.Now()).String()
+	if len(all.Items) == 0 {
+		text = "no objects of kind " + kind + suggest(kind, listed) + "\n"
+	}
+	if all.Next != "" {
+		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
+	}
+	return all, names, text, nil
+}
+
+// refOf names an object: NAME, or NAMESPACE/NAME.
+func refOf(kind, namespace, name string) control.Ref {
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		namespace, name = before, after
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return control.Ref{Kind: kind, Namespace: namespace, Name: name}
+}
+
+func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) error {
+	if name != "" {
+		f, err := b.Flow(ctx, name)
+		if err != nil {
+			return err
+		}
+		return a.emit(f, []string{f.Name}, func() string { return view.FlowTable([]view.Flow{f}).String() })
+	}
+	flows, err := b.Flows(ctx)
+	if err != nil {
+		return err
+	}
+	names := []string{}
+	for i, f := range flows {
+		flows[i] = f.Brief()
+		names = append(names, f.Name)
+	}
+	return a.emit(view.Flows{Items: flows}, names, func() string {
+		if len(flows) == 0 {
+			return "no flows are loaded; name files with --flows\n"
+		}
+		return view.FlowTable(flows).String()
+	})
+}
+
+func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) error {
+	machines, err := b.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	type machineView struct {
+		Name    string `json:"name"`
+		Kind    string `json:"kind"`
+		Initial string `json:"initial"`
+		States  int    `json:"states"`
+		File    string `json:"file,omitempty"`
+	}
+	items, names := []machineView{}, []string{}
+	t := view.Table{Head: []string{"NAME", "KIND", "INITIAL", "STATES", "FILE"}}
+	for _, m := range machines {
+		if name != "" && m.Table.Name != name {
+			continue
+		}
+		v := machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.Places), File: m.File}
+		items, names = append(items, v), append(names, v.Name)
+		t.Rows = append(t.Rows, []string{v.Name, v.Kind, v.Initial, strconv.Itoa(v.States), v.File})
+	}
+	if name != "" && len(items) == 0 {
+		return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
+	}
+	return a.emit(map[string]any{"items": items}, names, func() string {
+		if len(items) == 0 {
+			return "no machines are loaded; name files with --machines\n"
+		}
+		return t.String()
+	})
+}
+
+func (a *app) getFaults(ctx context.Context, b backend.Backend, code string) error {
+	if code != "" {
+		k, err := b.Fault(ctx, code)
+		if err != nil {
+			return err
+		}
+		return a.emit(k, []string{string(k.Code)}, func() string { return view.KindTable([]view.Kind{k}).String() })
+	}
+	kinds, err := b.Faults(ctx)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, string(k.Code))
+	}
+	return a.emit(view.Kinds{Items: kinds}, names, func() string { return view.KindTable(kinds).String() })
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain CODE", Short: "Explain a fault: title, class, remedy, guide, healer",
+		Example:           "  pawl explain RETRIES_EXHAUSTED\n  pawl explain PodLost\n  pawl explain DISK_FULL --flows flows/",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeCodes,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			if a.flags.server == "" && len(a.flags.flows) == 0 {
+				if k, ok := fault.Lookup(args[0]); ok { // no store is needed for what the binary knows
+					v := view.OfKind(k, nil)
+					return a.emit(v, []string{args[0]}, func() string { return view.Explain(v, a.style(a.out)) })
+				}
+			}
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			k, err := b.Fault(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.emit(k, []string{string(k.Code)}, func() string { return view.Explain(k, a.style(a.out)) })
+		}),
+	}
+}

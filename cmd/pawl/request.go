@@ -1,0 +1,432 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// foldWithin is how long a verb waits for the run's worker to carry out its request.
+const foldWithin = 10 * time.Second
+
+// requestOptions are those of every request to a run.
+type requestOptions struct {
+	reason, requestID string
+	revision          int64
+	wait              time.Duration
+}
+
+func (o *requestOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.reason, "reason", "", "why, for history")
+	f.StringVar(&o.requestID, "request-id", "", "the same `id` is accepted once")
+	f.Int64Var(&o.revision, "revision", 0, "refuse the request if the run has another `revision`")
+}
+
+func (a *app) ask(o requestOptions) workflow.Ask {
+	ask := workflow.Ask{Actor: workflow.Actor{Name: a.actor(), Reason: o.reason, RequestID: o.requestID, Revision: o.revision}}
+	if ask.RequestID == "" {
+		ask.RequestID = newRequestID()
+	}
+	return ask
+}
+
+func (a *app) pauseCommand() *cobra.Command {
+	var o requestOptions
+	cmd := &cobra.Command{
+		Use: "pause ID", Short: "Pause a run: its running attempts finish",
+		Example:           "  pawl pause gk3v --reason \"disk is being replaced\"",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeRuns,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			return a.request(ctx, args[0], workflow.VerbPause, a.ask(o), stays)
+		}),
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) resumeCommand() *cobra.Command {
+	var o requestOptions
+	var from, definition string
+	cmd := &cobra.Command{
+		Use: "resume ID", Short: "Go on with a paused run, or with one whose process was killed",
+		Long: `Goes on with a paused run. On a local store that no other process owns the run
+is executed in this process and followed until it rests; this is also how a run
+goes on whose process was killed.`,
+		Example:           "  pawl resume gk3v\n  pawl resume gk3v --from failed --wait 10m\n  pawl resume gk3v --from PrepareStorage --reason \"storage was replaced\"",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeRuns,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			ask := a.ask(o)
+			ask.From, ask.Definition = workflow.From(from), definition
+			return a.request(ctx, args[0], workflow.VerbResume, ask, goesOn(cmd, o.wait))
+		}),
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "failed, first, or the name of a `step` (default: what the flow says)")
+	cmd.Flags().StringVar(&definition, "on-definition", "", "old or new, after FLOW_CHANGED")
+	waitFlag(cmd, &o.wait, forever, "follow the run at most this long")
+	return cmd
+}
+
+func (a *app) cancelCommand() *cobra.Command {
+	var o requestOptions
+	var undo, drop, giveUp bool
+	cmd := &cobra.Command{
+		Use: "cancel ID", Short: "Stop a run: keep it, undo it or drop it",
+		Long: `Without a flag the run stops and keeps what is done; it can be resumed.
+--undo takes back what is done, newest first; --drop keeps it. Both end the run.`,
+		Example:           "  pawl cancel b7qd --undo --reason \"wrong class\"\n  pawl cancel b7qd --undo --give-up --reason \"volume is gone\"",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeRuns,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			ask := a.ask(o)
+			ask.Mode, ask.GiveUp = workflow.Hold, giveUp
+			switch {
+			case undo:
+				ask.Mode = workflow.Undo
+			case drop:
+				ask.Mode = workflow.Drop
+			}
+			if giveUp && (!undo || o.reason == "") {
+				return Usage.Errorf("--give-up leaves steps that could not be taken back: it goes with --undo and --reason")
+			}
+			if ask.Mode == workflow.Hold {
+				return a.request(ctx, args[0], workflow.VerbCancel, ask, stays)
+			}
+			return a.cancel(ctx, args[0], ask, o.wait)
+		}),
+	}
+	o.flags(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&undo, "undo", false, "take back what is done, then end")
+	f.BoolVar(&drop, "drop", false, "keep what is done and end")
+	f.BoolVar(&giveUp, "give-up", false, "leave an undo that failed as it is, and list what is left")
+	waitFlag(cmd, &o.wait, forever, "wait for the end at most this long")
+	cmd.MarkFlagsMutuallyExclusive("undo", "drop")
+	return cmd
+}
+
+func (a *app) skipCommand() *cobra.Command {
+	var o requestOptions
+	var output string
+	var force bool
+	cmd := &cobra.Command{
+		Use: "skip ID STEP", Short: "Skip a failed or waiting step",
+		Example:           "  pawl skip gk3v Notify --reason \"pager is down\"\n  pawl skip gk3v Measure --force --output-data '{\"lag\":0}' --reason \"measured by hand\"",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeRunSteps,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			ask := a.ask(o)
+			ask.Step, ask.Force = args[1], force
+			if output != "" {
+				if !json.Valid([]byte(output)) {
+					return Usage.Errorf("--output-data %s is no JSON", output)
+				}
+				ask.Output = json.RawMessage(output)
+			}
+			return a.request(ctx, args[0], workflow.VerbSkip, ask, goesOn(cmd, o.wait))
+		}),
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&output, "output-data", "", "`JSON` that stands for the step's output")
+	cmd.Flags().BoolVar(&force, "force", false, "also if the step is not skippable")
+	waitFlag(cmd, &o.wait, forever, "follow the run at most this long")
+	return cmd
+}
+
+// way is what a verb does once its request is carried out.
+type way struct {
+	follow bool          // the run may go on: execute it here if nobody else does
+	watch  bool          // follow it even if someone else executes it
+	wait   time.Duration // at most so long
+}
+
+var stays = way{}
+
+func goesOn(cmd *cobra.Command, wait time.Duration) way {
+	return way{follow: true, watch: cmd.Flags().Changed("wait"), wait: wait}
+}
+
+// request sends a request to a run, waits until it is carried out, and tells.
+func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask, w way) error {
+	b, err := a.open(ctx, sends)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	before, err := b.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := b.Ask(ctx, before.ID, verb, ask); err != nil {
+		return err
+	}
+	if w.follow && (w.watch || b.Alone()) {
+		return a.follow(ctx, b, reading{id: before.ID, after: before.Revision, wait: w.wait})
+	}
+	r, done, err := a.folded(ctx, b, before, ask.RequestID)
+	if err != nil {
+		return err
+	}
+	err = a.emit(r, []string{r.ID}, func() string {
+		if !done {
+			return "accepted; the worker of the run has not carried it out yet\n"
+		}
+		return strings.Join(append([]string{told(verb, ask, r)}, view.Standing(r, time.Now(), a.style(a.out))...), "\n") + "\n"
+	})
+	if err == nil && !done {
+		return end(view.ExitGoing)
+	}
+	return err
+}
+
+func told(verb workflow.Verb, ask workflow.Ask, r view.Run) string {
+	id := view.Short(r.ID)
+	switch verb {
+	case workflow.VerbResume:
+		return "resumed " + id
+	case workflow.VerbSkip:
+		return "skipped " + ask.Step
+	case workflow.VerbPause:
+		if r.Phase != workflow.Paused {
+			return "pausing " + id + " when its running attempts have finished"
+		}
+		return "paused " + id
+	default:
+		return "stopped " + id
+	}
+}
+
+// folded waits until a request was carried out or refused.
+func (a *app) folded(ctx context.Context, b backend.Runs, before view.Run, request string) (view.Run, bool, error) {
+	if err := b.Advance(ctx, before.ID); err != nil {
+		return before, false, err
+	}
+	watching, cancel := context.WithTimeout(ctx, foldWithin)
+	defer cancel()
+	changes := b.Changes(watching, before.ID)
+	for {
+		r, err := b.Run(ctx, before.ID)
+		if err != nil {
+			return r, false, err
+		}
+		last := r.Last
+		switch {
+		case isRequest(last, request):
+			return r, true, refusal(last, request)
+		case r.Phase.Final():
+			return r, true, nil
+		case before.Phase != workflow.Paused && before.Stop == nil && r.Revision == before.Revision && b.Alone():
+			return r, true, nil // there was nothing to do
+		}
+		select {
+		case <-watching.Done():
+			return r, false, ctx.Err()
+		case <-changes:
+		}
+	}
+}
+
+// isRequest tells a request by its id; a server puts the account before it.
+func isRequest(last *view.LastRequest, id string) bool {
+	return last != nil && (last.ID == id || strings.HasSuffix(last.ID, ":"+id))
+}
+
+// refusal is the fault with which a request was refused; an empty id takes any.
+func refusal(last *view.LastRequest, id string) error {
+	if last == nil || last.Code == "" || id != "" && !isRequest(last, id) {
+		return nil
+	}
+	kind, ok := fault.Lookup(string(last.Code))
+	if !ok {
+		kind = fault.Unknown
+	}
+	return kind.Errorf("%s", last.Message)
+}
+
+// cancel ends a run and tells what was done on the way.
+func (a *app) cancel(ctx context.Context, id string, ask workflow.Ask, wait time.Duration) error {
+	b, err := a.open(ctx, sends)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	before, err := b.Run(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := b.Ask(ctx, before.ID, workflow.VerbCancel, ask); err != nil {
+		return err
+	}
+	r, err := a.working(ctx, b, reading{id: before.ID, after: before.Revision, wait: wait}, nothing{})
+	if err != nil {
+		return err
+	}
+	if err := refusal(r.Last, ask.RequestID); err != nil {
+		return err
+	}
+	return a.toldCancel(ctx, b, before, r)
+}
+
+// toldCancel prints what a cancel has done: undone CreateTemporary; closed EnableHA; finally Clean; cancelled.
+func (a *app) toldCancel(ctx context.Context, b backend.Backend, before, r view.Run) error {
+	ctx = context.WithoutCancel(ctx)
+	events, err := b.History(ctx, r.ID, 0, 1000)
+	if err != nil {
+		return err
+	}
+	var finally []view.FlowStep
+	if f, err := b.Flow(ctx, r.Flow); err == nil { // without the flow, finally steps read as closed
+		finally = f.Finally
+	}
+	var parts []string
+	begun := false
+	for _, e := range events {
+		begun = begun || e.Kind == workflow.RunCancelling
+		if !begun {
+			continue
+		}
+		switch e.Kind {
+		case workflow.StepTakenBack:
+			parts = append(parts, "undone "+e.Step)
+		case workflow.StepFinished:
+			parts = append(parts, stepWord(finally, e.Step)+e.Step)
+		}
+	}
+	if err := a.emit(r, []string{r.ID}, func() string {
+		switch r.Phase {
+		case workflow.Cancelled:
+			return strings.Join(append(parts, "cancelled"), "; ") + "\n"
+		default:
+			lines := view.Standing(r, time.Now(), a.style(a.out))
+			if len(parts) > 0 {
+				lines = append([]string{strings.Join(parts, "; ")}, lines...)
+			}
+			return strings.Join(lines, "\n") + "\n"
+		}
+	}); err != nil {
+		return err
+	}
+	if r.Phase == workflow.Cancelled {
+		return nil
+	}
+	return end(view.ExitOfRun(r))
+}
+
+func stepWord(finally []view.FlowStep, name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	first, _, _ = strings.Cut(first, "[")
+	for _, s := range finally {
+		if s.Name == first {
+			return "finally "
+		}
+	}
+	return "closed "
+}
+
+func (a *app) signalCommand() *cobra.Command {
+	var id, data string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "signal ID NAME", Short: "Send a signal to a run: durable at once, delivered once per id",
+		Example:           "  pawl signal b7qd caught-up --id ev-91 --data '{\"lag\":0}'\n  pawl signal b7qd approve --data '{\"choice\":\"approve\"}' --wait",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeRuns,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			s := workflow.Signal{ID: id, Name: args[1], Actor: a.actor(), At: time.Now().UTC()}
+			if s.ID == "" {
+				s.ID = newRequestID()
+			}
+			if data != "" {
+				payload, err := toJSON("--data", []byte(data))
+				if err != nil {
+					return err
+				}
+				s.Payload = payload
+			}
+			b, err := a.open(ctx, sends)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			r, err := b.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := b.Send(ctx, r.ID, s); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("wait") {
+				a.hint("accepted %s", s.ID)
+				return a.follow(ctx, b, reading{id: r.ID, after: r.Revision, wait: wait})
+			}
+			if b.Alone() {
+				defer a.hint("nobody works on the store now; go on with: pawl resume %s", view.Short(r.ID))
+			}
+			return a.emit(map[string]string{"run": r.ID, "id": s.ID, "name": s.Name}, []string{s.ID}, func() string { return "accepted " + s.ID + "\n" })
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&id, "id", "", "the same `id` counts once (default: a new one)")
+	f.StringVar(&data, "data", "", "`JSON` payload, at most 64 KiB")
+	waitFlag(cmd, &wait, 0, "follow the run, at most this long")
+	return cmd
+}
+
+func (a *app) progressCommand() *cobra.Command {
+	var o requestOptions
+	var text string
+	cmd := &cobra.Command{
+		Use: "progress ID STEP DONE[/TOTAL]", Short: "Tell how far a step that works outside is",
+		Example:           "  pawl progress gk3v CopyData 40/100 --text \"4 of 10 volumes\"",
+		Args:              cobra.ExactArgs(3),
+		ValidArgsFunction: a.completeRunSteps,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			done, total, err := parseProgress(args[2])
+			if err != nil {
+				return err
+			}
+			ask := a.ask(o)
+			ask.Step = args[1]
+			ask.Progress = &workflow.Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
+			b, err := a.open(ctx, sends)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			r, err := b.Run(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if err := b.Ask(ctx, r.ID, workflow.VerbProgress, ask); err != nil {
+				return err
+			}
+			return a.emit(map[string]any{"run": r.ID, "step": ask.Step, "done": done, "total": total}, []string{r.ID}, func() string { return "accepted\n" })
+		}),
+	}
+	o.flags(cmd)
+	cmd.Flags().StringVar(&text, "text", "", "what is shown beside the numbers")
+	return cmd
+}
+
+func parseProgress(text string) (done, total int64, err error) {
+	first, second, ok := strings.Cut(text, "/")
+	done, err = parseCount(first)
+	if err == nil && ok {
+		total, err = parseCount(second)
+	}
+	if err != nil || ok && done > total {
+		return 0, 0, Usage.Errorf("progress %q: it is DONE or DONE/TOTAL, such as 40/100", text)
+	}
+	return done, total, nil
+}
