@@ -143,6 +143,8 @@ func pgError(err error) error {
 		switch {
 		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
 			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
+		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect of ours
+			return fmt.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "XX"): // internal error, data or index corrupted
 			return workflow.StoreCorrupt.Errorf("PostgreSQL: %w", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -288,8 +287,15 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 // PutDefinition implements workflow.Definitions.
 func (p *Postgres) PutDefinition(ctx context.Context, d workflow.Definition) error {
 	_, err := p.pool.Exec(ctx, `INSERT INTO definition (hash, flow, version, data, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-		d.Hash, d.Flow, d.Version, slices.Concat([]byte{}, d.Data), slices.Concat([]byte{}, d.Source))
+		d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
 	return pgError(err)
+}
+
+func notNull(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }
 
 // Definition implements workflow.Definitions.

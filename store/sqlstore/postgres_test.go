@@ -2,12 +2,17 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -35,109 +40,562 @@ func reopen(t testing.TB, dsn string) *Postgres {
 }
 
 func newRun(i int) *workflow.Run {
-	return &workflow.Run{ID: fmt.Sprintf("run%05d", i), Flow: "Flow", Version: 1, Hash: "hash", Subject: fmt.Sprintf("demo/default/c%d", i), Phase: workflow.Running, CreatedAt: time.Now()}
+	return &workflow.Run{ID: fmt.Sprintf("run%05d", i), Flow: "Flow", Version: 1, Hash: "hash", Subject: fmt.Sprintf("demo/default/c%d", i),
+		Phase: workflow.Running, CreatedAt: time.Now()}
 }
 
 // walk makes the saves of a run of n steps as an engine does: each closes a step and opens the next.
 func walk(ctx context.Context, p workflow.Store, r *workflow.Run, n int) error {
 	r.Owner, r.Epoch = "w", 1
-	now := time.Now()
-	r, err := p.Create(ctx, r, []workflow.Event{{Seq: 1, At: now, Kind: workflow.RunCreated}})
+	r, err := p.Create(ctx, r, []workflow.Event{{Seq: 1, At: time.Now(), Kind: workflow.RunCreated}})
 	if err != nil {
 		return err
 	}
-	seq := int64(1)
 	for i := range n + 1 {
-		now = time.Now()
-		var events []workflow.Event
-		add := func(kind workflow.EventKind, step string) {
-			seq++
-			events = append(events, workflow.Event{Seq: seq, At: now, Kind: kind, Step: step, Attempt: 1})
-		}
-		if i > 0 {
-			s := r.Step(fmt.Sprintf("Step%d", i))
-			s.Phase, s.EndedAt = workflow.StepDone, now
-			r.Put(s)
-			add(workflow.StepFinished, s.Name)
-		}
-		if i < n {
-			s := &workflow.StepRecord{Name: fmt.Sprintf("Step%d", i+1), Ord: int64(i + 1), Phase: workflow.StepRunning, Attempt: 1, StartedAt: now, AttemptAt: now}
-			r.Put(s)
-			add(workflow.StepStarted, s.Name)
-		} else {
-			r.Phase, r.EndedAt, r.Owner = workflow.Succeeded, now, ""
-			add(workflow.RunSucceeded, "")
-		}
-		r.Seq = seq
-		if err := p.Save(ctx, &workflow.Save{Run: r, Events: events}); err != nil {
+		if err := p.Save(ctx, advance(r, i, n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func TestPostgresWalk(t *testing.T) {
-	p, _ := postgres(t, pgtest.Options{NoSync: true})
-	ctx := t.Context()
-	if err := walk(ctx, p, newRun(1), 10); err != nil {
+// advance is the save that closes step i and opens step i+1 of n.
+func advance(r *workflow.Run, i, n int) *workflow.Save {
+	now := time.Now()
+	var events []workflow.Event
+	add := func(kind workflow.EventKind, step string) {
+		r.Seq++
+		events = append(events, workflow.Event{Seq: r.Seq, At: now, Kind: kind, Step: step, Attempt: 1})
+	}
+	r.Seq = max(r.Seq, 1)
+	if i > 0 {
+		s := *r.Step(fmt.Sprintf("Step%d", i))
+		s.Phase, s.EndedAt = workflow.StepDone, now
+		r.Put(&s)
+		add(workflow.StepFinished, s.Name)
+	}
+	if i < n {
+		s := &workflow.StepRecord{Name: fmt.Sprintf("Step%d", i+1), Ord: int64(i + 1), Phase: workflow.StepRunning, Attempt: 1, StartedAt: now, AttemptAt: now}
+		r.Put(s)
+		add(workflow.StepStarted, s.Name)
+	} else {
+		r.Phase, r.EndedAt, r.Owner = workflow.Succeeded, now, ""
+		add(workflow.RunSucceeded, "")
+	}
+	return &workflow.Save{Run: r, Events: events}
+}
+
+func mustCreate(t *testing.T, p *Postgres, r *workflow.Run) *workflow.Run {
+	t.Helper()
+	stored, err := p.Create(t.Context(), r, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, _, err := p.Load(ctx, "run00001")
-	if err != nil || r.Len() != 10 || r.Phase != workflow.Succeeded || r.Revision != 12 {
-		t.Fatalf("after the walk: %+v, %v", r, err)
+	return stored
+}
+
+func count(t *testing.T, p *Postgres, sql string, args ...any) int {
+	t.Helper()
+	var n int
+	if err := p.pool.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
 	}
-	h, err := p.History(ctx, "run00001", 0, 0)
-	if err != nil || len(h) != 22 {
+	return n
+}
+
+func TestPostgresKeepsARun(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	if err := walk(t.Context(), p, newRun(1), 10); err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := reopen(t, dsn).Load(t.Context(), "run00001")
+	if err != nil || r.Len() != 10 || r.Phase != workflow.Succeeded || r.Revision != 12 {
+		t.Fatalf("after 10 steps: %+v, %v; want 12 writes", r, err)
+	}
+	h, err := p.History(t.Context(), "run00001", 0, 0)
+	if err != nil || len(h) != 22 || h[21].Seq != 22 {
 		t.Fatalf("history: %d events, %v", len(h), err)
 	}
-	all, _, err := p.Events(ctx, "", 100)
-	if err != nil || len(all) != 22 {
-		t.Fatalf("events: %d, %v", len(all), err)
+	for i, e := range h {
+		if e.Seq != int64(i+1) {
+			t.Fatalf("event %d has number %d", i, e.Seq)
+		}
 	}
 }
 
-// Measured as the duties of workflow.md 9 ask: flows of 10 steps, 1,000 runs of
-// as many subjects, 100 at once, with every commit flushed.
-func BenchmarkPostgresSteps(b *testing.B) {
-	p, _ := postgres(b, pgtest.Options{})
-	const runs, steps, at = 1000, 10, 100
-	round := 0
-	for b.Loop() {
-		var next atomic.Int64
-		var wg sync.WaitGroup
-		var failed atomic.Value
-		start := time.Now()
-		for range at {
+// A step is one update in place and one append, and no index grows by it.
+func TestPostgresStepsAreHeapOnly(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	for i := range 20 {
+		if err := walk(t.Context(), p, newRun(i), 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, p, `SELECT count(*) FROM event`); n != 20*12 {
+		t.Errorf("%d rows of history for 20 runs of 12 writes", n)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for { // the server reports with a delay
+		updates := count(t, p, `SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'run'`)
+		hot := count(t, p, `SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'run'`)
+		if updates >= 20*11 {
+			if hot < updates-2*20 {
+				t.Errorf("%d of %d updates were in place, want all but the last of each run", hot, updates)
+			}
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the server counts %d updates", updates)
+		}
+	}
+}
+
+// One save that loses harms none of those in its transaction.
+func TestPostgresBatchIsFair(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	var batch []*pgWrite
+	for i := range 30 {
+		r := newRun(i)
+		r.Owner, r.Epoch = "w", 5
+		r = mustCreate(t, p, r)
+		op := &pgWrite{k: r.Handle.(*pgHandle).k, rev: 1, epoch: 5, owner: 1, phase: phaseNumber(workflow.Running)}
+		switch i % 3 {
+		case 1:
+			op.rev = 7 // saved by someone else
+		case 2:
+			op.epoch = 4 // fenced
+		}
+		op.encode(r, &pgHandle{}, []workflow.Event{{Seq: 1, Kind: workflow.RunStarted}})
+		batch = append(batch, op)
+	}
+	w := newPGWriter(p)
+	c, err := w.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.bye(c)
+	results, err := w.commit(c, batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if r.won != (i%3 == 0) {
+			t.Errorf("save %d: won is %v", i, r.won)
+		}
+	}
+	if n := count(t, p, `SELECT count(*) FROM event`); n != 10 {
+		t.Errorf("%d rows of history, want those of the 10 saves that won", n)
+	}
+}
+
+// What the server refuses as a whole is tried one by one.
+func TestPostgresBatchSurvivesARefusedWrite(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	good, bad := newRun(1), newRun(2)
+	bad.Flow = "no\x00text"
+	var wg sync.WaitGroup
+	var errs [2]error
+	for i, r := range []*workflow.Run{good, bad} {
+		wg.Go(func() { _, errs[i] = p.Create(t.Context(), r, nil) })
+	}
+	wg.Wait()
+	if errs[0] != nil || errs[1] == nil {
+		t.Fatalf("the good one: %v; the bad one: %v", errs[0], errs[1])
+	}
+}
+
+func TestPostgresOneActiveRunOfASubject(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	q := reopen(t, dsn)
+	const n = 20
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			r := newRun(i)
+			r.Subject = "demo/default/one"
+			if _, err := []*Postgres{p, q}[i%2].Create(t.Context(), r, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	seen := map[string]bool{}
+	for range n { // each ends the active one, while the other store looks on
+		active, _, err := q.List(t.Context(), workflow.Query{Phases: []workflow.Phase{workflow.Running}})
+		if err != nil || len(active) != 1 || seen[active[0].ID] {
+			t.Fatalf("active runs after %d: %v, %v", len(seen), active, err)
+		}
+		seen[active[0].ID] = true
+		r, _, err := p.Load(t.Context(), active[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Phase, r.EndedAt = workflow.Succeeded, time.Now()
+		if err := p.Save(t.Context(), &workflow.Save{Run: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := p.pool.Exec(t.Context(), `INSERT INTO run (id, flow, version, hash, subject, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, ended, body)
+		SELECT v, '', 1, '', 'demo/default/two', false, '', 0, 2, 0, 1, 0, 0, 0, 0, '' FROM unnest('{a,b}'::text[]) v`)
+	if err == nil || !strings.Contains(err.Error(), "run_slot") {
+		t.Fatalf("two active runs of a subject: %v; want the unique index to refuse", err)
+	}
+}
+
+// Ends, cancels of queued runs and creations fight over a subject: exactly one holds its slot in the end, and nobody waits in vain.
+func TestPostgresPromotionLosesNobody(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	q := reopen(t, dsn)
+	const n = 40
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			s := []*Postgres{p, q}[i%2]
+			r := newRun(i)
+			r.Subject = "demo/default/one"
+			r, err := s.Create(t.Context(), r, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for {
+				r.Phase, r.EndedAt = workflow.Cancelled, time.Now()
+				err := s.Save(t.Context(), &workflow.Save{Run: r})
+				if err == nil {
+					return
+				}
+				if !errors.Is(err, workflow.ErrConflict) {
+					t.Error(err)
+					return
+				}
+				if r, _, err = s.Load(t.Context(), r.ID); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if left := count(t, p, `SELECT count(*) FROM run WHERE phase < 6`); left != 0 {
+		t.Fatalf("%d runs are left though each was ended", left)
+	}
+}
+
+func TestPostgresTwoWorkersShare(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	q := reopen(t, dsn)
+	const n = 200
+	for i := range n {
+		mustCreate(t, p, newRun(i))
+	}
+	var mu sync.Mutex
+	owners := map[string]string{}
+	var wg sync.WaitGroup
+	for name, s := range map[string]*Postgres{"a": p, "b": q} {
+		for range 2 {
 			wg.Go(func() {
 				for {
-					i := next.Add(1)
-					if i > runs {
+					c, err := s.Claim(t.Context(), workflow.Claim{Worker: name, Limit: 7, Lease: time.Minute})
+					if err != nil {
+						t.Error(err)
 						return
 					}
-					if err := walk(b.Context(), p, newRun(round*runs+int(i)), steps); err != nil {
-						failed.Store(err)
+					if len(c.Runs) == 0 {
 						return
 					}
+					mu.Lock()
+					for _, l := range c.Runs {
+						if other, twice := owners[l.Run.ID]; twice {
+							t.Errorf("%s was given to %s and to %s", l.Run.ID, other, name)
+						}
+						if l.Run.Owner != name || l.Run.Epoch != 1 {
+							t.Errorf("%s: owner %q, epoch %d; want %q, 1", l.Run.ID, l.Run.Owner, l.Run.Epoch, name)
+						}
+						owners[l.Run.ID] = name
+					}
+					mu.Unlock()
 				}
 			})
 		}
-		wg.Wait()
-		round++
-		if err, _ := failed.Load().(error); err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(runs*steps/time.Since(start).Seconds(), "steps/s")
+	}
+	wg.Wait()
+	// A claim that meets rows another one has locked may come back empty.
+	last, err := p.Claim(t.Context(), workflow.Claim{Worker: "a", Limit: n, Lease: time.Minute})
+	if err != nil || len(owners)+len(last.Runs) != n {
+		t.Fatalf("%d of %d runs were claimed, %d left, %v", len(owners), n, len(last.Runs), err)
 	}
 }
 
-func BenchmarkPostgresAlone(b *testing.B) {
-	p, _ := postgres(b, pgtest.Options{})
-	i := 0
-	for b.Loop() {
-		i++
-		if err := walk(b.Context(), p, newRun(i), 10); err != nil {
-			b.Fatal(err)
+// A worker that stopped for longer than its lease is fenced, by the server's clock.
+func TestPostgresFencesTheDead(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	q := reopen(t, dsn)
+	ctx := t.Context()
+	mustCreate(t, p, newRun(1))
+	old, err := p.Claim(ctx, workflow.Claim{Worker: "old", Limit: 1, Lease: 50 * time.Millisecond})
+	if err != nil || len(old.Runs) != 1 {
+		t.Fatalf("claim: %+v, %v", old, err)
+	}
+	if _, err := q.Take(ctx, "new", "run00001", time.Minute); !errors.Is(err, workflow.ErrOwned) {
+		t.Fatalf("take while the owner lives: %v", err)
+	}
+	var mine workflow.Claimed
+	for len(mine.Runs) == 0 {
+		if mine, err = q.Claim(ctx, workflow.Claim{Worker: "new", Limit: 1, Lease: time.Minute}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if e := mine.Runs[0].Run.Epoch; e <= old.Runs[0].Run.Epoch {
+		t.Fatalf("the new worker's epoch is %d after %d", e, old.Runs[0].Run.Epoch)
+	}
+	if err := p.Renew(ctx, "old", time.Minute); !errors.Is(err, workflow.ErrFenced) {
+		t.Fatalf("renew by the old worker: %v", err)
+	}
+	if err := p.Save(ctx, advance(old.Runs[0].Run, 0, 2)); !errors.Is(err, workflow.ErrFenced) {
+		t.Fatalf("save by the old worker: %v", err)
+	}
+	if err := q.Save(ctx, advance(mine.Runs[0].Run, 0, 2)); err != nil {
+		t.Fatalf("save by the new worker: %v", err)
+	}
+	if err := q.Renew(ctx, "new", time.Minute); err != nil {
+		t.Fatal(err)
 	}
 }
 
+// The connections are cut while saves are under way. Whatever the answer was,
+// the revision tells what happened: nothing is half done, nothing is lost that was confirmed.
+func TestPostgresUnknownResults(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Options{})
+	dsn := s.Database(t)
+	p := reopen(t, dsn)
+	const runs, steps = 16, 40
+	stop := make(chan struct{})
+	var cuts, wg sync.WaitGroup
+	cuts.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(15 * time.Millisecond):
+				s.Terminate(t, dsn)
+			}
+		}
+	})
+	var mu sync.Mutex
+	unknown := 0
+	again := func(do func() error) {
+		for {
+			err := do()
+			switch {
+			case err == nil:
+				return
+			case fault.Of(err) == workflow.StoreUnavailable:
+				mu.Lock()
+				unknown++
+				mu.Unlock()
+			default:
+				t.Error(err)
+				return
+			}
+			if t.Context().Err() != nil {
+				return
+			}
+		}
+	}
+	for i := range runs {
+		wg.Go(func() {
+			var r *workflow.Run
+			load := func() error {
+				stored, _, err := p.Load(t.Context(), newRun(i).ID)
+				if err == nil {
+					r = stored
+				}
+				return err
+			}
+			again(func() error {
+				stored, err := p.Create(t.Context(), newRun(i), []workflow.Event{{Seq: 1, Kind: workflow.RunCreated}})
+				if err == nil {
+					r = stored
+				}
+				return err
+			})
+			for n := range steps + 1 {
+				if t.Failed() {
+					return
+				}
+				want := r.Revision
+				again(func() error {
+					if r.Revision != want {
+						return nil // the save of before had happened
+					}
+					err := p.Save(t.Context(), advance(r, n, steps))
+					if err != nil {
+						again(load)
+					}
+					if errors.Is(err, workflow.ErrConflict) && r.Revision == want+1 {
+						return nil
+					}
+					return err
+				})
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	cuts.Wait()
+	if unknown == 0 {
+		t.Error("no write was cut: the test shows nothing")
+	}
+	for i := range runs {
+		var r *workflow.Run
+		again(func() (err error) { r, _, err = p.Load(t.Context(), newRun(i).ID); return err })
+		var h []workflow.Event
+		again(func() (err error) { h, err = p.History(t.Context(), newRun(i).ID, 0, 0); return err })
+		if r.Phase != workflow.Succeeded || r.Revision != steps+2 || r.Len() != steps || len(h) != 2+2*steps {
+			t.Errorf("run %d: %s, revision %d, %d steps, %d events", i, r.Phase, r.Revision, r.Len(), len(h))
+		}
+	}
+	t.Logf("%d calls ended with an unknown result", unknown)
+}
+
+func TestPostgresSurvivesACrashOfTheServer(t *testing.T) {
+	s := pgtest.New(t, pgtest.Options{})
+	dsn := s.DSN("postgres")
+	p := reopen(t, dsn)
+	r := mustCreate(t, p, newRun(1))
+	if err := p.Save(t.Context(), advance(r, 0, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Send(t.Context(), r.ID, workflow.Signal{ID: "s", Name: "n"}); err != nil {
+		t.Fatal(err)
+	}
+	s.Crash(t)
+	var stored *workflow.Run
+	var signals []workflow.Signal
+	var err error
+	for range 20 { // pooled connections find out one by one
+		if stored, signals, err = p.Load(t.Context(), r.ID); err == nil {
+			break
+		}
+	}
+	if err != nil || stored.Revision != 2 || len(signals) != 1 || stored.Step("Step1") == nil {
+		t.Fatalf("after a crash of the server: %+v, %v, %v", stored, signals, err)
+	}
+}
+
+// A transaction that got its place in history early and commits late is not overtaken by readers.
+func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	r := mustCreate(t, p, newRun(1))
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	slow, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := appendEvents(nil, []workflow.Event{{Seq: 1, Kind: workflow.RunCreated, Message: "slow"}})
+	if _, err := slow.Exec(t.Context(), `INSERT INTO event (run, seq, data) VALUES ($1, 1, $2)`, r.Handle.(*pgHandle).k, data); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Save(t.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: 2, Kind: workflow.RunStarted, Message: "quick"}}}); err != nil {
+		t.Fatal(err)
+	}
+	before, cursor, err := p.Events(t.Context(), "", 10)
+	if err != nil || len(before) != 0 {
+		t.Fatalf("events while an older transaction is open: %v, %v; want none", before, err)
+	}
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for range 2 { // one by one: the cursor goes on
+		events, next, err := p.Events(t.Context(), cursor, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			told = append(told, e.Message)
+		}
+		cursor = next
+	}
+	if !slices.Equal(told, []string{"slow", "quick"}) {
+		t.Fatalf("events told: %v", told)
+	}
+}
+
+func TestPostgresWakesOtherProcesses(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	q := reopen(t, dsn)
+	hear := func(what, id string) {
+		t.Helper()
+		timeout := time.After(20 * time.Second)
+		for {
+			select {
+			case got := <-q.Wake():
+				if got == id {
+					return
+				}
+			case <-timeout:
+				t.Fatalf("%s of %s woke nobody", what, id)
+			}
+		}
+	}
+	hear("the start of listening", "")
+	mustCreate(t, p, newRun(1))
+	hear("the creation", "run00001")
+	if err := p.Send(t.Context(), "run00001", workflow.Signal{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	hear("the signal", "run00001")
+}
+
+func TestPostgresDemandsDurableCommits(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Options{NoSync: true})
+	p := reopen(t, s.Database(t)+" synchronous_commit=off") // what the DSN says does not count
+	var value string
+	if err := p.pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil || value != "on" {
+		t.Fatalf("synchronous_commit is %q, %v", value, err)
+	}
+	c, err := pgx.Connect(t.Context(), s.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	if _, err := c.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSession(t.Context(), c); err == nil {
+		t.Fatal("a session without durable commits was accepted")
+	}
+}
+
+func TestPostgresMigratesOnce(t *testing.T) {
+	dsn := pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)
+	var wg sync.WaitGroup
+	for range 4 { // processes that start at once
+		wg.Go(func() {
+			p, err := openPostgres(t.Context(), dsn)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	p := reopen(t, dsn)
+	if n := count(t, p, `SELECT count(*) FROM migration`); n != len(migrations("postgres")) {
+		t.Fatalf("%d migrations are noted", n)
+	}
+	if _, err := p.pool.Exec(t.Context(), `INSERT INTO migration VALUES (9999, 'later', 'x', 0)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openPostgres(t.Context(), dsn); fault.Of(err) != SchemaNewer {
+		t.Fatalf("open of a newer schema: %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+)
+
+// eachMedium asks a question of both databases. The second store is another process on the same data.
+func eachMedium(t *testing.T, ask func(t *testing.T, one, two objects)) {
+	t.Run("SQLite", func(t *testing.T) {
+		one := file(t)
+		two, err := OpenSQLite(t.Context(), Options{Path: one.path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { two.Close() })
+		ask(t, one.Objects().(objects), two.Objects().(objects))
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		one, dsn := postgres(t, pgtest.Options{NoSync: true})
+		ask(t, one.Objects().(objects), reopen(t, dsn).Objects().(objects))
+	})
+}
+
+func demo(name string, n int) control.Object {
+	return control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: name}, Spec: fmt.Appendf(nil, `{"n":%d}`, n)}
+}
+
+// Only so many changes are kept, and whoever is further behind hears of a gap.
+func TestFeedIsTrimmed(t *testing.T) {
+	eachMedium(t, func(t *testing.T, one, _ objects) {
+		one.keeps = 10
+		const changes = trimEvery + 20
+		for i := range changes {
+			if _, err := one.Apply(t.Context(), demo("c1", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var rows int64
+		err := one.m.read(t.Context(), func(s session) error {
+			return s.query(`SELECT count(*) FROM change`, nil, func(r row) error { rows = r.int(0); return nil })
+		})
+		if err != nil || rows < 10 || rows > 10+trimEvery {
+			t.Fatalf("%d changes are kept of %d, %v", rows, changes, err)
+		}
+		for c, err := range one.Feed("").Watch(t.Context(), "1") {
+			if !errors.Is(err, control.ErrGap) {
+				t.Fatalf("watch from a trimmed position: %v, %v", c, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		for c, err := range one.Feed("").Watch(ctx, strconv.Itoa(changes-10)) {
+			if err != nil || c.Version != strconv.Itoa(changes-9) {
+				t.Fatalf("watch from a kept position: %v, %v", c, err)
+			}
+			break
+		}
+	})
+}
+
+// A watch in the owner of the data hears at once what another process writes.
+func TestFeedIsWokenByOtherProcesses(t *testing.T) {
+	eachMedium(t, func(t *testing.T, one, two objects) {
+		ctx, cancel := context.WithTimeout(t.Context(), safetyLook/2)
+		defer cancel()
+		_, version, err := one.Feed("demo").List(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard := make(chan control.Change[control.Object])
+		go func() {
+			defer close(heard)
+			for c, err := range one.Feed("demo").Watch(ctx, version) {
+				if err != nil {
+					return
+				}
+				heard <- c
+			}
+		}()
+		for i := range 3 { // the later ones find it asleep
+			if _, err := two.Apply(ctx, demo("c1", i)); err != nil {
+				t.Fatal(err)
+			}
+			if c, ok := <-heard; !ok || string(c.Item.Value.Spec) != fmt.Sprintf(`{"n":%d}`, i) {
+				t.Fatalf("change %d: %v, %v", i, c, ok)
+			}
+		}
+		cancel()
+		<-heard
+	})
+}
+
+// A transaction that took its number and commits late is not overtaken: nobody else gets one meanwhile.
+func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	one, two := p.Objects().(objects), reopen(t, dsn).Objects().(objects)
+	_, version, err := one.Feed("").List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbered, finish := make(chan struct{}), make(chan struct{})
+	slow, quick := make(chan error, 1), make(chan error, 1)
+	go func() {
+		slow <- one.m.write(t.Context(), feedLock, func(s session) error {
+			o := demo("slow", 1)
+			err := one.store(s, &o, control.Write)
+			close(numbered)
+			<-finish
+			return err
+		})
+	}()
+	<-numbered
+	go func() {
+		_, err := two.Apply(t.Context(), demo("quick", 1))
+		quick <- err
+	}()
+	for count(t, p, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 0 {
+		select {
+		case err := <-quick:
+			t.Fatalf("the quick writer overtook the slow one: %v", err)
+		default:
+		}
+	}
+	close(finish)
+	if err := errors.Join(<-slow, <-quick); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for c, err := range two.Feed("").Watch(t.Context(), version) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told = append(told, c.Item.Value.Name); len(told) == 2 {
+			break
+		}
+	}
+	if told[0] != "slow" || told[1] != "quick" {
+		t.Fatalf("told: %v", told)
+	}
+}

@@ -1,0 +1,116 @@
+package sqlstore_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// pgBench is an engine at work on PostgreSQL with every commit flushed, and a flow of ten no-op steps.
+type pgBench struct {
+	engine *workflow.Engine
+	ended  sync.Map // run id → chan struct{}
+}
+
+func newPGBench(b *testing.B) *pgBench {
+	store, err := sqlstore.Open(b.Context(), sqlstore.Options{DSN: pgtest.Start(b, pgtest.Options{}).Database(b)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := &pgBench{}
+	steps := make([]workflow.Step, 10)
+	for i := range steps {
+		steps[i] = workflow.Step{Name: fmt.Sprintf("step-%d", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}
+	}
+	x.engine, err = workflow.New(store, []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
+		Attempts: 128, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Hooks: []workflow.Hook{{Name: "end", Hear: func(run workflow.RunInfo, e workflow.Event) {
+			if e.Kind == workflow.RunSucceeded {
+				close(x.end(run.ID))
+			}
+		}}},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- x.engine.Serve(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		<-served
+		store.Close()
+	})
+	return x
+}
+
+func (x *pgBench) end(id string) chan struct{} {
+	done, _ := x.ended.LoadOrStore(id, make(chan struct{}))
+	return done.(chan struct{})
+}
+
+func (x *pgBench) run(b *testing.B, i int) {
+	r, err := x.engine.Start(b.Context(), workflow.Request{Flow: "Bench", Subject: fmt.Sprintf("bench/default/%d", i), RequestID: "1"})
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	<-x.end(r.ID)
+	x.ended.Delete(r.ID)
+}
+
+// BenchmarkPostgres executes 1,000 runs of ten steps, 100 at once (workflow.md 9, duty 4).
+// One operation is one step: go test -bench 'Postgres$' -benchtime 10000x -count 5
+func BenchmarkPostgres(b *testing.B) {
+	x := newPGBench(b)
+	var all sync.WaitGroup
+	next := make(chan int)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 100 {
+		all.Go(func() {
+			for i := range next {
+				x.run(b, i)
+			}
+		})
+	}
+	for i := range max(b.N/10, 1) {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+}
+
+// BenchmarkPostgresAlone is the latency of one run of ten steps with nothing beside it (duty 5).
+func BenchmarkPostgresAlone(b *testing.B) {
+	x := newPGBench(b)
+	var took []time.Duration
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		x.run(b, i)
+		took = append(took, time.Since(start))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+}
+
+func BenchmarkRawPostgres(b *testing.B) {
+	result, err := sqlstore.RawPostgres(b.Context(), pgtest.Start(b, pgtest.Options{}).Database(b), 100, b.N)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(result.StepsPerSec, "steps/s")
+	b.ReportMetric(result.SyncsPerStep, "syncs/step")
+}
