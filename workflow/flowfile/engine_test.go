@@ -185,3 +185,62 @@ func TestInstanceNamesAreThoseOfTheEngine(t *testing.T) {
 		t.Errorf("output %s", out)
 	}
 }
+
+// TestEngineFacets: undo reads its own step, a child gets its input and
+// subject, a condition sees the object, a signal's payload is checked.
+func TestEngineFacets(t *testing.T) {
+	var book ledger
+	set, err := Parse([]File{{"parent.yaml", []byte(`
+flowName: Parent
+steps:
+- {stepName: Create, uses: Do, with: {n: 1}, undo: {uses: Do, with: {was: "${steps.Create.output.of}"}}}
+- {stepName: Ready, wait: {condition: object.ready && input.go, deadline: 1h}}
+- {stepName: Child, flow: {name: Child, subject: "demo/default/${input.other}"}, with: {size: "${input.size}"}}
+- {stepName: Word, wait: {signal: word, deadline: 1h, schema: {type: object, required: [text]}}}
+- {stepName: Say, uses: Do, with: {text: "${steps.Word.output.text}"}}
+- {stepName: Hold, wait: {signal: never, deadline: 1h}}
+`)}, {"child.yaml", []byte("flowName: Child\ninput: {type: object, required: [size], properties: {size: {type: integer}}}\nsteps: [{stepName: Inner, uses: Do, with: {double: \"${input.size * 2}\", subject: \"${run.subject}\"}}]")}},
+		Options{Actions: []workflow.Action{book.action()}, Check: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := workflow.NewMemory()
+	engine, err := workflow.New(store, set.Flows(), workflow.Options{Actions: []workflow.Action{book.action()},
+		Object: func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`{"ready": true}`), nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := engine.Start(t.Context(), workflow.Request{Flow: "Parent", Subject: "demo/default/c1", RequestID: "1", Input: json.RawMessage(`{"go": true, "other": "c2", "size": 21}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advance := func() {
+		t.Helper()
+		if out := engine.Advance(t.Context(), run.ID); !out.IsWait() {
+			t.Fatalf("%v", out)
+		}
+	}
+	advance()
+	children, _, err := store.List(t.Context(), workflow.Query{Parent: run.ID})
+	if err != nil || len(children) != 1 || children[0].Subject != "demo/default/c2" {
+		t.Fatalf("children %+v, %v", children, err)
+	}
+	if out := engine.Advance(t.Context(), children[0].ID); !out.IsDone() {
+		t.Fatalf("child: %v", out)
+	}
+	if err := engine.Send(t.Context(), run.ID, workflow.Signal{ID: "1", Name: "word", Payload: json.RawMessage(`{"text": "hi"}`)}); err != nil {
+		t.Fatal(err)
+	}
+	advance()
+	if err := engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{Name: "eve"}); err != nil {
+		t.Fatal(err)
+	}
+	engine.Advance(t.Context(), run.ID)
+	want := []string{`Create {"n":1}`, `Inner {"double":42,"subject":"demo/default/c2"}`, `Say {"text":"hi"}`, `Create {"was":"Create"}`}
+	if diff := cmp.Diff(want, book.lines); diff != "" {
+		t.Error(diff)
+	}
+	if run, err = engine.Get(t.Context(), run.ID); err != nil || run.Phase != workflow.Cancelled {
+		t.Errorf("%v, %v", run.Phase, err)
+	}
+}

@@ -155,7 +155,8 @@ func (e *expressions) make(source string, s surroundings, typed bool) (*expressi
 	}
 	x := &expression{source: source, kind: checked.OutputType(), program: program}
 	x.read(checked.NativeRep(), source)
-	return x, x.fieldIssues()
+	issues := x.fieldIssues()
+	return x, issues
 }
 
 func (e *expressions) env(s surroundings, typed bool) (*cel.Env, error) {

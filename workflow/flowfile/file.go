@@ -296,7 +296,8 @@ func (l *library) root(file File) (*reader, *yaml.Node) {
 		l.errorf(mark{file.Name, 1, 1}, "the file is larger than 1 MiB: split it")
 		return r, nil
 	}
-	return r, r.parse(file.Data)
+	root := r.parse(file.Data)
+	return r, root
 }
 
 func (l *library) read(file File) {
