@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -131,10 +132,15 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 	s := StateOf(o)
 	f.add("Object", o.Ref.String())
 	f.add("UID", o.UID)
-	f.add("State", join("  ", s.State, s.Reason, oneLine(s.Message)))
+	f.add("State", join("  ", s.State, s.Line()))
 	f.add("Since", moment(s.Since, now, style))
 	f.add("Before", s.Previous)
-	f.add("Run", s.Run)
+	f.add("Event", s.Event)
+	f.add("Run", join("  ", s.Run, s.RunPhase, s.Step))
+	if s.Fault != nil {
+		f.add("Fault", join("  ", string(s.Fault.Code), s.Fault.Title))
+		f.add("Remedy", Remedy(s.Fault.Remedy, s.Run))
+	}
 	if o.Deleting() {
 		f.add("Deleting", join("  ", moment(o.DeletionMark, now, style), "held by "+strings.Join(o.Finalizers, ", ")))
 	} else {
@@ -199,6 +205,44 @@ func PlanLines(p Plan) []string {
 		rows[i] = []string{strconv.Itoa(i + 1), s.Name, verdict}
 	}
 	return columns(rows)
+}
+
+// MachinePlanLines is the text of `pawl plan` for an object: what the machine
+// would do next, why, and what else it looked at.
+func MachinePlanLines(p machine.Plan) []string {
+	var f facts
+	f.add("Object", p.Object)
+	f.add("State", join("  ", string(p.State), "(machine "+p.Machine+")"))
+	next := string(p.Act)
+	if p.To != "" {
+		next += " to " + string(p.To)
+	}
+	f.add("Next", next)
+	f.add("Event", p.Event)
+	f.add("Why", oneLine(p.Why))
+	f.add("Parameters", compact(p.Params))
+	if p.Ends != nil {
+		f.add("Ends", fmt.Sprintf("run %s, %s", Short(p.Ends.Run), p.Ends.Mode))
+	}
+	if p.Code != "" {
+		f.add("Held by", string(p.Code))
+		f.add("Remedy", oneLine(p.Remedy))
+	}
+	lines := strings.Split(strings.TrimRight(f.String(), "\n"), "\n")
+	if len(p.Considered) > 0 {
+		rows := [][]string{{"EVENT", "TO", "VERDICT", "WHEN", "WHY"}}
+		for _, c := range p.Considered {
+			rows = append(rows, []string{c.Event, string(c.To), string(c.Verdict), or(oneLine(c.When), none), oneLine(or(c.Message, c.Why))})
+		}
+		lines = append(append(lines, ""), columns(rows)...)
+	}
+	if p.Flow != nil {
+		lines = append(lines, "", "Flow "+p.Flow.Flow)
+		for _, line := range PlanLines(OfPlan(*p.Flow)) {
+			lines = append(lines, "  "+line)
+		}
+	}
+	return lines
 }
 
 // Lines is a problem as a terminal shows it: what, where, how to mend it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -45,5 +46,18 @@ func ExitOfRun(r Run) int {
 		return ExitRemedy
 	default:
 		return ExitGoing
+	}
+}
+
+// ExitOfObject is the exit code of a command that waited for an object to rest.
+func ExitOfObject(o control.Object) int {
+	s := StateOf(o)
+	switch {
+	case s.Fault != nil:
+		return ExitRemedy
+	case s.Progressing || s.Behind:
+		return ExitGoing
+	default:
+		return ExitDone
 	}
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -36,46 +35,13 @@ func ObjectTable(objects []control.Object, now time.Time) Table {
 	for _, o := range objects {
 		s := StateOf(o)
 		row := []string{o.Namespace, o.Name, or(s.State, none), strconv.FormatInt(o.Generation, 10), or(Short(s.Run), none),
-			Age(now.Sub(o.CreatedAt)), oneLine(join(" ", s.Reason, s.Message))}
+			Age(now.Sub(o.CreatedAt)), s.Line()}
 		if len(kinds) > 1 {
 			row = append([]string{o.Kind}, row...)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// State is where an object stands, as its status says: the position a machine
-// keeps there, or the plain keys state, reason, message and run.
-type State struct {
-	State, Previous, Reason, Message, Run, Event string
-	Since                                        time.Time
-}
-
-// StateOf reads an object's status. An object with a deletion mark and no state is Deleting.
-func StateOf(o control.Object) State {
-	var status map[string]json.RawMessage
-	_ = json.Unmarshal(o.Status, &status) // a status that is no object says nothing
-	if inner, ok := status["position"]; ok {
-		status = nil
-		_ = json.Unmarshal(inner, &status)
-	}
-	text := func(names ...string) string {
-		for _, name := range names {
-			var s string
-			if json.Unmarshal(status[name], &s) == nil && s != "" {
-				return s
-			}
-		}
-		return ""
-	}
-	s := State{State: text("state", "phase"), Previous: text("previous", "previousState"), Reason: text("reason", "code"),
-		Message: text("message"), Run: text("run", "runID", "runId"), Event: text("event")}
-	s.Since, _ = time.Parse(time.RFC3339Nano, text("since"))
-	if s.State == "" && o.Deleting() {
-		s.State = "Deleting"
-	}
-	return s
 }
 
 // KindTable is the table of declared faults.

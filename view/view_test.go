@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -118,7 +119,9 @@ func TestScreens(t *testing.T) {
 	object := control.Object{
 		Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}, UID: "8c5f", Labels: map[string]string{"tier": "gold"}, Generation: 2, Revision: 42,
 		CreatedAt: now.Add(-72 * time.Hour), Spec: json.RawMessage(`{"readers":2}`),
-		Status: json.RawMessage(`{"state":"Interrupted","previous":"Creating","run":"` + sampleID + `","reason":"PodUnscheduled","message":"no node offers 8 CPU","since":"2026-03-01T02:47:15Z"}`),
+		Status: json.RawMessage(`{"state":"Interrupted","machine":{"state":"Interrupted","previous":"Creating","visit":2,"event":"created","since":"2026-03-01T02:47:15Z","held":true},
+			"run":{"id":"` + sampleID + `","phase":"Paused","step":"CreateRwPod"},"fault":{"code":"POD_UNSCHEDULED","class":"blocked","title":"no node can take the pod","remedy":"Free or add a node with 8 CPU, then resume the run.","message":"no node offers 8 CPU","observedGeneration":2},
+			"conditions":[{"type":"Progressing","status":"False","reason":"PodUnscheduled","message":"no node offers 8 CPU","observedGeneration":2}]}`),
 	}
 	two := object
 	two.Ref, two.Status, two.DeletionMark, two.Finalizers = control.Ref{Kind: "demo", Namespace: "default", Name: "c2"}, nil, now.Add(-time.Hour), []string{"pawl.dev/guard"}
@@ -149,6 +152,11 @@ func TestScreens(t *testing.T) {
 		"history.txt":          text(HistoryLines(sampleEvents, Style{})),
 		"explain.txt":          Explain(OfKind(unscheduled, healer), Style{}),
 		"plan.txt":             text(PlanLines(plan)),
+		"plan-machine.txt": text(MachinePlanLines(machine.Plan{Machine: "demo", Object: "demo/default/c1", State: "Running", Act: machine.Moves, To: "ScalingOut",
+			Event: "more readers", Why: "3 readers are wanted, 2 exist", Params: json.RawMessage(`{"add": 1}`), Considered: []machine.Considered{
+				{Event: "deleted", To: "Deleting", When: "object.metadata.deleting", Verdict: machine.Refused},
+				{Event: "more readers", To: "ScalingOut", Why: "3 readers are wanted, 2 exist", Verdict: machine.Chosen}},
+			Flow: &workflow.Plan{Flow: "ScaleOut", Steps: []workflow.PlanStep{{Name: "AddMember", Verdict: "run"}}}})),
 		"problem.txt": text((&Problem{Code: "OBJECT_INVALID", Title: "malformed", Detail: "demo/default/c1: two mistakes", Remedy: "Mend them.",
 			Errors: []ProblemError{{Location: "body.spec", Message: "is no object"}, {Message: "name is empty"}}}).Lines(Style{})),
 	} {
@@ -337,6 +345,32 @@ func TestExitCodes(t *testing.T) {
 	}
 	if got := ExitOfRun(Run{Phase: workflow.Running, Warning: "Stalled"}); got != 4 {
 		t.Errorf("stalled: exit %d, want 4", got)
+	}
+}
+
+func TestStateOfObjects(t *testing.T) {
+	object := func(status string) control.Object {
+		return control.Object{Generation: 2, Status: json.RawMessage(status)}
+	}
+	for _, c := range []struct {
+		name, status, state, line, run string
+		exit                           int
+	}{
+		{"none", ``, "", "", "", 0},
+		{"not an object", `[1]`, "", "", "", 0},
+		{"wrong types", `{"state":7,"run":[],"conditions":{},"fault":"x"}`, "", "", "", 0},
+		{"without a machine", `{"phase":"Ready","reason":"Fine","message":"all is well"}`, "Ready", "Fine all is well", "", 0},
+		{"rests", `{"state":"Running","machine":{},"conditions":[{"type":"Progressing","status":"False","reason":"Rests","observedGeneration":2}]}`, "Running", "", "", 0},
+		{"works", `{"state":"Scaling","run":{"id":"r1","step":"AddMember"},"conditions":[{"type":"Progressing","status":"True","reason":"Scaling","message":"under way","observedGeneration":2}]}`,
+			"Scaling", "under way AddMember", "r1", 3},
+		{"has not seen the spec", `{"state":"Running","conditions":[{"type":"Progressing","status":"False","reason":"Rests","observedGeneration":1}]}`, "Running", "", "", 3},
+		{"is held", `{"state":"Interrupted","run":"r1","fault":{"code":"POD_UNSCHEDULED","title":"no node can take the pod"}}`, "Interrupted", "POD_UNSCHEDULED no node can take the pod", "r1", 4},
+	} {
+		o := object(c.status)
+		s := StateOf(o)
+		if s.State != c.state || s.Line() != c.line || s.Run != c.run || ExitOfObject(o) != c.exit {
+			t.Errorf("%s: %+v, %q, exit %d", c.name, s, s.Line(), ExitOfObject(o))
+		}
 	}
 }
 

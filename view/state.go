@@ -1,0 +1,97 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// State is where an object stands, as its status says: the position of its
+// machine, the run of its visit, and what holds it up. Of an object without a
+// machine the plain keys state, reason and message are read.
+type State struct {
+	State, Previous, Event, Reason, Message string
+
+	Since       time.Time
+	Run         string
+	RunPhase    string
+	Step        string
+	Fault       *control.FaultRecord
+	Progressing bool // its work is under way
+	Behind      bool // what the status says is of an older spec
+}
+
+// objectStatus is what is read of a status. What has another form is left out.
+type objectStatus struct {
+	State, Phase, Reason, Message string
+
+	Machine struct {
+		Previous, Event, Reason, Message string
+
+		Since time.Time
+	}
+	Run        json.RawMessage
+	Fault      *control.FaultRecord
+	Conditions []struct {
+		Type, Status, Reason, Message string
+
+		ObservedGeneration int64
+	}
+}
+
+// StateOf reads an object's status. An object with a deletion mark and no state is Deleting.
+func StateOf(o control.Object) State {
+	var parts map[string]json.RawMessage
+	_ = json.Unmarshal(o.Status, &parts) // a status of another form says nothing
+	var status objectStatus
+	for name, into := range map[string]any{"state": &status.State, "phase": &status.Phase, "reason": &status.Reason, "message": &status.Message,
+		"machine": &status.Machine, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
+		_ = json.Unmarshal(parts[name], into)
+	}
+	s := State{
+		State: or(status.State, status.Phase), Previous: status.Machine.Previous, Event: status.Machine.Event, Since: status.Machine.Since,
+		Reason: or(status.Reason, status.Machine.Reason), Message: or(status.Message, status.Machine.Message), Fault: status.Fault,
+	}
+	if s.Fault != nil && s.Fault.Code == "" {
+		s.Fault = nil
+	}
+	s.Run, s.RunPhase, s.Step = runOf(status.Run)
+	for _, c := range status.Conditions {
+		if c.Type != "Progressing" {
+			continue
+		}
+		s.Progressing = c.Status == "True"
+		s.Behind = c.ObservedGeneration != 0 && c.ObservedGeneration < o.Generation
+		if s.Progressing {
+			s.Reason, s.Message = c.Reason, c.Message
+		}
+	}
+	if s.State == "" && o.Deleting() {
+		s.State = "Deleting"
+	}
+	return s
+}
+
+// runOf reads the run of a status: its id, or an object that tells more.
+func runOf(raw json.RawMessage) (id, phase, step string) {
+	if json.Unmarshal(raw, &id) == nil {
+		return id, "", ""
+	}
+	var run struct{ ID, Phase, Step string }
+	_ = json.Unmarshal(raw, &run)
+	return run.ID, run.Phase, run.Step
+}
+
+// Line says in one line why the object stands where it stands.
+func (s State) Line() string {
+	if s.Fault != nil {
+		return join(" ", string(s.Fault.Code), oneLine(or(s.Fault.Message, s.Fault.Title)))
+	}
+	reason := s.Reason
+	if strings.EqualFold(reason, s.State) {
+		reason = ""
+	}
+	return join(" ", reason, oneLine(s.Message), s.Step)
+}
