@@ -323,6 +323,24 @@ func TestDo(t *testing.T) {
 	})
 }
 
+func TestAnInitialStateThatWorksIsEnteredWithItsInput(t *testing.T) {
+	broken := true
+	table := Table[*thing]{Name: "w", Initial: "Work", Input: func(*thing) (any, error) {
+		if broken {
+			return nil, errors.New("no input yet")
+		}
+		return 7, nil
+	}, Places: map[State]Place[*thing]{"Work": {Flow: "F", Then: "Rest", Else: "Rest", Abort: "Rest"}, "Rest": {}}}
+	w := newWorld(t, table, false)
+	w.objects.edit(func(o *thing) { o.Position = json.RawMessage(`{"state": "Work", "visit": 0}`) }) // shown, not entered
+	if out := w.advance(); !errors.Is(out.Err(), EventFailed) {
+		t.Fatal(out)
+	}
+	broken = false
+	w.settle()
+	same(t, "run", []any{w.flows.started, string(w.flows.runs["F:initial#1"].Input)}, "[[F:initial#1] 7]")
+}
+
 func TestInlineWorksOnTheRun(t *testing.T) {
 	w := newWorld(t, lifecycle(), true)
 	w.flows.advance = func(id string) outcome.Outcome {

@@ -77,9 +77,8 @@ type Considered struct {
 // Decide says what the object needs next. It reads its arguments only; the
 // table must be valid (Check).
 func Decide[T any](table Table[T], obj T, f Facts) Decision {
-	j := judge[T]{table: table, obj: obj, f: f, p: f.Position}
-	first := j.p.State == ""
-	if first {
+	j := judge[T]{table: table, obj: obj, f: f, p: f.Position, d: Decision{Act: Rest}}
+	if j.p.State == "" {
 		j.p.State = table.Initial
 	}
 	place, known := table.Places[j.p.State]
@@ -87,7 +86,7 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 	switch {
 	case !known:
 		return j.fail(StateUnknown.Errorf("state %s: machine %s has no such state", j.p.State, table.Name).With("state", string(j.p.State)))
-	case first && place.Transient():
+	case place.Transient() && j.p.Visit == 0:
 		return j.enter()
 	case place.Flow != "" && f.Run == nil && f.Ending.final():
 		// It may have been started already by a pass that died before it could
