@@ -1,0 +1,394 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// claim takes what is due.
+func (x exam) claim(c workflow.Claimer, claim workflow.Claim) workflow.Claimed {
+	x.Helper()
+	if claim.Lease == 0 {
+		claim.Lease = time.Minute
+	}
+	if claim.Limit == 0 {
+		claim.Limit = 100
+	}
+	claimed, err := c.Claim(x.Context(), claim)
+	if err != nil {
+		x.Fatalf("claim: %v", err)
+	}
+	for _, l := range claimed.Runs {
+		if l.Run.Owner != claim.Worker {
+			x.Fatalf("%s was claimed by %s and is owned by %q", l.Run.ID, claim.Worker, l.Run.Owner)
+		}
+	}
+	return claimed
+}
+
+func examClaim(t *testing.T, h Harness) {
+	t.Run("soonest first, up to the limit", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		var want []string
+		for i := range 5 {
+			r := x.owned("w")
+			x.wait(r, at(20-i))
+			want = append([]string{r.ID}, want...)
+		}
+		first := x.claim(c, workflow.Claim{Worker: "w", Limit: 2})
+		second := x.claim(c, workflow.Claim{Worker: "w", Limit: 10})
+		var got []string
+		for _, l := range append(first.Runs, second.Runs...) {
+			got = append(got, l.Run.ID)
+		}
+		x.equal("claimed", got, want)
+		if len(first.Runs) != 2 {
+			t.Errorf("%d runs with limit 2", len(first.Runs))
+		}
+	})
+	t.Run("only what is due, and when the next will be", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		soon, later := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC()
+		x.wait(x.owned("w"), later)
+		x.wait(x.owned("w"), soon)
+		x.wait(x.owned("w"), time.Time{})
+		claimed := x.claim(c, workflow.Claim{Worker: "w"})
+		if len(claimed.Runs) != 0 || claimed.Next.Sub(soon).Abs() > time.Millisecond {
+			t.Fatalf("claimed %d, next %s, want none and %s", len(claimed.Runs), claimed.Next, soon)
+		}
+	})
+	t.Run("nothing at all", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		x.end(x.owned("w"))
+		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 || !claimed.Next.IsZero() {
+			t.Fatalf("claimed %d, next %s", len(claimed.Runs), claimed.Next)
+		}
+	})
+	t.Run("paused and cancelling runs too", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		for _, phase := range []workflow.Phase{workflow.Paused, workflow.Cancelling, workflow.Running, workflow.Waiting} {
+			r := x.owned("w")
+			r.Phase, r.Owner, r.NextAt = phase, "", at(3)
+			x.save(r)
+		}
+		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 4 {
+			t.Fatalf("claimed %d of 4", len(claimed.Runs))
+		}
+	})
+	t.Run("a queued run once it got mail", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		first := x.owned("w")
+		queued := x.create(fresh(first.Subject))
+		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
+			t.Fatal("a queued run without mail was claimed")
+		}
+		x.send(queued.ID, signal("cancel"))
+		claimed := x.claim(c, workflow.Claim{Worker: "w"})
+		if len(claimed.Runs) != 1 || claimed.Runs[0].Run.Phase != workflow.Queued || len(claimed.Runs[0].Signals) != 1 {
+			t.Fatalf("claimed %d", len(claimed.Runs))
+		}
+	})
+	t.Run("leaves flows alone that are full", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		for _, flow := range []string{"Full", "Free", "Full", "Free"} {
+			r := fresh("")
+			r.Flow = flow
+			x.create(r)
+		}
+		claimed := x.claim(c, workflow.Claim{Worker: "w", Full: []string{"Full"}})
+		if len(claimed.Runs) != 2 || claimed.Runs[0].Run.Flow != "Free" || claimed.Runs[1].Run.Flow != "Free" {
+			t.Fatalf("claimed %d", len(claimed.Runs))
+		}
+		if claimed = x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 2 {
+			t.Fatalf("claimed %d of the full flow when it had room", len(claimed.Runs))
+		}
+	})
+	t.Run("raises the epoch", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		x.wait(r, at(1))
+		l := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
+		if l.Run.Epoch <= r.Epoch {
+			t.Fatalf("epoch %d after %d", l.Run.Epoch, r.Epoch)
+		}
+		x.wait(l.Run, at(1))
+		again := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
+		if again.Run.Epoch <= l.Run.Epoch {
+			t.Fatalf("epoch %d after %d", again.Run.Epoch, l.Run.Epoch)
+		}
+		x.is("save of the earlier claim", x.stale(l.Run), workflow.ErrFenced)
+	})
+	t.Run("take", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		x.wait(r, time.Time{})
+		l, err := c.Take(x.Context(), "w", r.ID, time.Minute)
+		if err != nil || l.Run.Owner != "w" || l.Run.Epoch <= r.Epoch {
+			t.Fatalf("take: %v", err)
+		}
+		again, err := c.Take(x.Context(), "w", r.ID, time.Minute)
+		if err != nil || again.Run.Epoch != l.Run.Epoch {
+			t.Fatalf("take by the same worker: %v, epoch %d after %d", err, again.Run.Epoch, l.Run.Epoch)
+		}
+		_, err = c.Take(x.Context(), "w", "nobody", time.Minute)
+		x.is("take of nothing", err, workflow.ErrNotFound)
+	})
+	t.Run("a signal makes a waiting run due", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		x.wait(r, time.Now().Add(time.Hour))
+		drain(c)
+		x.send(r.ID, signal("a"))
+		x.hint(c, r.ID)
+		claimed := x.claim(c, workflow.Claim{Worker: "w"})
+		if len(claimed.Runs) != 1 || len(claimed.Runs[0].Signals) != 1 {
+			t.Fatalf("claimed %d", len(claimed.Runs))
+		}
+	})
+	t.Run("a signal to an owned run is a hint only", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		x.save(r)
+		drain(c)
+		x.send(r.ID, signal("a"))
+		x.hint(c, r.ID)
+		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
+			t.Fatal("an owned run was claimed")
+		}
+	})
+	t.Run("no signal is overlooked", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		x.save(r)
+		x.send(r.ID, signal("late"))
+		x.wait(r, time.Now().Add(time.Hour)) // its Mail is older than the signal
+		claimed := x.claim(c, workflow.Claim{Worker: "w"})
+		if len(claimed.Runs) != 1 {
+			t.Fatal("a run that rests with unseen mail is not due")
+		}
+		x.wait(claimed.Runs[0].Run, time.Now().Add(time.Hour))
+		if claimed = x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
+			t.Fatal("a run that has seen its mail is due again")
+		}
+	})
+	t.Run("rest", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		for _, saved := range []bool{false, true} {
+			r := x.owned("w")
+			x.wait(r, at(1))
+			l := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
+			if saved {
+				x.save(l.Run)
+			}
+			next := time.Now().Add(time.Hour).UTC()
+			if err := c.Rest(x.Context(), "w", l.Run, next); err != nil {
+				t.Fatal(err)
+			}
+			claimed := x.claim(c, workflow.Claim{Worker: "w"})
+			if len(claimed.Runs) != 0 || claimed.Next.Sub(next).Abs() > time.Millisecond {
+				t.Fatalf("saved %v: claimed %d, next %s, want %s", saved, len(claimed.Runs), claimed.Next, next)
+			}
+			x.send(r.ID, signal("a"))
+			claimed = x.claim(c, workflow.Claim{Worker: "w"})
+			if len(claimed.Runs) != 1 || claimed.Runs[0].Run.Epoch <= l.Run.Epoch {
+				t.Fatalf("saved %v: a signal did not wake a resting run, or gave an old epoch", saved)
+			}
+			x.send(r.ID, signal("b"))
+			if err := c.Rest(x.Context(), "w", claimed.Runs[0].Run, next); err != nil {
+				t.Fatal(err)
+			}
+			claimed = x.claim(c, workflow.Claim{Worker: "w"})
+			if len(claimed.Runs) != 1 {
+				t.Fatalf("saved %v: a run rests with unseen mail", saved)
+			}
+			soon := time.Now().Add(50 * time.Millisecond)
+			if err := c.Rest(x.Context(), "w", claimed.Runs[0].Run, soon); err != nil {
+				t.Fatal(err)
+			}
+			x.until("a resting run is due again", func() bool {
+				claimed = x.claim(c, workflow.Claim{Worker: "w"})
+				return len(claimed.Runs) == 1
+			})
+			x.end(claimed.Runs[0].Run)
+		}
+	})
+	t.Run("after a crash what was owned is due", func(t *testing.T) {
+		x := reopenable(t, h)
+		x.claimer()
+		saved, _ := x.owned("dead"), x.owned("dead")
+		x.save(saved)
+		waiting := x.owned("dead")
+		x.wait(waiting, time.Now().Add(time.Hour))
+		x.Store = h.Reopen(t, x.Store)
+		c := x.claimer()
+		var got []workflow.Loaded
+		x.until("the runs of a dead worker are handed out", func() bool {
+			got = append(got, x.claim(c, workflow.Claim{Worker: "w2"}).Runs...)
+			return len(got) >= 2
+		})
+		if len(got) != 2 || slices.ContainsFunc(got, func(l workflow.Loaded) bool { return l.Run.ID == waiting.ID || l.Run.Epoch < 2 }) {
+			t.Fatalf("claimed %d runs, or with an old epoch", len(got))
+		}
+		x.is("save of the dead worker", x.stale(saved), workflow.ErrFenced)
+	})
+}
+
+// stale saves a copy that a newer claim has left behind.
+func (x exam) stale(r *workflow.Run) error {
+	err := x.Save(x.Context(), &workflow.Save{Run: r})
+	if err != nil && err != workflow.ErrFenced {
+		// Both are true of a copy that is behind in epoch and revision.
+		if fmt.Sprint(err) == fmt.Sprint(workflow.ErrConflict) {
+			return workflow.ErrFenced
+		}
+	}
+	return err
+}
+
+// drain forgets the hints so far.
+func drain(c workflow.Claimer) {
+	for {
+		select {
+		case <-c.Wake():
+		default:
+			return
+		}
+	}
+}
+
+func examWorkers(t *testing.T, h Harness) {
+	t.Run("two fight over one run", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("a")
+		x.save(r)
+		_, err := c.Take(x.Context(), "b", r.ID, time.Minute)
+		x.is("take", err, workflow.ErrOwned)
+		if claimed := x.claim(c, workflow.Claim{Worker: "b"}); len(claimed.Runs) != 0 {
+			t.Fatal("a run of a living worker was claimed")
+		}
+	})
+	t.Run("a worker that does not renew is given up", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("a")
+		x.wait(r, at(1))
+		old := x.claim(c, workflow.Claim{Worker: "a", Lease: h.Lease}).Runs[0]
+		x.save(old.Run)
+		var got []workflow.Loaded
+		x.until("takeover", func() bool {
+			got = x.claim(c, workflow.Claim{Worker: "b"}).Runs
+			return len(got) > 0
+		})
+		if got[0].Run.Epoch <= old.Run.Epoch {
+			t.Fatalf("epoch %d after %d", got[0].Run.Epoch, old.Run.Epoch)
+		}
+		x.is("renew", c.Renew(x.Context(), "a", time.Minute), workflow.ErrFenced)
+		x.is("save", x.stale(old.Run), workflow.ErrFenced)
+		_, err := c.Take(x.Context(), "a", old.Run.ID, time.Minute)
+		x.is("take", err, workflow.ErrOwned)
+		x.save(got[0].Run)
+	})
+	t.Run("a worker that renews is not", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("a")
+		x.wait(r, at(1))
+		x.claim(c, workflow.Claim{Worker: "a", Lease: 2 * h.Lease})
+		for end := time.Now().Add(4 * h.Lease); time.Now().Before(end); {
+			if err := c.Renew(x.Context(), "a", 2*h.Lease); err != nil {
+				t.Fatal(err)
+			}
+			if claimed := x.claim(c, workflow.Claim{Worker: "b"}); len(claimed.Runs) != 0 {
+				t.Fatal("the run of a worker that renews was claimed")
+			}
+			<-time.After(h.Lease / 10)
+		}
+	})
+	t.Run("release gives everything back", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		under, wait, mailed := x.owned("a"), x.owned("a"), x.owned("a")
+		under.NextAt = time.Time{}
+		x.save(under)
+		later := time.Now().Add(time.Hour).UTC()
+		wait.Phase, wait.NextAt = workflow.Waiting, later
+		x.save(wait)
+		mailed.Phase, mailed.NextAt = workflow.Waiting, later
+		x.save(mailed)
+		x.send(mailed.ID, signal("a"))
+		if err := c.Release(x.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		claimed := x.claim(c, workflow.Claim{Worker: "b"})
+		for _, l := range claimed.Runs {
+			got = append(got, l.Run.ID)
+			if l.Run.Epoch <= 1 {
+				t.Errorf("epoch %d", l.Run.Epoch)
+			}
+		}
+		slices.Sort(got)
+		x.equal("claimed by the next worker", got, []string{under.ID, mailed.ID})
+		if claimed.Next.Sub(later).Abs() > time.Millisecond {
+			t.Errorf("next %s, want %s", claimed.Next, later)
+		}
+		x.is("save of the worker that released", x.stale(under), workflow.ErrFenced)
+		if err := c.Release(x.Context(), "nobody"); err != nil {
+			t.Errorf("release of an unknown worker: %v", err)
+		}
+	})
+	t.Run("many claim at once, each run once", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		n := 60
+		for range n {
+			x.create(fresh(""))
+		}
+		results := make(chan []workflow.Loaded)
+		for w := range 4 {
+			go func() {
+				var mine []workflow.Loaded
+				for {
+					claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: fmt.Sprint("w", w), Limit: 4, Lease: time.Minute})
+					if err != nil {
+						x.Error(err)
+					}
+					if len(claimed.Runs) == 0 {
+						break
+					}
+					mine = append(mine, claimed.Runs...)
+				}
+				results <- mine
+			}()
+		}
+		seen := map[string]bool{}
+		for range 4 {
+			for _, l := range <-results {
+				if seen[l.Run.ID] {
+					t.Errorf("%s was claimed twice", l.Run.ID)
+				}
+				seen[l.Run.ID] = true
+			}
+		}
+		if len(seen) != n {
+			t.Errorf("%d of %d runs were claimed", len(seen), n)
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func examList(t *testing.T, h Harness) {
+	x := open(t, h)
+	l := x.lister()
+	subject := "kind/list/one"
+	paused := fresh(subject)
+	paused.Flow, paused.Hash, paused.Owner, paused.Epoch = "Other", "h2", "w", 1
+	paused.Labels = map[string]string{"a": "b"}
+	paused = x.create(paused)
+	paused.Put(&workflow.StepRecord{Name: "Done", Phase: workflow.StepDone, Ord: 1})
+	paused.Put(&workflow.StepRecord{Name: "Bad", Phase: workflow.StepFailed, Ord: 2, Attempt: 1, Fault: &workflow.Fault{Code: "X"}})
+	paused.Phase, paused.Owner, paused.Fault = workflow.Paused, "", &workflow.Fault{Code: "X", Step: "Bad"}
+	x.save(paused, workflow.RunPaused)
+	queued := x.create(fresh(subject))
+	child := fresh("kind/list/child")
+	child.Parent = paused.ID
+	child = x.create(child)
+	ended := x.owned("w")
+	x.end(ended)
+	all := []string{paused.ID, queued.ID, child.ID, ended.ID}
+
+	for _, c := range []struct {
+		name  string
+		query workflow.Query
+		want  []string
+	}{
+		{"all, newest first", workflow.Query{}, []string{ended.ID, child.ID, queued.ID, paused.ID}},
+		{"oldest first", workflow.Query{Oldest: true}, all},
+		{"active", workflow.Query{Active: true, Oldest: true}, all[:3]},
+		{"phases", workflow.Query{Phases: []workflow.Phase{workflow.Succeeded, workflow.Queued}, Oldest: true}, []string{queued.ID, ended.ID}},
+		{"flow", workflow.Query{Flow: "Other"}, all[:1]},
+		{"subject", workflow.Query{Subject: subject, Oldest: true}, all[:2]},
+		{"hash", workflow.Query{Hash: "h2"}, all[:1]},
+		{"parent", workflow.Query{Parent: paused.ID}, []string{child.ID}},
+		{"prefix of one", workflow.Query{Prefix: queued.ID}, []string{queued.ID}},
+		{"prefix of all", workflow.Query{Prefix: "r0", Oldest: true}, all},
+		{"no wildcards", workflow.Query{Prefix: "%"}, nil},
+		{"two filters", workflow.Query{Subject: subject, Phases: []workflow.Phase{workflow.Paused}}, all[:1]},
+		{"nothing", workflow.Query{Flow: "None"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			y := exam{t, x.Store}
+			runs, cursor, err := l.List(t.Context(), c.query)
+			if err != nil || cursor != "" {
+				t.Fatal(cursor, err)
+			}
+			y.equal("runs", runIDs(runs), c.want)
+			var paged []string
+			q := c.query
+			for q.Limit = 1; ; {
+				page, next, err := l.List(t.Context(), q)
+				if err != nil || len(page) > 1 {
+					t.Fatal(len(page), err)
+				}
+				paged = append(paged, runIDs(page)...)
+				if q.Cursor = next; next == "" {
+					break
+				}
+			}
+			y.equal("page by page", paged, c.want)
+		})
+	}
+	t.Run("shows the current step only", func(t *testing.T) {
+		y := exam{t, x.Store}
+		runs, _, err := l.List(t.Context(), workflow.Query{Prefix: paused.ID})
+		if err != nil || len(runs) != 1 {
+			t.Fatal(len(runs), err)
+		}
+		whole, _ := y.load(paused.ID)
+		y.equal("run", runs[0], whole)
+		if s := runs[0].Current(); s == nil || s.Name != "Bad" {
+			t.Errorf("current step %v", s)
+		}
+		if runs[0].Len() > 1 {
+			t.Errorf("%d records", runs[0].Len())
+		}
+	})
+}
+
+func runIDs(runs []*workflow.Run) []string {
+	list := []string{}
+	for _, r := range runs {
+		list = append(list, r.ID)
+	}
+	return list
+}
+
+func examHistory(t *testing.T, h Harness) {
+	t.Run("of one run, in order, every field", func(t *testing.T) {
+		x := open(t, h)
+		l := x.lister()
+		r := x.owned("w")
+		want := created()
+		for range 6 {
+			events := []workflow.Event{event(r, workflow.StepFails), event(r, workflow.StepRetry)}
+			events[0].Step, events[0].Attempt, events[0].Actor, events[0].Reason = "Loop[a]/One", 2, "ann", "Why"
+			events[0].Message, events[0].Code, events[0].Data = "it\nfailed", "X", []byte(`{"stack":["a"]}`)
+			if err := x.Save(x.Context(), &workflow.Save{Run: r, Events: events}); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, events...)
+		}
+		for i := range want {
+			want[i].Run = r.ID
+			if want[i].Seq != int64(i)+1 {
+				t.Fatalf("event %d has number %d", i, want[i].Seq)
+			}
+		}
+		got, err := l.History(x.Context(), r.ID, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.equal("history", got, want)
+		got, err = l.History(x.Context(), r.ID, 4, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.equal("behind 4, three", got, want[4:7])
+		got, err = l.History(x.Context(), r.ID, int64(len(want)), 0)
+		if err != nil || len(got) != 0 {
+			t.Errorf("behind the end: %d, %v", len(got), err)
+		}
+		_, err = l.History(x.Context(), "nobody", 0, 0)
+		x.is("of nothing", err, workflow.ErrNotFound)
+	})
+	t.Run("of all runs by cursor", func(t *testing.T) {
+		x := open(t, h)
+		l := x.lister()
+		_, end, err := l.Events(x.Context(), "now", 10)
+		if err != nil || end == "" {
+			t.Fatal(end, err)
+		}
+		var want []string
+		runs := []*workflow.Run{x.owned("w"), x.owned("w")}
+		for _, r := range runs {
+			want = append(want, fmt.Sprint(r.ID, " ", 1))
+		}
+		for range 5 {
+			for _, r := range runs {
+				x.save(r, workflow.StepStarted, workflow.StepFinished)
+				want = append(want, fmt.Sprint(r.ID, " ", r.Seq-1), fmt.Sprint(r.ID, " ", r.Seq))
+			}
+		}
+		for _, start := range []string{"", end} {
+			for _, limit := range []int{3, 1000} {
+				var got []string
+				cursor := start
+				x.until("all events", func() bool {
+					events, next, err := l.Events(x.Context(), cursor, limit)
+					if err != nil || next == "" || len(events) > limit {
+						t.Fatal(next, err)
+					}
+					for _, e := range events {
+						got = append(got, fmt.Sprint(e.Run, " ", e.Seq))
+					}
+					cursor = next
+					return len(got) >= len(want)
+				})
+				x.equal(fmt.Sprintf("from %q by %d", start, limit), got, want)
+			}
+		}
+		_, now, err := l.Events(x.Context(), "now", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.save(runs[0], workflow.RunWaiting)
+		var tail []workflow.Event
+		x.until("the newest event", func() bool {
+			events, next, err := l.Events(x.Context(), now, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, tail = next, append(tail, events...)
+			return len(tail) > 0
+		})
+		if len(tail) != 1 || tail[0].Kind != workflow.RunWaiting {
+			t.Errorf("behind now: %v", tail)
+		}
+		if _, _, err := l.Events(x.Context(), "no cursor", 10); err == nil {
+			t.Error("nonsense is taken as a cursor")
+		}
+	})
+	t.Run("survives a crash", func(t *testing.T) {
+		x := reopenable(t, h)
+		x.lister()
+		r := x.owned("w")
+		x.save(r, workflow.RunStarted)
+		x.Store = h.Reopen(t, x.Store)
+		events, err := x.lister().History(x.Context(), r.ID, 0, 0)
+		if err != nil || len(events) != 2 {
+			t.Fatalf("%d events, %v", len(events), err)
+		}
+	})
+}
+
+func examDefinitions(t *testing.T, h Harness) {
+	x := open(t, h)
+	d := optional[workflow.Definitions](x)
+	one := workflow.Definition{Hash: "h1", Flow: "Flow", Version: 2, Data: []byte(`{"a":1}`), Source: []byte("steps: []\n")}
+	two := workflow.Definition{Hash: "h2", Flow: "Flow", Version: 3, Data: []byte(`{}`)}
+	for _, def := range []workflow.Definition{one, two, one} {
+		if err := d.PutDefinition(t.Context(), def); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := one
+	other.Data = []byte(`{"a":2}`)
+	if err := d.PutDefinition(t.Context(), other); err != nil {
+		t.Fatalf("the same hash again: %v", err)
+	}
+	for _, want := range []workflow.Definition{one, two} {
+		got, err := d.Definition(t.Context(), want.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.equal(want.Hash, got, want)
+	}
+	_, err := d.Definition(t.Context(), "h3")
+	x.is("unknown", err, workflow.ErrNotFound)
+}
+
+func examRetention(t *testing.T, h Harness) {
+	x := open(t, h)
+	r := optional[workflow.Retainer](x)
+	now := time.Now().UTC()
+	end := func(subject, flow string, age time.Duration) string {
+		run := fresh(subject)
+		run.Flow, run.Owner, run.Epoch = flow, "w", 1
+		run = x.create(run)
+		run.Phase, run.EndedAt, run.Owner = workflow.Succeeded, now.Add(-age), ""
+		x.save(run, workflow.RunSucceeded)
+		return run.ID
+	}
+	day := 24 * time.Hour
+	var aged, crowd []string
+	for i := range 5 {
+		aged = append(aged, end("kind/r/aged", "Flow", time.Duration(50-i)*day))
+	}
+	for i := range 6 {
+		crowd = append(crowd, end("kind/r/crowd", "Busy", time.Duration(6-i)*time.Minute))
+	}
+	active := x.create(fresh("kind/r/aged"))
+	policy := func(flow string) workflow.Retention {
+		if flow == "Busy" {
+			return workflow.Retention{Age: 30 * day, Keep: 2, Most: 4}
+		}
+		return workflow.Retention{Age: 30 * day, Keep: 2, Most: 100}
+	}
+	want := append(slices.Clone(aged[:3]), crowd[:2]...)
+	got, err := r.Expired(t.Context(), now, policy, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.equal("expired, oldest first", got, want)
+	got, err = r.Expired(t.Context(), now, policy, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.equal("the first two", got, want[:2])
+
+	if err := r.Remove(t.Context(), append([]string{active.ID, "nobody"}, want...)); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range want {
+		_, _, err := x.Load(t.Context(), id)
+		x.is("load of a removed run", err, workflow.ErrNotFound)
+	}
+	x.load(active.ID)
+	x.load(aged[4])
+	if got, err = r.Expired(t.Context(), now, policy, 100); err != nil || len(got) != 0 {
+		t.Errorf("expired after the removal: %v, %v", got, err)
+	}
+	if l, ok := x.Store.(workflow.Lister); ok {
+		_, err := l.History(t.Context(), want[0], 0, 0)
+		x.is("history of a removed run", err, workflow.ErrNotFound)
+		events, err := l.History(t.Context(), aged[4], 0, 0)
+		if err != nil || len(events) != 2 {
+			t.Errorf("history of a kept run: %d, %v", len(events), err)
+		}
+		_, cursor, err := l.Events(t.Context(), "now", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := end("kind/r/last", "Flow", 50*day)
+		if err := r.Remove(t.Context(), []string{last}); err != nil {
+			t.Fatal(err)
+		}
+		next := end("kind/r/next", "Flow", day)
+		var seen []workflow.Event
+		x.until("events behind a removed run", func() bool {
+			events, after, err := l.Events(t.Context(), cursor, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor, seen = after, append(seen, events...)
+			return len(seen) >= 2
+		})
+		if seen[0].Run != next {
+			t.Errorf("the first event behind the cursor is of %s, want %s", seen[0].Run, next)
+		}
+	}
+}

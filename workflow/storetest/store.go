@@ -1,0 +1,609 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func examCreate(t *testing.T, h Harness) {
+	t.Run("gives back what it was given", func(t *testing.T) {
+		x := open(t, h)
+		r := fresh("")
+		r.Labels = map[string]string{"tenant": "blue", "é": "ü"}
+		r.Actor, r.Reason, r.Parent, r.ParentRef, r.Inline, r.Depth = "ann", "because", "p", "Step/1", true, 2
+		r.State = workflow.State{Ord: 7, Warning: "careful", Stop: &workflow.Stop{Verb: workflow.VerbPause, Actor: "bob", At: at(3)}}
+		got := x.create(r)
+		want := *r
+		want.Revision = 1
+		x.same("created", got, &want)
+		loaded, signals := x.load(r.ID)
+		x.same("loaded", loaded, got)
+		x.equal("signals", signals, []workflow.Signal(nil))
+	})
+	t.Run("a known id changes nothing", func(t *testing.T) {
+		x := open(t, h)
+		first := x.create(fresh(""))
+		other := fresh(first.Subject)
+		other.ID, other.Input = first.ID, []byte(`{"n":2}`)
+		got := x.create(other)
+		x.same("second create", got, first)
+	})
+	t.Run("the same id at once is one run", func(t *testing.T) {
+		x := open(t, h)
+		r := fresh("")
+		var all sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			all.Go(func() {
+				copied := *r
+				_, errs[i] = x.Create(x.Context(), &copied, created())
+			})
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := x.load(r.ID)
+		if got.Phase != workflow.Running || got.Revision != 1 {
+			t.Fatalf("phase %s, revision %d", got.Phase, got.Revision)
+		}
+	})
+	t.Run("unknown runs", func(t *testing.T) {
+		x := open(t, h)
+		_, _, err := x.Load(x.Context(), "nobody")
+		x.is("load", err, workflow.ErrNotFound)
+		x.is("send", x.Send(x.Context(), "nobody", signal("a")), workflow.ErrNotFound)
+	})
+	t.Run("born claimed", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := x.owned("w")
+		if r.Owner != "w" || r.Epoch != 1 || r.Phase != workflow.Running {
+			t.Fatalf("owner %q, epoch %d, phase %s", r.Owner, r.Epoch, r.Phase)
+		}
+		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+		if err != nil || len(claimed.Runs) != 0 {
+			t.Fatalf("claimed %d, %v: a run that is born claimed was handed out", len(claimed.Runs), err)
+		}
+		r.Put(&workflow.StepRecord{Name: "One", Phase: workflow.StepRunning, Ord: 1, Attempt: 1, StartedAt: at(2), AttemptAt: at(2)})
+		x.save(r, workflow.RunStarted, workflow.StepStarted)
+		again, _ := x.load(r.ID)
+		x.same("after the first save", again, r)
+	})
+	t.Run("unowned runs are due", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		r := fresh("")
+		r.NextAt = time.Time{}
+		x.create(r)
+		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+		if err != nil || len(claimed.Runs) != 1 {
+			t.Fatalf("claimed %d, %v", len(claimed.Runs), err)
+		}
+	})
+	t.Run("survives a crash", func(t *testing.T) {
+		x := reopenable(t, h)
+		r := x.create(fresh(""))
+		x.Store = h.Reopen(t, x.Store)
+		got, _ := x.load(r.ID)
+		x.same("after the crash", got, r)
+	})
+}
+
+func reopenable(t *testing.T, h Harness) exam {
+	if h.Reopen == nil {
+		t.Skip("the store is not durable")
+	}
+	return open(t, h)
+}
+
+func examQueue(t *testing.T, h Harness) {
+	t.Run("one active run of a subject", func(t *testing.T) {
+		x := open(t, h)
+		first := x.create(fresh(""))
+		var queued []*workflow.Run
+		for range 3 {
+			r := fresh(first.Subject)
+			r.Owner, r.Epoch = "w", 1
+			queued = append(queued, x.create(r))
+		}
+		for i, r := range queued {
+			if r.Phase != workflow.Queued || r.Queue <= 0 || i > 0 && r.Queue <= queued[i-1].Queue {
+				t.Fatalf("run %d: phase %s, number %d", i, r.Phase, r.Queue)
+			}
+			if r.Owner != "" || r.Epoch != 0 {
+				t.Fatalf("a queued run is owned by %q, epoch %d", r.Owner, r.Epoch)
+			}
+		}
+		inline := fresh(first.Subject)
+		inline.Inline, inline.Parent = true, first.ID
+		if got := x.create(inline); got.Phase != workflow.Running {
+			t.Fatalf("an inline run is %s", got.Phase)
+		}
+		x.end(x.mine(inline.ID))
+		if got, _ := x.load(queued[0].ID); got.Phase != workflow.Queued {
+			t.Fatal("the end of an inline run promoted another")
+		}
+		x.end(x.mine(first.ID))
+		for i, want := range []workflow.Phase{workflow.Running, workflow.Queued, workflow.Queued} {
+			got, _ := x.load(queued[i].ID)
+			if got.Phase != want {
+				t.Fatalf("after the first run, run %d is %s, want %s", i, got.Phase, want)
+			}
+		}
+		next, _ := x.load(queued[0].ID)
+		if next.NextAt.IsZero() || next.Queue != 0 || next.Owner != "" {
+			t.Fatalf("promoted: next %s, number %d, owner %q", next.NextAt, next.Queue, next.Owner)
+		}
+		if again := x.create(fresh(first.Subject)); again.Phase != workflow.Queued || again.Queue <= queued[2].Queue {
+			t.Fatalf("a later run is %s with number %d, behind %d", again.Phase, again.Queue, queued[2].Queue)
+		}
+	})
+	t.Run("a promoted run is due and told of", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		first := x.create(fresh(""))
+		second := x.create(fresh(first.Subject))
+		x.end(x.mine(first.ID))
+		x.hint(c, second.ID)
+		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+		if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != second.ID {
+			t.Fatalf("claimed %v, %v", claimed.Runs, err)
+		}
+	})
+	t.Run("a queued run may end in the queue", func(t *testing.T) {
+		x := open(t, h)
+		first := x.create(fresh(""))
+		second, third := x.create(fresh(first.Subject)), x.create(fresh(first.Subject))
+		r := x.mine(second.ID)
+		r.Phase, r.EndedAt, r.Owner = workflow.Cancelled, at(9), ""
+		x.save(r, workflow.RunCancelled)
+		if got, _ := x.load(third.ID); got.Phase != workflow.Queued {
+			t.Fatalf("the end of a queued run promoted another: %s", got.Phase)
+		}
+		x.end(x.mine(first.ID))
+		if got, _ := x.load(third.ID); got.Phase != workflow.Running {
+			t.Fatalf("the third run is %s", got.Phase)
+		}
+	})
+	t.Run("holds 100", func(t *testing.T) {
+		x := open(t, h)
+		subject := x.create(fresh("")).Subject
+		for range workflow.MaxQueued {
+			x.create(fresh(subject))
+		}
+		_, err := x.Create(x.Context(), fresh(subject), created())
+		x.code("the run behind them", err, workflow.QueueFull)
+		inline := fresh(subject)
+		inline.Inline = true
+		x.create(inline)
+	})
+}
+
+// mine takes a run as its owner would, on stores with and without claims.
+func (x exam) mine(id string) *workflow.Run {
+	x.Helper()
+	if c, ok := x.Store.(workflow.Claimer); ok {
+		l, err := c.Take(x.Context(), "w", id, time.Minute)
+		if err != nil {
+			x.Fatalf("take %s: %v", id, err)
+		}
+		return l.Run
+	}
+	r, _ := x.load(id)
+	r.Epoch++
+	return r
+}
+
+// hint reads hints until one is about the run or about any.
+func (x exam) hint(c workflow.Claimer, id string) {
+	x.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case got := <-c.Wake():
+			if got == id || got == "" {
+				return
+			}
+		case <-timeout:
+			x.Fatalf("no hint about %s", id)
+		}
+	}
+}
+
+func examSave(t *testing.T, h Harness) {
+	t.Run("replaces exactly its revision", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		stale := x.mine(r.ID)
+		r = x.mine(r.ID)
+		r.Version, r.Hash, r.StartedAt = 4, "def", at(4)
+		r.State.Ord = 9
+		r.Fault = &workflow.Fault{Code: "X", Message: "m", At: at(3), Details: map[string]any{"node": "a", "n": int64(1) << 60}}
+		before := r.Revision
+		x.save(r, workflow.RunStarted)
+		if r.Revision <= before {
+			t.Fatalf("revision %d after %d", r.Revision, before)
+		}
+		got, _ := x.load(r.ID)
+		x.same("saved", got, r)
+		stale.Hash = "nonsense"
+		x.is("save of a stale copy", x.Save(x.Context(), &workflow.Save{Run: stale}), workflow.ErrConflict)
+		got, _ = x.load(r.ID)
+		x.same("after the refused save", got, r)
+	})
+	t.Run("is fenced by a newer epoch", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		r.Epoch = 5
+		x.save(r)
+		r.Epoch = 4
+		x.is("save of an older epoch", x.Save(x.Context(), &workflow.Save{Run: r}), workflow.ErrFenced)
+	})
+	t.Run("is all or nothing", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		other := x.create(fresh(""))
+		x.send(r.ID, signal("a"))
+		stale := x.mine(r.ID)
+		r = x.mine(r.ID)
+		x.save(r, workflow.RunStarted)
+		before, _ := x.load(r.ID)
+
+		stale.Put(&workflow.StepRecord{Name: "Bad", Phase: workflow.StepDone, Ord: 1, Attempt: 1})
+		stale.Phase, stale.Owner = workflow.Paused, ""
+		err := x.Save(x.Context(), &workflow.Save{Run: stale, Consumed: []string{"a"},
+			Events: []workflow.Event{event(stale, workflow.RunPaused)}, Mail: []workflow.Mail{{To: other.ID, Signal: signal("m")}}})
+		x.is("save of a stale copy", err, workflow.ErrConflict)
+		after, signals := x.load(r.ID)
+		x.same("after the refused save", after, before)
+		x.equal("signals", ids(signals), []string{"a"})
+		if _, mail := x.load(other.ID); len(mail) != 0 {
+			t.Error("the mail of a refused save was delivered")
+		}
+		if l, ok := x.Store.(workflow.Lister); ok {
+			events, err := l.History(x.Context(), r.ID, 0, 0)
+			if err != nil || len(events) != 2 {
+				t.Errorf("%d events, %v: want the two that were saved", len(events), err)
+			}
+		}
+		if len(stale.Changed()) != 1 {
+			t.Error("a refused save forgot which records changed")
+		}
+		if after.Owner != "w" {
+			t.Errorf("owner %q after a refused release", after.Owner)
+		}
+	})
+	t.Run("one of many at once", func(t *testing.T) {
+		x := open(t, h)
+		id := x.owned("w").ID
+		copies := make([]*workflow.Run, 6)
+		for i := range copies {
+			copies[i] = x.mine(id)
+			copies[i].StartedAt = at(i + 10)
+		}
+		var all sync.WaitGroup
+		errs := make([]error, len(copies))
+		for i, r := range copies {
+			all.Go(func() {
+				errs[i] = x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{event(r, workflow.RunStarted)}})
+			})
+		}
+		all.Wait()
+		won := -1
+		for i, err := range errs {
+			switch {
+			case err == nil && won >= 0:
+				t.Fatalf("saves %d and %d of the same revision both happened", won, i)
+			case err == nil:
+				won = i
+			case !errors.Is(err, workflow.ErrConflict):
+				t.Errorf("save %d: %v", i, err)
+			}
+		}
+		if won < 0 {
+			t.Fatal("no save happened")
+		}
+		got, _ := x.load(id)
+		x.same("saved", got, copies[won])
+	})
+	t.Run("survives a crash", func(t *testing.T) {
+		x := reopenable(t, h)
+		r := x.owned("w")
+		for i := range 5 {
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepDone, Ord: int64(i) + 1, Attempt: 1, StartedAt: at(2), AttemptAt: at(2), EndedAt: at(3), Output: []byte(`1`)})
+			x.save(r, workflow.StepStarted)
+		}
+		x.send(r.ID, signal("a"))
+		x.Store = h.Reopen(t, x.Store)
+		got, signals := x.load(r.ID)
+		x.equal("signals", ids(signals), []string{"a"})
+		x.equal("records", records(got), records(r))
+		if got.Revision != r.Revision || got.Epoch != r.Epoch {
+			t.Fatalf("revision %d, epoch %d: want %d, %d", got.Revision, got.Epoch, r.Revision, r.Epoch)
+		}
+	})
+	t.Run("a finished run", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		x.end(r)
+		got, _ := x.load(r.ID)
+		x.same("ended", got, r)
+		x.is("send", x.Send(x.Context(), r.ID, signal("a")), workflow.ErrFinal)
+	})
+}
+
+func examRecords(t *testing.T, h Harness) {
+	t.Run("every field of every record", func(t *testing.T) {
+		x := open(t, h)
+		checks := 0
+		most := 100
+		if h.Slow {
+			most = 10
+		}
+		rapid.Check(t, func(rt *rapid.T) {
+			if checks++; checks > most {
+				return
+			}
+			r := x.owned("w")
+			for i := range rapid.IntRange(1, 4).Draw(rt, "saves") {
+				drawRun(rt, r)
+				for range rapid.IntRange(0, 3).Draw(rt, "records") {
+					r.Put(drawRecord(rt, r))
+				}
+				if err := x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{event(r, workflow.StepStarted)}}); err != nil {
+					rt.Fatalf("save %d: %v", i, err)
+				}
+				if len(r.Changed()) != 0 {
+					rt.Fatal("after a save some records are still marked as changed")
+				}
+				got, _ := x.load(r.ID)
+				x.same("loaded", got, r)
+				if t.Failed() {
+					rt.Fatal("see above")
+				}
+			}
+		})
+	})
+	t.Run("a thousand steps", func(t *testing.T) {
+		x := open(t, h)
+		n := 1000
+		if h.Slow {
+			n = 100
+		}
+		r := x.owned("w")
+		for i := range n {
+			if old := r.Step(fmt.Sprint("S", i-1)); old != nil {
+				old.Phase, old.EndedAt = workflow.StepDone, at(4)
+				r.Put(old)
+			}
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepRunning, Ord: int64(i) + 1, Attempt: 1, StartedAt: at(3), AttemptAt: at(3)})
+			x.save(r, workflow.StepStarted)
+		}
+		got, _ := x.load(r.ID)
+		x.equal("records", records(got), records(r))
+	})
+	t.Run("a run of one mebibyte", func(t *testing.T) {
+		if h.Slow {
+			t.Skip("limits of this store are smaller")
+		}
+		x := open(t, h)
+		r := fresh("")
+		r.Input = bigJSON(workflow.MaxInput)
+		r.Owner, r.Epoch = "w", 1
+		r = x.create(r)
+		for i := range 3 {
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepDone, Ord: int64(i) + 1, Output: bigJSON(workflow.MaxOutputRaised)})
+			x.save(r)
+		}
+		got, _ := x.load(r.ID)
+		x.same("loaded", got, r)
+	})
+}
+
+func bigJSON(size int) []byte {
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = 'x'
+	}
+	data[0], data[size-1] = '"', '"'
+	return data
+}
+
+func examSignals(t *testing.T, h Harness) {
+	t.Run("in order, once, also after they were consumed", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		for _, id := range []string{"c", "a", "b", "a"} {
+			x.send(r.ID, signal(id))
+		}
+		got, signals := x.load(r.ID)
+		x.equal("unread", signals, []workflow.Signal{signal("c"), signal("a"), signal("b")})
+		if got.Mail != 3 {
+			t.Fatalf("mail %d, want 3", got.Mail)
+		}
+		r = x.mine(r.ID)
+		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"a", "unknown"}}); err != nil {
+			t.Fatal(err)
+		}
+		x.send(r.ID, signal("a"))
+		_, signals = x.load(r.ID)
+		x.equal("unread after one was consumed", ids(signals), []string{"c", "b"})
+	})
+	t.Run("early signals are kept", func(t *testing.T) {
+		x := open(t, h)
+		first := x.create(fresh(""))
+		queued := x.create(fresh(first.Subject))
+		x.send(queued.ID, signal("early"))
+		x.end(x.mine(first.ID))
+		_, signals := x.load(queued.ID)
+		x.equal("unread", ids(signals), []string{"early"})
+	})
+	t.Run("a save tells the new count", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		x.save(r)
+		if r.Mail != 0 {
+			t.Fatalf("mail %d", r.Mail)
+		}
+		x.send(r.ID, signal("a"))
+		x.save(r)
+		if r.Mail != 1 {
+			t.Fatalf("mail %d after a signal, want 1", r.Mail)
+		}
+	})
+	t.Run("at most 1000 unread", func(t *testing.T) {
+		if h.Slow {
+			t.Skip("too many calls")
+		}
+		x := open(t, h)
+		r := x.owned("w")
+		for i := range workflow.MaxUnread {
+			x.send(r.ID, signal(fmt.Sprint(i)))
+		}
+		x.code("one more", x.Send(x.Context(), r.ID, signal("more")), workflow.QueueFull)
+		x.send(r.ID, signal("7")) // known: it counts once
+		r = x.mine(r.ID)
+		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"0"}}); err != nil {
+			t.Fatal(err)
+		}
+		x.send(r.ID, signal("more"))
+		x.send(r.ID, signal("999"))
+		_, signals := x.load(r.ID)
+		if len(signals) != workflow.MaxUnread || signals[0].ID != "1" || signals[len(signals)-1].ID != "more" {
+			t.Fatalf("%d unread", len(signals))
+		}
+	})
+	t.Run("survive a crash", func(t *testing.T) {
+		x := reopenable(t, h)
+		r := x.owned("w")
+		x.send(r.ID, signal("a"))
+		x.send(r.ID, signal("b"))
+		r = x.mine(r.ID)
+		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		x.Store = h.Reopen(t, x.Store)
+		x.send(r.ID, signal("a"))
+		_, signals := x.load(r.ID)
+		x.equal("unread", signals, []workflow.Signal{signal("b")})
+	})
+}
+
+func examMail(t *testing.T, h Harness) {
+	t.Run("is delivered by the write that causes it", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		parent := x.owned("w")
+		x.wait(parent, time.Time{})
+		child := x.owned("w")
+		child.Phase, child.EndedAt, child.Owner = workflow.Succeeded, at(9), ""
+		err := x.Save(x.Context(), &workflow.Save{Run: child, Events: []workflow.Event{event(child, workflow.RunSucceeded)},
+			Mail: []workflow.Mail{{To: parent.ID, Signal: signal("end")}, {To: "nobody", Signal: signal("end")}, {To: parent.ID, Signal: signal("end")}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.hint(c, parent.ID)
+		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+		if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != parent.ID {
+			t.Fatalf("claimed %d, %v: the parent is not due", len(claimed.Runs), err)
+		}
+		x.equal("unread", ids(claimed.Runs[0].Signals), []string{"end"})
+	})
+	t.Run("to a finished run is no error", func(t *testing.T) {
+		x := open(t, h)
+		gone, r := x.owned("w"), x.owned("w")
+		x.end(gone)
+		if err := x.Save(x.Context(), &workflow.Save{Run: r, Mail: []workflow.Mail{{To: gone.ID, Signal: signal("x")}}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func examFaults(t *testing.T, h Harness) {
+	t.Run("a write of unknown result", func(t *testing.T) {
+		x := open(t, h)
+		lost := h.Lost
+		if lost == nil {
+			lost = func(_ testing.TB, s workflow.Store) workflow.Store { return &forgetful{Store: s} }
+		}
+		view := lost(t, x.Store)
+		r := x.owned("w")
+		r.Put(&workflow.StepRecord{Name: "One", Phase: workflow.StepDone, Ord: 1, Attempt: 1, Output: []byte(`{}`)})
+		err := view.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{event(r, workflow.StepFinished)}})
+		if err == nil || errors.Is(err, workflow.ErrConflict) {
+			t.Fatalf("the lost answer is %v", err)
+		}
+		got, _ := x.load(r.ID)
+		if got.Revision != r.Revision+1 && got.Revision != r.Revision {
+			t.Fatalf("revision %d after %d", got.Revision, r.Revision)
+		}
+		again := x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq, At: at(1), Kind: workflow.StepFinished}}})
+		if got.Revision > r.Revision {
+			x.is("the same save again, after it happened", again, workflow.ErrConflict)
+		} else if again != nil {
+			t.Fatal(again)
+		}
+	})
+	t.Run("a cancelled context", func(t *testing.T) {
+		x := open(t, h)
+		r := x.owned("w")
+		ctx, cancel := context.WithCancel(x.Context())
+		cancel()
+		before, _ := x.load(r.ID)
+		r.StartedAt = at(8)
+		x.is("save", x.Save(ctx, &workflow.Save{Run: r}), context.Canceled)
+		after, _ := x.load(r.ID)
+		x.same("after it", after, before)
+	})
+	t.Run("a full medium", func(t *testing.T) {
+		if h.Full == nil {
+			t.Skip("cannot be injected")
+		}
+		x := open(t, h)
+		r := x.owned("w")
+		heal := h.Full(t, x.Store)
+		r.Put(&workflow.StepRecord{Name: "Big", Phase: workflow.StepDone, Ord: 1, Output: bigJSON(workflow.MaxOutput)})
+		var err error
+		for range 20 {
+			if err = x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq + 1, At: at(1), Kind: workflow.StepFinished}}}); err != nil {
+				break
+			}
+			r.Seq++
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("Big", r.Seq), Phase: workflow.StepDone, Ord: r.Seq, Output: bigJSON(workflow.MaxOutput)})
+		}
+		x.code("save", err, workflow.StoreFull)
+		before, _ := x.load(r.ID)
+		if before.Revision != r.Revision {
+			t.Fatalf("revision %d after a failed save, want %d", before.Revision, r.Revision)
+		}
+		heal()
+		x.save(r, workflow.StepFinished)
+		got, _ := x.load(r.ID)
+		x.same("after space came back", got, r)
+	})
+}
+
+// forgetful carries a save out and loses the answer.
+type forgetful struct{ workflow.Store }
+
+func (f *forgetful) Save(ctx context.Context, s *workflow.Save) error {
+	revision, mail := s.Run.Revision, s.Run.Mail
+	marked := append([]*workflow.StepRecord{}, s.Run.Changed()...)
+	if err := f.Store.Save(ctx, s); err != nil {
+		return err
+	}
+	s.Run.Revision, s.Run.Mail = revision, mail
+	for _, record := range marked {
+		s.Run.Put(record)
+	}
+	return workflow.StoreUnavailable.Errorf("the answer was lost")
+}

@@ -1,0 +1,250 @@
+// Package storetest is the exam of every workflow.Store.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, storetest.Harness{
+//			Open:   func(t testing.TB) workflow.Store { return workflow.NewMemory() },
+//			Reopen: nil, // not durable
+//		})
+//	}
+//
+// It asks for Store, and for Claimer, Lister, Definitions and Retainer where
+// the store implements them (workflow.md 7, 11).
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"go.uber.org/goleak"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Harness gives the exam stores to examine.
+type Harness struct {
+	// Open makes an empty store. It closes it by t.Cleanup.
+	Open func(t testing.TB) workflow.Store
+	// Reopen ends the store as a crash would, without a goodbye, and opens the
+	// same data again. nil: the store is not durable.
+	Reopen func(t testing.TB, s workflow.Store) workflow.Store
+	// Full lets every write fail as on a full medium until heal is called. nil: cannot be injected.
+	Full func(t testing.TB, s workflow.Store) (heal func())
+	// Lost gives a view of the store whose next write happens while its caller
+	// gets an error. nil: the exam wraps the store itself.
+	Lost func(t testing.TB, s workflow.Store) workflow.Store
+	// Lease is short enough to wait for, and long enough for a few calls. Default 300 ms.
+	Lease time.Duration
+	// Slow asks for fewer repetitions: a real API server answers.
+	Slow bool
+}
+
+// Run examines a store.
+func Run(t *testing.T, h Harness) {
+	if h.Lease == 0 {
+		h.Lease = 300 * time.Millisecond
+	}
+	leaks := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		if err := goleak.Find(leaks); err != nil {
+			t.Errorf("the store leaves goroutines behind: %v", err)
+		}
+	})
+	for _, part := range []struct {
+		name string
+		exam func(*testing.T, Harness)
+	}{
+		{"Create", examCreate}, {"Queue", examQueue}, {"Save", examSave}, {"Records", examRecords},
+		{"Signals", examSignals}, {"Mail", examMail}, {"Faults", examFaults},
+		{"Claim", examClaim}, {"Workers", examWorkers},
+		{"List", examList}, {"History", examHistory},
+		{"Definitions", examDefinitions}, {"Retention", examRetention},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.exam(t, h) })
+	}
+}
+
+var serial atomic.Int64
+
+// exam is one store under examination.
+type exam struct {
+	*testing.T
+	workflow.Store
+}
+
+func open(t *testing.T, h Harness) exam { return exam{t, h.Open(t)} }
+
+// claimer skips the test if the store is none.
+func (x exam) claimer() workflow.Claimer { return optional[workflow.Claimer](x) }
+func (x exam) lister() workflow.Lister   { return optional[workflow.Lister](x) }
+
+func optional[T any](x exam) T {
+	x.Helper()
+	part, ok := x.Store.(T)
+	if !ok {
+		x.Skipf("the store is no %T", *new(T))
+	}
+	return part
+}
+
+// at is a time of the past with all its nanoseconds.
+func at(n int) time.Time {
+	return time.Date(2024, 2, 29, 23, 59, n%60, 123456789, time.UTC)
+}
+
+// fresh is a run that can be created: of a subject of its own unless one is named.
+func fresh(subject string) *workflow.Run {
+	n := serial.Add(1)
+	if subject == "" {
+		subject = fmt.Sprintf("kind/space/%d", n)
+	}
+	return &workflow.Run{
+		ID: fmt.Sprintf("r%025d", n), Flow: "Flow", Version: 3, Hash: "abc", Subject: subject, RequestID: fmt.Sprint(n),
+		Input: []byte(`{"n":1}`), Phase: workflow.Running, CreatedAt: at(1), NextAt: at(1), Seq: 1,
+	}
+}
+
+func created() []workflow.Event {
+	return []workflow.Event{{Seq: 1, At: at(1), Kind: workflow.RunCreated, Actor: "ann"}}
+}
+
+func (x exam) create(r *workflow.Run) *workflow.Run {
+	x.Helper()
+	stored, err := x.Create(x.Context(), r, created())
+	if err != nil {
+		x.Fatalf("create %s: %v", r.ID, err)
+	}
+	return stored
+}
+
+// owned creates a run that is born claimed by a worker.
+func (x exam) owned(worker string) *workflow.Run {
+	x.Helper()
+	r := fresh("")
+	r.Owner, r.Epoch = worker, 1
+	return x.create(r)
+}
+
+func (x exam) load(id string) (*workflow.Run, []workflow.Signal) {
+	x.Helper()
+	r, signals, err := x.Load(x.Context(), id)
+	if err != nil {
+		x.Fatalf("load %s: %v", id, err)
+	}
+	return r, signals
+}
+
+// event makes the next event of a run.
+func event(r *workflow.Run, kind workflow.EventKind) workflow.Event {
+	r.Seq++
+	return workflow.Event{Seq: r.Seq, At: at(int(r.Seq)), Kind: kind}
+}
+
+func (x exam) save(r *workflow.Run, kinds ...workflow.EventKind) {
+	x.Helper()
+	save := &workflow.Save{Run: r}
+	for _, kind := range kinds {
+		save.Events = append(save.Events, event(r, kind))
+	}
+	if err := x.Save(x.Context(), save); err != nil {
+		x.Fatalf("save %s: %v", r.ID, err)
+	}
+}
+
+// end saves a run's final phase.
+func (x exam) end(r *workflow.Run) {
+	x.Helper()
+	r.Phase, r.EndedAt, r.Owner, r.NextAt = workflow.Succeeded, at(30), "", time.Time{}
+	x.save(r, workflow.RunSucceeded)
+}
+
+// wait releases a run that waits until a time.
+func (x exam) wait(r *workflow.Run, next time.Time) {
+	x.Helper()
+	r.Phase, r.Owner, r.NextAt = workflow.Waiting, "", next
+	x.save(r, workflow.RunWaiting)
+}
+
+func (x exam) send(id string, s workflow.Signal) {
+	x.Helper()
+	if err := x.Send(x.Context(), id, s); err != nil {
+		x.Fatalf("send %s to %s: %v", s.ID, id, err)
+	}
+}
+
+func signal(id string) workflow.Signal {
+	return workflow.Signal{ID: id, Name: "go", Payload: []byte(`{"id":"` + id + `"}`), Actor: "ann", At: at(5)}
+}
+
+func ids(signals []workflow.Signal) []string {
+	list := []string{}
+	for _, s := range signals {
+		list = append(list, s.ID)
+	}
+	return list
+}
+
+func (x exam) equal(what string, got, want any) {
+	x.Helper()
+	if diff := cmp.Diff(want, got, alike); diff != "" {
+		x.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func (x exam) is(what string, err, want error) {
+	x.Helper()
+	if !errors.Is(err, want) {
+		x.Errorf("%s: got %v, want %v", what, err, want)
+	}
+}
+
+func (x exam) code(what string, err error, want *fault.Kind) {
+	x.Helper()
+	if fault.Of(err) != want {
+		x.Errorf("%s: got %v, want %s", what, err, want.Code)
+	}
+}
+
+// alike compares what callers may see: a store's own fields are left out, and
+// an empty value is none.
+var alike = cmp.Options{
+	cmpopts.IgnoreUnexported(workflow.Run{}, workflow.StepRecord{}),
+	cmpopts.IgnoreFields(workflow.Run{}, "Handle"), cmpopts.IgnoreFields(workflow.StepRecord{}, "Row"),
+	cmpopts.EquateEmpty(),
+}
+
+func records(r *workflow.Run) []*workflow.StepRecord {
+	var list []*workflow.StepRecord
+	for s := range r.Steps() {
+		list = append(list, s)
+	}
+	return list
+}
+
+// same compares two runs with their records.
+func (x exam) same(what string, got, want *workflow.Run) {
+	x.Helper()
+	x.equal(what, got, want)
+	x.equal(what+": records", records(got), records(want))
+}
+
+// until asks again until it is answered, for things that need a store's clock to go on.
+func (x exam) until(what string, ask func() bool) {
+	x.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ask() {
+		if time.Now().After(deadline) {
+			x.Fatalf("%s: not within 20 s", what)
+		}
+		select {
+		case <-x.Context().Done():
+			x.Fatal(x.Context().Err())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
