@@ -215,13 +215,13 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// isMachine tells a machine file by its first key.
+// isMachine tells a machine file by its first key, as machinefile does.
 func isMachine(data []byte) bool {
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || line == "---" {
 			continue
 		}
-		return strings.HasPrefix(line, "machine:") || strings.HasPrefix(line, "kind:") || strings.HasPrefix(line, "apiVersion:")
+		return strings.HasPrefix(line, "machine:")
 	}
 	return false
 }
@@ -311,19 +311,23 @@ func (l *library) read(file File) {
 	case faultFile:
 		l.faults = append(l.faults, r.faults(root)...)
 	default:
-		if key := first(root); key != nil && (key.Value == "groupName" || key.Value == "faults" || key.Value == "machine") {
-			l.errorf(r.mark(key), "%s does not belong into a flow file: a group is read from *_step_group.yaml, faults from *_faults.yaml, a machine by machinefile", key.Value)
-			return
+		for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
+			key := root.Content[i]
+			if why, ok := elsewhere[key.Value]; ok {
+				l.errorf(r.mark(key), "%s does not belong into a flow file: %s", key.Value, why)
+				return
+			}
 		}
 		l.addFlow(r.flow(root))
 	}
 }
 
-func first(root *yaml.Node) *yaml.Node {
-	if root.Kind != yaml.MappingNode || len(root.Content) == 0 {
-		return nil
-	}
-	return root.Content[0]
+// elsewhere are the keys of other kinds of files.
+var elsewhere = map[string]string{
+	"groupName":  "a step group is read from *_step_group.yaml",
+	"faults":     "faults are read from *_faults.yaml",
+	"machine":    "a machine file begins with the key machine",
+	"apiVersion": "this is a manifest of Kubernetes",
 }
 
 func (l *library) addGroup(g *groupDoc) {
