@@ -12,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -56,11 +55,9 @@ func at[I, O any](s *Server, op huma.Operation, least Role, handle func(context.
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
-			var done huma.StatusError
-			if errors.As(err, &done) {
-				if _, ok := err.(*view.Problem); !ok {
-					return nil, err
-				}
+			var finished huma.HeadersError
+			if errors.As(err, &finished) { // fail has made it
+				return nil, err
 			}
 			return nil, fail(ctx, err)
 		}

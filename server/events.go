@@ -172,9 +172,8 @@ func checkOf(e workflow.Event) string {
 }
 
 const (
-	eventPage    = 500
-	writeTimeout = 10 * time.Second
-	lookGap      = 20 * time.Millisecond // between looks, however often the bell rings
+	eventPage = 500
+	lookGap   = 20 * time.Millisecond // between looks, however often the bell rings
 )
 
 // stream is one reader of events.
@@ -216,7 +215,9 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 		from := t.at.objects
 		watching.Go(func() { t.watch(ctx, from, changes, gap) })
 	}
-	deadline := func() { _ = conn.SetWriteDeadline(now().Add(writeTimeout)) } // not all writers have one
+	// Not all writers have deadlines. One that is left behind would end an idle stream of HTTP/2.
+	deadline := func() { _ = conn.SetWriteDeadline(now().Add(t.s.options.SlowReader)) }
+	patient := func() { _ = conn.SetWriteDeadline(time.Time{}) }
 	deadline()
 	if t.say("", "retry: 1000\n\n") != nil || t.flush() != nil {
 		return
@@ -235,6 +236,7 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 		if told {
 			quiet.Reset(t.s.options.Heartbeat)
 		}
+		patient()
 		select {
 		case <-ctx.Done():
 			return

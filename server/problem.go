@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -31,10 +32,11 @@ func libraryProblem(path string, status int, message string, errs []error) *view
 		Code: kind.Code, Class: kind.Class, Remedy: kind.Remedy,
 	}
 	for _, err := range errs {
-		switch detail := err.(type) {
-		case nil:
-		case huma.ErrorDetailer:
-			d := detail.ErrorDetail()
+		var detailer huma.ErrorDetailer
+		switch {
+		case err == nil:
+		case errors.As(err, &detailer):
+			d := detailer.ErrorDetail()
 			p.Errors = append(p.Errors, view.ProblemError{Message: d.Message, Location: d.Location, Value: brief(d.Value)})
 		default:
 			p.Errors = append(p.Errors, view.ProblemError{Message: err.Error()})
@@ -60,7 +62,7 @@ func brief(v any) any {
 // problemOf tells an error as the answer to the request of ctx.
 func problemOf(ctx context.Context, err error) *view.Problem {
 	p := *view.ProblemOf(err)
-	if _, told := err.(*view.Problem); !told {
+	if told := (*view.Problem)(nil); !errors.As(err, &told) {
 		p.Status = statusOf(view.KindOf(err))
 	}
 	if p.Instance == "" {

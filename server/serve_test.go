@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -144,7 +145,8 @@ func TestServeGivesUpOnStuckRequests(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	cert, key, pool := certificate(t)
-	s, err := New(Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: key, Tokens: tokens(t, secret)})
+	s, err := New(Options{Engine: newEngine(t), Listen: "127.0.0.1:0", CertFile: cert, KeyFile: key, Tokens: tokens(t, secret),
+		SlowReader: 30 * time.Millisecond, Heartbeat: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,6 +169,25 @@ func TestTLS(t *testing.T) {
 	if response.StatusCode != 200 || response.TLS.Version < tls.VersionTLS12 {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
+	// An idle stream of HTTP/2 outlives what its reader gets for one event.
+	r, _ = http.NewRequest("GET", "https://"+ln.Addr().String()+"/v1/events", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	if response, err = client.Do(r); err != nil {
+		t.Fatal(err)
+	}
+	if response.ProtoMajor != 2 {
+		t.Errorf("the stream is of HTTP/%d", response.ProtoMajor)
+	}
+	comments := 0
+	for lines := bufio.NewScanner(response.Body); comments < 3; {
+		if !lines.Scan() {
+			t.Fatalf("the stream broke after %d comments: %v", comments, lines.Err())
+		}
+		if strings.HasPrefix(lines.Text(), ":") {
+			comments++
+		}
+	}
+	response.Body.Close()
 	client.CloseIdleConnections()
 	stop()
 	if err := <-served; err != nil {

@@ -49,12 +49,13 @@ type Options struct {
 	Mount       map[string]http.Handler // further paths, such as /client/api; they do their own authentication
 	Logger      *slog.Logger
 
-	MaxBody   int64         // bytes of a request's body; default 2 MiB
-	MaxFlight int           // requests at once; default 256
-	MaxEvents int           // event streams at once; default 128
-	Drain     time.Duration // what open requests get at the end; default 10 s
-	Heartbeat time.Duration // between comments of an idle event stream; default 15 s
-	Look      time.Duration // between looks of an event stream nobody rang for; default 1 s
+	MaxBody    int64         // bytes of a request's body; default 2 MiB
+	MaxFlight  int           // requests at once; default 256
+	MaxEvents  int           // event streams at once; default 128
+	Drain      time.Duration // what open requests get at the end; default 10 s
+	Heartbeat  time.Duration // between comments of an idle event stream; default 15 s
+	SlowReader time.Duration // what the reader of an event stream gets to take what was sent; default 10 s
+	Look       time.Duration // between looks of an event stream nobody rang for; default 1 s
 }
 
 // Observation is one answered request. Route is the pattern, never the path.
@@ -102,6 +103,7 @@ func build(o Options) *Server {
 		o.Bell = NewBell()
 	}
 	o.MaxBody, o.MaxFlight, o.MaxEvents = or(o.MaxBody, 2<<20), or(o.MaxFlight, 256), or(o.MaxEvents, 128)
+	o.SlowReader = or(o.SlowReader, 10*time.Second)
 	o.Drain, o.Heartbeat, o.Look = or(o.Drain, 10*time.Second), or(o.Heartbeat, 15*time.Second), or(o.Look, time.Second)
 
 	s := &Server{

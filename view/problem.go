@@ -106,7 +106,7 @@ func KindOf(err error) *fault.Kind {
 // statuses are those of codes that the rule in Status does not fit.
 var statuses = map[fault.Code]int{
 	"UNKNOWN": http.StatusInternalServerError, "PANIC": http.StatusInternalServerError,
-	"FLOW_UNKNOWN": http.StatusNotFound, "KIND_UNKNOWN": http.StatusNotFound,
+	"FLOW_UNKNOWN": http.StatusNotFound, "REQUEST_REFUSED": http.StatusConflict,
 	"RUN_FINISHED": http.StatusConflict, "OBJECT_EXISTS": http.StatusConflict, "NO_RETURN": http.StatusConflict,
 	"SKIP_REFUSED": http.StatusConflict, "WRITE_CONFLICT": http.StatusConflict, "FENCED": http.StatusConflict,
 	"QUEUE_FULL": http.StatusTooManyRequests, "STORE_CORRUPT": http.StatusServiceUnavailable,
