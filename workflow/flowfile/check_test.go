@@ -209,3 +209,49 @@ func TestTypesOfParameters(t *testing.T) {
 		}
 	}
 }
+
+// The tests below carry the numbers of workflow.md 10.
+
+func TestDefect6AGroupUsedTwiceIsTwoSetsOfSteps(t *testing.T) {
+	set, err := Load([]string{"testdata/classic"}, Options{Actions: classicActions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flow, _ := set.Flow("CreateSharedStorageCluster")
+	seen := map[string]bool{}
+	for _, name := range instances(flow.Steps, "") {
+		if seen[name] {
+			t.Errorf("%s is there twice", name)
+		}
+		seen[name] = true
+	}
+	if !seen["CheckAll/CheckPods: workflow_shared.CheckPods"] || !seen["CheckAll#2/CheckPods: workflow_shared.CheckPods"] {
+		t.Errorf("%v", keysOf(seen))
+	}
+	if _, err := parse(t, "", "- {stepName: A, uses: Do}\n- {stepName: A, uses: Do}\n"); err == nil {
+		t.Error("a name used twice loads")
+	}
+}
+
+func TestDefect23NothingUnknownLoads(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []File
+		wrong string
+	}{
+		"key":   {[]File{{"f.yaml", []byte("flowName: F\nsteps: [{className: Do}]\nrecoverFromFirst: true")}}, `f.yaml:3:1: unknown key "recoverFromFirst" (did you mean recoverFromFirstStep?)`},
+		"class": {[]File{{"f.yaml", []byte("flowName: F\nsteps: [{className: Gone, stepName: A}]")}}, `f.yaml:2:21: there is neither an action nor a group "Gone"`},
+		"cycle": {[]File{{"f.yaml", []byte("flowName: F\nsteps: [{className: G}]")}, {"g_step_group.yaml", []byte("groupName: G\nsteps: [{className: G}]")}},
+			`g_step_group.yaml:2:21: the group contains itself: G → G`},
+	} {
+		if _, err := Parse(c.files, Options{Actions: actions("Do"), Check: true}); err == nil || err.Error() != c.wrong {
+			t.Errorf("%s: error %v, want %s", name, err, c.wrong)
+		}
+	}
+}
+
+func TestDefect29ActionsOfOneNameCollide(t *testing.T) {
+	_, err := Parse([]File{{"f.yaml", []byte(healing)}}, Options{Actions: actions("Do", "Other", "Do"), Check: true})
+	if fault.Of(err) != workflow.FlowInvalid || !strings.Contains(err.Error(), `two actions are named "Do"`) {
+		t.Errorf("error %v", err)
+	}
+}

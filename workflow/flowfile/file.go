@@ -116,6 +116,9 @@ func Load(paths []string, options Options) (*Set, error) {
 func Parse(files []File, options Options) (*Set, error) { return load(files, nil, options) }
 
 func load(named, beside []File, options Options) (*Set, error) {
+	if err := distinct(options.Actions); err != nil {
+		return nil, err
+	}
 	l, set := examine(named, beside, options)
 	if err := l.err(); err != nil {
 		return nil, err
@@ -128,6 +131,19 @@ func load(named, beside []File, options Options) (*Set, error) {
 		}
 	}
 	return set, nil
+}
+
+// distinct refuses two actions of one name: one of them would be executed in
+// place of the other.
+func distinct(actions []workflow.Action) error {
+	seen := map[string]bool{}
+	for _, action := range actions {
+		if seen[action.Name] {
+			return workflow.FlowInvalid.Errorf("two actions are named %q: name them after their packages, as in workflow_shared.InitMeta", action.Name)
+		}
+		seen[action.Name] = true
+	}
+	return nil
 }
 
 // gather reads the files of folders, the named files, and what stands beside those.

@@ -16,6 +16,9 @@ import (
 // the files.
 func Lint(paths []string, options Options) (Problems, error) {
 	named, beside, err := gather(paths)
+	if err == nil {
+		err = distinct(options.Actions)
+	}
 	if err != nil {
 		return nil, err
 	}
