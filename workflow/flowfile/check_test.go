@@ -18,6 +18,8 @@ func TestReads(t *testing.T) {
 		{name: "itself", steps: "- {stepName: A, uses: Do, when: steps.A.output.x}\n", wrong: `step "A" is this step itself`},
 		{name: "its own undo", steps: "- {stepName: A, uses: Do, undo: {uses: Do, with: {x: \"${steps.A.output}\"}}}\n"},
 		{name: "an undo reads a later step", steps: "- {stepName: A, uses: Do, undo: {uses: Do, with: {x: \"${steps.B.output}\"}}}\n- {stepName: B, uses: Do}\n", wrong: "comes later"},
+		{name: "the undo of a loop over one action", steps: "- {stepName: A, forEach: {list: '[1]'}, uses: Do, undo: {uses: Do, with: {x: \"${steps.A.output}\"}}}\n", wrong: `step "A" is a loop: put its action into steps`},
+		{name: "the undo of a step in a loop", steps: "- {stepName: L, forEach: {list: '[1]'}, steps: [{stepName: A, uses: Do, undo: {uses: Do, with: {x: \"${steps.A.output}\"}}}]}\n"},
 		{name: "no step", steps: "- {stepName: A, uses: Do}\n- {stepName: B, uses: Do, when: steps.AA.output}\n", wrong: `step "AA" does not exist (did you mean A?)`},
 		{name: "a sibling in a structure", steps: "- {stepName: S, steps: [{stepName: A, uses: Do}, {stepName: B, uses: Do, when: steps.A.output.x}]}\n"},
 		{name: "by its path, within", steps: "- {stepName: S, steps: [{stepName: A, uses: Do}, {stepName: B, uses: Do, when: \"steps['S/A'].output.x\"}]}\n"},

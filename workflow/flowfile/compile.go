@@ -252,7 +252,10 @@ func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {
 	if s.undo != nil {
 		c.knowsAction(s.undo.uses)
 		call := &workflow.Call{Uses: s.undo.uses.value}
-		call.With, call.Resolve = c.with(s.undo.uses, s.undo.with, s.undo.withNode, here.withSelf(n.name))
+		if s.forEach == nil { // by its name, an iteration would find the loop
+			here = here.withSelf(n.name)
+		}
+		call.With, call.Resolve = c.with(s.undo.uses, s.undo.with, s.undo.withNode, here)
 		step.UndoCall = call
 		c.reads = nil // what an undo reads does not keep a later step from being skipped
 	}

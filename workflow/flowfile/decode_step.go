@@ -374,12 +374,12 @@ func (r *reader) bracketStep(n *yaml.Node, side string, depth int) *stepDoc {
 	if s.found["stepName"] == nil {
 		s.name = text{value: side, at: s.at}
 	}
-	for _, key := range []string{"steps", "parallel", "forEach", "bracket", "when", "skippable"} {
+	for _, key := range []string{"steps", "parallel", "forEach", "bracket", "flow", "when", "skippable"} {
 		if s.found[key] != nil {
 			r.wrong(s.found[key], "the %s of a bracket is one action: it has no %s", side, key)
 		}
 	}
-	s.hasBody, s.parallel, s.forEach, s.bracket, s.body = false, nil, nil, nil, nil
+	s.hasBody, s.parallel, s.forEach, s.bracket, s.flow, s.body = false, nil, nil, nil, nil, nil
 	return s
 }
 

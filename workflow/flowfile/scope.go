@@ -86,7 +86,9 @@ func at(chain []*scope, i int, name string) (why string, found bool) {
 		return n.lacks(rest), true
 	case here.beside:
 		return "runs beside this step: its output may not exist yet", true
-	case i == 0 && here.self == "" && n == here.now:
+	case i == 0 && n == here.now && n.doc != nil && n.doc.forEach != nil:
+		return "is a loop: put its action into steps, then the undo can read the output of its own iteration", true
+	case i == 0 && n == here.now:
 		return "is this step itself: its output does not exist yet", true
 	}
 	return "comes later: its output does not exist yet", true
