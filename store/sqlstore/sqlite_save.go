@@ -117,6 +117,9 @@ func (op *sqSave) encode() (open []*workflow.StepRecord) {
 		}
 	}
 	for _, s := range r.Changed() {
+		if r.Step(s.Name) != s {
+			continue // replaced by a later Put
+		}
 		if !inBody(s) {
 			settled = append(settled, s)
 		} else if !slices.Contains(open, s) {

@@ -287,8 +287,7 @@ func examWorkers(t *testing.T, h Harness) {
 	t.Run("a worker that does not renew is given up", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("a")
-		x.wait(r, at(1))
+		x.create(fresh(""))
 		old := x.claim(c, workflow.Claim{Worker: "a", Lease: h.Lease}).Runs[0]
 		x.save(old.Run)
 		var got []workflow.Loaded
@@ -308,8 +307,7 @@ func examWorkers(t *testing.T, h Harness) {
 	t.Run("a worker that renews is not", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("a")
-		x.wait(r, at(1))
+		x.create(fresh(""))
 		x.claim(c, workflow.Claim{Worker: "a", Lease: 2 * h.Lease})
 		for end := time.Now().Add(4 * h.Lease); time.Now().Before(end); {
 			if err := c.Renew(x.Context(), "a", 2*h.Lease); err != nil {
