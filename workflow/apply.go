@@ -269,7 +269,8 @@ func (s *state) progress(rec *StepRecord, p Progress) {
 }
 
 // lost folds in attempts that were found open without a living owner: one loss
-// proves nothing, after two the step is opened alone, and a third is charged.
+// proves nothing, after two the step is opened alone, and those that follow are
+// charged to it, so that a step that kills its process ends Paused.
 func (s *state) lost() {
 	for rec := range s.run.Steps() {
 		if rec.Phase != StepRunning || s.open[rec.Name] != nil {
@@ -277,10 +278,10 @@ func (s *state) lost() {
 		}
 		rec.Lost++
 		s.event(StepLost, rec, Event{Message: "its worker died or lost its lease"})
-		if rec.Alone {
+		n := s.plan.node(rec.Name)
+		if rec.Alone && n != nil {
 			rec.Alone = false
-			rec.Lost = 0
-			s.fail(rec, &Fault{Code: Crashed.Code, Message: "the process died three times while the step ran, the last time with nothing beside it", At: s.now})
+			s.failure(rec, n, Crashed.Errorf("the process died %d times in a row, the last time with nothing beside the step", rec.Lost), Event{})
 			continue
 		}
 		rec.Phase, rec.NextAt = StepRetrying, s.now

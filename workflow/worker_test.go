@@ -185,7 +185,7 @@ func TestLostAttempts(t *testing.T) {
 			innocent.Steps = append(innocent.Steps, workflow.Step{Name: "I" + string(rune('a'+len(innocent.Steps))), Do: innocent.Steps[0].Do})
 		}
 		deaths := 0
-		killer := workflow.Flow{Name: "Killer", Steps: []workflow.Step{{Name: "K", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+		killer := workflow.Flow{Name: "Killer", Steps: []workflow.Step{{Name: "K", Retry: workflow.Retry{Attempts: 1}, Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			deaths++
 			if deaths == 3 {
 				alone = beside.Load() == 0
