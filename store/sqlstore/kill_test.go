@@ -166,6 +166,7 @@ func (d *doomed) Save(ctx context.Context, s *workflow.Save) error {
 }
 
 // lives runs lives on a file until the runs have ended, and counts the deaths.
+// A life without an environment of its own dies by its parent's hand.
 func lives(t *testing.T, path string, most int, env func(life int) []string) (deaths int) {
 	t.Helper()
 	for life := 0; ; life++ {
@@ -173,13 +174,15 @@ func lives(t *testing.T, path string, most int, env func(life int) []string) (de
 		cmd.Env = append(os.Environ(), lifeFile+"="+path, lifeAt+"=0")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
+		byHand := false
 		if life < most {
-			cmd.Env = append(cmd.Env, env(life)...)
+			extra := env(life)
+			cmd.Env, byHand = append(cmd.Env, extra...), extra == nil
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if life < most && life%4 == 3 { // every fourth dies by its parent's hand, at any moment
+		if byHand { // at any moment
 			time.AfterFunc(time.Duration(rand.IntN(40_000))*time.Microsecond, func() { _ = cmd.Process.Kill() })
 		}
 		err := cmd.Wait()
