@@ -39,7 +39,7 @@ func (h *house) listen(path, last string) *ear {
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // ear.close does
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -102,9 +102,9 @@ func numbers(all []heard, run string) string {
 func TestEventsOfARun(t *testing.T) {
 	h := newHouse(t, nil)
 	before := h.until(h.start("Quick", "demo/default/c0").ID, workflow.Succeeded)
-	all, one := h.listen("/v1/events", ""), (*ear)(nil)
+	all := h.listen("/v1/events", "")
 	r := h.start("Waits", "demo/default/c1")
-	one = h.listen("/v1/events?run="+r.ID[:10], "")
+	one := h.listen("/v1/events?run="+r.ID[:10], "")
 	other := h.start("Quick", "demo/default/c2")
 	h.until(r.ID, workflow.Waiting)
 	h.until(other.ID, workflow.Succeeded)
@@ -148,10 +148,8 @@ func TestEventsOfARun(t *testing.T) {
 func TestEventsGoOnAnywhere(t *testing.T) {
 	h := newHouse(t, nil)
 	e := h.listen("/v1/events", "")
-	var runs []string
 	for i := range 3 {
-		r := h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
-		runs = append(runs, r.ID)
+		h.until(h.start("Quick", fmt.Sprintf("demo/default/c%d", i)).ID, workflow.Succeeded)
 		h.do("PUT", fmt.Sprintf("/v1/objects/demo/default/c%d", i), `{"spec":{}}`)
 	}
 	var whole []heard

@@ -17,7 +17,7 @@ import (
 
 // Idempotency keeps the answers of POST requests by account and key, so that a
 // request which is sent twice is carried out once. Its methods speak plain
-// types, so that a store need not know this room.
+// types, so that a store need not know this room. Its exam is idempotencytest.
 type Idempotency interface {
 	// Claim takes a key for the request with this hash, if nobody has it, if
 	// what is there is older than keep, or if it was claimed by the same
@@ -222,7 +222,7 @@ func (m *MemoryIdempotency) Answer(_ context.Context, account, key string, answe
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entries[[2]string{account, key}]; e != nil {
-		e.answer = bytes.Clone(answer)
+		e.answer = append([]byte{}, answer...) // empty is not nil: it is answered
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/server/idempotencytest"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -135,6 +136,10 @@ func TestOnlyAnswersThatStayAreKept(t *testing.T) {
 	if got := h.do("POST", "/v1/plans", refused, "Idempotency-Key", strings.Repeat("k", 256)); got.status != 400 {
 		t.Errorf("a key of 256 characters: %d %s", got.status, got.body)
 	}
+}
+
+func TestMemoryIdempotency(t *testing.T) {
+	idempotencytest.Run(t, func(*testing.T) idempotencytest.Keys { return Idempotency(NewMemoryIdempotency()) })
 }
 
 func TestClaims(t *testing.T) {

@@ -115,7 +115,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 
 // panicked answers a request whose route panicked. The stack goes to the log only.
 func (s *Server) panicked(a *answer, r *http.Request, p any) {
-	if p == http.ErrAbortHandler {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
 	s.log.Error("a route panicked", "code", fault.Panic.Code, "method", r.Method, "route", callOf(r.Context()).route, "panic", p, "stack", string(debug.Stack()))

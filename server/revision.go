@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -52,8 +53,15 @@ func failMatch(ctx context.Context, conditional bool, err error) error {
 		return fail(ctx, err)
 	}
 	p := *view.ProblemOf(err)
-	p.Status = 412
+	p.Status = http.StatusPreconditionFailed
 	return fail(ctx, &p)
+}
+
+// failRun is failMatch for a request to a run, which the problem then names.
+func failRun(ctx context.Context, run string, conditional bool, err error) error {
+	p := problemOf(ctx, err)
+	p.Run = run
+	return failMatch(ctx, conditional, p)
 }
 
 func conflictOf(r *workflow.Run, wanted int64) error {

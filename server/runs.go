@@ -200,14 +200,14 @@ func act[B any](s *Server, name, summary string, do func(ctx context.Context, r 
 				return nil, err
 			}
 			if given && revision != anyRevision && revision != r.Revision {
-				return nil, failMatch(ctx, true, conflictOf(r, revision))
+				return nil, failRun(ctx, r.ID, true, conflictOf(r, revision))
 			}
 			var body B
 			if in.Body != nil {
 				body = *in.Body
 			}
 			if err := do(ctx, r, body, in.IfMatch); err != nil {
-				return nil, failMatch(ctx, given, err)
+				return nil, failRun(ctx, r.ID, given, err)
 			}
 			if r, err = s.options.Engine.Get(ctx, r.ID); err != nil {
 				return nil, err

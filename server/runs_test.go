@@ -71,7 +71,7 @@ func TestPausedRunIsResumed(t *testing.T) {
 	h.until(r.ID, workflow.Succeeded)
 	h.until(queued.ID, workflow.Succeeded)
 	again := h.do("POST", "/v1/runs/"+r.ID+"/cancel", `{"mode":"drop"}`)
-	if p := again.problem(t); again.status != http.StatusConflict || p.Code != workflow.RunFinished.Code {
+	if p := again.problem(t); again.status != http.StatusConflict || p.Code != workflow.RunFinished.Code || p.Run != r.ID {
 		t.Errorf("a finished run was cancelled: %d %s", again.status, again.body)
 	}
 }
@@ -124,6 +124,20 @@ func TestVerbs(t *testing.T) {
 		r = h.until(r.ID, c.ends)
 		if c.code != "" && (r.Fault == nil || string(r.Fault.Code) != c.code || r.Fault.Remedy == "") {
 			t.Errorf("%s %s: fault %+v, want %s", c.verb, c.body, r.Fault, c.code)
+		}
+	}
+	refused := h.until(h.start("Waits", "demo/default/refused").ID, workflow.Waiting)
+	for _, c := range []struct {
+		verb, body, code string
+	}{
+		{"skip", `{"step":"Caught"}`, "SKIP_REFUSED"},
+		{"skip", `{"step":"None"}`, "SKIP_REFUSED"},
+		{"resume", `{"from":"After"}`, "REQUEST_REFUSED"},
+		{"progress", `{"step":"None","done":1}`, "REQUEST_REFUSED"},
+	} {
+		got := h.do("POST", "/v1/runs/"+refused.ID+"/"+c.verb, c.body)
+		if p := got.problem(t); got.status != http.StatusConflict || string(p.Code) != c.code || p.Run != refused.ID || p.Remedy == "" {
+			t.Errorf("%s %s: %d %s", c.verb, c.body, got.status, got.body)
 		}
 	}
 	r := h.until(h.start("Waits", "demo/default/progress").ID, workflow.Waiting)
