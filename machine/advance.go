@@ -42,25 +42,31 @@ func (m *Machine[T]) Advance(ctx context.Context, ref control.Ref) outcome.Outco
 func (m *Machine[T]) Pass(ctx context.Context, ref control.Ref) Report[T] {
 	report := m.pass(ctx, ref)
 	if m.options.Inline && report.Outcome.IsWait() && report.Outcome.After() != soon {
-		if id := report.open(); id != "" { // the key is free: the object can be looked at meanwhile
-			if out := m.options.Flows.Advance(ctx, id); out.IsWait() || out.IsLater() {
-				report.Outcome = out
-			} else if ctx.Err() == nil {
-				report.Outcome = outcome.Wait(soon, "RunMoved", "run %s has moved", id)
-			}
-		}
+		m.inline(ctx, &report) // the key is free: the object can be looked at meanwhile
 	}
 	return report
 }
 
-// open is the run that can be worked on.
-func (r Report[T]) open() string {
-	for _, run := range []*RunFacts{r.Ending, r.Run} {
-		if run != nil && !run.Phase.Final() && run.Phase != workflow.Paused {
-			return run.ID
-		}
+// inline works on the run that the object waits for. A paused one is told, too:
+// a request to resume it may have come.
+func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
+	run := report.Ending
+	if run.final() {
+		run = report.Run
 	}
-	return ""
+	if run.final() {
+		return
+	}
+	out := m.options.Flows.Advance(ctx, run.ID)
+	switch after, err := m.run(ctx, run.ID); {
+	case err != nil:
+		report.Outcome = outcome.Fail(err)
+	case after != nil && after.Revision == run.Revision && run.Phase == workflow.Paused: // as before
+	case out.IsWait(), out.IsLater(), after != nil && after.Revision == run.Revision && after.Phase == run.Phase:
+		report.Outcome = out
+	case ctx.Err() == nil:
+		report.Outcome = outcome.Wait(soon, "RunMoved", "run %s has moved", run.ID)
+	}
 }
 
 func (m *Machine[T]) pass(ctx context.Context, ref control.Ref) Report[T] {

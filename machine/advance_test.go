@@ -544,3 +544,21 @@ func TestBadPositions(t *testing.T) {
 		t.Fatal(out)
 	}
 }
+
+func TestAnUndoPastItsPointOfNoReturnBecomesADrop(t *testing.T) {
+	w := newWorld(t, lifecycle(), false)
+	w.settle()
+	first := w.flows.newest()
+	w.flows.set(first, workflow.Paused, nil)
+	w.settle()
+	w.objects.edit(func(o *thing) { o.Move = "b" })
+	w.flows.noReturn = true
+	w.settle()
+	same(t, "ending", w.position().Ending.Mode, Drop)
+	if last := w.flows.cancels[len(w.flows.cancels)-1]; !strings.HasPrefix(last, first+" drop ") {
+		t.Fatalf("cancelled %s", last)
+	}
+	w.flows.set(first, workflow.Cancelled, nil)
+	w.settle()
+	same(t, "run", w.in("Ziehen").Run, "Move:move#2")
+}

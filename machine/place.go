@@ -42,7 +42,10 @@ type Place[T any] struct {
 
 	Then  State // after Done or Succeeded
 	Else  State // after Fail, or when the run pauses; the state itself: stay. Default Interrupted
-	Abort State // after Cancelled; default the stable state it came from
+	// Abort is the state after Cancelled; default the stable state it came
+	// from. An event that still holds there is taken again: whoever cancels
+	// takes back what was asked for.
+	Abort State
 }
 
 // Transient reports a place that works.

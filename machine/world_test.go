@@ -105,7 +105,9 @@ type runs struct {
 	refuse  error
 	lost    bool // the next Start is carried out, and its answer is lost
 	cancels []string
-	advance func(id string) outcome.Outcome
+	// noReturn refuses to undo
+	noReturn bool
+	advance  func(id string) outcome.Outcome
 }
 
 func (r *runs) Start(_ context.Context, req workflow.Request) (*workflow.Run, error) {
@@ -157,6 +159,8 @@ func (r *runs) Cancel(_ context.Context, id string, mode workflow.Mode, _ bool, 
 		return workflow.RunNotFound.Errorf("%s", id)
 	case run.Phase.Final():
 		return workflow.RunFinished.Errorf("%s", id)
+	case r.noReturn && mode == workflow.Undo:
+		return workflow.NoReturn.Errorf("%s", id)
 	}
 	run.Phase, run.Revision = workflow.Cancelling, run.Revision+1
 	return nil

@@ -523,3 +523,64 @@ func TestNewRefuses(t *testing.T) {
 		t.Errorf("unknown action: %v", err)
 	}
 }
+
+// Two processes over the same stores: the position's compare-and-set decides,
+// and each visit has one run.
+func TestTwoDriversAgree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, demo())
+		defer w.stop()
+		other := &world{t: t, objects: w.objects, runs: w.runs}
+		other.serve(demo())
+		defer other.stop()
+		w.apply(`{"size": 1}`)
+		soon()
+		for size := 2; size < 6; size++ {
+			w.apply(fmt.Sprintf(`{"size": %d}`, size))
+			time.Sleep(3 * time.Minute) // whoever does not hear the bell looks by itself
+			s := w.expect("Running Ready=True/Rests Progressing=False/Rests")
+			if s.Size != float64(size) || s.Machine.Visit != int64(2*size) {
+				t.Fatalf("size %v, visit %d", s.Size, s.Machine.Visit)
+			}
+		}
+		o, _ := w.objects.Get(t.Context(), ref)
+		runs, _, err := w.runs.(workflow.Lister).List(t.Context(), workflow.Query{Subject: Subject(o)})
+		if err != nil || len(runs) != 5 {
+			t.Fatalf("%d runs, %v", len(runs), err)
+		}
+		if moves := w.written + other.written; moves != 10 {
+			t.Fatalf("%d moves", moves)
+		}
+	})
+}
+
+// A step that waits for a fact of its object is woken by the fact's change.
+func TestAChangedObjectTouchesItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := demo()
+		w := &world{t: t, objects: control.NewMemory(), runs: workflow.NewMemory()}
+		w.serve(m)
+		defer w.stop()
+		w.apply(`{"size": 1}`)
+		soon()
+		if err := w.engine.Load(append(w.flows()[:1:1], workflow.Flow{Name: "Resize", Steps: []workflow.Step{{Name: "Ready", Wait: &workflow.WaitFor{
+			Condition: func(v workflow.View) (bool, error) {
+				raw, err := v.Object()
+				return strings.Contains(string(raw), `"ready":true`), err
+			}}}}}, w.flows()[2])); err != nil {
+			t.Fatal(err)
+		}
+		w.apply(`{"size": 2}`)
+		soon()
+		s := w.expect("Resizing Ready=Unknown/Resizing Progressing=True/Resizing")
+		if s.Run.Step != "Ready" {
+			t.Fatalf("run %+v", s.Run)
+		}
+		o, _ := w.objects.Get(t.Context(), ref)
+		if err := (Status{w.objects}).PatchStatus(t.Context(), Subject(o), json.RawMessage(`{"ready": true, "size": 2}`), ""); err != nil {
+			t.Fatal(err)
+		}
+		soon()
+		w.expect("Running Ready=True/Rests Progressing=False/Rests")
+	})
+}
