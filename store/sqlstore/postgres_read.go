@@ -53,7 +53,7 @@ func (x *pgRow) decode() (workflow.Loaded, error) {
 	}
 	r.Version, r.Phase, r.CreatedAt, r.NextAt, r.EndedAt = int(x.version), phaseOf(x.phase), instant(x.created), instant(x.next), instant(x.ended)
 	r.Input = x.input
-	handle := &pgHandle{k: x.k}
+	handle := &pgHandle{k: x.k, version: r.Version, hash: r.Hash}
 	records := make([]*workflow.StepRecord, 0, len(x.steps)+len(open))
 	at := map[string]int{}
 	put := func(s *workflow.StepRecord) {

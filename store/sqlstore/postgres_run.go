@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,8 +16,10 @@ import (
 // pgHandle is what a Run carries for its store: its row, and the names of the
 // records that live in the row's body.
 type pgHandle struct {
-	k    int64
-	open []string
+	k       int64
+	open    []string
+	version int // of the definition the row is pinned to
+	hash    string
 }
 
 // maxOpen is the size beyond which the record of a structure (a list of items)
@@ -60,12 +63,12 @@ func created(r *workflow.Run, handle *pgHandle, result pgResult) (*workflow.Run,
 	if !result.own {
 		stored.Owner = ""
 	}
-	handle.k = result.k
+	handle.k, handle.version, handle.hash = result.k, r.Version, r.Hash
 	stored.Handle = handle
 	var steps []*workflow.StepRecord
-	if changed := r.Changed(); len(changed) > 0 {
+	if r.Len() > 0 {
 		var err error
-		if steps, err = readRecords(appendRecords(nil, changed)); err != nil {
+		if steps, err = readRecords(appendRecords(nil, slices.Collect(r.Steps()))); err != nil {
 			return nil, err
 		}
 	}
@@ -88,14 +91,16 @@ func encodeCreate(r *workflow.Run, events []workflow.Event) (*pgWrite, *pgHandle
 func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.Event) {
 	var open, settled []*workflow.StepRecord
 	for _, name := range handle.open {
-		if s := r.Step(name); s != nil && !moved(r, s) {
+		if s := r.Step(name); s != nil && !slices.Contains(r.Changed(), s) {
 			open = append(open, s)
 		}
 	}
 	for _, s := range r.Changed() {
-		if stays(s) {
+		switch {
+		case r.Step(s.Name) != s: // replaced since by another value
+		case stays(s):
 			open = append(open, s)
-		} else {
+		default:
 			settled = append(settled, s)
 		}
 	}
@@ -112,16 +117,6 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 		op.seq = events[len(events)-1].Seq
 		op.events = appendEvents(make([]byte, 0, 96), events)
 	}
-}
-
-// moved reports a record that is among the changed ones.
-func moved(r *workflow.Run, s *workflow.StepRecord) bool {
-	for _, c := range r.Changed() {
-		if c == s {
-			return true
-		}
-	}
-	return false
 }
 
 // stays reports a record that belongs in the body: one that will change again
@@ -223,7 +218,10 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 			return err
 		}
 	}
-	next := &pgHandle{k: handle.k, open: handle.open}
+	next := &pgHandle{k: handle.k, open: handle.open, version: r.Version, hash: r.Hash}
+	if handle.version != r.Version || handle.hash != r.Hash {
+		op.pin = &pgPin{version: int64(r.Version), hash: r.Hash}
+	}
 	op.encode(r, next, s.Events)
 	result, err := p.writer.do(ctx, op)
 	if err != nil {

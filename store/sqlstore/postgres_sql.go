@@ -30,6 +30,12 @@ WITH s AS (
 )
 SELECT k, mail FROM won`
 
+// pinSQL moves runs to another definition.
+const pinSQL = `
+UPDATE run r SET version = p.version, hash = p.hash
+FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[]) AS p(k, rev, version, hash)
+WHERE r.k = p.k AND r.revision = p.rev + 1 AND r.xmin = pg_current_xact_id()::xid`
+
 // takeSQL notes consumed signals.
 const takeSQL = `
 UPDATE signal g SET taken = true, data = NULL
@@ -84,6 +90,6 @@ const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
 
 // pgStatements are prepared on each writer's connection, by these names.
 var pgStatements = map[string]string{
-	"save": saveSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
+	"save": saveSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
 	"create": createSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
 }

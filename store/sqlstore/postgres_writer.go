@@ -33,10 +33,16 @@ type pgWrite struct {
 	body, events, steps                          []byte
 	consumed                                     []string
 	letters                                      []workflow.Mail
-	frees                                        bool // a save that ends a run, so that the next of the subject may begin
+	pin                                          *pgPin // of a save that moves the run to another definition
+	frees                                        bool   // a save that ends a run, so that the next of the subject may begin
 	subject                                      string
 
 	done chan pgResult // holds one
+}
+
+type pgPin struct {
+	version int64
+	hash    string
 }
 
 type pgCreate struct {
@@ -344,6 +350,13 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 		byteaArray(ops, func(op *pgWrite) []byte { return op.events }),
 		byteaArray(ops, func(op *pgWrite) []byte { return op.steps }),
 	)
+	if pinned := slices.DeleteFunc(slices.Clone(ops), func(op *pgWrite) bool { return op.pin == nil }); len(pinned) > 0 {
+		p.add("pin", nil,
+			int8Array(pinned, func(op *pgWrite) int64 { return op.k }),
+			int8Array(pinned, func(op *pgWrite) int64 { return op.rev }),
+			int8Array(pinned, func(op *pgWrite) int64 { return op.pin.version }),
+			textArray(pinned, func(op *pgWrite) string { return op.pin.hash }))
+	}
 	if len(taken) > 0 {
 		p.add("take", nil,
 			int8Array(taken, func(t pair) int64 { return t.op.k }),
