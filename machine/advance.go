@@ -63,7 +63,7 @@ func (m *Machine[T]) inline(ctx context.Context, report *Report[T]) {
 		report.Outcome = outcome.Fail(err)
 	case after != nil && after.Revision == run.Revision && run.Phase == workflow.Paused: // as before
 	case out.IsWait(), out.IsLater(), after != nil && after.Revision == run.Revision && after.Phase == run.Phase:
-		report.Outcome = out
+		report.Outcome = reported(out, report.Decision.Err)
 	case ctx.Err() == nil:
 		report.Outcome = outcome.Wait(soon, "RunMoved", "run %s has moved", run.ID)
 	}
@@ -211,7 +211,7 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 	before := report.Position
 	out := do(ctx, m.table.Places[before.State].Do, report.Object)
 	if out.IsWait() || out.IsLater() {
-		report.Outcome = out
+		report.Outcome = reported(out, report.Decision.Err)
 		return nil
 	}
 	if err := out.Err(); err != nil && (ctx.Err() != nil || fault.Of(err).Free) {

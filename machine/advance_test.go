@@ -236,6 +236,24 @@ func TestPredicatesThatFailBlockLowerOnes(t *testing.T) {
 			})
 		})
 	}
+	t.Run("reported while a run is under way, and the run goes on", func(t *testing.T) {
+		table := lifecycle()
+		table.Any[0].When = func(*thing) (bool, error) { return false, errors.New("cannot tell") }
+		w := newWorld(t, table, false)
+		w.settle()
+		if out := w.settle(); !out.IsFail() { // at rest in Neu
+			t.Fatalf("outcome %v", out)
+		}
+		w.objects.edit(func(o *thing) {
+			o.Position = json.RawMessage(`{"state": "Anlegen", "visit": 1, "event": "create", "rest": "Neu"}`)
+		})
+		if out := w.settle(); !out.IsWait() || out.Reason() != "EventFailed" || !strings.Contains(out.Message(), "cannot tell") {
+			t.Fatalf("outcome %v", out)
+		}
+		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+		w.settle()
+		w.in("Ruhe")
+	})
 	t.Run("parameters too", func(t *testing.T) {
 		table := lifecycle()
 		table.Places["Ruhe"].On[0].Params = func(*thing) (any, error) { return nil, errors.New("no parameters") }

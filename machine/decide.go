@@ -129,8 +129,17 @@ func (j *judge[T]) fail(err error) Decision {
 }
 
 func (j *judge[T]) wait(reason, format string, args ...any) Decision {
-	j.d.Act, j.d.Outcome = Rest, outcome.Wait(0, reason, format, args...)
+	j.d.Act, j.d.Outcome = Rest, reported(outcome.Wait(0, reason, format, args...), j.d.Err)
 	return j.d
+}
+
+// reported is a wait that says what could not be judged. It stays a wait: the
+// work of a state goes on although an event cannot interrupt it.
+func reported(out outcome.Outcome, err error) outcome.Outcome {
+	if err == nil || !out.IsWait() && !out.IsLater() {
+		return out
+	}
+	return outcome.Wait(out.After(), fault.Of(err).Reason(), "%s; meanwhile: %s", fault.Message(err), out.Message())
 }
 
 func (j *judge[T]) move(cause Cause, to Position) Decision {
@@ -171,7 +180,7 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 	var input json.RawMessage
 	if err == nil && holds && !ignored {
 		source := t.Params
-		if source == nil {
+		if source == nil && j.table.Places[t.To].Flow != "" {
 			source = j.table.Input
 		}
 		input, err = params(source, j.obj)

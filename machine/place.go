@@ -40,8 +40,8 @@ type Place[T any] struct {
 	Do   func(context.Context, T) outcome.Outcome
 	Flow string // or the flow whose run does the work
 
-	Then  State // after Done or Succeeded
-	Else  State // after Fail, or when the run pauses; the state itself: stay. Default Interrupted
+	Then State // after Done or Succeeded
+	Else State // after Fail, or when the run pauses; the state itself: stay. Default Interrupted
 	// Abort is the state after Cancelled; default the stable state it came
 	// from. An event that still holds there is taken again: whoever cancels
 	// takes back what was asked for.

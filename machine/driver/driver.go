@@ -154,8 +154,8 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 		}
 	}
 	d.looks.plan(k, ref, pass)
-	if place := k.machine.Table.Places[pass.Position.State]; k.machine.Clock && out.IsDone() && !place.Final() {
-		return outcome.Wait(d.options.Look, "Rests", "its machine reads the time")
+	if place := k.machine.Table.Places[pass.Position.State]; k.machine.Clock && (out.IsDone() || out.IsLater()) && !place.Final() {
+		return outcome.Later(d.options.Look, cmp.Or(out.Reason(), "Rests"), "%s", cmp.Or(out.Message(), "its machine reads the time"))
 	}
 	return out
 }

@@ -584,3 +584,22 @@ func TestAChangedObjectTouchesItsRun(t *testing.T) {
 		w.expect("Running Ready=True/Rests Progressing=False/Rests")
 	})
 }
+
+func TestAMachineThatReadsTheTimeIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := demo()
+		m.Clock = true
+		running := m.Table.Places["Running"]
+		running.On[0] = machine.Transition[*machine.Subject]{Event: "old-age", To: "Interrupted",
+			When: func(s *machine.Subject) (bool, error) { return s.Now.Sub(s.Object.CreatedAt) > 10*time.Minute, nil }}
+		w := start(t, m)
+		defer w.stop()
+		w.apply(`{"size": 1}`)
+		time.Sleep(9 * time.Minute)
+		w.expect("Running Ready=True/Rests Progressing=False/Rests")
+		time.Sleep(2*time.Minute + time.Second)
+		if s := w.status(); s.State != "Interrupted" || s.Machine.Event != "old-age" {
+			t.Fatalf("status %s", s)
+		}
+	})
+}
