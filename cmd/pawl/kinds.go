@@ -19,11 +19,6 @@ var (
 		Title:  "the file cannot be read or does not fit",
 		Remedy: "Correct what the message names and run the command again.",
 	})
-	StoreInUse = fault.Declare(fault.Kind{
-		Code: "STORE_IN_USE", Class: fault.Blocked,
-		Title:  "another process owns the store",
-		Remedy: "End the other process, or give this one a store of its own with --dsn.",
-	})
 	NotDefined = fault.Declare(fault.Kind{
 		Code: "FLOW_DIFFERS", Class: fault.Blocked,
 		Title:  "the server has another definition of the flow than the file",

@@ -50,7 +50,9 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 	}{
 		{"runs", "Runs:", []*cobra.Command{a.runCommand(), a.pauseCommand(), a.resumeCommand(), a.cancelCommand(), a.skipCommand(), a.signalCommand(), a.progressCommand()}},
 		{"look", "Look:", []*cobra.Command{a.getCommand(), a.describeCommand(), a.watchCommand(), a.historyCommand(), a.explainCommand()}},
-		{"care", "Care:", []*cobra.Command{a.benchCommand()}},
+		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.deleteCommand()}},
+		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand()}},
+		{"care", "Care:", []*cobra.Command{a.benchCommand(), a.versionCommand()}},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

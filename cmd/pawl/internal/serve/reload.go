@@ -1,0 +1,159 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// lookEvery is how often the files are looked at.
+const lookEvery = time.Second
+
+// shelf is where definitions come from, and what was read from there last.
+type shelf struct {
+	flows, machines []string
+	options         flowfile.Options
+	files           map[string]string
+	last            library.Library
+	healers         map[fault.Code]workflow.Healer // those of the start
+}
+
+func (s *shelf) paths() []string { return slices.Concat(s.flows, s.machines) }
+
+func (s *shelf) load() (library.Library, error) {
+	files, err := library.Files(s.paths()...)
+	if err != nil {
+		return library.Library{}, err
+	}
+	lib, err := library.Load(s.flows, s.machines, s.options)
+	if err != nil {
+		return library.Library{}, err
+	}
+	if s.healers == nil {
+		s.healers = lib.Healers
+	}
+	s.files, s.last = files, lib
+	return lib, nil
+}
+
+func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
+	if p.objects == nil || len(lib.Machines) == 0 {
+		return nil, nil
+	}
+	return driver.New(driver.Options{
+		Objects: p.objects, Engine: p.engine, Machines: lib.Machines, Bell: p.runsBell, Actions: p.actions,
+		Secrets: p.options.Secrets, Logger: p.log, Metrics: nil,
+	})
+}
+
+// drive runs the machines, and others once the files have changed.
+func (p *parts) drive(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		d := p.driver
+		p.mu.Unlock()
+		serving, stop := context.WithCancel(ctx)
+		failed := make(chan error, 1)
+		go func() {
+			if d == nil {
+				<-serving.Done()
+				failed <- nil
+				return
+			}
+			failed <- d.Serve(serving)
+		}()
+		changed := make(chan *driver.Driver, 1)
+		go func() { changed <- p.awaitChange(serving) }()
+		select {
+		case err := <-failed:
+			stop()
+			<-changed
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case next := <-changed:
+			stop()
+			if err := <-failed; err != nil && ctx.Err() == nil {
+				return err
+			}
+			p.mu.Lock()
+			p.driver = next
+			p.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// awaitChange waits until the files have changed and what they hold is loaded.
+// A load that finds errors keeps the old definitions.
+func (p *parts) awaitChange(ctx context.Context) *driver.Driver {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	seen := p.shelf.files
+	for {
+		asked := false
+		select {
+		case <-ctx.Done():
+			return p.driver
+		case <-p.options.Reload:
+			asked = true
+		case <-look.C:
+		}
+		now, err := library.Files(p.shelf.paths()...)
+		if err != nil {
+			if asked {
+				p.log.Error("the definitions are not read again", "error", err)
+			}
+			continue
+		}
+		// Whoever writes files writes several: wait until they stay as they are.
+		settled := maps.Equal(now, seen)
+		seen = now
+		if !asked && (!settled || maps.Equal(now, p.shelf.files)) {
+			continue
+		}
+		if next, err := p.reload(); err == nil {
+			return next
+		}
+	}
+}
+
+func (p *parts) reload() (*driver.Driver, error) {
+	before := p.shelf
+	lib, err := p.shelf.load()
+	var next *driver.Driver
+	if err == nil {
+		next, err = p.newDriver(lib)
+	}
+	if err == nil {
+		err = p.engine.Load(lib.Flows)
+	}
+	if err != nil {
+		files, _ := library.Files(before.paths()...) // the same files are not reported twice
+		p.shelf = before
+		p.shelf.files = files
+		var problems flowfile.Problems
+		if errors.As(err, &problems) {
+			for _, problem := range problems.Errors() {
+				p.log.Error("the definitions stay as they were: " + problem.String())
+			}
+		} else {
+			p.log.Error("the definitions stay as they were", "error", err)
+		}
+		return nil, err
+	}
+	p.log.Info("the definitions were read again", "flows", len(lib.Flows), "machines", len(lib.Machines))
+	if !slices.Equal(slices.Sorted(maps.Keys(lib.Healers)), slices.Sorted(maps.Keys(p.shelf.healers))) {
+		p.log.Warn("other healers than before: they count from the next start on")
+	}
+	return next, nil
+}

@@ -1,0 +1,296 @@
+// Package serve wires the one server: store, engine, machine driver, telemetry and HTTP.
+//
+//	files ─▶ library ─┬▶ engine ◀──── store ────▶ objects
+//	   ▲              └▶ driver ──────runs───▶ engine
+//	   └ SIGHUP, a change                └ hooks ─▶ metrics, spans, log, event streams
+//	                                     server ─▶ engine, objects, plans
+//
+// Run returns when its context has ended and all of them have drained.
+package serve
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/telemetry"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// Options of a server.
+type Options struct {
+	Store     backend.StoreOptions
+	Listen    string
+	Hosts     []string // further names it may be asked under on loopback
+	TokenFile string
+	CertFile  string
+	KeyFile   string
+
+	Flows     []string // files and folders, read again when they change
+	Machines  []string
+	Actions   []string // nil: all but exec
+	HTTPAllow []string
+	Secrets   workflow.Secrets
+	Attempts  int // at once; 0: the engine's default
+	Drain     time.Duration
+	Retention workflow.Retention
+	Archive   string // file that gets finished runs as JSON lines before they are removed
+
+	OTLP    string // endpoint of a collector; empty: no spans
+	Version string
+	Logger  *slog.Logger
+	Reload  <-chan os.Signal                         // SIGHUP
+	Ready   func(addr net.Addr, flows, machines int) // told once it answers
+}
+
+// StoreInUse is the fault of a file that another process owns.
+var StoreInUse = fault.Declare(fault.Kind{
+	Code: "STORE_IN_USE", Class: fault.Blocked,
+	Title:  "another process owns the store",
+	Remedy: "End the other process, or give this one a store of its own with --dsn.",
+})
+
+const (
+	ownWithin  = 5 * time.Second        // a short command may own the file just now
+	ownEvery   = 100 * time.Millisecond // between tries
+	countEvery = 5 * time.Second        // of runs by phase, for metrics
+)
+
+// parts are what a server is made of.
+type parts struct {
+	options  Options
+	log      *slog.Logger
+	store    backend.Store
+	objects  control.Objects
+	actions  []workflow.Action
+	engine   *workflow.Engine
+	metrics  *telemetry.Metrics
+	traces   *telemetry.Traces // nil: none
+	runsBell *driver.Bell
+	bell     *server.Bell
+	archive  *os.File // nil: none
+
+	mu     sync.Mutex
+	driver *driver.Driver // nil: no machines
+	shelf  shelf
+}
+
+// Run serves until ctx ends.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	p := &parts{options: o, log: o.Logger, runsBell: &driver.Bell{}, bell: server.NewBell(), metrics: telemetry.NewMetrics()}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := p.make(ctx); err != nil {
+		return err
+	}
+	s, err := p.server()
+	if err != nil {
+		return err
+	}
+	ln, err := s.Listen()
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, s, ln)
+}
+
+// make opens the store and makes all that works on it.
+func (p *parts) make(ctx context.Context) error {
+	var err error
+	if p.store, err = own(ctx, p.options.Store); err != nil {
+		return err
+	}
+	if keeper, ok := p.store.Store.(interface{ Objects() control.Objects }); ok {
+		p.objects = keeper.Objects()
+	}
+	standard := action.Options{Only: p.options.Actions, HTTPAllow: p.options.HTTPAllow, StateDir: backend.StateDir()}
+	if p.objects != nil {
+		standard.Status = driver.Status{Objects: p.objects}
+	}
+	if p.actions, err = action.Standard(standard); err != nil {
+		return workflow.InputInvalid.Errorf("--actions: %w", err)
+	}
+	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions}}
+	lib, err := p.shelf.load()
+	if err != nil {
+		return err
+	}
+	hooks, err := p.hooks(ctx)
+	if err != nil {
+		return err
+	}
+	o := workflow.Options{
+		Attempts: p.options.Attempts, Drain: p.options.Drain, Actions: p.actions, Secrets: p.options.Secrets, Healers: lib.Healers,
+		Hooks: hooks, Retention: p.options.Retention, Logger: p.log,
+		Compile: func(source []byte) (workflow.Flow, error) {
+			return flowfile.FromSource(source, flowfile.Options{Actions: p.actions, AnyAction: true})
+		},
+	}
+	if p.objects != nil {
+		o.Object = driver.Object(p.objects)
+	}
+	if p.options.Archive != "" {
+		if p.archive, err = os.OpenFile(p.options.Archive, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+			return fmt.Errorf("--archive: %w", err)
+		}
+		o.Archive = p.keep
+	}
+	if p.engine, err = workflow.New(p.store, lib.Flows, o); err != nil {
+		return err
+	}
+	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery)})
+	p.driver, err = p.newDriver(lib)
+	return err
+}
+
+// own opens the store as the one who works on it.
+func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
+	until := time.Now().Add(ownWithin)
+	for {
+		store, err := backend.OpenStore(ctx, o, false)
+		if err != nil || store.IsOwner() {
+			return store, err
+		}
+		if err := store.Close(); err != nil {
+			return backend.Store{}, err
+		}
+		if time.Now().After(until) {
+			return backend.Store{}, StoreInUse.Errorf("%s is owned by another process", o.Path())
+		}
+		select {
+		case <-ctx.Done():
+			return backend.Store{}, ctx.Err()
+		case <-time.After(ownEvery):
+		}
+	}
+}
+
+func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
+	hooks := []workflow.Hook{p.bell.Hook(), p.runsBell.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
+	if p.options.OTLP == "" {
+		return hooks, nil
+	}
+	exporter, err := telemetry.OTLP(ctx, p.options.OTLP)
+	if err != nil {
+		return nil, fmt.Errorf("--otlp-endpoint: %w", err)
+	}
+	p.traces = telemetry.NewTraces(exporter, p.options.Version)
+	return append(hooks, p.traces.Hook()), nil
+}
+
+func (p *parts) stats() map[string]float64 {
+	keeper, ok := p.store.Keeper()
+	if !ok {
+		return nil
+	}
+	s := keeper.Stats()
+	return map[string]float64{"writes": float64(s.Writes), "commits": float64(s.Commits), "syncs": float64(s.Syncs),
+		"bytes": float64(s.Bytes), "wal_bytes": float64(s.WALBytes), "statements": float64(s.Statements)}
+}
+
+// keep writes a finished run before it is removed.
+func (p *parts) keep(r *workflow.Run, events []workflow.Event) error {
+	line, err := json.Marshal(struct {
+		Run     view.Run     `json:"run"`
+		History []view.Event `json:"history"`
+	}{view.OfRun(r, nil), view.OfEvents(events)})
+	if err != nil {
+		return err
+	}
+	if _, err := p.archive.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	return p.archive.Sync()
+}
+
+// server makes the HTTP face.
+func (p *parts) server() (*server.Server, error) {
+	o := server.Options{
+		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
+		Metrics: p.metrics.Handler(), Logger: p.log,
+		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
+	}
+	if p.options.TokenFile != "" {
+		tokens, err := server.ReadTokens(p.options.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		o.Tokens = tokens
+	}
+	return server.New(o)
+}
+
+func (p *parts) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
+	p.mu.Lock()
+	d := p.driver
+	p.mu.Unlock()
+	if d == nil {
+		return nil, backend.MachineUnknown.Errorf("no machine for objects of kind %s is loaded", o.Kind)
+	}
+	plan, err := d.PlanFor(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(plan)
+}
+
+// serve runs all parts until ctx ends or one of them fails.
+func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) error {
+	machines := len(p.shelf.last.Machines)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	part := func(name string, do func(context.Context) error) {
+		all.Go(func() {
+			if err := do(ctx); err != nil && ctx.Err() == nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			} else if err != nil {
+				p.log.Warn("a part of the server did not end well", "part", name, "error", err)
+			}
+		})
+	}
+	part("engine", p.engine.Serve)
+	part("machines", p.drive)
+	part("http", func(ctx context.Context) error { return s.Serve(ctx, ln) })
+	if p.options.Ready != nil {
+		p.options.Ready(ln.Addr(), len(p.engine.Flows()), machines)
+	}
+	all.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (p *parts) close() error {
+	var errs []error
+	if p.traces != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		errs = append(errs, p.traces.Close(ctx))
+	}
+	if p.archive != nil {
+		errs = append(errs, p.archive.Close())
+	}
+	if p.store.Store != nil {
+		errs = append(errs, p.store.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// manifest is an object as people write it, and where it stands.
+//
+//	kind: etcd
+//	metadata: {name: c1, namespace: default, labels: {tier: gold}}
+//	spec: {members: 3}
+//
+// What `pawl get -o yaml` prints is one, too: what the store sets is left out.
+type manifest struct {
+	object control.Object
+	file   string
+	line   int
+}
+
+// The keys of manifests, and those that only the store sets.
+var (
+	manifestKeys = []string{"kind", "metadata", "spec", "apiVersion", "namespace", "name", "labels", "annotations", "finalizers", "owner"}
+	metadataKeys = []string{"name", "namespace", "labels", "annotations", "finalizers"}
+	storeKeys    = []string{"status", "uid", "generation", "revision", "createdAt", "deletionMark"}
+)
+
+// readManifests reads files, folders and - for standard input. All findings are reported.
+func readManifests(paths []string, in io.Reader) ([]manifest, error) {
+	var all []manifest
+	var problems flowfile.Problems
+	for _, path := range paths {
+		files, err := manifestFiles(path)
+		if err != nil {
+			return nil, FileWrong.Errorf("%w", err)
+		}
+		for _, file := range files {
+			data, err := readInput(file, in)
+			if err != nil {
+				return nil, err
+			}
+			name := file
+			if file == "-" {
+				name = "stdin"
+			}
+			found, wrong := parseManifests(name, data)
+			all, problems = append(all, found...), append(problems, wrong...)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	if len(all) == 0 {
+		return nil, FileWrong.Errorf("%s: there is no object in it", strings.Join(paths, ", "))
+	}
+	return all, nil
+}
+
+func manifestFiles(path string) ([]string, error) {
+	if path == "-" {
+		return []string{path}, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	return files, nil
+}
+
+// parseManifests reads the documents of a file.
+func parseManifests(file string, data []byte) ([]manifest, flowfile.Problems) {
+	var all []manifest
+	var problems flowfile.Problems
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			return all, problems
+		}
+		if err != nil {
+			return all, append(problems, syntaxProblem(file, err))
+		}
+		if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+			continue
+		}
+		for _, item := range itemsOf(doc.Content[0]) {
+			m, wrong := parseManifest(file, item)
+			problems = append(problems, wrong...)
+			if len(wrong) == 0 {
+				all = append(all, m)
+			}
+		}
+	}
+}
+
+// itemsOf takes a list apart, as `pawl get KIND -o yaml` prints it.
+func itemsOf(root *yaml.Node) []*yaml.Node {
+	if root.Kind == yaml.MappingNode && len(root.Content) >= 2 && root.Content[0].Value == "items" && root.Content[1].Kind == yaml.SequenceNode {
+		return root.Content[1].Content
+	}
+	return []*yaml.Node{root}
+}
+
+func syntaxProblem(file string, err error) flowfile.Problem {
+	p := flowfile.Problem{File: file, Line: 1, Column: 1, Message: strings.TrimPrefix(err.Error(), "yaml: ")}
+	if rest, ok := strings.CutPrefix(p.Message, "line "); ok {
+		if number, text, ok := strings.Cut(rest, ": "); ok {
+			if line, err := strconv.Atoi(number); err == nil {
+				p.Line, p.Message = line, text
+			}
+		}
+	}
+	return p
+}
+
+// manifestReader collects what is wrong with one object.
+type manifestReader struct {
+	file     string
+	problems flowfile.Problems
+}
+
+func (r *manifestReader) wrong(n *yaml.Node, format string, args ...any) {
+	r.problems = append(r.problems, flowfile.Problem{File: r.file, Line: max(n.Line, 1), Column: max(n.Column, 1), Message: fmt.Sprintf(format, args...)})
+}
+
+func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
+	r := &manifestReader{file: file}
+	if root.Kind != yaml.MappingNode {
+		r.wrong(root, "this is no object: it is {kind, metadata: {name}, spec}")
+		return manifest{}, r.problems
+	}
+	switch first := root.Content[0].Value; first {
+	case "flowName", "groupName", "faults", "machine":
+		r.wrong(root.Content[0], "this is a definition (%s), not an object: a server loads it with --flows or --machines", first)
+		return manifest{}, r.problems
+	}
+	m := manifest{file: file, line: root.Line}
+	m.object.Namespace = "default"
+	named := root
+	r.keys(root, manifestKeys, true, func(key, value *yaml.Node) {
+		switch key.Value {
+		case "kind":
+			m.object.Kind = r.text(value)
+		case "spec":
+			m.object.Spec = r.json(value)
+		case "metadata":
+			named = value
+			if value.Kind != yaml.MappingNode {
+				r.wrong(value, "metadata is no mapping")
+				return
+			}
+			r.keys(value, metadataKeys, true, func(key, value *yaml.Node) { r.meta(&m.object, key, value) })
+		case "apiVersion":
+		case "owner":
+			r.into(value, &m.object.Owner)
+		default:
+			r.meta(&m.object, key, value)
+		}
+	})
+	if m.object.Kind == "" {
+		r.wrong(root, "kind is missing")
+	}
+	if m.object.Name == "" {
+		r.wrong(named, "metadata.name is missing")
+	}
+	if len(r.problems) == 0 {
+		if err := m.object.Validate(); err != nil {
+			r.wrong(root, "%s", strings.TrimPrefix(err.Error(), string(control.Invalid.Code)+": "))
+		}
+	}
+	return m, r.problems
+}
+
+func (r *manifestReader) meta(o *control.Object, key, value *yaml.Node) {
+	switch key.Value {
+	case "name":
+		o.Name = r.text(value)
+	case "namespace":
+		o.Namespace = r.text(value)
+	case "labels":
+		r.into(value, &o.Labels)
+	case "annotations":
+		r.into(value, &o.Annotations)
+	case "finalizers":
+		r.into(value, &o.Finalizers)
+	}
+}
+
+func (r *manifestReader) keys(n *yaml.Node, known []string, store bool, each func(key, value *yaml.Node)) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		switch {
+		case seen[key.Value]:
+			r.wrong(key, "%q is there twice", key.Value)
+		case slices.Contains(known, key.Value):
+			each(key, n.Content[i+1])
+		case store && slices.Contains(storeKeys, key.Value):
+		default:
+			r.wrong(key, "unknown key %q%s", key.Value, suggest(key.Value, known))
+		}
+		seen[key.Value] = true
+	}
+}
+
+func (r *manifestReader) text(n *yaml.Node) string {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		r.wrong(n, "this is no text: put it in quotation marks")
+		return ""
+	}
+	return n.Value
+}
+
+func (r *manifestReader) into(n *yaml.Node, v any) {
+	if err := n.Decode(v); err != nil {
+		r.wrong(n, "%s", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " "))
+	}
+}
+
+func (r *manifestReader) json(n *yaml.Node) json.RawMessage {
+	if n.Kind != yaml.MappingNode {
+		r.wrong(n, "spec is no mapping")
+		return nil
+	}
+	var value any
+	r.into(n, &value)
+	data, err := json.Marshal(value)
+	if err != nil {
+		r.wrong(n, "spec cannot be written as JSON: %v", err)
+	}
+	return data
+}

@@ -1,0 +1,429 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+)
+
+func (a *app) applyCommand() *cobra.Command {
+	var files []string
+	var namespace string
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use: "apply -f FILE", Short: "Create objects, or change what is asked of them",
+		Long: `Stores objects: {kind, metadata: {name, namespace, labels}, spec}. A server that
+has loaded a machine for their kind brings them to their spec. Several documents
+may stand in a file. Flows and machines are not applied: a server loads them
+with --flows and --machines.
+
+With --wait the command ends when every object is Ready for its spec.`,
+		Example: "  pawl apply -f cluster.yaml\n  pawl apply -f clusters/ --wait 5m\n  pawl get etcd c1 -o yaml | sed 's/members: 3/members: 5/' | pawl apply -f -",
+		Args:    cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
+			if len(files) == 0 {
+				return Usage.Errorf("apply needs -f FILE, a folder, or - for standard input")
+			}
+			manifests, err := readManifests(files, a.in)
+			if err != nil {
+				return err
+			}
+			if namespace != "" {
+				for i := range manifests {
+					manifests[i].object.Namespace = namespace
+				}
+			}
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return a.apply(ctx, b, manifests, cmd.Flags().Changed("wait"), wait)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringSliceVarP(&files, "filename", "f", nil, "`files`, folders, or - for standard input")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of all objects, whatever the files say")
+	waitFlag(cmd, &wait, forever, "wait until the objects are Ready, at most this long")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	return cmd
+}
+
+func (a *app) apply(ctx context.Context, b backend.Backend, manifests []manifest, waits bool, wait time.Duration) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	page := control.Page{Items: []control.Object{}}
+	for _, m := range manifests {
+		word, o, err := applyOne(ctx, objects, m.object)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", m.file, m.line, err)
+		}
+		a.say("%s %s", o.Ref, word)
+		page.Items = append(page.Items, o)
+	}
+	if waits {
+		for i, o := range page.Items {
+			if page.Items[i], err = a.awaitReady(ctx, b, objects, o, wait); err != nil {
+				return err
+			}
+		}
+	}
+	if a.isText() {
+		return nil
+	}
+	var names []string
+	for _, o := range page.Items {
+		names = append(names, o.Ref.String())
+	}
+	return a.emit(page, names, nil)
+}
+
+// applyOne applies an object and says what has become of it.
+func applyOne(ctx context.Context, objects control.Objects, want control.Object) (word string, o control.Object, err error) {
+	before, err := objects.Get(ctx, want.Ref)
+	exists := err == nil
+	if err != nil && fault.Of(err) != control.NotFound {
+		return "", o, err
+	}
+	want.Revision, want.UID = 0, ""
+	if o, err = objects.Apply(ctx, want); err != nil {
+		return "", o, err
+	}
+	switch {
+	case !exists:
+		return "created", o, nil
+	case o.Revision == before.Revision:
+		return "unchanged", o, nil
+	}
+	return "changed", o, nil
+}
+
+// standing is what the driver's conditions say of an object.
+type standing struct {
+	ready   bool
+	blocked string // code and message of what needs a remedy
+	text    string
+}
+
+func standingOf(o control.Object) standing {
+	var status struct {
+		Conditions []struct {
+			Type, Status, Reason, Message string
+			ObservedGeneration            int64
+		}
+		Fault *struct{ Code, Title, Message, Remedy string }
+	}
+	_ = json.Unmarshal(o.Status, &status) // a status that is no object says nothing
+	var s standing
+	s.text = view.StateOf(o).State
+	for _, c := range status.Conditions {
+		if c.Type == "Ready" && c.ObservedGeneration == o.Generation {
+			s.ready = c.Status == "True"
+		}
+	}
+	if f := status.Fault; f != nil {
+		s.blocked = strings.TrimSpace(f.Code + "  " + f.Message)
+		if f.Remedy != "" {
+			s.blocked += "\n  remedy: " + f.Remedy
+		}
+	}
+	return s
+}
+
+// awaitReady waits until an object is Ready for its newest spec.
+func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control.Objects, want control.Object, wait time.Duration) (control.Object, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if wait < forever {
+		waiting, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	changes := b.Changes(waiting, "")
+	told := ""
+	for {
+		o, err := objects.Get(ctx, want.Ref)
+		if err != nil {
+			return o, err
+		}
+		s := standingOf(o)
+		if line := strings.TrimSpace(s.text + "  " + s.blocked); line != told && line != "" {
+			a.say("%s %s", o.Ref, line)
+			told = line
+		}
+		if s.ready && o.Generation >= want.Generation {
+			return o, nil
+		}
+		select {
+		case <-waiting.Done():
+			if s.blocked != "" {
+				return o, end(view.ExitRemedy)
+			}
+			return o, end(view.ExitGoing)
+		case <-changes:
+		}
+	}
+}
+
+func (a *app) deleteCommand() *cobra.Command {
+	var files []string
+	var namespace string
+	var wait time.Duration
+	var revision int64
+	var missing bool
+	cmd := &cobra.Command{
+		Use: "delete KIND NAME | -f FILE", Short: "Delete objects",
+		Long: `Marks objects for deletion. An object whose machine holds it passes through the
+machine's table and is gone when that has come to its end; --wait waits for it.`,
+		Example:           "  pawl delete etcd c1 --wait 2m\n  pawl delete -f cluster.yaml",
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: a.completeKinds,
+		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			refs, err := a.refsOf(args, files, namespace)
+			if err != nil {
+				return err
+			}
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return a.delete(ctx, b, refs, deletion{revision: revision, missing: missing, waits: cmd.Flags().Changed("wait"), wait: wait})
+		}),
+	}
+	f := cmd.Flags()
+	f.StringSliceVarP(&files, "filename", "f", nil, "`files`, folders, or - for standard input")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	f.Int64Var(&revision, "revision", 0, "only this `revision`")
+	f.BoolVar(&missing, "ignore-not-found", false, "what is not there counts as deleted")
+	waitFlag(cmd, &wait, forever, "wait until the objects are gone, at most this long")
+	return cmd
+}
+
+// refsOf names the objects of KIND NAME, KIND/NAMESPACE/NAME or -f.
+func (a *app) refsOf(args, files []string, namespace string) ([]control.Ref, error) {
+	switch {
+	case len(files) > 0 && len(args) > 0:
+		return nil, Usage.Errorf("give KIND NAME or -f FILE, not both")
+	case len(files) > 0:
+		manifests, err := readManifests(files, a.in)
+		if err != nil {
+			return nil, err
+		}
+		var refs []control.Ref
+		for _, m := range manifests {
+			if namespace != "" {
+				m.object.Namespace = namespace
+			}
+			refs = append(refs, m.object.Ref)
+		}
+		return refs, nil
+	case len(args) == 0:
+		return nil, Usage.Errorf("name the object: KIND NAME, or -f FILE")
+	}
+	ref, ok := objectOf(args, namespace)
+	if !ok {
+		return nil, Usage.Errorf("%s is no object: it is KIND NAME", args[0])
+	}
+	return []control.Ref{ref}, nil
+}
+
+type deletion struct {
+	revision       int64
+	missing, waits bool
+	wait           time.Duration
+}
+
+func (a *app) delete(ctx context.Context, b backend.Backend, refs []control.Ref, how deletion) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	var left []control.Object
+	page := control.Page{Items: []control.Object{}}
+	for _, ref := range refs {
+		o, err := objects.Delete(ctx, ref, how.revision)
+		if how.missing && fault.Of(err) == control.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		page.Items = append(page.Items, o)
+		if o.Deleting() && len(o.Finalizers) > 0 {
+			a.say("%s marked for deletion", ref)
+			left = append(left, o)
+			continue
+		}
+		a.say("%s deleted", ref)
+	}
+	if how.waits {
+		for _, o := range left {
+			if err := a.awaitGone(ctx, b, objects, o, how.wait); err != nil {
+				return err
+			}
+		}
+	}
+	if a.isText() {
+		return nil
+	}
+	return a.emit(page, nil, nil)
+}
+
+// awaitGone waits until an object is gone, or another one has its name.
+func (a *app) awaitGone(ctx context.Context, b backend.Backend, objects control.Objects, gone control.Object, wait time.Duration) error {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if wait < forever {
+		waiting, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	changes := b.Changes(waiting, "")
+	for {
+		o, err := objects.Get(ctx, gone.Ref)
+		if fault.Of(err) == control.NotFound || err == nil && o.UID != gone.UID {
+			a.say("%s is gone", gone.Ref)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-waiting.Done():
+			s := standingOf(o)
+			a.say("%s is still there: %s  %s", gone.Ref, s.text, s.blocked)
+			if s.blocked != "" {
+				return end(view.ExitRemedy)
+			}
+			return end(view.ExitGoing)
+		case <-changes:
+		}
+	}
+}
+
+func (a *app) editCommand() *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use: "edit KIND NAME", Short: "Change an object in $EDITOR",
+		Long: `Opens the object's labels, annotations and spec in $VISUAL or $EDITOR and applies
+what was changed. If someone else has changed it meanwhile, nothing is written.`,
+		Example:           "  EDITOR=nano pawl edit etcd c1",
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.completeKinds,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			ref, ok := objectOf(args, namespace)
+			if !ok {
+				return Usage.Errorf("%s is no object: it is KIND NAME", args[0])
+			}
+			b, err := a.open(ctx, reads)
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return a.edit(ctx, b, ref)
+		}),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	return cmd
+}
+
+func (a *app) edit(ctx context.Context, b backend.Backend, ref control.Ref) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	o, err := objects.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	before, err := editable(o)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "pawl-"+ref.Name+"-*.yaml")
+	if err != nil {
+		return err
+	}
+	if _, err = file.Write(before); err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	after, err := a.inEditor(ctx, file.Name())
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(before, after) {
+		a.say("%s unchanged", ref)
+		return os.Remove(file.Name())
+	}
+	manifests, problems := parseManifests(file.Name(), after)
+	switch {
+	case len(problems) > 0:
+		return problems // the file stays, so that nothing is lost
+	case len(manifests) != 1 || manifests[0].object.Ref != ref:
+		return FileWrong.Errorf("%s: it must hold %s, and nothing else", file.Name(), ref)
+	}
+	want := manifests[0].object
+	want.Revision, want.UID = o.Revision, o.UID
+	if o, err = objects.Apply(ctx, want); err != nil {
+		return fmt.Errorf("%w (what you wrote is in %s)", err, file.Name())
+	}
+	if err := a.emit(o, []string{o.Ref.String()}, func() string { return ref.String() + " changed\n" }); err != nil {
+		return err
+	}
+	return os.Remove(file.Name())
+}
+
+// editable is what people may change of an object.
+func editable(o control.Object) ([]byte, error) {
+	type metadata struct {
+		Namespace   string            `json:"namespace"`
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+	}
+	data, err := json.Marshal(struct {
+		Kind     string          `json:"kind"`
+		Metadata metadata        `json:"metadata"`
+		Spec     json.RawMessage `json:"spec,omitempty"`
+	}{o.Kind, metadata{o.Namespace, o.Name, o.Labels, o.Annotations}, o.Spec})
+	if err != nil {
+		return nil, err
+	}
+	text, err := toYAML(data)
+	return []byte(text), err
+}
+
+// inEditor lets a person change a file and gives what it holds then.
+func (a *app) inEditor(ctx context.Context, path string) ([]byte, error) {
+	editor := os.Getenv("VISUAL")
+	if editor == "" {
+		editor = os.Getenv("EDITOR")
+	}
+	if editor == "" {
+		editor = "vi"
+	}
+	// An editor may come with arguments, such as "code --wait".
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "pawl-edit", path)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.out, a.err
+	if err := cmd.Run(); err != nil {
+		return nil, FileWrong.Errorf("the editor %q: %w; set EDITOR to one that can be started", editor, err)
+	}
+	return os.ReadFile(path)
+}

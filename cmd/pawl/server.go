@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+type serverOptions struct {
+	listen, tokenFile, cert, key, otlp, logFormat, archive string
+	hosts                                                  []string
+	attempts                                               int
+	drain                                                  time.Duration
+	retention                                              workflow.Retention
+}
+
+func (o *serverOptions) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", server.DefaultListen, "`host:port` to listen on; anything but loopback needs a token")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with a bearer token a line")
+	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate")
+	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
+	f.StringSliceVar(&o.hosts, "host", nil, "further `names` under which the server is asked on loopback, as behind a proxy")
+	f.StringVar(&o.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector that gets spans (default: none)")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&o.archive, "archive", "", "`file` that gets finished runs as JSON lines before they are removed")
+	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
+	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the server is stopped")
+	r := workflow.Retention{}.Filled()
+	f.DurationVar(&o.retention.Age, "retention-age", r.Age, "how long finished runs are kept at least, if they are among the newest")
+	f.IntVar(&o.retention.Keep, "retention-keep", r.Keep, "finished runs of a subject that are kept however old they are")
+	f.IntVar(&o.retention.Most, "retention-most", r.Most, "finished runs of a subject that are kept at most")
+}
+
+func (a *app) serverCommand() *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use: "server", Short: "Serve runs, objects and machines over HTTP",
+		Long: `One process with one listener and one store. It executes the runs of the store,
+drives objects by the machines it has loaded, and answers /v1, /healthz, /readyz
+and /metrics. Flows and machines are read again when their files change or on
+SIGHUP; files with errors change nothing. SIGTERM drains.
+
+Of the ready-made actions exec is off unless --actions names it.`,
+		Example: "  pawl server --flows flows/ --machines machines/ --actions exec,http,sleep,signal,approval,status\n  pawl server --store postgres --dsn postgres://pawl@db/pawl --listen 0.0.0.0:7295 --token-file token --tls-cert tls.crt --tls-key tls.key",
+		Args:    cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+			return a.serve(ctx, "server", o)
+		}),
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) devCommand() *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use: "dev [DIR]", Short: "A server for trying things: loopback, SQLite, exec and local HTTP allowed",
+		Long: `A server as pawl server is one, on loopback and with SQLite, that offers all
+ready-made actions and lets http actions reach loopback. DIR holds flows and
+machines.`,
+		Example: "  pawl dev flows/\n  pawl dev --flows flows/ --machines machines/ --dsn ./dev.db --listen 127.0.0.1:0",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			a.flags.flows = append(args, a.flags.flows...)
+			if len(a.flags.actions) == 0 {
+				a.flags.actions = []string{"exec", "http", "sleep", "signal", "approval", "status"}
+			}
+			a.flags.httpAllow = append(a.flags.httpAllow, "127.0.0.0/8", "::1/128", "localhost")
+			if host, _, err := net.SplitHostPort(o.listen); err != nil || !isLoopback(host) {
+				return Usage.Errorf("--listen %s: pawl dev listens on loopback only; use pawl server", o.listen)
+			}
+			return a.serve(ctx, "dev", o)
+		}),
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
+	if a.flags.server != "" {
+		return Usage.Errorf("pawl %s is a server itself: it takes no --server", verb)
+	}
+	logger, err := serverLog(a.err, o.logFormat, a.flags.logLevel)
+	if err != nil {
+		return err
+	}
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
+	defer signal.Stop(reload)
+	return serve.Run(ctx, serve.Options{
+		Store: a.storeOptions(), Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
+		Flows: a.flags.flows, Machines: a.flags.machines, Actions: a.flags.actions, HTTPAllow: a.flags.httpAllow, Secrets: a.secrets(),
+		Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
+		Ready: func(addr net.Addr, flows, machines int) {
+			scheme := "http"
+			if o.cert != "" {
+				scheme = "https"
+			}
+			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %d flows and %d machines\n", verb, scheme, addr, flows, machines)
+		},
+	})
+}
+
+func serverLog(w io.Writer, format, level string) (*slog.Logger, error) {
+	o := &slog.HandlerOptions{}
+	if level != "" {
+		var l slog.Level
+		if err := l.UnmarshalText([]byte(level)); err != nil {
+			return nil, Usage.Errorf("--log-level %s: it is debug, info, warn or error", level)
+		}
+		o.Level = l
+	}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, Usage.Errorf("--log-format %s: it is text or json", format)
+}
+
+// versionText is the version the linker set, else that of the module or the commit.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
+	}
+	return "unknown"
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  pawl version -o json", Args: cobra.NoArgs,
+		RunE: a.verb(func(context.Context, *cobra.Command, []string) error {
+			v := map[string]string{"version": versionText(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return a.emit(v, []string{v["version"]}, func() string {
+				return strings.Join([]string{"pawl", v["version"], v["go"], v["platform"]}, " ") + "\n"
+			})
+		}),
+	}
+}
