@@ -1,0 +1,116 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// Objects implements Backend.
+func (r *Remote) Objects() (control.Objects, error) { return remoteObjects{r}, nil }
+
+// remoteObjects are those of a server.
+type remoteObjects struct{ r *Remote }
+
+func objectPath(ref control.Ref) []string {
+	return []string{"objects", ref.Kind, ref.Namespace, ref.Name}
+}
+
+// Get implements control.Objects.
+func (o remoteObjects) Get(ctx context.Context, ref control.Ref) (control.Object, error) {
+	var found control.Object
+	return found, o.r.get(ctx, &found, nil, objectPath(ref)...)
+}
+
+// List implements control.Objects.
+func (o remoteObjects) List(ctx context.Context, q control.Query) (control.Page, error) {
+	path, query := []string{"objects"}, url.Values{}
+	if q.Kind != "" {
+		path = append(path, q.Kind)
+		if q.Namespace != "" {
+			path = append(path, q.Namespace)
+		}
+	}
+	if len(q.Selector) > 0 {
+		query.Set("selector", q.Selector.String())
+	}
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(min(q.Limit, largestPage)))
+	}
+	if q.Cursor != "" {
+		query.Set("cursor", q.Cursor)
+	}
+	var page control.Page
+	err := o.r.get(ctx, &page, query, path...)
+	if q.Kind == "" && q.Namespace != "" { // the API has no list of a namespace over all kinds
+		var kept []control.Object
+		for _, item := range page.Items {
+			if item.Namespace == q.Namespace {
+				kept = append(kept, item)
+			}
+		}
+		page.Items = kept
+	}
+	return page, err
+}
+
+// Apply implements control.Objects.
+func (o remoteObjects) Apply(ctx context.Context, want control.Object) (control.Object, error) {
+	header := map[string]string{}
+	switch want.Revision {
+	case 0:
+	case control.MustNotExist:
+		header["If-None-Match"] = "*"
+	default:
+		header["If-Match"] = etag(want.Revision)
+	}
+	body := asked(want)
+	if want.Finalizers != nil {
+		body["finalizers"] = want.Finalizers
+	}
+	if want.Owner != nil {
+		body["owner"] = want.Owner
+	}
+	var made control.Object
+	return made, o.r.do(ctx, call{method: http.MethodPut, path: objectPath(want.Ref), header: header, body: body}, &made)
+}
+
+// Update implements control.Objects.
+func (o remoteObjects) Update(ctx context.Context, next control.Object) (control.Object, error) {
+	body := map[string]any{"labels": next.Labels, "annotations": next.Annotations, "spec": next.Spec, "status": next.Status, "finalizers": next.Finalizers, "owner": next.Owner}
+	var made control.Object
+	return made, o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
+		body: body, kind: "application/merge-patch+json"}, &made)
+}
+
+// Delete implements control.Objects.
+func (o remoteObjects) Delete(ctx context.Context, ref control.Ref, revision int64) (control.Object, error) {
+	match := "*"
+	if revision != 0 {
+		match = etag(revision)
+	}
+	var gone control.Object
+	return gone, o.r.do(ctx, call{method: http.MethodDelete, path: objectPath(ref), header: map[string]string{"If-Match": match}}, &gone)
+}
+
+// Feed implements control.Objects for those who only wait for changes; see Changes.
+func (remoteObjects) Feed(string) control.Source[control.Object] { return noFeed{} }
+
+type noFeed struct{}
+
+var errNoFeed = errors.New("the API of a server has no feed of whole objects: wait for Changes and read")
+
+func (noFeed) List(context.Context) ([]control.Item[control.Object], string, error) {
+	return nil, "", errNoFeed
+}
+
+func (noFeed) Watch(context.Context, string) iter.Seq2[control.Change[control.Object], error] {
+	return func(yield func(control.Change[control.Object], error) bool) {
+		yield(control.Change[control.Object]{}, errNoFeed)
+	}
+}
