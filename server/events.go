@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -117,7 +118,7 @@ func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamRespo
 
 // position is where a stream stands. Its text is an event's id:
 //
-//	<cursor of runs>-<events read behind it>-<check of the last one>[;<version of objects>]
+//	<cursor of runs>[:<events read behind it>:<check of the last one>][;<version of objects>]
 //
 // The check finds out when what lay behind the cursor was removed in between.
 type position struct {
@@ -128,12 +129,12 @@ type position struct {
 }
 
 func (p position) String() string {
-	id := p.cursor
+	id := url.QueryEscape(p.cursor) // a store's cursor may hold any sign
 	if p.read > 0 {
-		id += "-" + strconv.Itoa(p.read) + "-" + p.check
+		id += ":" + strconv.Itoa(p.read) + ":" + p.check
 	}
 	if p.objects != "" {
-		id += ";" + p.objects
+		id += ";" + url.QueryEscape(p.objects)
 	}
 	return id
 }
@@ -145,24 +146,24 @@ func parsePosition(id string) (position, error) {
 		return position{}, nil
 	}
 	runs, objects, _ := strings.Cut(id, ";")
-	p := position{objects: objects}
-	parts := strings.Split(runs, "-")
+	parts := strings.Split(runs, ":")
+	p := position{}
+	var err, other error
+	p.cursor, err = url.QueryUnescape(parts[0])
+	p.objects, other = url.QueryUnescape(objects)
+	if err != nil || other != nil || p.cursor == "" || p.cursor == "now" {
+		return position{}, errPosition
+	}
 	switch len(parts) {
 	case 1:
-		p.cursor = parts[0]
+		return p, nil
 	case 3:
-		read, err := strconv.Atoi(parts[1])
-		if err != nil || read <= 0 || read > eventPage {
-			return position{}, errPosition
+		if p.read, err = strconv.Atoi(parts[1]); err == nil && p.read > 0 && p.read <= eventPage {
+			p.check = parts[2]
+			return p, nil
 		}
-		p.cursor, p.read, p.check = parts[0], read, parts[2]
-	default:
-		return position{}, errPosition
 	}
-	if p.cursor == "" || strings.ContainsAny(id, "\r\n") || p.cursor == "now" {
-		return position{}, errPosition
-	}
-	return p, nil
+	return position{}, errPosition
 }
 
 func checkOf(e workflow.Event) string {
@@ -289,9 +290,19 @@ func (t *stream) begin(ctx context.Context) error {
 // ahead reports a cursor behind the end of the log: it is another store's, or
 // the store was put back to an earlier state.
 func ahead(cursor, end string) bool {
-	at, err := strconv.ParseInt(cursor, 10, 64)
-	last, other := strconv.ParseInt(end, 10, 64)
-	return err == nil && other == nil && at > last
+	at, ok := leading(cursor)
+	last, comparable := leading(end)
+	return ok && comparable && at > last
+}
+
+// leading is the number a cursor begins with: in every store it rises.
+func leading(cursor string) (int64, bool) {
+	digits := cursor
+	if i := strings.IndexFunc(cursor, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
+		digits = cursor[:i]
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n, err == nil
 }
 
 // fill sets what the position does not say to now.

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -184,7 +186,7 @@ func TestEventsGoOnAnywhere(t *testing.T) {
 func TestEventsReset(t *testing.T) {
 	h := newHouse(t, nil)
 	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
-	for _, last := range []string{"nonsense", "7-1-wrong", "1-9999-x", "x-y", "99999", "99999-1-a;1", "now", "1-0-a", ";;"} {
+	for _, last := range []string{"nonsense", "7:1:wrong", "1:9999:x", "x:y", "99999", "99999:1:a;1", "now", "1:0:a", ";;", "%"} {
 		e := h.listen("/v1/events", last)
 		got := heard{}
 		for got.kind == "" {
@@ -300,10 +302,48 @@ func TestStreamInVirtualTime(t *testing.T) {
 	})
 }
 
-func TestPositions(t *testing.T) {
-	for _, p := range []position{{cursor: "12"}, {cursor: "12", read: 3, check: "1ab"}, {cursor: "12", read: 3, check: "1ab", objects: "45"}, {cursor: "0", objects: "1"}} {
-		if got, err := parsePosition(p.String()); err != nil || got != p {
-			t.Errorf("%+v became %+v, %v", p, got, err)
+func TestAhead(t *testing.T) {
+	for _, c := range []struct {
+		cursor, end string
+		want        bool
+	}{{"9", "9", false}, {"10", "9", true}, {"9.3", "9.1073741824", false}, {"17.3", "9.1", true}, {"748/12", "749", false}, {"x", "9", false}, {"9", "", false}} {
+		if got := ahead(c.cursor, c.end); got != c.want {
+			t.Errorf("%s of %s: %v", c.cursor, c.end, got)
 		}
 	}
+}
+
+func TestPositions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := position{cursor: rapid.StringN(1, 20, -1).Draw(t, "cursor"), objects: rapid.String().Draw(t, "objects")}
+		if p.cursor == "now" {
+			t.Skip("no store gives that")
+		}
+		if rapid.Bool().Draw(t, "within a page") {
+			p.read, p.check = rapid.IntRange(1, eventPage).Draw(t, "read"), rapid.StringMatching("[0-9a-z]{1,7}").Draw(t, "check")
+		}
+		id := p.String()
+		if strings.ContainsAny(id, "\r\n\x00") {
+			t.Fatalf("%q cannot be an event's id", id)
+		}
+		if got, err := parsePosition(id); err != nil || got != p {
+			t.Fatalf("%+v became %+v, %v", p, got, err)
+		}
+	})
+}
+
+// What people write into Last-Event-ID never breaks a stream.
+func FuzzPosition(f *testing.F) {
+	for _, id := range []string{"", "17.3:2:1ab;45", "748-1-0", ":::", ";"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		p, err := parsePosition(id)
+		if err != nil {
+			return
+		}
+		if again, err := parsePosition(p.String()); err != nil || again != p {
+			t.Errorf("%q is %+v, then %+v, %v", id, p, again, err)
+		}
+	})
 }
