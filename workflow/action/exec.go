@@ -91,7 +91,9 @@ var execParams = newParams(`{
 	}}`,
 	[]string{"/shell"}, checkExec)
 
-// checkExec holds the rules the schema cannot say.
+// checkExec holds the rules the schema cannot say. Whether the codes of faults
+// are declared is asked when one is returned: files declare theirs beside the
+// flows that name them (docs/adr/0020-faults-in-files.md).
 func checkExec(with map[string]any, wrong report) {
 	_, command := with["command"]
 	_, shell := with["shell"]
@@ -115,15 +117,6 @@ func checkExec(with map[string]any, wrong report) {
 		for i, name := range names {
 			if s, ok := name.(string); ok && strings.HasPrefix(s, "PAWL_") {
 				wrong([]string{"passEnv", strconv.Itoa(i)}, "names that begin with PAWL_ belong to the server and are not passed on")
-			}
-		}
-	}
-	if faults, ok := with["faults"].(map[string]any); ok {
-		for exit, name := range faults {
-			if s, ok := name.(string); ok && !isTemplate(s) {
-				if _, known := fault.Lookup(s); !known {
-					wrong([]string{"faults", exit}, "fault code %q is not declared", s)
-				}
 			}
 		}
 	}

@@ -73,6 +73,7 @@ func TestExecFailures(t *testing.T) {
 		"-e":               {shell("false; echo on"), "COMMAND_FAILED", "exit code 1"},
 		"-u":               {shell("echo $NOT_SET"), "COMMAND_FAILED", "NOT_SET"},
 		"mapped":           {shell("exit 9", `"faults": {"9": "TEST_DISK_FULL"}`), "TEST_DISK_FULL", "exit code 9"},
+		"not declared":     {shell("exit 9", `"faults": {"9": "NO_SUCH"}`), "PARAMETERS_INVALID", `"NO_SUCH" is not declared`},
 		"mapped CamelCase": {shell("exit 9", `"faults": {"9": "TestDiskFull"}`), "TEST_DISK_FULL", "exit code 9"},
 		"zero is not ok":   {shell("true", `"okCodes": [3]`), "COMMAND_FAILED", "exit code 0"},
 		"signal":           {shell("kill -9 $$"), "COMMAND_FAILED", "ended by signal: killed"},
