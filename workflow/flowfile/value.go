@@ -88,6 +88,8 @@ type schemaTypes struct {
 	structs map[string]map[string]*cel.Type
 }
 
+// typeOf names the types of objects by their path. A dot in between would make
+// the name one that an expression can say: input.input would be a type.
 func (p *schemaTypes) typeOf(name string, tree any) *cel.Type {
 	node, _ := tree.(map[string]any)
 	for _, keyword := range []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "not", "patternProperties"} {
@@ -103,7 +105,7 @@ func (p *schemaTypes) typeOf(name string, tree any) *cel.Type {
 	case "boolean":
 		return cel.BoolType
 	case "array":
-		return cel.ListType(p.typeOf(name+".items", node["items"]))
+		return cel.ListType(p.typeOf(name+"/items", node["items"]))
 	case "object":
 		return p.objectType(name, node)
 	}
@@ -121,7 +123,7 @@ func (p *schemaTypes) objectType(name string, node map[string]any) *cel.Type {
 		if !isIdentifier(property) {
 			return open
 		}
-		fields[property] = p.typeOf(name+"."+property, sub)
+		fields[property] = p.typeOf(name+"/"+property, sub)
 	}
 	p.structs[name] = fields
 	return cel.ObjectType(name)
