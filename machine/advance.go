@@ -109,13 +109,16 @@ func (m *Machine[T]) once(ctx context.Context, ref control.Ref) (report Report[T
 	report.Decision, report.Outcome = d, d.Outcome
 	switch d.Act {
 	case Moves:
-		return report, m.write(ctx, &report, obj, d.Move)
+		err = m.write(ctx, &report, obj, d.Move)
 	case Start:
-		return report, m.start(ctx, &report, f)
+		err = m.start(ctx, &report, f)
 	case End:
-		return report, m.end(ctx, &report)
+		err = m.end(ctx, &report)
 	case Work:
-		return report, m.work(ctx, &report, ref)
+		err = m.work(ctx, &report, ref)
+	}
+	if d.Act != Rest {
+		return report, err
 	}
 	if report.Outcome.IsWait() && report.Outcome.After() == 0 && m.options.Look > 0 {
 		report.Outcome = outcome.Wait(m.options.Look, report.Outcome.Reason(), "%s", report.Outcome.Message())

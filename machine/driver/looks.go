@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"runtime/debug"
@@ -138,7 +139,7 @@ func (l *looks) look(ctx context.Context, k *kind, o machine.Observation, s *mac
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, workflow.Timeout)
 	defer cancel()
 	output, err := l.act(ctx, k, o, s)
-	if err != nil && context.Cause(ctx) == workflow.Timeout {
+	if err != nil && errors.Is(context.Cause(ctx), workflow.Timeout) {
 		err = workflow.Timeout.Errorf("it took longer than %s", o.Timeout)
 	}
 	if err == nil {

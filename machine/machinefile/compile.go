@@ -43,7 +43,7 @@ func compile(d *document, options Options) machine.Standalone {
 		c.observation(o)
 	}
 	for _, problem := range table.Check(c.known()) {
-		if problem.Path != nil && len(problem.Path) == 1 && d.marks[problem.Path[0]] == (mark{}) && problem.Path[0] != "initial" {
+		if len(problem.Path) == 1 && d.marks[problem.Path[0]] == (mark{}) && problem.Path[0] != "initial" {
 			continue // the key is missing, which was said
 		}
 		d.add(d.at(problem.Path), "%s", strings.TrimPrefix(problem.String(), "machine: "))
