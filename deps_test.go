@@ -272,7 +272,7 @@ func find(table map[string]room, rel string) (string, room, bool) {
 	return rel, room{
 		kind:  exam,
 		rooms: slices.Concat(r.rooms, []string{parent, parent + "/"}),
-		libs:  slices.Concat(r.libs, []string{"github.com/google/go-cmp/", "pgregory.net/rapid"}),
+		libs:  slices.Concat(r.libs, []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "go.uber.org/goleak"}),
 		rule:  examRule,
 	}, true
 }

@@ -17,7 +17,11 @@ const (
 	maxChildDepth = 8
 )
 
-var namePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+var (
+	namePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
+	// A group used again without a name of its own becomes Name#2, Name#3 (2.1).
+	stepPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}(#[1-9][0-9]{0,4})?$`)
+)
 
 type nodeKind uint8
 
@@ -161,7 +165,7 @@ func (c *compiler) steps(steps []Step, up *node, path string, depth int) []*node
 func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
 	c.plan.count++
 	n := &node{step: step, up: up, path: join(path, step.Name), loop: up != nil && up.loop}
-	if !namePattern.MatchString(step.Name) {
+	if !stepPattern.MatchString(step.Name) {
 		c.fail(path, "the step's name %q does not match %s", step.Name, namePattern)
 	}
 	if other := c.plan.nodes[n.path]; other != nil {

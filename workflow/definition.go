@@ -31,6 +31,12 @@ func Hash(flow Flow) (string, error) {
 	return hash, err
 }
 
+// DefinitionOf is what a store keeps of a flow.
+func DefinitionOf(flow Flow) (Definition, error) {
+	data, hash, err := canonical(&flow)
+	return Definition{Hash: hash, Flow: flow.Name, Version: flow.Version, Data: data, Source: flow.Source}, err
+}
+
 func canonical(flow *Flow) (data []byte, hash string, err error) {
 	d := flowData{Name: flow.Name, FromFirst: flow.RecoverFromFirstStep, Steps: stepsData(flow.Steps), Finally: stepsData(flow.Finally)}
 	if data, err = json.Marshal(d); err != nil {
@@ -63,6 +69,7 @@ type stepData struct {
 	Open     *stepData       `json:"open,omitempty"`
 	Close    *stepData       `json:"close,omitempty"`
 	Flow     string          `json:"flow,omitempty"`
+	Subject  string          `json:"subject,omitempty"`
 	Steps    []stepData      `json:"steps,omitempty"`
 }
 
@@ -97,7 +104,7 @@ func stepOf(s *Step) *stepData {
 	}
 	d := &stepData{
 		Name: s.Name, Go: s.Do != nil, Uses: s.Uses, With: s.With, When: s.WhenText, NoReturn: s.NoReturn,
-		Parallel: s.Parallel, Open: stepOf(s.Open), Close: stepOf(s.Close), Flow: s.Flow, Steps: stepsData(s.Steps),
+		Parallel: s.Parallel, Open: stepOf(s.Open), Close: stepOf(s.Close), Flow: s.Flow, Subject: s.FlowSubjectText, Steps: stepsData(s.Steps),
 	}
 	switch {
 	case s.Undo != nil:

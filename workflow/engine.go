@@ -344,6 +344,13 @@ func checkInput(flow *Flow, input json.RawMessage) (json.RawMessage, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
 	}
+	if d, ok := flow.Input.(Defaulter); ok && json.Valid(input) {
+		filled, err := d.Default(input)
+		if err != nil {
+			return nil, InputInvalid.Errorf("the input of %s: %w", flow.Name, err)
+		}
+		input = filled
+	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, input); err != nil {
 		return nil, InputInvalid.Errorf("the input is not valid JSON: %w", err)

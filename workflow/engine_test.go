@@ -312,6 +312,7 @@ func TestParallelAndLoop(t *testing.T) {
 	})
 }
 
+// TestSignalsAndWaits: a wait has limits, timers and wake-ups (defect 13).
 func TestSignalsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, workflow.Options{})
@@ -379,6 +380,7 @@ func TestChildRun(t *testing.T) {
 	})
 }
 
+// TestPromise5PanicIsAFailure: of that step, and no other run notices (defect 2).
 func TestPromise5PanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, workflow.Options{})
@@ -399,6 +401,7 @@ func TestPromise5PanicIsAFailure(t *testing.T) {
 	})
 }
 
+// TestHealer: actions by error code (defect 15).
 func TestHealer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false

@@ -64,8 +64,9 @@ type Step struct {
 	Open     *Step // bracket: runs before Steps, and again when a run resumes into them
 	Close    *Step // bracket: runs when Steps are done, when the run pauses inside, and on cancel
 
-	Flow        string                     // name of the flow a child run executes
-	FlowSubject func(View) (string, error) // nil: the subject and place of the parent
+	Flow            string                     // name of the flow a child run executes
+	FlowSubject     func(View) (string, error) // nil: the subject and place of the parent
+	FlowSubjectText string                     // the expression, for the content hash
 
 	Reads     []string // names of steps whose outputs its expressions read; guards skip
 	Output    Schema   // checked when the step sets its output
@@ -93,6 +94,12 @@ type Action struct {
 type Schema interface {
 	Check(value json.RawMessage) error
 	MarshalJSON() ([]byte, error)
+}
+
+// Defaulter is a Schema that fills in defaults. A flow's Input that is one does
+// so at Start, for sub-flows, healers and machines alike.
+type Defaulter interface {
+	Default(value json.RawMessage) (json.RawMessage, error)
 }
 
 // Retry is the policy of failed attempts (workflow.md 2.3).

@@ -245,7 +245,7 @@ func TestLostAttempts(t *testing.T) {
 	})
 }
 
-// TestSlotsLimitAttempts: a worker opens at most Attempts at once, a flow at
+// TestSlotsLimitAttempts (many runs at once under the race detector: defect 19): a worker opens at most Attempts at once, a flow at
 // most its Limit, and a tenant at most PerLabel (2.9).
 func TestSlotsLimitAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

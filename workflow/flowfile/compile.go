@@ -376,7 +376,7 @@ func (c *flowCompiler) child(step *workflow.Step, s *stepDoc, here *scope) {
 	}
 	if s.flow.subject.set() {
 		t := c.stringTemplate(s.flow.subject, here)
-		step.FlowSubject = t.text()
+		step.FlowSubject, step.FlowSubjectText = t.text(), s.flow.subject.value
 	}
 }
 

@@ -3,6 +3,7 @@ package classic
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,8 @@ type ImportOptions struct {
 type Imported struct {
 	Runs    []ImportedRun // in the order in which they have to be written
 	Ignored []string      // keys that are no run records
+
+	definitions []workflow.Definition // of the flows the runs are pinned to
 }
 
 // ImportedRun is one run record.
@@ -70,6 +73,11 @@ func Import(data []byte, o ImportOptions) (Imported, error) {
 			continue
 		}
 		imported.Runs = append(imported.Runs, o.read(e))
+	}
+	for _, flow := range o.Flows {
+		if d, err := workflow.DefinitionOf(flow); err == nil && slices.ContainsFunc(imported.Runs, func(r ImportedRun) bool { return r.Run.Hash == d.Hash }) {
+			imported.definitions = append(imported.definitions, d)
+		}
 	}
 	imported.order()
 	return imported, nil

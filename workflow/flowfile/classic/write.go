@@ -24,6 +24,13 @@ type Written struct {
 // it; a queued one that was interrupted pauses at its step once it is its turn.
 func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, error) {
 	var w Written
+	if keeps, ok := store.(workflow.Definitions); ok {
+		for _, d := range i.definitions {
+			if err := keeps.PutDefinition(ctx, d); err != nil {
+				return w, err
+			}
+		}
+	}
 	for _, one := range i.Runs {
 		fresh, err := write(ctx, store, one)
 		if err != nil {

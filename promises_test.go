@@ -1,0 +1,53 @@
+package pawl_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestEveryPromiseHasATest: each of the 12 promises and each of the 32 defects
+// of the engine before this one (docs/promises.md) is named by a test: as
+// TestPromise5…, TestDefect17…, or as "promise 5", "defects 9, 20" in a comment.
+func TestEveryPromiseHasATest(t *testing.T) {
+	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect)s?[ _]?((?:\d+(?:, | and )?)+)`)
+	number := regexp.MustCompile(`\d+`)
+	found := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "test/") || strings.HasSuffix(path, "promises_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range named.FindAllStringSubmatch(string(data), -1) {
+			for _, n := range number.FindAllString(m[2], -1) {
+				key := strings.ToLower(m[1]) + " " + n
+				found[key] = append(found[key], path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, count := range map[string]int{"promise": 12, "defect": 32} {
+		for n := range count {
+			if key := fmt.Sprintf("%s %d", what, n+1); found[key] == nil {
+				t.Errorf("no test names %s (see docs/promises.md)", key)
+			}
+		}
+	}
+	for key := range found {
+		what, n, _ := strings.Cut(key, " ")
+		if i, err := strconv.Atoi(n); err == nil && (what == "promise" && i > 12 || what == "defect" && i > 32) {
+			t.Errorf("%s is none of the list in docs/promises.md: %v", key, found[key])
+		}
+	}
+}
