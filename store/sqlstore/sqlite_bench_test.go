@@ -1,3 +1,5 @@
+//go:build unix
+
 package sqlstore_test
 
 import (
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,6 +24,13 @@ type bench struct {
 	store  *sqlstore.SQLite
 	engine *workflow.Engine
 	ended  sync.Map // run id → chan struct{}
+}
+
+// cpu is what this process has used of its processors.
+func cpu() time.Duration {
+	var used syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func newBench(b testing.TB, n int) *bench {
@@ -92,7 +102,7 @@ func BenchmarkSQLite(b *testing.B) {
 			x := newBench(b, c.steps)
 			runs := max(b.N/c.steps, 1)
 			x.many(b, -c.former-1, c.former, 100)
-			before := x.store.Stats()
+			before, used := x.store.Stats(), cpu()
 			b.ReportAllocs()
 			b.ResetTimer()
 			x.many(b, 0, runs, 100)
@@ -100,6 +110,7 @@ func BenchmarkSQLite(b *testing.B) {
 			after := x.store.Stats()
 			steps := float64(runs * c.steps)
 			b.ReportMetric(steps/b.Elapsed().Seconds(), "steps/s")
+			b.ReportMetric(float64((cpu()-used).Microseconds())/steps, "cpu-us/step")
 			b.ReportMetric(float64(after.Bytes-before.Bytes)/steps, "boundB/step")
 			b.ReportMetric(float64(after.WALBytes-before.WALBytes)/steps, "walB/step")
 			b.ReportMetric(float64(after.Syncs-before.Syncs)/steps, "syncs/step")
@@ -122,10 +133,12 @@ func BenchmarkSQLiteAlone(b *testing.B) {
 }
 
 func BenchmarkRawSQLite(b *testing.B) {
+	used := cpu()
 	result, err := sqlstore.RawSQLite(b.Context(), b.TempDir(), 100, b.N)
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "cpu-us/step")
 	b.ReportMetric(result.StepsPerSec, "steps/s")
 	b.ReportMetric(result.SyncsPerStep, "syncs/step")
 }
