@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,8 @@ type Postgres struct {
 
 	turns chan struct{} // of those who may wait for a lock while holding a connection
 
+	writes, commits, bytes atomic.Int64 // of the writers
+
 	leases sync.Map // worker name → int64, its lease in the table worker
 
 	ctx  context.Context
@@ -39,13 +42,7 @@ type Postgres struct {
 	done sync.WaitGroup
 }
 
-var (
-	_ workflow.Store       = (*Postgres)(nil)
-	_ workflow.Claimer     = (*Postgres)(nil)
-	_ workflow.Lister      = (*Postgres)(nil)
-	_ workflow.Definitions = (*Postgres)(nil)
-	_ workflow.Retainer    = (*Postgres)(nil)
-)
+var _ Store = (*Postgres)(nil)
 
 const (
 	pgWriters   = 2  // one executes while the other waits for its commit
@@ -93,6 +90,13 @@ func (p *Postgres) Close() error {
 	p.done.Wait()
 	p.pool.Close()
 	return nil
+}
+
+// Stats counts what Create and Save wrote since the start. What goes through
+// the pool (Send, Claim and the like) and the server's own log are not counted.
+func (p *Postgres) Stats() Stats {
+	n := p.commits.Load()
+	return Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load()}
 }
 
 // prepareSession sets what every session needs: durable commits, and plans

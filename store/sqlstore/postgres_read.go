@@ -157,9 +157,9 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		if err := rows.Scan(x.targets()...); err != nil {
 			return nil, "", pgError(err)
 		}
-		loaded, err := x.decode()
-		if err != nil {
-			return nil, "", err
+		loaded, damage := x.decode()
+		if damage != nil {
+			setAside(loaded.Run, damage)
 		}
 		runs, last = append(runs, shown(loaded.Run)), x.k
 	}

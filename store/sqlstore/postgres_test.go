@@ -112,6 +112,9 @@ func TestPostgresKeepsARun(t *testing.T) {
 	if err != nil || r.Len() != 10 || r.Phase != workflow.Succeeded || r.Revision != 12 {
 		t.Fatalf("after 10 steps: %+v, %v; want 12 writes", r, err)
 	}
+	if s := p.Stats(); s.Writes != 12 {
+		t.Errorf("%d durable writes for 10 steps, want n + 2", s.Writes)
+	}
 	h, err := p.History(t.Context(), "run00001", 0, 0)
 	if err != nil || len(h) != 22 || h[21].Seq != 22 {
 		t.Fatalf("history: %d events, %v", len(h), err)
@@ -523,6 +526,28 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 	}
 	if !slices.Equal(told, []string{"slow", "quick"}) {
 		t.Fatalf("events told: %v", told)
+	}
+}
+
+// One unreadable run is set aside with its fault; the others go on.
+func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	for i := range 3 {
+		mustCreate(t, p, newRun(i))
+	}
+	if _, err := p.pool.Exec(t.Context(), `UPDATE run SET body = '\xffff' WHERE id = 'run00001'`); err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
+	if err != nil || len(c.Runs) != 2 {
+		t.Fatalf("claim beside an unreadable run: %d runs, %v", len(c.Runs), err)
+	}
+	if _, _, err := p.Load(t.Context(), "run00001"); fault.Of(err) != workflow.StoreCorrupt {
+		t.Fatalf("load of an unreadable run: %v", err)
+	}
+	runs, _, err := p.List(t.Context(), workflow.Query{})
+	if err != nil || len(runs) != 3 {
+		t.Fatalf("list beside an unreadable run: %d runs, %v", len(runs), err)
 	}
 }
 

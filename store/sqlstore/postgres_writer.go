@@ -228,10 +228,24 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 	if err := reader.Close(); err != nil {
 		return nil, err
 	}
+	w.p.commits.Add(1)
+	w.p.writes.Add(int64(len(batch)))
+	for _, op := range batch {
+		w.p.bytes.Add(op.size())
+	}
 	for _, id := range promoted {
 		w.p.wake.hint(id)
 	}
 	return results, nil
+}
+
+// size is what a write hands to the database; a number counts 8.
+func (op *pgWrite) size() int64 {
+	n := 9*8 + len(op.body) + len(op.events) + len(op.steps)
+	if c := op.create; c != nil {
+		n += len(c.run.ID) + len(c.run.Flow) + len(c.run.Hash) + len(c.run.Subject) + len(c.run.Parent) + len(c.birth) + len(c.input)
+	}
+	return int64(n)
 }
 
 // pgPipe collects the statements of a batch and who reads their rows.

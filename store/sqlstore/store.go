@@ -12,6 +12,7 @@
 //	event  one row a save in order of writing: its events, and beside them the
 //	       records it settled; each row of a run names the one before
 //	signal, input, definition, migration
+//	object, change, feed, lock
 //
 // The blobs are written by the functions in codec.go, the same for both
 // databases. The schema stands in schema/, numbered and forward only.
@@ -22,6 +23,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -45,6 +48,10 @@ type Store interface {
 	workflow.Lister
 	workflow.Definitions
 	workflow.Retainer
+	// Objects are the standalone objects of the database, and their change feed.
+	Objects() control.Objects
+	// Locks are the locks of all that share the database.
+	Locks() lock.Medium
 	// Close waits for writes under way and closes the database.
 	Close() error
 }
