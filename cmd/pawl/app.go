@@ -99,12 +99,12 @@ func didYouMean(text string) string {
 
 // fail tells an error and gives its exit code.
 func (a *app) fail(ctx context.Context, err error) int {
-	code := view.ExitOf(err)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(a.err, "pawl: ended before it was done")
 		return view.ExitGoing
 	}
 	problem := problemOf(err)
+	code := view.ExitOf(problem)
 	switch a.flags.output {
 	case "json", "yaml":
 		if text, err := a.encode(problem); err == nil {
@@ -115,7 +115,7 @@ func (a *app) fail(ctx context.Context, err error) int {
 	var found flowfile.Problems
 	if errors.As(err, &found) {
 		fmt.Fprintln(a.err, found.Error())
-		return view.ExitUsage
+		return code
 	}
 	fmt.Fprintln(a.err, "pawl: "+strings.Join(problem.Lines(a.style(a.err)), "\n"))
 	return code

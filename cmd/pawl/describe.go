@@ -246,7 +246,7 @@ func (a *app) watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := a.watch(ctx, b, reading{id: first.ID, wait: wait}, a.screen())
+			r, err := a.watch(ctx, b, reading{id: first.ID, wait: wait}, a.screen(nil))
 			if err != nil && !isEnd(err) {
 				return err
 			}

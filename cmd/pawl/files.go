@@ -1,7 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/machine/machinefile"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
@@ -12,18 +25,32 @@ type loaded struct{ library.Library }
 
 // loadFiles reads flows and machines whose actions need not be known here.
 func loadFiles(paths []string) (loaded, error) {
-	lib, err := library.Load(paths, nil, flowfile.Options{Actions: knownActions(), AnyAction: true})
+	if err := exist(paths); err != nil {
+		return loaded{}, err
+	}
+	lib, err := library.Load(paths, nil, flowfile.Options{Actions: knownActions(), AnyAction: true, Check: true})
 	return loaded{lib}, err
+}
+
+func exist(paths []string) error {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return FileWrong.Errorf("%w", err)
+		}
+	}
+	return nil
 }
 
 // knownActions are all ready-made actions, so that their parameters are checked.
 func knownActions() []workflow.Action {
-	actions, err := action.Standard(action.Options{Only: []string{"exec", "http", "sleep", "signal", "approval"}})
+	actions, err := action.Standard(action.Options{Only: action.Names(), Status: noStatus{}})
 	if err != nil {
 		panic(err) // the options are constant
 	}
 	return actions
 }
+
+type noStatus struct{ action.StatusWriter }
 
 func (l loaded) flow(name string) (workflow.Flow, bool) {
 	for _, f := range l.Flows {
@@ -32,4 +59,318 @@ func (l loaded) flow(name string) (workflow.Flow, bool) {
 		}
 	}
 	return workflow.Flow{}, false
+}
+
+func (a *app) lintCommand() *cobra.Command {
+	var anyAction, strict bool
+	cmd := &cobra.Command{
+		Use: "lint PATH...", Short: "Check files of flows, groups, faults and machines",
+		Long: `Reports everything that is wrong as file:line:column: message, and warns of what
+loads and is still worth a look. Exit code 1 if there is an error.`,
+		Example: "  pawl lint flows/\n  pawl lint create.yaml --strict\n  pawl lint legacy/ --any-action",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: a.verb(func(_ context.Context, _ *cobra.Command, args []string) error {
+			found, err := lint(args, anyAction)
+			if err != nil {
+				return err
+			}
+			if found == nil {
+				found = flowfile.Problems{}
+			}
+			if err := a.emit(map[string]any{"items": found}, nil, func() string {
+				var b strings.Builder
+				for _, p := range found {
+					b.WriteString(lintLine(p) + "\n")
+				}
+				return b.String()
+			}); err != nil {
+				return err
+			}
+			if len(found.Errors()) > 0 || strict && len(found) > 0 {
+				return end(view.ExitFailed)
+			}
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&anyAction, "any-action", false, "allow actions that another program registers")
+	cmd.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	return cmd
+}
+
+func lintLine(p flowfile.Problem) string {
+	line := p.String()
+	if p.Warning && !strings.Contains(line, "warning") {
+		head := fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Column)
+		return head + "warning: " + strings.TrimPrefix(line, head)
+	}
+	return line
+}
+
+// lint gives every finding in flows and machines.
+func lint(paths []string, anyAction bool) (flowfile.Problems, error) {
+	if err := exist(paths); err != nil {
+		return nil, err
+	}
+	var flowPaths, machinePaths []string
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, FileWrong.Errorf("%w", err)
+		}
+		isMachine := false
+		if !info.IsDir() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return nil, FileWrong.Errorf("%w", err)
+			}
+			isMachine = machinefile.IsMachine(data)
+		}
+		if !isMachine {
+			flowPaths = append(flowPaths, path)
+		}
+		if isMachine || info.IsDir() {
+			machinePaths = append(machinePaths, path)
+		}
+	}
+	var found flowfile.Problems
+	options := flowfile.Options{Actions: knownActions(), AnyAction: anyAction, Check: true}
+	var flows []string
+	if len(flowPaths) > 0 {
+		var err error
+		if found, err = flowfile.Lint(flowPaths, options); err != nil {
+			return nil, err
+		}
+		if lib, err := library.Load(flowPaths, nil, flowfile.Options{Actions: options.Actions, AnyAction: true, Check: true}); err == nil {
+			for _, f := range lib.Flows {
+				flows = append(flows, f.Name)
+			}
+		}
+	}
+	if len(machinePaths) > 0 {
+		// A machine that is looked at by itself names flows that stand elsewhere.
+		_, err := machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, AnyAction: anyAction, Flows: flows, AnyFlow: len(flows) == 0})
+		var wrong flowfile.Problems
+		if err != nil && !errors.As(err, &wrong) {
+			return nil, err
+		}
+		found = append(found, wrong...)
+	}
+	return found, nil
+}
+
+func (a *app) schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema [flow|machine]", Short: "Print the JSON Schema of files, for editors",
+		Example:   "  pawl schema > flow.schema.json\n  pawl schema machine > machine.schema.json",
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"flow", "machine"},
+		RunE: a.verb(func(_ context.Context, _ *cobra.Command, args []string) error {
+			schema := flowfile.Schema()
+			if len(args) == 1 && args[0] == "machine" {
+				schema = machinefile.Schema()
+			}
+			_, err := fmt.Fprintln(a.out, strings.TrimSpace(string(schema)))
+			return err
+		}),
+	}
+}
+
+func (a *app) graphCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use: "graph FILE", Short: "Draw a flow or a machine in Mermaid",
+		Example: "  pawl graph create.yaml > create.mmd\n  pawl graph flows/ --flow CreateCluster",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.verb(func(_ context.Context, _ *cobra.Command, args []string) error {
+			text, err := graph(args[0], name)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.out, strings.TrimSpace(text))
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&name, "flow", "", "`name` of the flow or machine, if the file or folder holds several")
+	return cmd
+}
+
+func graph(path, name string) (string, error) {
+	if data, err := os.ReadFile(path); err == nil && machinefile.IsMachine(data) {
+		machines, err := machinefile.Load([]string{path}, machinefile.Options{Actions: knownActions(), AnyAction: true, AnyFlow: true})
+		if err != nil {
+			return "", err
+		}
+		return machines[0].Table.Mermaid(), nil
+	}
+	lib, err := loadFiles([]string{path})
+	if err != nil {
+		return "", err
+	}
+	if name == "" {
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			if name, err = flowName(path); err != nil {
+				return "", err
+			}
+		}
+	}
+	var names []string
+	for _, f := range lib.Flows {
+		if f.Name == name || name == "" && len(lib.Flows) == 1 {
+			return flowfile.Graph(f), nil
+		}
+		names = append(names, f.Name)
+	}
+	for _, m := range lib.Machines {
+		if m.Table.Name == name {
+			return m.Table.Mermaid(), nil
+		}
+		names = append(names, m.Table.Name)
+	}
+	if name != "" {
+		return "", Usage.Errorf("%s holds no %s%s", path, name, suggest(name, names))
+	}
+	return "", Usage.Errorf("%s holds %s: choose one with --flow", path, strings.Join(names, ", "))
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff OLD NEW", Short: "Compare two definitions, and name the active runs concerned",
+		Example: "  pawl diff v1/create.yaml v2/create.yaml",
+		Args:    cobra.ExactArgs(2),
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			if err := exist(args); err != nil {
+				return err
+			}
+			options := flowfile.Options{Actions: knownActions(), AnyAction: true, Check: true}
+			before, err := flowfile.Load(args[:1], options)
+			if err != nil {
+				return err
+			}
+			after, err := flowfile.Load(args[1:], options)
+			if err != nil {
+				return err
+			}
+			diffs, err := flowfile.DiffSets(before, after)
+			if err != nil {
+				return err
+			}
+			return a.told(ctx, diffs, after)
+		}),
+	}
+}
+
+// concern is a difference and the runs it concerns.
+type concern struct {
+	flowfile.FlowDiff
+	ActiveRuns []string        `json:"activeRuns"`
+	OnChange   workflow.Change `json:"onChange,omitempty"`
+}
+
+func (a *app) told(ctx context.Context, diffs []flowfile.FlowDiff, after *flowfile.Set) error {
+	b, err := a.openForCount(ctx)
+	if err != nil {
+		return err
+	}
+	if b != nil {
+		defer b.Close()
+	}
+	concerns := []concern{}
+	var text strings.Builder
+	for _, d := range diffs {
+		c := concern{FlowDiff: d, ActiveRuns: []string{}}
+		if f, ok := after.Flow(d.Flow); ok {
+			c.OnChange = f.OnChange
+			if c.OnChange == "" {
+				c.OnChange = workflow.ChangeFinish
+			}
+		}
+		if b != nil && d.HashDiffers() && d.OldHash != "" {
+			page, err := b.List(ctx, workflow.Query{Hash: d.OldHash, Active: true, Limit: 500})
+			if err != nil {
+				return err
+			}
+			for _, r := range page.Items {
+				c.ActiveRuns = append(c.ActiveRuns, r.ID)
+			}
+		}
+		concerns = append(concerns, c)
+		if len(d.Changes) == 0 {
+			continue
+		}
+		if len(diffs) > 1 {
+			text.WriteString(d.Flow + "\n")
+		}
+		lines := strings.Split(strings.TrimSpace(d.String()), "\n")
+		lines[0] += "     " + c.consequence()
+		text.WriteString(strings.Join(lines, "\n") + "\n")
+	}
+	if text.Len() == 0 {
+		text.WriteString("no difference\n")
+	}
+	return a.emit(map[string]any{"items": concerns}, nil, text.String)
+}
+
+func (c concern) consequence() string {
+	if !c.HashDiffers() {
+		return "same hash: takes effect at the next attempt"
+	}
+	text := "hash differs     "
+	switch n := len(c.ActiveRuns); n {
+	case 0:
+		return text + "no active runs"
+	case 1:
+		text += "1 active run: "
+	default:
+		text += fmt.Sprintf("%d active runs: ", n)
+	}
+	switch c.OnChange {
+	case workflow.ChangeMigrate:
+		return text + "migrate"
+	case workflow.ChangePause:
+		return text + "pause"
+	}
+	return text + "finish old"
+}
+
+// openForCount opens what may hold runs; nil if there is no store yet.
+func (a *app) openForCount(ctx context.Context) (backend.Backend, error) {
+	if a.flags.server == "" && (a.flags.store == "" || a.flags.store == "sqlite") && !strings.HasPrefix(a.flags.dsn, "postgres") {
+		if _, err := os.Stat(a.storeOptions().Path()); err != nil {
+			return nil, nil
+		}
+	}
+	if a.flags.store == "memory" {
+		return nil, nil
+	}
+	return a.open(ctx, reads)
+}
+
+// withStubs adds actions that do nothing for those that another program registers.
+func withStubs(flows []workflow.Flow, actions []workflow.Action) []workflow.Action {
+	actions = slices.Clone(actions)
+	add := func(name string) {
+		if name != "" && !slices.ContainsFunc(actions, func(a workflow.Action) bool { return a.Name == name }) {
+			actions = append(actions, workflow.Action{Name: name, Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
+		}
+	}
+	var visit func([]workflow.Step)
+	visit = func(steps []workflow.Step) {
+		for _, s := range steps {
+			add(s.Uses)
+			if s.UndoCall != nil {
+				add(s.UndoCall.Uses)
+			}
+			for _, end := range []*workflow.Step{s.Open, s.Close} {
+				if end != nil {
+					visit([]workflow.Step{*end})
+				}
+			}
+			visit(s.Steps)
+		}
+	}
+	for _, f := range flows {
+		visit(f.Steps)
+		visit(f.Finally)
+	}
+	return actions
 }

@@ -16,14 +16,15 @@ import (
 // reading says what is watched: a run, from a revision on, for some time.
 type reading struct {
 	id    string
-	after int64 // the revision when a request was sent: what stood then does not count as rest
-	wait  time.Duration
+	after int64         // the revision when a request was sent: what stood then does not count as rest
+	wait  time.Duration // at most
+	since *view.Run     // what was told before; nil: nothing
 }
 
 // follow shows a run until it rests, and works on it if nobody else does. Its
 // error is the exit code of the run.
 func (a *app) follow(ctx context.Context, b backend.Runs, what reading) error {
-	r, err := a.working(ctx, b, what, a.screen())
+	r, err := a.working(ctx, b, what, a.screen(what.since))
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func (a *app) watch(ctx context.Context, b backend.Runs, what reading, s screen)
 }
 
 // screen is a live tree on a terminal, lines in a pipe, and nothing for programs.
-func (a *app) screen() screen {
+func (a *app) screen(since *view.Run) screen {
 	switch {
 	case !a.isText():
 		return nothing{}
@@ -155,7 +156,7 @@ func (a *app) screen() screen {
 		if _, ok := terminal(a.out); ok {
 			return &liveTree{a: a}
 		}
-		return &plainLines{a: a}
+		return &plainLines{a: a, before: since}
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -144,7 +145,7 @@ func parseValue(schema json.RawMessage, text string) (any, error) {
 	}
 	if !json.Valid([]byte(text)) {
 		if len(types) > 0 && !slices.Contains(types, any("string")) {
-			return nil, Usage.Errorf("%q is no %v", text, types[0])
+			return nil, fmt.Errorf("%q is no %v", text, types[0])
 		}
 		return text, nil
 	}
@@ -158,7 +159,7 @@ func parseValue(schema json.RawMessage, text string) (any, error) {
 	if slices.Contains(types, any("string")) {
 		return text, nil
 	}
-	return nil, Usage.Errorf("%q is no %v", text, types[0])
+	return nil, fmt.Errorf("%q is no %v", text, types[0])
 }
 
 func isType(value any, name any) bool {

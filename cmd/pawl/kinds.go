@@ -19,6 +19,11 @@ var (
 		Title:  "the file cannot be read or does not fit",
 		Remedy: "Correct what the message names and run the command again.",
 	})
+	StoreBusy = fault.Declare(fault.Kind{
+		Code: "STORE_BUSY", Class: fault.Blocked,
+		Title:  "another process works on the store",
+		Remedy: "Stop the server or the run that works on it, then run the command again.",
+	})
 	NotDefined = fault.Declare(fault.Kind{
 		Code: "FLOW_DIFFERS", Class: fault.Blocked,
 		Title:  "the server has another definition of the flow than the file",

@@ -8,7 +8,6 @@
 package main
 
 //go:generate go run . docs faults --out ../../docs/faults.md
-//go:generate go run . docs openapi --out ../../docs/openapi.yaml
 
 import (
 	"context"

@@ -171,8 +171,10 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 	if err := b.Ask(ctx, before.ID, verb, ask); err != nil {
 		return err
 	}
-	if w.follow && (w.watch || b.Alone()) {
-		return a.follow(ctx, b, reading{id: before.ID, after: before.Revision, wait: w.wait})
+	// A run that a person has paused stays so when one of its steps is skipped.
+	held := verb == workflow.VerbSkip && before.Phase == workflow.Paused && (before.Fault == nil || before.Fault.Step != ask.Step)
+	if w.follow && !held && (w.watch || b.Alone()) {
+		return a.follow(ctx, b, reading{id: before.ID, after: before.Revision, wait: w.wait, since: &before})
 	}
 	r, done, err := a.folded(ctx, b, before, ask.RequestID)
 	if err != nil {
@@ -368,7 +370,7 @@ func (a *app) signalCommand() *cobra.Command {
 			}
 			if cmd.Flags().Changed("wait") {
 				a.hint("accepted %s", s.ID)
-				return a.follow(ctx, b, reading{id: r.ID, after: r.Revision, wait: wait})
+				return a.follow(ctx, b, reading{id: r.ID, after: r.Revision, wait: wait, since: &r})
 			}
 			if b.Alone() {
 				defer a.hint("nobody works on the store now; go on with: pawl resume %s", view.Short(r.ID))

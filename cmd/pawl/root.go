@@ -51,8 +51,9 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 		{"runs", "Runs:", []*cobra.Command{a.runCommand(), a.pauseCommand(), a.resumeCommand(), a.cancelCommand(), a.skipCommand(), a.signalCommand(), a.progressCommand()}},
 		{"look", "Look:", []*cobra.Command{a.getCommand(), a.describeCommand(), a.watchCommand(), a.historyCommand(), a.explainCommand()}},
 		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.deleteCommand()}},
+		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
 		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand()}},
-		{"care", "Care:", []*cobra.Command{a.benchCommand(), a.versionCommand()}},
+		{"care", "Care:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -61,6 +62,9 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 			root.AddCommand(c)
 		}
 	}
+	root.AddCommand(a.docsCommand())
+	root.SetHelpCommandGroupID("care")
+	root.SetCompletionCommandGroupID("care")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		text := err.Error()
 		if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {

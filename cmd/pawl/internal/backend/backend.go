@@ -67,19 +67,9 @@ var (
 		Title:  "the server does not answer",
 		Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
 	})
-	FaultUnknown = fault.Declare(fault.Kind{
-		Code: "CODE_NOT_FOUND", Class: fault.Invalid,
-		Title:  "no fault of this code is declared",
-		Remedy: "List the codes with pawl get faults; those of flow files are known when the files are loaded with --flows.",
-	})
 	MachineUnknown = fault.Declare(fault.Kind{
 		Code: "MACHINE_NOT_FOUND", Class: fault.Invalid,
 		Title:  "no machine for objects of this kind is loaded",
 		Remedy: "Load the machine's file with --machines, or ask the server that runs the machine.",
-	})
-	NotKept = fault.Declare(fault.Kind{
-		Code: "OBJECTS_NOT_KEPT", Class: fault.Blocked,
-		Title:  "the store keeps no objects",
-		Remedy: "Use a SQLite or PostgreSQL store, or a server that has one.",
 	})
 )

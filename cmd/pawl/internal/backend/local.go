@@ -2,11 +2,13 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
@@ -59,10 +63,9 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	}
 	l := &Local{options: o, files: map[string]bool{}}
 	var err error
-	// Without a writer the action status cannot be offered: only a server drives objects.
-	l.actions, err = action.Standard(action.Options{Only: without(o.Actions, "status"), HTTPAllow: o.HTTPAllow, StateDir: StateDir()})
+	l.actions, err = action.Standard(action.Options{Only: o.Actions, HTTPAllow: o.HTTPAllow, StateDir: StateDir(), Status: statusOf{l}})
 	if err != nil {
-		return nil, err
+		return nil, workflow.InputInvalid.Errorf("--actions: %w", err)
 	}
 	if l.library, err = library.Load(o.Flows, o.Machines, flowfile.Options{Actions: l.actions}); err != nil {
 		return nil, err
@@ -70,14 +73,16 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	return l, l.open(ctx, o.Client)
 }
 
-func without(list []string, name string) []string {
-	var kept []string
-	for _, item := range list {
-		if item != name {
-			kept = append(kept, item)
-		}
+// statusOf writes into the objects of the store that is open when a step runs.
+type statusOf struct{ l *Local }
+
+// PatchStatus implements action.StatusWriter.
+func (s statusOf) PatchStatus(ctx context.Context, subject string, patch json.RawMessage, key string) error {
+	objects, err := s.l.Objects()
+	if err != nil {
+		return err
 	}
-	return kept
+	return driver.Status{Objects: objects}.PatchStatus(ctx, subject, patch, key)
 }
 
 func (l *Local) open(ctx context.Context, client bool) error {
@@ -359,10 +364,7 @@ func (l *Local) Advance(ctx context.Context, id string) error {
 // Objects implements Backend.
 func (l *Local) Objects() (control.Objects, error) {
 	store, _ := l.now()
-	if keeper, ok := store.Store.(interface{ Objects() control.Objects }); ok {
-		return keeper.Objects(), nil
-	}
-	return nil, NotKept.Errorf("this store keeps runs only")
+	return store.Objects(), nil
 }
 
 // Flows implements Definitions.
@@ -411,7 +413,7 @@ func unknownFault(code string) error {
 	if near := view.Similar(code); len(near) > 0 {
 		hint = ": did you mean " + strings.Join(near, ", ") + "?"
 	}
-	return FaultUnknown.Errorf("no fault %s%s", code, hint)
+	return server.FaultNotFound.Errorf("no fault %s%s", code, hint)
 }
 
 func (l *Local) kind(k *fault.Kind) view.Kind {
@@ -442,7 +444,34 @@ func (l *Local) PlanFlow(_ context.Context, flow string, input []byte) (view.Pla
 
 // PlanObject implements Definitions.
 func (l *Local) PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error) {
-	return machine.Plan{}, MachineUnknown.Errorf("no machine for objects of kind %s", ref.Kind)
+	objects, err := l.Objects()
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if !slices.ContainsFunc(l.library.Machines, func(m machine.Standalone) bool { return m.Table.Kind == ref.Kind }) {
+		return machine.Plan{}, MachineUnknown.Errorf("no machine for objects of kind %s is loaded", ref.Kind)
+	}
+	_, engine := l.now()
+	d, err := driver.New(driver.Options{Objects: objects, Engine: engine, Machines: l.library.Machines, Actions: l.actions, Logger: l.options.Logger})
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	if manifest == nil {
+		return d.Plan(ctx, ref)
+	}
+	var before *control.Object
+	old, err := objects.Get(ctx, ref)
+	switch {
+	case err == nil:
+		before = &old
+	case fault.Of(err) != control.NotFound:
+		return machine.Plan{}, err
+	}
+	next, _, err := control.DecideApply(time.Now().UTC(), before, *manifest)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	return d.PlanFor(ctx, next)
 }
 
 // StateDir is where pawl keeps what outlives a process:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -26,10 +27,12 @@ type Store struct {
 type memory struct {
 	*workflow.Memory
 	objects *control.Memory
+	locks   *lock.Memory
 }
 
 func (memory) Close() error               { return nil }
 func (m memory) Objects() control.Objects { return m.objects }
+func (m memory) Locks() lock.Medium       { return m.locks }
 
 // OpenStore opens a store. A client of a file never owns it.
 func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {
@@ -39,7 +42,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		if o.DSN != "" {
 			return Store{}, workflow.InputInvalid.Errorf("--store memory has no --dsn")
 		}
-		return Store{Store: memory{workflow.NewMemory(), control.NewMemory()}}, nil
+		return Store{Store: memory{workflow.NewMemory(), control.NewMemory(), &lock.Memory{}}}, nil
 	case "postgres":
 		if !postgres {
 			return Store{}, workflow.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")

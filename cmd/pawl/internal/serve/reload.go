@@ -45,7 +45,7 @@ func (s *shelf) load() (library.Library, error) {
 }
 
 func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
-	if p.objects == nil || len(lib.Machines) == 0 {
+	if len(lib.Machines) == 0 {
 		return nil, nil
 	}
 	return driver.New(driver.Options{

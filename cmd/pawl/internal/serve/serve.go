@@ -116,14 +116,10 @@ func (p *parts) make(ctx context.Context) error {
 	if p.store, err = own(ctx, p.options.Store); err != nil {
 		return err
 	}
-	if keeper, ok := p.store.Store.(interface{ Objects() control.Objects }); ok {
-		p.objects = keeper.Objects()
-	}
-	standard := action.Options{Only: p.options.Actions, HTTPAllow: p.options.HTTPAllow, StateDir: backend.StateDir()}
-	if p.objects != nil {
-		standard.Status = driver.Status{Objects: p.objects}
-	}
-	if p.actions, err = action.Standard(standard); err != nil {
+	p.objects = p.store.Objects()
+	p.actions, err = action.Standard(action.Options{Only: p.options.Actions, HTTPAllow: p.options.HTTPAllow, StateDir: backend.StateDir(),
+		Status: driver.Status{Objects: p.objects}})
+	if err != nil {
 		return workflow.InputInvalid.Errorf("--actions: %w", err)
 	}
 	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions}}
@@ -137,13 +133,10 @@ func (p *parts) make(ctx context.Context) error {
 	}
 	o := workflow.Options{
 		Attempts: p.options.Attempts, Drain: p.options.Drain, Actions: p.actions, Secrets: p.options.Secrets, Healers: lib.Healers,
-		Hooks: hooks, Retention: p.options.Retention, Logger: p.log,
+		Hooks: hooks, Retention: p.options.Retention, Logger: p.log, Object: driver.Object(p.objects),
 		Compile: func(source []byte) (workflow.Flow, error) {
 			return flowfile.FromSource(source, flowfile.Options{Actions: p.actions, AnyAction: true})
 		},
-	}
-	if p.objects != nil {
-		o.Object = driver.Object(p.objects)
 	}
 	if p.options.Archive != "" {
 		if p.archive, err = os.OpenFile(p.options.Archive, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err != nil {

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile/classic"
+)
+
+func (a *app) storeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "store", Short: "Look after a SQLite store: check, back up, export, restore",
+		Example: "  pawl store check\n  pawl store backup pawl-backup.db",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return Usage.Errorf("store knows no %q%s", args[0], suggest(args[0], []string{"check", "backup", "export", "restore"}))
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "check", Short: "Read everything and report what is damaged; writes nothing",
+			Example: "  pawl store check --dsn pawl.db -o json", Args: cobra.NoArgs,
+			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.checkStore(ctx) }),
+		},
+		&cobra.Command{
+			Use: "backup FILE", Short: "Write a copy while the store is in use",
+			Example: "  pawl store backup pawl-backup.db", Args: cobra.ExactArgs(1),
+			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+				return a.kept(ctx, reads, func(k sqlstore.Keeper) error {
+					if err := k.Backup(ctx, args[0]); err != nil {
+						return err
+					}
+					return a.emit(map[string]string{"file": args[0]}, args, func() string { return "backed up to " + args[0] + "\n" })
+				})
+			}),
+		},
+		&cobra.Command{
+			Use: "export [FILE]", Short: "Write all runs with their history as JSON lines, damaged ones left out",
+			Example: "  pawl store export runs.jsonl\n  pawl store export | gzip > runs.jsonl.gz", Args: cobra.MaximumNArgs(1),
+			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.exportStore(ctx, args) }),
+		},
+		&cobra.Command{
+			Use: "restore FILE", Short: "Fill a new store from a backup or an export",
+			Long:    "Fills a store that does not exist yet, or is empty, from a backup or from an\nexport; - reads an export from standard input.",
+			Example: "  pawl store restore pawl-backup.db --dsn new.db\n  pawl store restore runs.jsonl --dsn new.db", Args: cobra.ExactArgs(1),
+			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.restoreStore(ctx, args[0]) }),
+		},
+	)
+	return cmd
+}
+
+// local refuses what only the machine of the store can do.
+func (a *app) local(verb string) error {
+	if a.flags.server != "" {
+		return LocalOnly.Errorf("pawl %s works on the store itself", verb)
+	}
+	return nil
+}
+
+// kept opens the store for a verb that looks after it.
+func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Keeper) error) (err error) {
+	if err := a.local("store"); err != nil {
+		return err
+	}
+	store, err := backend.OpenStore(ctx, a.storeOptions(), how == reads)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	keeper, ok := store.Keeper()
+	if !ok {
+		return LocalOnly.Errorf("this is for SQLite stores; PostgreSQL has pg_dump and pg_restore, and memory keeps nothing")
+	}
+	return do(keeper)
+}
+
+// sqliteFile is the file of the store, which must be there.
+func (a *app) sqliteFile() (string, error) {
+	path := a.storeOptions().Path()
+	if _, err := os.Stat(path); err != nil {
+		return "", FileWrong.Errorf("the store: %w", err)
+	}
+	return path, nil
+}
+
+func (a *app) checkStore(ctx context.Context) error {
+	if err := a.local("store check"); err != nil {
+		return err
+	}
+	path, err := a.sqliteFile()
+	if err != nil {
+		return err
+	}
+	report, err := sqlstore.CheckFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := a.emit(report, nil, func() string {
+		var b strings.Builder
+		for _, d := range report.Damage {
+			where := "the file"
+			if d.Run != "" {
+				where = "run " + d.Run
+			}
+			fmt.Fprintf(&b, "%s: %s\n", where, d.What)
+		}
+		word := "healthy"
+		if !report.Healthy {
+			word = fmt.Sprintf("%d places are damaged", len(report.Damage))
+		}
+		fmt.Fprintf(&b, "%s: %d runs, %d events, %s\n", path, report.Runs, report.Events, word)
+		return b.String()
+	}); err != nil {
+		return err
+	}
+	if !report.Healthy {
+		a.hint("  remedy: %s", workflow.StoreCorrupt.Remedy)
+		return end(view.ExitFailed)
+	}
+	return nil
+}
+
+func (a *app) exportStore(ctx context.Context, args []string) error {
+	if err := a.local("store export"); err != nil {
+		return err
+	}
+	path, err := a.sqliteFile()
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 || args[0] == "-" {
+		return sqlstore.ExportFile(ctx, path, a.out)
+	}
+	// A file that is there already is somebody's; a broken one would look whole.
+	file, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	w := bufio.NewWriter(file)
+	err = errors.Join(sqlstore.ExportFile(ctx, path, w), w.Flush(), file.Sync(), file.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(args[0]))
+	}
+	return a.emit(map[string]string{"file": args[0]}, args, func() string { return "exported to " + args[0] + "\n" })
+}
+
+const sqliteMagic = "SQLite format 3\x00"
+
+func (a *app) restoreStore(ctx context.Context, from string) error {
+	if err := a.local("store restore"); err != nil {
+		return err
+	}
+	in := io.NopCloser(a.in)
+	if from != "-" {
+		file, err := os.Open(from)
+		if err != nil {
+			return FileWrong.Errorf("%w", err)
+		}
+		in = file
+	}
+	defer in.Close()
+	r := bufio.NewReader(in)
+	to := a.storeOptions().Path()
+	if head, err := r.Peek(len(sqliteMagic)); err == nil && bytes.Equal(head, []byte(sqliteMagic)) {
+		if err := copyNew(r, to); err != nil {
+			return err
+		}
+		if err := a.kept(ctx, sends, func(sqlstore.Keeper) error { return nil }); err != nil {
+			return err
+		}
+	} else if err := a.kept(ctx, sends, func(k sqlstore.Keeper) error {
+		if !k.IsOwner() {
+			return StoreBusy.Errorf("%s is owned by another process", to)
+		}
+		return k.Restore(ctx, r)
+	}); err != nil {
+		return err
+	}
+	return a.emit(map[string]string{"store": to}, []string{to}, func() string { return "restored " + to + "\n" })
+}
+
+// copyNew writes a file that does not exist yet.
+func copyNew(from io.Reader, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
+	}
+	if err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	_, err = io.Copy(file, from)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	return nil
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var subject string
+	cmd := &cobra.Command{
+		Use: "import FILE", Short: "Take over run records of the PolarDB Stack engine",
+		Long: `Reads a ConfigMap (YAML or JSON, - for standard input) with run records and
+writes them as runs, which then go on with the flows of --flows. Importing twice
+changes nothing. Records that are damaged are listed and become paused runs.`,
+		Example: "  kubectl get configmap c1-workflow -o yaml | pawl import - --subject demo/default/c1 --flows flows/",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			return a.importRuns(ctx, args[0], subject)
+		}),
+	}
+	cmd.Flags().StringVar(&subject, "subject", "", "`kind/namespace/name` that the runs work on (required)")
+	_ = cmd.MarkFlagRequired("subject")
+	return cmd
+}
+
+func (a *app) importRuns(ctx context.Context, from, subject string) (err error) {
+	if err := a.local("import"); err != nil {
+		return err
+	}
+	data, err := readInput(from, a.in)
+	if err != nil {
+		return err
+	}
+	lib, err := loadFiles(a.flags.flows)
+	if err != nil {
+		return err
+	}
+	imported, err := classic.Import(data, classic.ImportOptions{Subject: subject, Flows: lib.Flows, Actor: a.actor()})
+	if err != nil {
+		if fault.Of(err) == fault.Unknown {
+			err = FileWrong.Errorf("%s: %w", from, err)
+		}
+		return err
+	}
+	store, err := backend.OpenStore(ctx, a.storeOptions(), false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	if !store.IsOwner() {
+		return StoreBusy.Errorf("%s is owned by another process: import before a worker serves the store", a.storeOptions().Path())
+	}
+	written, err := imported.Write(ctx, store)
+	if err != nil {
+		return err
+	}
+	damaged := imported.Damaged()
+	if err := a.emit(importReport(imported, written), nil, func() string { return importText(imported, written) }); err != nil {
+		return err
+	}
+	if len(damaged) > 0 {
+		return end(view.ExitRemedy)
+	}
+	return nil
+}
+
+type importedView struct {
+	Key    string         `json:"key"`
+	Run    string         `json:"run"`
+	Flow   string         `json:"flow"`
+	Phase  workflow.Phase `json:"phase"`
+	Damage string         `json:"damage,omitempty"`
+	Notes  []string       `json:"notes,omitempty"`
+}
+
+func importReport(i classic.Imported, w classic.Written) map[string]any {
+	runs := []importedView{}
+	for _, r := range i.Runs {
+		runs = append(runs, importedView{Key: r.Key, Run: r.Run.ID, Flow: r.Run.Flow, Phase: r.Run.Phase, Damage: r.Damage, Notes: r.Notes})
+	}
+	return map[string]any{"runs": runs, "new": w.New, "known": w.Known, "ignored": i.Ignored}
+}
+
+func importText(i classic.Imported, w classic.Written) string {
+	t := view.Table{Head: []string{"KEY", "ID", "FLOW", "PHASE", "NOTE"}}
+	for _, r := range i.Runs {
+		note := strings.Join(r.Notes, "; ")
+		if r.Damage != "" {
+			note = "damaged: " + r.Damage
+		}
+		t.Rows = append(t.Rows, []string{r.Key, view.Short(r.Run.ID), r.Run.Flow, string(r.Run.Phase), note})
+	}
+	text := t.String()
+	for _, key := range i.Ignored {
+		text += "ignored " + key + ": it is no run record\n"
+	}
+	return text + fmt.Sprintf("%d runs imported, %d known already, %d damaged\n", w.New, w.Known, len(i.Damaged()))
+}
