@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -141,4 +143,86 @@ func BenchmarkRawSQLite(b *testing.B) {
 	b.ReportMetric(float64((cpu()-used).Microseconds())/float64(b.N), "cpu-us/step")
 	b.ReportMetric(result.StepsPerSec, "steps/s")
 	b.ReportMetric(result.SyncsPerStep, "syncs/step")
+}
+
+// BenchmarkSQLiteWaiting holds b.N runs that wait for a signal: what each costs
+// in memory, and how long one takes to wake.
+func BenchmarkSQLiteWaiting(b *testing.B) {
+	store, err := sqlstore.OpenSQLite(b.Context(), sqlstore.Options{Path: filepath.Join(b.TempDir(), "bench.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	woken := make(chan struct{}, 1)
+	engine, err := workflow.New(store, []workflow.Flow{{Name: "Wait", Steps: []workflow.Step{
+		{Name: "Caught", Wait: &workflow.WaitFor{Signal: "go"}},
+		{Name: "Told", Do: func(context.Context, *workflow.Task) outcome.Outcome { woken <- struct{}{}; return outcome.Done() }},
+	}}}, workflow.Options{Attempts: 128, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error)
+	go func() { served <- engine.Serve(ctx) }()
+	defer func() { cancel(); <-served }()
+	before := resident(b)
+	var all sync.WaitGroup
+	ids := make([]string, b.N)
+	for k := range 64 {
+		all.Go(func() {
+			for i := k; i < b.N; i += 64 {
+				r, err := engine.Start(b.Context(), workflow.Request{Flow: "Wait", Subject: fmt.Sprintf("bench/default/%d", i), RequestID: "1"})
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				ids[i] = r.ID
+			}
+		})
+	}
+	all.Wait()
+	for {
+		runs, _, err := store.List(b.Context(), workflow.Query{Phases: []workflow.Phase{workflow.Running}, Active: true, Limit: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(runs) == 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	after := resident(b)
+	idle := cpu()
+	time.Sleep(time.Second)
+	idle = cpu() - idle
+	var took []time.Duration
+	b.ResetTimer()
+	for i := range min(500, b.N) {
+		start := time.Now()
+		if err := engine.Send(b.Context(), ids[i*b.N/min(500, b.N)], workflow.Signal{ID: "1", Name: "go"}); err != nil {
+			b.Fatal(err)
+		}
+		<-woken
+		took = append(took, time.Since(start))
+	}
+	b.StopTimer()
+	slices.Sort(took)
+	b.ReportMetric(idle.Seconds(), "idle-cpu")
+	b.ReportMetric(float64(after-before)/float64(b.N), "residentB/run")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "wake-p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "wake-p99-ms")
+}
+
+// resident is the memory the kernel holds for this process, after a collection.
+func resident(b *testing.B) int64 {
+	debug.FreeOSMemory()
+	data, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip("needs /proc")
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(data), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
 }
