@@ -32,7 +32,7 @@ func TestPostgresExam(t *testing.T) {
 // cut ends a store as a crash would: nobody says goodbye to the server.
 func cut(p *Postgres) {
 	p.end()
-	p.pool.Reset()
+	p.pool.Close()
 }
 
 // full lets the server refuse writes as it does without space.
