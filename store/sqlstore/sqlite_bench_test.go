@@ -226,3 +226,10 @@ func resident(b *testing.B) int64 {
 	}
 	return pages * int64(os.Getpagesize())
 }
+
+// BenchmarkRawSQLiteAlone is one submitter: the least one durable write takes on this medium.
+func BenchmarkRawSQLiteAlone(b *testing.B) {
+	if _, err := sqlstore.RawSQLite(b.Context(), b.TempDir(), 1, b.N); err != nil {
+		b.Fatal(err)
+	}
+}
