@@ -44,7 +44,7 @@ bin/etcd bin/etcdctl: test/kubebin/go.mod test/kubebin/go.sum
 
 .PHONY: demo
 demo: build etcd ## run a real etcd cluster from YAML: scale, kill, heal, roll (KEEP=1 leaves it running)
-	KEEP=$(KEEP) PAWL=$(CURDIR)/bin/pawl ETCD=$(CURDIR)/bin/etcd ETCDCTL=$(CURDIR)/bin/etcdctl ./examples/etcd/demo.sh
+	$(GO) -C test run ./demo/cmd -root $(CURDIR) -pawl $(CURDIR)/bin/pawl -etcd $(CURDIR)/bin/etcd -etcdctl $(CURDIR)/bin/etcdctl $(if $(KEEP),-keep)
 
 ##@ Test
 

@@ -48,18 +48,34 @@ func (r Report) Key(n int) string { return fmt.Sprintf("%s%09d", r.Prefix, n) }
 // those of members that do not run yet. The test's end stops it.
 func StartWriter(t testing.TB, endpoints ...string) *Writer {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	w := &Writer{
-		client: connect(t, endpoints), stop: stop, done: make(chan struct{}),
-		report: Report{Prefix: "/acked/" + t.Name() + "/"}, changed: make(chan struct{}),
+	w, err := NewWriter("/acked/"+t.Name()+"/", endpoints...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	go w.run(ctx, w.report)
-	t.Cleanup(func() {
-		w.Stop()
-		w.client.Close()
-	})
+	t.Cleanup(w.Close)
 	w.WaitAcked(t, 1)
 	return w
+}
+
+// NewWriter is StartWriter outside of tests: it does not wait, and Close ends it.
+func NewWriter(prefix string, endpoints ...string) (*Writer, error) {
+	client, err := newClient(endpoints)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w := &Writer{
+		client: client, stop: stop, done: make(chan struct{}),
+		report: Report{Prefix: prefix}, changed: make(chan struct{}),
+	}
+	go w.run(ctx, w.report)
+	return w, nil
+}
+
+// Close stops the writing and gives the connections back.
+func (w *Writer) Close() {
+	w.Stop()
+	w.client.Close()
 }
 
 func (w *Writer) run(ctx context.Context, names Report) {
@@ -199,9 +215,17 @@ func read(ctx context.Context, client *clientv3.Client, prefix string) (map[stri
 
 func connect(t testing.TB, endpoints []string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	client, err := newClient(endpoints)
 	if err != nil {
-		t.Fatalf("an etcd client for %v: %v", endpoints, err)
+		t.Fatal(err)
 	}
 	return client
+}
+
+func newClient(endpoints []string) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, fmt.Errorf("an etcd client for %v: %w", endpoints, err)
+	}
+	return client, nil
 }

@@ -1,0 +1,289 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/test/etcdproc"
+)
+
+// Act is a scene of the demo.
+type Act struct {
+	Name, Title string
+	do          func(context.Context) error
+	out         func(format string, args ...any)
+}
+
+// Play shows the act. Its error says what did not come as it should.
+func (a Act) Play(ctx context.Context) error {
+	a.out("\n── %s", a.Title)
+	if err := a.do(ctx); err != nil {
+		return fmt.Errorf("%s: %w", a.Title, err)
+	}
+	return nil
+}
+
+// Acts are all scenes, in order.
+func (d *Demo) Acts() []Act {
+	acts := []Act{
+		{Name: "Create", Title: "Three members, started from YAML", do: d.create},
+		{Name: "ScaleOut", Title: "Scale to five: each member a learner first, then a voter", do: d.scaleOut},
+		{Name: "Replace", Title: "A member is killed with -9: seen, faulted, healed", do: d.replace},
+		{Name: "Restart", Title: "Rolling restart, paused and resumed half-way", do: d.restart},
+		{Name: "Cancel", Title: "Scale to seven, and think better of it: cancel --undo", do: d.cancel},
+		{Name: "Crash", Title: "Scale to seven, and kill -9 pawl in the middle", do: d.crash},
+		{Name: "ScaleIn", Title: "Back to three", do: d.scaleIn},
+		{Name: "History", Title: "What happened", do: d.tell},
+		{Name: "Keys", Title: "All this time a client wrote: is every acknowledged key there?", do: d.keys},
+		{Name: "Delete", Title: "Delete: processes and data go", do: d.remove},
+	}
+	if d.options.Keep {
+		acts[len(acts)-1] = Act{Name: "Keep", Title: "It keeps running", do: d.keep}
+	}
+	for i := range acts {
+		acts[i].out = d.print
+	}
+	return acts
+}
+
+func (d *Demo) create(ctx context.Context) error {
+	return steps(
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
+		func() error { return d.pawl(ctx, 0, "get", kind) },
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error { return d.expect(ctx, 3) },
+		func() (err error) {
+			d.writer, err = etcdproc.NewWriter("/demo/", d.clients(3)...)
+			return err
+		},
+	)
+}
+
+func (d *Demo) scaleOut(ctx context.Context) error {
+	return steps(
+		func() error { return d.set("members", 5) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error { return d.expect(ctx, 5) },
+	)
+}
+
+// replace kills a member and watches until another one, with a new id, has its place.
+func (d *Demo) replace(ctx context.Context) error {
+	const victim = name + "-2"
+	before, err := d.members(ctx)
+	if err != nil {
+		return err
+	}
+	replaced := func(ctx context.Context) (bool, error) {
+		o, err := d.object(ctx)
+		if err != nil || o.Status.State != "Running" || len(o.Status.Observed.Health.Lost) > 0 {
+			return false, err
+		}
+		after, err := d.members(ctx)
+		d.facts.Replaced = err == nil && after[victim].id != 0 && after[victim].id != before[victim].id
+		return d.facts.Replaced, nil // etcd may have no leader for a moment
+	}
+	return steps(
+		func() error {
+			return d.watch(ctx, func() error {
+				if err := d.kill(victim); err != nil {
+					return err
+				}
+				return d.until(ctx, within, victim+" is replaced", replaced)
+			})
+		},
+		func() error {
+			run, err := d.newest(ctx, "RepairCluster")
+			if err != nil {
+				return err
+			}
+			if err := d.remember(ctx, "RepairCluster", run); err != nil {
+				return err
+			}
+			return d.pawl(ctx, 0, "history", short(run))
+		},
+		func() error { return d.pawl(ctx, 0, "explain", "MEMBER_LOST") },
+		func() error { return d.expect(ctx, 5) },
+	)
+}
+
+// restart pauses in the middle, where one member is down: the bracket starts it again.
+func (d *Demo) restart(ctx context.Context) error {
+	roll := func() error {
+		var run string
+		return steps(
+			func() error { return d.set("revision", 2) },
+			func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
+			func() (err error) {
+				run, err = d.at(ctx, "Restarting", "Restart["+name+"-2]/Down/Stop")
+				return err
+			},
+			func() error {
+				return d.pawl(ctx, 0, "pause", short(run), "--reason", "lunch")
+			},
+			func() error { return d.reaches(ctx, "Interrupted") },
+			func() error {
+				return d.until(ctx, within, "all members are up while the run is paused", func(ctx context.Context) (bool, error) {
+					d.facts.ReadyWhenHeld = d.ready(ctx, 5)
+					return d.facts.ReadyWhenHeld == 5, nil
+				})
+			},
+			func() error { return d.pawl(ctx, 0, "get", kind) },
+			func() error { return d.etcdctl(ctx, "endpoint", "health", "--cluster") },
+			func() error { return d.pawl(ctx, 0, "resume", short(run), "--wait", "2m") },
+			func() error { return d.reaches(ctx, "Running") },
+			func() error { return d.remember(ctx, "RestartCluster", run) },
+		)
+	}
+	fewest, err := d.fewestReady(ctx, 5, roll)
+	if err != nil {
+		return err
+	}
+	d.facts.FewestReady = fewest
+	d.print("at every moment at least %d of 5 members answered", fewest)
+	if fewest < 3 {
+		return fmt.Errorf("only %d of 5 members were ready at once: the quorum was lost", fewest)
+	}
+	return nil
+}
+
+// cancel lets a learner be added, and takes it away again.
+func (d *Demo) cancel(ctx context.Context) error {
+	var run string
+	return steps(
+		func() error { return d.set("members", 7) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
+		func() (err error) {
+			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
+			return err
+		},
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error {
+			return d.pawl(ctx, 0, "cancel", short(run), "--undo", "--reason", "five are enough")
+		},
+		func() error { return d.remember(ctx, "ScaleOut", run) },
+		func() error { return d.reaches(ctx, "Cancelled") },
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error {
+			err := d.expect(ctx, 5)
+			d.facts.Undone = err == nil
+			return err
+		},
+		func() error { return d.pawl(ctx, 0, "get", kind) },
+		func() error { return d.set("members", 5) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "1m") },
+	)
+}
+
+// crash kills the server while the first of two members joins.
+func (d *Demo) crash(ctx context.Context) error {
+	var run string
+	return steps(
+		func() error { return d.set("members", 7) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
+		func() (err error) {
+			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
+			return err
+		},
+		d.killServer,
+		func() error { return d.startServer(ctx) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
+		func() error { return d.pawl(ctx, 0, "history", short(run)) },
+		func() error { return d.remember(ctx, "ScaleOut after the crash", run) },
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error { return d.expect(ctx, 7) },
+	)
+}
+
+func (d *Demo) scaleIn(ctx context.Context) error {
+	return steps(
+		func() error { return d.set("members", 3) },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
+		func() error { return d.expect(ctx, 3) },
+	)
+}
+
+func (d *Demo) tell(ctx context.Context) error {
+	return steps(
+		func() error { return d.pawl(ctx, 0, "get") },
+		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+	)
+}
+
+// keys reads back what the writer was told is safe.
+func (d *Demo) keys(ctx context.Context) error {
+	report := d.writer.Stop()
+	client, err := connect(d.clients(3))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	lost, err := report.Lost(ctx, client)
+	if err != nil {
+		return err
+	}
+	d.facts.Acked, d.facts.Lost, d.facts.Unanswered, d.facts.LongestGap = len(report.Acked), len(lost), report.Unknown, report.Gap
+	d.print("%d keys were acknowledged, %d of them are lost; %d writes had no answer; the longest gap between two acknowledgements was %s",
+		len(report.Acked), len(lost), report.Unknown, report.Gap.Round(time.Millisecond))
+	if len(lost) > 0 {
+		return fmt.Errorf("%d acknowledged keys are lost, the first is %s", len(lost), report.Key(lost[0]))
+	}
+	return nil
+}
+
+func (d *Demo) remove(ctx context.Context) error {
+	return steps(
+		func() error { return d.pawl(ctx, 0, "delete", kind, name, "--wait", "1m") },
+		func() error { return d.pawl(ctx, 0, "get", kind) },
+		func() error {
+			left, err := filepath.Glob(filepath.Join(d.dir, "etcd", "*"))
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("data is left: %v", left)
+			}
+			if n := d.ready(ctx, 7); err == nil && n > 0 {
+				err = fmt.Errorf("%d members still answer", n)
+			}
+			return err
+		},
+		func() error {
+			d.print("\nmake demo KEEP=1 leaves the cluster running, to be played with.")
+			return nil
+		},
+	)
+}
+
+func (d *Demo) keep(context.Context) error {
+	d.kept = true
+	d.print(`The server is process %d, its state is in %s.
+
+  export PAWL_SERVER=http://%s ETCDCTL_ENDPOINTS=%s
+  %s get %s
+  %s edit %s %s
+  kill -9 $(cat %s)
+
+To end it:
+
+  %s delete %s %s --wait && kill %d && rm -r %s`,
+		d.process.Process.Pid, d.dir, d.server, d.client(1), d.options.Pawl, kind, d.options.Pawl, kind, name,
+		filepath.Join(d.dir, "etcd", name, name+"-1", "pid"), d.options.Pawl, kind, name, d.process.Process.Pid, d.dir)
+	return nil
+}
+
+// steps are carried out until one fails.
+func steps(all ...func() error) error {
+	for i, step := range all {
+		if err := step(); err != nil {
+			return fmt.Errorf("step %s: %w", strconv.Itoa(i+1), err)
+		}
+	}
+	return nil
+}
+
+// short is how pawl prints ids; it takes them so, too.
+func short(id string) string { return id[:min(4, len(id))] }

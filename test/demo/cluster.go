@@ -1,0 +1,222 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	kind   = "EtcdCluster"
+	name   = "demo"
+	within = 2 * time.Minute // the longest that any act waits for one thing
+)
+
+// Event is what the demo reads of a history.
+type Event struct {
+	Kind, Step, Code, Message, Reason string
+	Seq                               int
+}
+
+// object is what the demo reads of the object.
+type object struct {
+	Status struct {
+		State    string
+		Members  int
+		Run      struct{ ID, Phase, Step string }
+		Observed struct {
+			Health struct{ Running, Lost []string }
+		}
+		Fault *struct{ Code, Remedy string }
+	}
+}
+
+func (d *Demo) object(ctx context.Context) (o object, err error) {
+	err = d.read(ctx, &o, "get", kind, name)
+	return o, err
+}
+
+// set changes the manifest, as a person would with an editor, and shows how.
+func (d *Demo) set(key string, value int) error {
+	data, err := os.ReadFile(d.manifest)
+	if err != nil {
+		return err
+	}
+	line := regexp.MustCompile(`(?m)^(  ` + key + `: )[0-9]+`)
+	if !line.Match(data) {
+		return fmt.Errorf("%s has no line for %s", d.manifest, key)
+	}
+	d.print("$ sed -i 's/%s: [0-9]*/%s: %d/' cluster.yaml", key, key, value)
+	return os.WriteFile(d.manifest, line.ReplaceAll(data, []byte("${1}"+strconv.Itoa(value))), 0o644)
+}
+
+// reaches waits until the object is in a state.
+func (d *Demo) reaches(ctx context.Context, state string) error {
+	return d.until(ctx, within, "the cluster is "+state, func(ctx context.Context) (bool, error) {
+		o, err := d.object(ctx)
+		return o.Status.State == state, err
+	})
+}
+
+// at waits until the run of the object's state stands at a step, and gives its id.
+func (d *Demo) at(ctx context.Context, state, step string) (run string, err error) {
+	err = d.until(ctx, within, "the run of "+state+" is at "+step, func(ctx context.Context) (bool, error) {
+		o, err := d.object(ctx)
+		run = o.Status.Run.ID
+		if err != nil || o.Status.State != state || run == "" {
+			return false, err
+		}
+		return d.begun(ctx, run, step)
+	})
+	return run, err
+}
+
+// begun reports that a run has come to a step.
+func (d *Demo) begun(ctx context.Context, run, step string) (bool, error) {
+	events, err := d.history(ctx, run)
+	return slices.ContainsFunc(events, func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }), err
+}
+
+func (d *Demo) history(ctx context.Context, run string) ([]Event, error) {
+	var page struct{ Items []Event }
+	err := d.read(ctx, &page, "history", run)
+	return page.Items, err
+}
+
+// remember keeps the history of the newest run of a flow for Facts.
+func (d *Demo) remember(ctx context.Context, flow, run string) error {
+	events, err := d.history(ctx, run)
+	d.facts.Histories[flow] = events
+	return err
+}
+
+// newest gives the id of the newest run of a flow.
+func (d *Demo) newest(ctx context.Context, flow string) (string, error) {
+	var runs struct{ Items []struct{ ID string } }
+	if err := d.read(ctx, &runs, "get", "--flow", flow); err != nil {
+		return "", err
+	}
+	if len(runs.Items) == 0 {
+		return "", fmt.Errorf("there is no run of %s", flow)
+	}
+	return runs.Items[0].ID, nil
+}
+
+// member is one of etcd's own list.
+type member struct {
+	id      uint64
+	learner bool
+}
+
+// members asks etcd itself.
+func (d *Demo) members(ctx context.Context) (map[string]member, error) {
+	client, err := connect(d.clients(3))
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	list, err := client.MemberList(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]member{}
+	for _, m := range list.Members {
+		// A member that was never started has no name; its peer URL tells who it is.
+		port, err := strconv.Atoi(m.PeerURLs[0][strings.LastIndexByte(m.PeerURLs[0], ':')+1:])
+		if err != nil {
+			return nil, err
+		}
+		members[fmt.Sprintf("%s-%d", name, (port-d.base)/2+1)] = member{m.ID, m.IsLearner}
+	}
+	return members, nil
+}
+
+// expect fails unless etcd has exactly this number of voters and no learner.
+func (d *Demo) expect(ctx context.Context, voters int) error {
+	members, err := d.members(ctx)
+	if err != nil {
+		return err
+	}
+	for who, m := range members {
+		if m.learner {
+			return fmt.Errorf("%s is a learner", who)
+		}
+	}
+	if len(members) != voters {
+		return fmt.Errorf("etcd has %d members, not %d", len(members), voters)
+	}
+	return nil
+}
+
+func connect(endpoints []string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+}
+
+// kill is kill -9 of a member's process.
+func (d *Demo) kill(who string) error {
+	file := filepath.Join("etcd", name, who, "pid")
+	text, err := os.ReadFile(filepath.Join(d.dir, file))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	d.print("$ kill -9 $(cat %s)", file)
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// ready counts the members that answer a read which needs the quorum.
+func (d *Demo) ready(ctx context.Context, count int) int {
+	var all sync.WaitGroup
+	results := make([]bool, count)
+	for i := range count {
+		all.Go(func() { results[i] = answers(ctx, d.client(i+1)+"/readyz") })
+	}
+	all.Wait()
+	n := 0
+	for _, ok := range results {
+		if ok {
+			n++
+		}
+	}
+	return n
+}
+
+// fewestReady counts again and again while do runs, and gives the least.
+func (d *Demo) fewestReady(ctx context.Context, count int, do func() error) (int, error) {
+	ctx, stop := context.WithCancel(ctx)
+	fewest := count
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		pause := time.NewTicker(100 * time.Millisecond)
+		defer pause.Stop()
+		for {
+			n := d.ready(ctx, count)
+			select {
+			case <-ctx.Done():
+				return // what was cut short says nothing
+			case <-pause.C:
+				fewest = min(fewest, n)
+			}
+		}
+	})
+	err := do()
+	stop()
+	counting.Wait()
+	return fewest, err
+}

@@ -1,0 +1,249 @@
+// Package demo plays the main job on a real etcd cluster: the server, the
+// machine and flows of examples/etcd, and the commands a person would type.
+//
+//	d, err := demo.New(demo.Options{Root: root, Pawl: pawl, Etcd: etcd, Etcdctl: etcdctl, Out: os.Stdout})
+//	defer d.Close()
+//	for _, act := range d.Acts() {
+//		err = act.Play(ctx)
+//	}
+//
+// `make demo` shows it to people; the end-to-end test plays the same acts and
+// asks [Demo.Facts] whether a key was lost or the quorum was.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/test/etcdproc"
+)
+
+// Options of a demo. All but Dir and Keep are required.
+type Options struct {
+	Root                string // of the repository
+	Pawl, Etcd, Etcdctl string // binaries
+	Dir                 string // the state folder; default: a temporary one, which Close removes
+	Out                 io.Writer
+	Keep                bool // leave the cluster and the server running
+}
+
+// Facts are what was measured on the way.
+type Facts struct {
+	Acked, Lost   int           // keys that etcd acknowledged, and those of them that it lost
+	Unanswered    int           // writes whose fate is unknown
+	LongestGap    time.Duration // between two acknowledged writes
+	FewestReady   int           // members that answered a read with quorum at once, during the rolling restart
+	ReadyWhenHeld int           // the same while the rolling restart was paused
+	Replaced      bool          // the killed member came back with a new id
+	Undone        bool          // the cancelled learner was taken away
+	Histories     map[string][]Event
+}
+
+// Demo is a server at work on a cluster of its own.
+type Demo struct {
+	options  Options
+	dir      string
+	manifest string
+	server   string // address
+	base     int    // first port of the members
+	process  *exec.Cmd
+	exited   chan struct{}
+	writer   *etcdproc.Writer
+	facts    Facts
+	kept     bool
+}
+
+const (
+	basePort   = 23790 // of examples/etcd/cluster.yaml
+	mostPorts  = 14    // seven members
+	serverWait = 20 * time.Second
+	dieWait    = 40 * time.Second // a server that drains takes up to 25 s
+)
+
+// New makes the state folder and starts the server.
+func New(ctx context.Context, o Options) (*Demo, error) {
+	var err error
+	for _, path := range []*string{&o.Root, &o.Pawl, &o.Etcd, &o.Etcdctl} { // commands run in the state folder
+		if *path, err = filepath.Abs(*path); err != nil {
+			return nil, err
+		}
+	}
+	d := &Demo{options: o, dir: o.Dir, facts: Facts{Histories: map[string][]Event{}}}
+	if d.dir == "" {
+		if d.dir, err = os.MkdirTemp("", "pawl-demo-"); err != nil {
+			return nil, err
+		}
+	}
+	d.manifest = filepath.Join(d.dir, "cluster.yaml")
+	if err := errors.Join(d.findPorts(), d.copyManifest()); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	if err := d.startServer(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Facts gives what was measured so far.
+func (d *Demo) Facts() Facts { return d.facts }
+
+// findPorts takes the ports of the example, or others if one of them is in use.
+func (d *Demo) findPorts() error {
+	ports, err := etcdproc.FreePorts(1)
+	if err != nil {
+		return err
+	}
+	d.server = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	d.base = basePort
+	for range 100 {
+		if free(d.base, mostPorts) {
+			return nil
+		}
+		d.base = 20000 + 2*rand.IntN(5000) // below those that the system hands out
+	}
+	return fmt.Errorf("no %d free ports in a row", mostPorts)
+}
+
+func free(first, count int) bool {
+	for port := first; port < first+count; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
+}
+
+func (d *Demo) copyManifest() error {
+	data, err := os.ReadFile(filepath.Join(d.options.Root, "examples", "etcd", "cluster.yaml"))
+	if err != nil {
+		return err
+	}
+	text := strings.Replace(string(data), fmt.Sprint(basePort), fmt.Sprint(d.base), 1)
+	return os.WriteFile(d.manifest, []byte(text), 0o644)
+}
+
+// startServer starts `pawl dev` in the state folder and waits until it is ready.
+func (d *Demo) startServer(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(d.dir, "pawl.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	example := filepath.Join(d.options.Root, "examples", "etcd")
+	args := []string{"dev", "--dsn", "pawl.db", "--listen", d.server, "--machines", filepath.Join(example, "machine.yaml"), "--flows", filepath.Join(example, "flows")}
+	d.print("$ pawl %s &", strings.Join(args, " "))
+	cmd := exec.Command(d.options.Pawl, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = d.dir, log, log, d.environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C ends the demo, which ends the server
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(exited)
+	}()
+	d.process, d.exited = cmd, exited
+	return d.until(ctx, serverWait, "the server is ready", func(ctx context.Context) (bool, error) {
+		select {
+		case <-exited:
+			said, _ := os.ReadFile(log.Name())
+			return false, fmt.Errorf("the server ended:\n%s", said)
+		default:
+			return answers(ctx, "http://"+d.server+"/readyz"), nil
+		}
+	})
+}
+
+// environment is the demo's, with etcd and etcdctl in the PATH.
+func (d *Demo) environment() []string {
+	path := filepath.Dir(d.options.Etcd) + string(filepath.ListSeparator) + filepath.Dir(d.options.Etcdctl) + string(filepath.ListSeparator) + os.Getenv("PATH")
+	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.client(1), "NO_COLOR=1"}
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); name != "PATH" && !strings.HasPrefix(name, "PAWL_") && !strings.HasPrefix(name, "ETCDCTL_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// killServer is kill -9.
+func (d *Demo) killServer() error {
+	d.print("$ kill -9 %d   # pawl", d.process.Process.Pid)
+	err := d.process.Process.Kill()
+	<-d.exited
+	return err
+}
+
+// Close ends the server and all members, and deletes the state folder, unless
+// they are to be kept.
+func (d *Demo) Close() error {
+	if d.writer != nil {
+		d.writer.Close()
+	}
+	if d.kept {
+		return nil
+	}
+	var errs []error
+	if d.process != nil {
+		_ = d.process.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-d.exited:
+		case <-time.After(dieWait):
+			errs = append(errs, errors.New("the server did not end at SIGTERM"), d.process.Process.Kill())
+			<-d.exited
+		}
+	}
+	scripts, _ := filepath.Glob(filepath.Join(d.dir, "etcd", "*", "*", "member")) // the pattern is sound
+	for _, script := range scripts {
+		if out, err := exec.Command(script, "stop", "-KILL").CombinedOutput(); err != nil {
+			errs = append(errs, fmt.Errorf("%s stop: %w: %s", script, err, out))
+		}
+	}
+	if d.options.Dir == "" {
+		errs = append(errs, os.RemoveAll(d.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// client gives the client URL of a member.
+func (d *Demo) client(number int) string {
+	return fmt.Sprintf("http://127.0.0.1:%d", d.base+2*number-2)
+}
+
+func (d *Demo) clients(count int) []string {
+	var urls []string
+	for number := range count {
+		urls = append(urls, d.client(number+1))
+	}
+	return urls
+}
+
+// answers reports a GET with status 200.
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
