@@ -205,6 +205,19 @@ func (l *Local) adopt(r *workflow.Run) {
 	l.engine, l.library = engine, lib
 }
 
+// learn registers the faults of the file that a run's flow was read from, if
+// the run is stopped by one that nobody here has declared.
+func (l *Local) learn(r *workflow.Run) {
+	path := r.Labels[FileLabel]
+	if path == "" || r.Fault == nil {
+		return
+	}
+	if _, known := fault.Lookup(string(r.Fault.Code)); known {
+		return
+	}
+	_, _ = library.Load([]string{path}, nil, flowfile.Options{Actions: l.actions}) // without it the run shows the words of UNKNOWN
+}
+
 // loads reports a file that the options name, by itself or by its folder.
 func (l *Local) loads(path string) bool {
 	for _, given := range l.options.Flows {
@@ -234,6 +247,9 @@ func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
 	flows := map[string]*workflow.Flow{}
 	for _, f := range engine.Flows() {
 		flows[f.Name] = &f
+	}
+	for _, r := range runs {
+		l.learn(r)
 	}
 	page := view.OfRuns(runs, next, flows)
 	view.Queue(page.Items)

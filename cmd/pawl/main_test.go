@@ -1,0 +1,227 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var update = flag.Bool("update", false, "write what the scripts compare with anew")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"pawl": main})
+}
+
+// patience is how long a script waits for what must happen.
+const patience = 30 * time.Second
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "USER=ann", "TZ=UTC", "NO_COLOR=1")
+			env.Values[processes{}] = map[string]*process{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"start": start, "halt": halt, "waitfor": waitFor, "exits": exits, "normal": normal, "runid": runID,
+		},
+	})
+}
+
+type processes struct{}
+
+type process struct {
+	cmd   *exec.Cmd
+	lines chan string // of its output; closed at its end
+	err   chan error
+}
+
+// start NAME [TEXT] -- pawl ARGS…: starts pawl beside the script and waits for a
+// line of its output that holds TEXT. An URL in it becomes PAWL_SERVER.
+func start(ts *testscript.TestScript, neg bool, args []string) {
+	at := slices.Index(args, "--")
+	if neg || at != 1 && at != 2 || len(args) <= at+1 {
+		ts.Fatalf("usage: start NAME [TEXT] -- pawl ARGS…")
+	}
+	name, text, line := args[0], "", args[at+1:]
+	if at == 2 {
+		text = args[1]
+	}
+	var path string
+	err := exec.ErrNotFound
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if path, err = exec.LookPath(filepath.Join(dir, line[0])); err == nil {
+			break
+		}
+	}
+	ts.Check(err)
+	p := &process{cmd: exec.Command(path, line[1:]...), lines: make(chan string, 1000), err: make(chan error, 1)}
+	p.cmd.Dir = ts.MkAbs(".")
+	for _, key := range []string{"PATH", "HOME", "XDG_STATE_HOME", "USER", "TZ", "NO_COLOR", "TMPDIR", "WORK"} {
+		p.cmd.Env = append(p.cmd.Env, key+"="+ts.Getenv(key))
+	}
+	out, err := p.cmd.StdoutPipe()
+	ts.Check(err)
+	p.cmd.Stderr = p.cmd.Stdout
+	ts.Check(p.cmd.Start())
+	go func() {
+		defer close(p.lines)
+		s := bufio.NewScanner(out)
+		for s.Scan() {
+			select {
+			case p.lines <- s.Text():
+			default: // nobody reads so much
+			}
+		}
+		p.err <- p.cmd.Wait()
+	}()
+	ts.Value(processes{}).(map[string]*process)[name] = p
+	ts.Defer(func() {
+		_ = p.cmd.Process.Kill() // it may have ended
+		for range p.lines {
+		}
+	})
+	if text == "" {
+		return
+	}
+	deadline := time.After(patience)
+	for {
+		select {
+		case line, open := <-p.lines:
+			if !open {
+				ts.Fatalf("%s ended before it printed %q: %v", name, text, <-p.err)
+			}
+			ts.Logf("%s: %s", name, line)
+			if !strings.Contains(line, text) {
+				continue
+			}
+			for word := range strings.FieldsSeq(line) {
+				if strings.HasPrefix(word, "http") {
+					ts.Setenv("PAWL_SERVER", word)
+				}
+			}
+			return
+		case <-deadline:
+			ts.Fatalf("%s did not print %q", name, text)
+		}
+	}
+}
+
+// halt NAME SIGNAL CODE: sends a signal and checks the exit code; -1 for a killed process.
+func halt(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: halt NAME SIGNAL CODE")
+	}
+	signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL, "HUP": syscall.SIGHUP}
+	p := ts.Value(processes{}).(map[string]*process)[args[0]]
+	if args[1] != "NONE" {
+		ts.Check(p.cmd.Process.Signal(signals[args[1]]))
+	}
+	if args[2] == "-" {
+		return
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for line := range p.lines {
+			ts.Logf("%s: %s", args[0], line)
+		}
+		ended <- <-p.err
+	}()
+	select {
+	case err := <-ended:
+		code := 0
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			code = exit.ExitCode()
+		}
+		if strconv.Itoa(code) != args[2] {
+			ts.Fatalf("%s ended with %d, not %s", args[0], code, args[2])
+		}
+	case <-time.After(patience):
+		ts.Fatalf("%s did not end", args[0])
+	}
+}
+
+// waitfor FILE: until the file exists. waitfor TEXT -- pawl ARGS…: until the output holds the text.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	deadline := time.Now().Add(patience)
+	for tries := 0; ; tries++ {
+		if len(args) == 1 {
+			if _, err := os.Stat(ts.MkAbs(args[0])); err == nil {
+				return
+			}
+		} else {
+			_ = ts.Exec(args[2], args[3:]...) // an error is an answer without the text
+			if strings.Contains(ts.ReadFile("stdout"), args[0]) != neg {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited in vain for %s", strings.Join(args, " "))
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// exits CODE pawl ARGS…: runs a command and checks its exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE pawl ARGS…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%s ended with %d, not %s\n%s%s", strings.Join(args[1:], " "), code, args[0], ts.ReadFile("stdout"), ts.ReadFile("stderr"))
+	}
+}
+
+// runid NAME SUBJECT FLOW REQUEST: sets a variable to the beginning of a run's id.
+func runID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: runid NAME SUBJECT FLOW REQUEST")
+	}
+	ts.Setenv(args[0], workflow.RunID(args[1], args[2], args[3])[:6])
+}
+
+var times = []struct {
+	form *regexp.Regexp
+	text string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d{3}Z)?`), "CLOCK"},
+	{regexp.MustCompile(`\b\d+\.\ds`), "0.0s"},
+	{regexp.MustCompile(`\b[0-9]+s ago`), "0s ago"},
+}
+
+// normal writes the output of the last command to the file out, without what
+// every run has of its own: times and spans.
+func normal(ts *testscript.TestScript, _ bool, _ []string) {
+	text := ts.ReadFile("stdout")
+	for _, t := range times {
+		text = t.form.ReplaceAllString(text, t.text)
+	}
+	text = strings.ReplaceAll(text, ts.Getenv("WORK"), "$WORK")
+	ts.Check(os.WriteFile(ts.MkAbs("out"), []byte(text), 0o600))
+}
