@@ -48,6 +48,7 @@ const (
 	pgWriters   = 2  // one executes while the other waits for its commit
 	pgPool      = 12 // connections for all else
 	pgBatch     = 512
+	pgFew       = 2           // saves up to which each has a statement of its own
 	reconnected = time.Second // between tries of the listener
 )
 

@@ -30,6 +30,26 @@ WITH s AS (
 )
 SELECT k, mail FROM won`
 
+// oneSQL is saveSQL for a single save: without arrays it costs the server a fifth less.
+const oneSQL = `
+WITH won AS (
+	UPDATE run r SET
+		revision = $2::int8 + 1, epoch = $3::int8, phase = $4::int8, ended = $7::int8, body = $10::bytea,
+		queue_no = CASE WHEN $4::int8 = 1 THEN r.queue_no ELSE 0 END,
+		owner = CASE WHEN $5::int8 = 0 THEN NULL WHEN $5::int8 = r.owner THEN r.owner
+			ELSE (SELECT w.k FROM worker w WHERE w.k = $5::int8 AND NOT w.lost) END,
+		next_at = CASE WHEN $5::int8 = 0 AND $4::int8 < 6 AND r.mail > $8::int8 THEN pawl_now() ELSE $6::int8 END,
+		due_at = CASE WHEN $4::int8 > 5 OR $5::int8 <> 0 AND $5::int8 = r.owner THEN NULL
+			WHEN $5::int8 <> 0 THEN (SELECT CASE WHEN count(*) = 0 THEN pawl_now() END FROM worker w WHERE w.k = $5::int8 AND NOT w.lost)
+			WHEN r.mail > $8::int8 THEN pawl_now()
+			WHEN $6::int8 <> 0 THEN $6::int8 END
+	WHERE r.k = $1::int8 AND r.revision = $2::int8 AND r.epoch <= $3::int8 AND (r.phase <> 1 OR $4::int8 NOT BETWEEN 2 AND 5)
+	RETURNING r.k, r.mail
+), kept AS (
+	INSERT INTO event (run, seq, data, steps) SELECT k, $9::int8, $11::bytea, $12::bytea FROM won WHERE $11::bytea IS NOT NULL OR $12::bytea IS NOT NULL
+)
+SELECT k, mail FROM won`
+
 // pinSQL moves runs to another definition.
 const pinSQL = `
 UPDATE run r SET version = p.version, hash = p.hash
@@ -90,6 +110,6 @@ const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
 
 // pgStatements are prepared on each writer's connection, by these names.
 var pgStatements = map[string]string{
-	"save": saveSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
+	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
 	"create": createSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
 }

@@ -345,25 +345,19 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 	if len(ops) == 0 {
 		return
 	}
-	number := func(get func(*pgWrite) int64) []byte { return int8Array(ops, get) }
-	p.add("save", func(row [][]byte) {
+	read := func(row [][]byte) {
 		if i, ok := slices.BinarySearchFunc(ops, int8Value(row[0]), func(op *pgWrite, k int64) int { return cmp.Compare(op.k, k) }); ok {
 			results[at[i]] = pgResult{won: true, mail: int8Value(row[1])}
 		}
-	},
-		number(func(op *pgWrite) int64 { return op.k }),
-		number(func(op *pgWrite) int64 { return op.rev }),
-		number(func(op *pgWrite) int64 { return op.epoch }),
-		number(func(op *pgWrite) int64 { return op.phase }),
-		number(func(op *pgWrite) int64 { return op.owner }),
-		number(func(op *pgWrite) int64 { return op.next }),
-		number(func(op *pgWrite) int64 { return op.ended }),
-		number(func(op *pgWrite) int64 { return op.mail }),
-		number(func(op *pgWrite) int64 { return op.seq }),
-		byteaArray(ops, func(op *pgWrite) []byte { return op.body }),
-		byteaArray(ops, func(op *pgWrite) []byte { return op.events }),
-		byteaArray(ops, func(op *pgWrite) []byte { return op.steps }),
-	)
+	}
+	if len(ops) <= pgFew {
+		for _, op := range ops {
+			p.add("one", read, int8Param(op.k), int8Param(op.rev), int8Param(op.epoch), int8Param(op.phase), int8Param(op.owner), int8Param(op.next),
+				int8Param(op.ended), int8Param(op.mail), int8Param(op.seq), op.body, op.events, op.steps)
+		}
+	} else {
+		p.saveAll(ops, read)
+	}
 	if pinned := slices.DeleteFunc(slices.Clone(ops), func(op *pgWrite) bool { return op.pin == nil }); len(pinned) > 0 {
 		p.add("pin", nil,
 			int8Array(pinned, func(op *pgWrite) int64 { return op.k }),
@@ -386,6 +380,25 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 			byteaArray(posts, func(m post) []byte { return appendSignal(nil, &m.Signal) }),
 			int8Param(workflow.MaxSignalIDs))
 	}
+}
+
+// saveAll is the statement of a larger batch.
+func (p *pgPipe) saveAll(ops []*pgWrite, read func([][]byte)) {
+	number := func(get func(*pgWrite) int64) []byte { return int8Array(ops, get) }
+	p.add("save", read,
+		number(func(op *pgWrite) int64 { return op.k }),
+		number(func(op *pgWrite) int64 { return op.rev }),
+		number(func(op *pgWrite) int64 { return op.epoch }),
+		number(func(op *pgWrite) int64 { return op.phase }),
+		number(func(op *pgWrite) int64 { return op.owner }),
+		number(func(op *pgWrite) int64 { return op.next }),
+		number(func(op *pgWrite) int64 { return op.ended }),
+		number(func(op *pgWrite) int64 { return op.mail }),
+		number(func(op *pgWrite) int64 { return op.seq }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.body }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.events }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.steps }),
+	)
 }
 
 func (p *pgPipe) promote(batch []*pgWrite, promoted *[]string) {
