@@ -257,7 +257,7 @@ func headOf(f workflow.Flow) []field {
 }
 
 func fieldsOf(s *workflow.Step) []field {
-	var undo, wait, loop string
+	var undo, wait, every, onTimeout, payload, loop string
 	switch {
 	case s.Undo != nil:
 		undo = "Go"
@@ -265,7 +265,7 @@ func fieldsOf(s *workflow.Step) []field {
 		undo = strings.TrimSpace(s.UndoCall.Uses + " " + string(s.UndoCall.With))
 	}
 	if w := s.Wait; w != nil {
-		wait = fmt.Sprintf("%s, every %s, onTimeout %s, schema %s", waitNote(w), w.Every, w.OnTimeout, schemaText(w.Schema))
+		wait, every, onTimeout, payload = waitNote(w), text0(w.Every), string(w.OnTimeout), schemaText(w.Schema)
 	}
 	if l := s.ForEach; l != nil {
 		loop = fmt.Sprintf("%s of %s by %s, %d at once", l.As, l.ListText, l.KeyText, max(l.Max, 1))
@@ -281,6 +281,7 @@ func fieldsOf(s *workflow.Step) []field {
 	}
 	return []field{
 		{"kind", kind}, {"uses", s.Uses}, {"with", string(s.With)}, {"flow", s.Flow}, {"when", s.WhenText}, {"forEach", loop}, {"wait", wait},
+		{"wait.every", every}, {"wait.onTimeout", onTimeout}, {"wait.schema", payload},
 		{"parallel.max", text0(s.Parallel)}, {"undo", undo}, {"noReturn", text0(s.NoReturn)}, {"skippable", text0(s.Skippable)},
 		{"retry", retryText(s.Retry)}, {"timeout", text0(s.Timeout)}, {"heartbeat", text0(s.Heartbeat)}, {"grace", text0(s.Grace)},
 		{"output", schemaText(s.Output)}, {"limits.output", text0(s.MaxOutput)}, {"secrets", text0(s.Secrets)}, {"description", s.Description},
