@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// duty is one line of workflow.md, section 9: a figure with its gate and aim.
+type duty struct {
+	number int
+	what   string
+	from   []string // measures; the first names the command
+	key    string   // in the output of the command
+	of     func(get func(measure string) float64) float64
+	format string
+	gate   float64
+	aim    float64 // 0: there is none beyond the gate
+	sense  sense
+}
+
+type sense int
+
+const (
+	atLeast sense = iota
+	atMost
+	exactly
+)
+
+// The idle CPU of the measuring process is not exactly 0: its timer ticks and
+// the collector looks in. Below this many cores it is called 0.
+const noCPU = 0.005
+
+// More bytes for a step than in flows of 10 steps, as a share: "the same" of
+// duty 7 is judged with a tolerance of a tenth.
+const sameBytes = 1.1
+
+var duties = []duty{
+	{number: 1, what: "memory store: steps per CPU-second", from: []string{"memory"}, key: "stepsPerCPUSecond", format: "%.0f", gate: 51_000, aim: 100_000},
+	{number: 1, what: "memory store: allocations per step", from: []string{"memory"}, key: "allocsPerStep", format: "%.1f", gate: 59, sense: atMost},
+	{number: 1, what: "memory store: bytes allocated per step", from: []string{"memory"}, key: "allocBytesPerStep", format: "%.0f", gate: 8500, sense: atMost},
+	{number: 2, what: "SQLite, `synchronous=FULL`: steps per second", from: []string{"sqlite"}, key: "stepsPerSecond", format: "%.0f", gate: 24_000, aim: 60_000},
+	{number: 3, what: "the same as a share of the raw loop", from: []string{"sqlite"}, key: "ratioToRaw", format: "%.2f", gate: 0.25, aim: 0.50},
+	{number: 4, what: "PostgreSQL, `synchronous_commit=on`: steps per second", from: []string{"postgres"}, key: "stepsPerSecond", format: "%.0f", gate: 18_000, aim: 36_000},
+	{number: 5, what: "SQLite: a run of 10 steps alone, p50 in ms", from: []string{"sqlite-alone"}, key: "latencyP50Ms", format: "%.2f", gate: 3, aim: 1.8, sense: atMost},
+	{number: 5, what: "PostgreSQL: a run of 10 steps alone, p50 in ms", from: []string{"postgres-alone"}, key: "latencyP50Ms", format: "%.2f", gate: 5, aim: 3.5, sense: atMost},
+	{number: 6, what: "SQLite: syncs per step, 100 runs at once", from: []string{"sqlite"}, key: "syncsPerStep", format: "%.4f", gate: 0.05, aim: 0.02, sense: atMost},
+	{number: 7, what: "SQLite: bytes per step, flows of 10 steps", from: []string{"sqlite"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
+	{number: 7, what: "SQLite: bytes per step, flows of 50 steps", from: []string{"sqlite-50"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
+	{number: 7, what: "SQLite: bytes per step, flows of 1,000 steps", from: []string{"sqlite-1000"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
+	{number: 7, what: "SQLite: bytes per step, after 10,000 former runs", from: []string{"sqlite-former"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
+	{number: 7, what: "the most of these against flows of 10 steps", from: []string{"sqlite", "sqlite-50", "sqlite-1000", "sqlite-former"}, key: "bytesPerStep", of: mostBytes, format: "%.2f", gate: sameBytes, sense: atMost},
+	{number: 9, what: "100,000 waiting runs: resident bytes per run", from: []string{"waiting"}, key: "residentPerRun", format: "%.0f", gate: 1000, aim: 300, sense: atMost},
+	{number: 9, what: "100,000 waiting runs: idle CPU in cores", from: []string{"waiting"}, key: "idleCPU", format: "%.4f", gate: noCPU, sense: atMost},
+	{number: 9, what: "100,000 waiting runs: writes while they wait", from: []string{"waiting"}, key: "writesWhileIdle", format: "%.0f", gate: 0, sense: exactly},
+	{number: 9, what: "a signal wakes one of 100,000, p99 in ms", from: []string{"waiting"}, key: "signalP99Ms", format: "%.2f", gate: 5, aim: 1, sense: atMost},
+	{number: 10, what: "`kill -9` in the middle of 1,000 runs: first resumed step in s", from: []string{"kill"}, key: "firstStepSeconds", format: "%.3f", gate: 0.25, aim: 0.05, sense: atMost},
+	{number: 10, what: "share of these runs that succeeded", from: []string{"kill"}, key: "succeededShare", format: "%.3f", gate: 1, sense: exactly},
+	{number: 11, what: "steps repeated after that kill, per open run", from: []string{"kill"}, key: "repeatedPerOpenRun", format: "%.2f", gate: 1, sense: atMost},
+	{number: 12, what: "durable writes of a run of n steps, less n (n is 10, 50, 1,000)", from: []string{"sqlite", "memory", "postgres", "sqlite-50", "sqlite-1000"}, key: "writesBeyondSteps", of: farthestFrom(2, "sqlite", "memory", "postgres", "sqlite-50", "sqlite-1000"), format: "%.2f", gate: 2, sense: exactly},
+}
+
+// elsewhere are the duties of section 9 that this program does not measure.
+var elsewhere = map[int]string{8: "Kubernetes store: requests and bytes per step; measured with that store"}
+
+func mostBytes(get func(string) float64) float64 {
+	return max(get("sqlite-50"), get("sqlite-1000"), get("sqlite-former"), get("sqlite")) / get("sqlite")
+}
+
+// farthestFrom gives the value that is farthest from what it should be.
+func farthestFrom(want float64, names ...string) func(func(string) float64) float64 {
+	return func(get func(string) float64) float64 {
+		worst := want
+		for _, name := range names {
+			if v := get(name); math.Abs(v-want) > math.Abs(worst-want) || math.IsNaN(v) {
+				worst = v
+			}
+		}
+		return worst
+	}
+}
+
+// verdict on a duty.
+type verdict string
+
+const (
+	aimMet      verdict = "aim met"
+	gateMet     verdict = "gate met"
+	missed      verdict = "**missed**"
+	notMeasured verdict = "not measured"
+)
+
+// judge compares what was measured with gate and aim.
+func (d duty) judge(value float64) verdict {
+	switch {
+	case math.IsNaN(value):
+		return notMeasured
+	case !d.reaches(value, d.gate):
+		return missed
+	case d.aim != 0 && d.reaches(value, d.aim):
+		return aimMet
+	}
+	return gateMet
+}
+
+func (d duty) reaches(value, mark float64) bool {
+	switch d.sense {
+	case atLeast:
+		return value >= mark
+	case atMost:
+		return value <= mark
+	}
+	return math.Abs(value-mark) < 1e-9
+}
+
+// shortfall says in words what is missing; empty: nothing.
+func (d duty) shortfall(value float64) string {
+	v, gate, aim := number(d.format, value), number("%v", d.gate), number("%v", d.aim)
+	switch d.judge(value) {
+	case missed:
+		return fmt.Sprintf("Duty %d misses its gate (%s): %s against %s%s.", d.number, d.what, v, gate, d.gap(value, d.gate))
+	case gateMet:
+		if d.aim != 0 {
+			return fmt.Sprintf("Duty %d keeps its gate and misses its aim (%s): %s against %s%s.", d.number, d.what, v, aim, d.gap(value, d.aim))
+		}
+	}
+	return ""
+}
+
+func (d duty) gap(value, mark float64) string {
+	if d.sense == exactly || mark == 0 {
+		return ""
+	}
+	share := 100 * (value - mark) / mark
+	if share < 0 {
+		return fmt.Sprintf(", %.0f %% short", -share)
+	}
+	return fmt.Sprintf(", %.0f %% over", share)
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// measure is one command that prints JSON, executed several times.
+type measure struct {
+	name    string // in results.json
+	group   string // measures of a group take turns, so that a change of the machine's mood meets all of them
+	program string // pawl or river
+	args    []string
+	file    string        // measures with the same name work on the same SQLite file, $FILE
+	prepare []string      // executed once before, to fill the file
+	timeout time.Duration // of one execution
+}
+
+// $DSN in the arguments stands for an empty PostgreSQL database, $FILE for a
+// SQLite file with finished runs.
+const (
+	dsnVar  = "$DSN"
+	fileVar = "$FILE"
+)
+
+func (m measure) needs(variable string) bool { return slices.Contains(m.args, variable) }
+
+// command is what a person types to get the same figures.
+func (m measure) command() string {
+	if m.program == "river" {
+		return "go run ./river " + strings.Join(m.args, " ")
+	}
+	return "pawl bench " + strings.Join(m.args, " ")
+}
+
+// The points of the growth table.
+var (
+	growthAtOnce = []int{1, 10, 100, 1000}
+	growthFormer = []int{0, 10_000, 100_000}
+)
+
+const growthStep = 100 // runs at once for the longest series, which the memory store executes anew each time
+
+// plan lists what there is to measure. Quick takes a tenth of every size.
+func plan(quick bool) []measure {
+	size := func(n int) string {
+		if quick {
+			n = max(n/10, 1)
+		}
+		return strconv.Itoa(n)
+	}
+	var all []measure
+	add := func(group, name, program string, args ...string) {
+		all = append(all, measure{name: name, group: group, program: program, args: args, timeout: 2 * time.Minute})
+	}
+	runs := []string{"--runs", size(1000)}
+	add("memory", "memory", "pawl", append([]string{"--store", "memory"}, runs...)...)
+
+	add("sqlite", "sqlite", "pawl", append([]string{"--store", "sqlite"}, runs...)...)
+	add("sqlite", "river-sqlite", "river", append([]string{"--store", "sqlite"}, runs...)...)
+
+	add("postgres", "postgres", "pawl", append([]string{"--store", "postgres", "--dsn", dsnVar}, runs...)...)
+	add("postgres", "river-postgres", "river", append([]string{"--store", "postgres", "--dsn", dsnVar}, runs...)...)
+
+	alone := []string{"--concurrency", "1", "--runs", size(200)}
+	add("alone", "sqlite-alone", "pawl", append([]string{"--raw=false", "--store", "sqlite"}, alone...)...)
+	add("alone", "postgres-alone", "pawl", append([]string{"--raw=false", "--store", "postgres", "--dsn", dsnVar}, alone...)...)
+	add("alone", "river-sqlite-alone", "river", append([]string{"--store", "sqlite"}, alone...)...)
+	add("alone", "river-postgres-alone", "river", append([]string{"--store", "postgres", "--dsn", dsnVar}, alone...)...)
+
+	add("flows", "sqlite-50", "pawl", "--raw=false", "--store", "sqlite", "--runs", size(200), "--steps", "50")
+	add("flows", "sqlite-1000", "pawl", "--raw=false", "--store", "sqlite", "--runs", size(100), "--steps", "1000")
+	add("flows", "sqlite-former", "pawl", append([]string{"--raw=false", "--store", "sqlite", "--former", size(10_000)}, runs...)...)
+
+	add("waiting", "waiting", "pawl", "--store", "sqlite", "--waiting", size(100_000), "--signal", size(1000))
+	add("kill", "kill", "pawl", append([]string{"--kill", "--store", "sqlite"}, runs...)...)
+	return append(all, growth(size)...)
+}
+
+// growth measures at several numbers of runs at once and of finished runs. A
+// SQLite file with finished runs is made once and copied; memory forgets, so
+// that its longest series is measured at one point only.
+func growth(size func(int) string) []measure {
+	var all []measure
+	add := func(m measure) {
+		m.group, m.program, m.timeout = "growth", "pawl", 2*time.Minute
+		all = append(all, m)
+	}
+	for _, former := range growthFormer {
+		for _, atOnce := range growthAtOnce {
+			load := []string{"--concurrency", strconv.Itoa(atOnce), "--runs", size(min(max(500, 20*atOnce), 2000))}
+			m := measure{name: growthName("sqlite", atOnce, former), args: append([]string{"--raw=false", "--store", "sqlite"}, load...)}
+			if former > 0 {
+				m.file = fmt.Sprintf("growth-%d", former)
+				m.args = append(m.args, "--dsn", fileVar)
+				m.prepare = []string{"--raw=false", "--store", "sqlite", "--dsn", fileVar, "--former", size(former), "--runs", "1"}
+			}
+			add(m)
+			if former > growthFormer[1] && atOnce != growthStep {
+				continue
+			}
+			m = measure{name: growthName("memory", atOnce, former), args: append([]string{"--store", "memory"}, load...)}
+			if former > 0 {
+				m.args = append(m.args, "--former", size(former))
+			}
+			add(m)
+		}
+	}
+	return all
+}
+
+func growthName(store string, atOnce, former int) string {
+	return fmt.Sprintf("growth-%s-%d-after-%d", store, atOnce, former)
+}
+
+// choose keeps what only names: groups, measures or numbers of duties, comma
+// between them. Empty keeps all.
+func choose(all []measure, only string) ([]measure, error) {
+	if strings.TrimSpace(only) == "" {
+		return all, nil
+	}
+	wanted := map[string]bool{}
+	for word := range strings.SplitSeq(only, ",") {
+		names := namesOf(all, strings.TrimSpace(word))
+		if len(names) == 0 {
+			return nil, fmt.Errorf("-only: %q is no group (%s), no measure and no number of a duty that is measured here", word, strings.Join(groups(all), ", "))
+		}
+		for _, name := range names {
+			wanted[name] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m measure) bool { return !wanted[m.name] }), nil
+}
+
+func namesOf(all []measure, word string) []string {
+	var names []string
+	for _, m := range all {
+		if m.group == word || m.name == word {
+			names = append(names, m.name)
+		}
+	}
+	for _, d := range duties {
+		if strconv.Itoa(d.number) == word {
+			names = append(names, d.from...)
+		}
+	}
+	return names
+}
+
+func groups(all []measure) []string {
+	var names []string
+	for _, m := range all {
+		if !slices.Contains(names, m.group) {
+			names = append(names, m.group)
+		}
+	}
+	return names
+}

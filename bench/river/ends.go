@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// patience is how long a flow may take before the measure is given up.
+const patience = time.Minute
+
+// ends tells the clients which flows have ended.
+type ends []chan struct{}
+
+func newEnds(flows int) ends {
+	e := make(ends, flows)
+	for i := range e {
+		e[i] = make(chan struct{}, 1)
+	}
+	return e
+}
+
+func (e ends) tell(flow int) {
+	select {
+	case e[flow] <- struct{}{}:
+	default: // it has ended before
+	}
+}
+
+func (e ends) wait(ctx context.Context, flow int) error {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case <-e[flow]:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-late.C:
+		return fmt.Errorf("flow %d did not end for %s", flow, patience)
+	}
+}
