@@ -230,6 +230,7 @@ func (r *Run) Put(s *StepRecord) {
 		r.order = append(r.order, s)
 	} else if old != s {
 		r.order[slices.Index(r.order, old)] = s
+		r.changed = slices.DeleteFunc(r.changed, func(c *StepRecord) bool { return c == old })
 	}
 	r.records[s.Name] = s
 	r.touch(s)

@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -217,8 +218,11 @@ func (p *parts) server() (*server.Server, error) {
 	o := server.Options{
 		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
-		Metrics: p.metrics.Handler(), Logger: p.log,
+		Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
+	}
+	if keeps, ok := p.store.(interface{ Keys() sqlstore.Keys }); ok {
+		o.Idempotency = keeps.Keys() // memory keeps its own
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)
@@ -282,7 +286,7 @@ func (p *parts) close() error {
 	if p.archive != nil {
 		errs = append(errs, p.archive.Close())
 	}
-	if p.store.Store != nil {
+	if p.store.IsOpen() {
 		errs = append(errs, p.store.Close())
 	}
 	return errors.Join(errs...)
