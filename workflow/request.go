@@ -18,7 +18,7 @@ func (s *state) requests() {
 	}
 	for _, m := range slices.Clone(s.mail) {
 		verb, ours := strings.CutPrefix(m.Name, reserved)
-		if !ours {
+		if !ours || s.closing() && (Verb(verb) == VerbResume || Verb(verb) == verbChild) {
 			continue
 		}
 		var ask Ask
@@ -36,6 +36,20 @@ func (s *state) requests() {
 			s.event(RequestRefused, nil, Event{Actor: ask.Name, Reason: verb, Code: fault.Of(err).Code, Message: fault.Message(err)})
 		}
 	}
+}
+
+// closing reports that the paused run is closing a bracket: who wants it to go
+// on waits, so that a body never begins while its close still works.
+func (s *state) closing() bool {
+	if s.run.Phase != Paused {
+		return false
+	}
+	for _, a := range s.open {
+		if a.node.closes {
+			return true
+		}
+	}
+	return false
 }
 
 // request carries out one request, or says why not.

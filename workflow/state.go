@@ -296,8 +296,8 @@ func (s *state) decideStop(stop *Stop) {
 func (s *state) decideEnd(stop *Stop) {
 	s.abort = true
 	for _, a := range s.open {
-		if !a.node.closes && !a.rec.Undoing && !a.node.finally {
-			return // what is under way ends first
+		if !a.rec.Undoing && !a.node.finally && (!a.node.closes || stop.Mode == Undo) {
+			return // what is under way ends first: an undo goes between open and close
 		}
 	}
 	s.halt = false
