@@ -32,6 +32,6 @@ var (
 	LocalOnly = fault.Declare(fault.Kind{
 		Code: "LOCAL_ONLY", Class: fault.Invalid,
 		Title:  "the verb needs the store itself",
-		Remedy: "Run the command on the server's machine, with --dsn instead of --server.",
+		Remedy: "Run the command on the machine of the store, with --dsn instead of --server, and without PAWL_SERVER.",
 	})
 )

@@ -98,9 +98,6 @@ func isLoopback(host string) bool {
 }
 
 func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
-	if a.flags.server != "" {
-		return Usage.Errorf("pawl %s is a server itself: it takes no --server", verb)
-	}
 	logger, err := serverLog(a.err, o.logFormat, a.flags.logLevel)
 	if err != nil {
 		return err

@@ -205,7 +205,7 @@ func (r *Remote) Advance(context.Context, string) error { return nil }
 // Start implements Runs.
 func (r *Remote) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
 	var run view.Run
-	err := r.do(ctx, call{method: http.MethodPost, path: []string{"runs"}, header: key(req.RequestID), body: map[string]any{
+	err := r.do(ctx, call{method: http.MethodPost, path: []string{"runs"}, header: key(""), body: map[string]any{
 		"flow": req.Flow, "subject": req.Subject, "requestID": req.RequestID, "input": req.Input, "labels": req.Labels,
 		"actor": req.Actor.Name, "reason": req.Actor.Reason,
 	}}, &run)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -19,20 +19,27 @@ type StoreOptions struct {
 }
 
 // Store is an open store.
-type Store struct {
-	sqlstore.Store
+type Store struct{ kept }
+
+// kept is what verbs and servers need of a store.
+type kept interface {
+	workflow.Store
+	workflow.Claimer
+	workflow.Lister
+	workflow.Definitions
+	workflow.Retainer
+	Objects() control.Objects
+	Close() error
 }
 
 // memory is the memory store with what all others have.
 type memory struct {
 	*workflow.Memory
 	objects *control.Memory
-	locks   *lock.Memory
 }
 
 func (memory) Close() error               { return nil }
 func (m memory) Objects() control.Objects { return m.objects }
-func (m memory) Locks() lock.Medium       { return m.locks }
 
 // OpenStore opens a store. A client of a file never owns it.
 func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {
@@ -42,7 +49,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		if o.DSN != "" {
 			return Store{}, workflow.InputInvalid.Errorf("--store memory has no --dsn")
 		}
-		return Store{Store: memory{workflow.NewMemory(), control.NewMemory(), &lock.Memory{}}}, nil
+		return Store{memory{workflow.NewMemory(), control.NewMemory()}}, nil
 	case "postgres":
 		if !postgres {
 			return Store{}, workflow.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")
@@ -56,15 +63,31 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		return Store{}, workflow.InputInvalid.Errorf("--store %q: it is memory, sqlite or postgres", o.Kind)
 	}
 	if postgres {
-		store, err := sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN})
-		return Store{Store: store}, err
+		return opened(sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN}))
 	}
 	path := o.Path()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
 	}
-	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client})
-	return Store{Store: store}, err
+	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client}))
+}
+
+func opened(store sqlstore.Store, err error) (Store, error) {
+	if err != nil {
+		return Store{}, err
+	}
+	return Store{store}, nil
+}
+
+// IsOpen reports a store that was opened.
+func (s Store) IsOpen() bool { return s.kept != nil }
+
+// Keys keeps the answers of requests to a server; nil: the store does not.
+func (s Store) Keys() server.Idempotency {
+	if keeper, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+		return keeper.Keys()
+	}
+	return nil
 }
 
 // Path is the file of a SQLite store.
@@ -77,13 +100,13 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	keeper, ok := s.Store.(sqlstore.Keeper)
+	keeper, ok := s.kept.(sqlstore.Keeper)
 	return !ok || keeper.IsOwner()
 }
 
 // Keeper is the store's side for commands that look after it.
 func (s Store) Keeper() (sqlstore.Keeper, bool) {
-	keeper, ok := s.Store.(sqlstore.Keeper)
+	keeper, ok := s.kept.(sqlstore.Keeper)
 	return keeper, ok
 }
 

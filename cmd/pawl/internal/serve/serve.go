@@ -24,7 +24,6 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server"
-	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -220,9 +219,6 @@ func (p *parts) server() (*server.Server, error) {
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
 		Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-	}
-	if keeps, ok := p.store.(interface{ Keys() sqlstore.Keys }); ok {
-		o.Idempotency = keeps.Keys() // memory keeps its own
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)
