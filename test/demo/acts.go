@@ -239,7 +239,7 @@ func (d *Demo) keys(ctx context.Context) error {
 
 func (d *Demo) remove(ctx context.Context) error {
 	return steps(
-		func() error { return d.pawl(ctx, 0, "delete", kind, name, "--wait", "1m") },
+		func() error { return d.Delete(ctx) },
 		func() error { return d.pawl(ctx, 0, "get", kind) },
 		func() error {
 			left, err := filepath.Glob(filepath.Join(d.dir, "etcd", "*"))
@@ -270,7 +270,7 @@ func (d *Demo) keep(context.Context) error {
 To end it:
 
   %s delete %s %s --wait && kill %d && rm -r %s`,
-		d.process.Process.Pid, d.dir, d.server, d.client(1), d.options.Pawl, kind, d.options.Pawl, kind, name,
+		d.process.Process.Pid, d.dir, d.server, d.Client(1), d.options.Pawl, kind, d.options.Pawl, kind, name,
 		filepath.Join(d.dir, "etcd", name, name+"-1", "pid"), d.options.Pawl, kind, name, d.process.Process.Pid, d.dir)
 	return nil
 }

@@ -29,6 +29,15 @@ type Event struct {
 	Seq                               int
 }
 
+// Fault is what holds the object up.
+type Fault struct{ Code, Message, Remedy string }
+
+// Run is a run of the object, and the fault it met.
+type Run struct {
+	ID    string
+	Fault *Fault
+}
+
 // object is what the demo reads of the object.
 type object struct {
 	Status struct {
@@ -38,7 +47,7 @@ type object struct {
 		Observed struct {
 			Health struct{ Running, Lost []string }
 		}
-		Fault *struct{ Code, Remedy string }
+		Fault *Fault
 	}
 }
 
@@ -59,6 +68,28 @@ func (d *Demo) set(key string, value int) error {
 	}
 	d.print("$ sed -i 's/%s: [0-9]*/%s: %d/' cluster.yaml", key, key, value)
 	return os.WriteFile(d.manifest, line.ReplaceAll(data, []byte("${1}"+strconv.Itoa(value))), 0o644)
+}
+
+// Apply applies the example and waits until the object has come to a state.
+func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
+	if err := d.pawl(ctx, 0, "apply", "-f", "cluster.yaml"); err != nil {
+		return Run{}, err
+	}
+	if err := d.reaches(ctx, state); err != nil {
+		return Run{}, err
+	}
+	o, err := d.object(ctx)
+	return Run{ID: o.Status.Run.ID, Fault: o.Status.Fault}, err
+}
+
+// Resume resumes a run and follows it to its good end.
+func (d *Demo) Resume(ctx context.Context, run string) error {
+	return d.pawl(ctx, 0, "resume", short(run), "--wait", "1m")
+}
+
+// Delete deletes the object and waits until it is gone.
+func (d *Demo) Delete(ctx context.Context) error {
+	return d.pawl(ctx, 0, "delete", kind, name, "--wait", "1m")
 }
 
 // reaches waits until the object is in a state.
@@ -185,7 +216,7 @@ func (d *Demo) ready(ctx context.Context, count int) int {
 	var all sync.WaitGroup
 	results := make([]bool, count)
 	for i := range count {
-		all.Go(func() { results[i] = answers(ctx, d.client(i+1)+"/readyz") })
+		all.Go(func() { results[i] = answers(ctx, d.Client(i+1)+"/readyz") })
 	}
 	all.Wait()
 	n := 0

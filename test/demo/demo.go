@@ -171,7 +171,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 // environment is the demo's, with etcd and etcdctl in the PATH.
 func (d *Demo) environment() []string {
 	path := filepath.Dir(d.options.Etcd) + string(filepath.ListSeparator) + filepath.Dir(d.options.Etcdctl) + string(filepath.ListSeparator) + os.Getenv("PATH")
-	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.client(1), "NO_COLOR=1"}
+	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.Client(1), "NO_COLOR=1"}
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != "PATH" && !strings.HasPrefix(name, "PAWL_") && !strings.HasPrefix(name, "ETCDCTL_") {
 			env = append(env, v)
@@ -219,18 +219,21 @@ func (d *Demo) Close() error {
 	return errors.Join(errs...)
 }
 
-// client gives the client URL of a member.
-func (d *Demo) client(number int) string {
+// Client gives the client URL of member 1, 2, ….
+func (d *Demo) Client(number int) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", d.base+2*number-2)
 }
 
 func (d *Demo) clients(count int) []string {
 	var urls []string
 	for number := range count {
-		urls = append(urls, d.client(number+1))
+		urls = append(urls, d.Client(number+1))
 	}
 	return urls
 }
+
+// once keeps no connection: members come and go.
+var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // answers reports a GET with status 200.
 func answers(ctx context.Context, url string) bool {
@@ -240,7 +243,7 @@ func answers(ctx context.Context, url string) bool {
 	if err != nil {
 		return false
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := once.Do(request)
 	if err != nil {
 		return false
 	}

@@ -1,0 +1,164 @@
+// Package e2e_test plays whole operations with real binaries.
+package e2e_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/test/demo"
+	"github.com/pawl-dev/pawl/test/etcdproc"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The main job: what `make demo` shows, on real processes. A client writes all
+// the time; no key that etcd acknowledged is lost, and the quorum stays.
+func TestEtcdClusterFromYAML(t *testing.T) {
+	d, dir := start(t)
+	for _, act := range d.Acts() {
+		if !t.Run(act.Name, func(t *testing.T) {
+			if err := act.Play(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}) {
+			t.Logf("the server's log:\n%s", tail(filepath.Join(dir, "pawl.log"), 40))
+			return
+		}
+	}
+	facts := d.Facts()
+	t.Run("NoAcknowledgedKeyIsLost", func(t *testing.T) {
+		if facts.Acked < 1000 || facts.Lost != 0 {
+			t.Errorf("%d of %d acknowledged keys are lost", facts.Lost, facts.Acked)
+		}
+	})
+	t.Run("TheQuorumIsKept", func(t *testing.T) {
+		if facts.FewestReady < 3 || facts.ReadyWhenHeld != 5 {
+			t.Errorf("during the rolling restart at least %d of 5 members were ready, %d while it was paused", facts.FewestReady, facts.ReadyWhenHeld)
+		}
+		if facts.LongestGap > 10*time.Second { // an election takes one to two seconds, a busy machine more
+			t.Errorf("for %s no write was acknowledged", facts.LongestGap)
+		}
+	})
+	t.Run("TheKilledMemberIsReplaced", func(t *testing.T) {
+		inOrder(t, facts.Histories["RepairCluster"], "StepFailed Verify/Healthy MEMBER_LOST", "RunPaused Verify/Healthy MEMBER_LOST",
+			"HealingBegun Verify/Healthy MEMBER_LOST", "HealingEnded", "RunResumed", "StepDone Verify/Healthy", "RunSucceeded")
+		if !facts.Replaced {
+			t.Error("the member has its old id")
+		}
+	})
+	t.Run("APauseLeavesNoMemberDown", func(t *testing.T) {
+		inOrder(t, facts.Histories["RestartCluster"], "StepStarted Restart[demo-2]/Down/Stop", "RunPaused", "StepDone Restart[demo-2]/Down/Start",
+			"RunResumed", "StepDone Restart[demo-2]/Verify/Healthy", "StepDone Restart[demo-4]/Down/Start", "RunSucceeded")
+	})
+	t.Run("TheLearnerIsTakenAway", func(t *testing.T) {
+		inOrder(t, facts.Histories["ScaleOut"], "StepDone Add[demo-6]/Join/Add", "RunCancelling", "StepUndone Add[demo-6]/Join/Add", "RunCancelled")
+		if !facts.Undone {
+			t.Error("the learner is still a member")
+		}
+	})
+	t.Run("TheRunGoesOnAfterKill9", func(t *testing.T) {
+		history := facts.Histories["ScaleOut after the crash"]
+		inOrder(t, history, "StepDone Add[demo-6]/Join/Add", "StepLost", "StepDone Add[demo-6]/Join/Promote", "StepDone Add[demo-7]/Verify/Healthy", "RunSucceeded")
+		for i, e := range history {
+			if e.Seq != i+1 {
+				t.Fatalf("event %d has number %d", i+1, e.Seq)
+			}
+		}
+	})
+}
+
+// A port that is taken pauses the run with a fault that says so; when the port
+// is free, resume goes on.
+func TestEtcdPortTaken(t *testing.T) {
+	d, _ := start(t)
+	listener, err := net.Listen("tcp", strings.TrimPrefix(d.Client(2), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	run, err := d.Apply(t.Context(), "Interrupted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Fault == nil || run.Fault.Code != "PORT_TAKEN" || !strings.Contains(run.Fault.Message, "address already in use") {
+		t.Fatalf("the fault is %+v", run.Fault)
+	}
+	listener.Close()
+	if err := d.Resume(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// start starts a demo of its own, and sees to it that nothing of it is left.
+func start(t *testing.T) (*demo.Demo, string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it runs a real etcd cluster: about a minute")
+	}
+	binaries, err := etcdproc.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := etcdproc.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pawl := filepath.Join(t.TempDir(), "pawl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, "./cmd/pawl")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building pawl: %v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	d, err := demo.New(t.Context(), demo.Options{Root: root, Pawl: pawl, Etcd: binaries.Etcd, Etcdctl: binaries.Etcdctl, Dir: dir, Out: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		// Members that were deleted with the cluster, or ended by Close.
+		if pids, _ := filepath.Glob(filepath.Join(dir, "etcd", "*", "*", "data")); len(pids) > 0 && !t.Failed() {
+			t.Errorf("data is left: %v", pids)
+		}
+	})
+	return d, dir
+}
+
+// inOrder expects these events in this order; others may stand between them.
+func inOrder(t *testing.T, history []demo.Event, want ...string) {
+	t.Helper()
+	rest := slices.Clone(want)
+	var lines []string
+	for _, e := range history {
+		line := strings.TrimSpace(strings.Join([]string{e.Kind, e.Step, e.Code}, " "))
+		lines = append(lines, line)
+		if len(rest) > 0 && (line == rest[0] || e.Kind == rest[0] || e.Kind+" "+e.Step == rest[0]) {
+			rest = rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		t.Errorf("the history has no %q there:\n%s", rest[0], strings.Join(lines, "\n"))
+	}
+}
+
+func tail(path string, lines int) string {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return "there is none"
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
