@@ -1,6 +1,12 @@
 package main
 
-import "github.com/pawl-dev/pawl/fault"
+import (
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// FileWrong is the fault of every file that is given.
+var FileWrong = library.FileWrong
 
 // The faults of the command line.
 var (
@@ -13,11 +19,6 @@ var (
 		Code: "CONFIG_WRONG", Class: fault.Invalid,
 		Title:  "the configuration does not fit",
 		Remedy: "Correct the line that the message names. The keys are the names of flags: see pawl VERB --help.",
-	})
-	FileWrong = fault.Declare(fault.Kind{
-		Code: "FILE_WRONG", Class: fault.Invalid,
-		Title:  "the file cannot be read or does not fit",
-		Remedy: "Correct what the message names and run the command again.",
 	})
 	StoreBusy = fault.Declare(fault.Kind{
 		Code: "STORE_BUSY", Class: fault.Blocked,

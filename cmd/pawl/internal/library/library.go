@@ -13,9 +13,15 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/machinefile"
 	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
+
+// FileWrong is the fault of every file that is given.
+var FileWrong = fault.Declare(fault.Kind{
+	Code: "FILE_WRONG", Class: fault.Invalid,
+	Title:  "the file cannot be read or does not fit",
+	Remedy: "Correct what the message names and run the command again.",
+})
 
 // Library is what files define.
 type Library struct {
@@ -75,7 +81,7 @@ func Files(paths ...string) (map[string]string, error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err
+			return nil, FileWrong.Errorf("%w", err)
 		}
 		if !info.IsDir() {
 			files[path] = stamp(info)
@@ -111,13 +117,13 @@ func sorted(flows, machines []string) (flowPaths, machinePaths []string, err err
 	for _, path := range slices.Concat(flows, machines) {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, FileWrong.Errorf("%w", err)
 		}
 		isMachine := false
 		if !info.IsDir() {
 			data, err := os.ReadFile(path)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, FileWrong.Errorf("%w", err)
 			}
 			isMachine = machinefile.IsMachine(data)
 		}
@@ -130,6 +136,3 @@ func sorted(flows, machines []string) (flowPaths, machinePaths []string, err err
 	}
 	return flowPaths, machinePaths, nil
 }
-
-// ActionNames are those of all ready-made actions, for --actions.
-func ActionNames() []string { return action.Names() }

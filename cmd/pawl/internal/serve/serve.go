@@ -16,6 +16,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -125,6 +128,7 @@ func (p *parts) make(ctx context.Context) error {
 	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions}}
 	lib, err := p.shelf.load()
 	if err != nil {
+		p.missing(err)
 		return err
 	}
 	hooks, err := p.hooks(ctx)
@@ -150,6 +154,16 @@ func (p *parts) make(ctx context.Context) error {
 	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery)})
 	p.driver, err = p.newDriver(lib)
 	return err
+}
+
+// missing says how actions are offered that files use and this server does not offer.
+func (p *parts) missing(err error) {
+	for _, name := range action.Names() {
+		offered := slices.ContainsFunc(p.actions, func(a workflow.Action) bool { return a.Name == name })
+		if !offered && strings.Contains(err.Error(), strconv.Quote(name)) {
+			p.log.Error("the files use a ready-made action that this server does not offer: name it with --actions", "action", name)
+		}
+	}
 }
 
 // own opens the store as the one who works on it.

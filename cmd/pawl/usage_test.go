@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// called carries out one command line in this process.
+func called(t *testing.T, in string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	a := &app{in: strings.NewReader(in), out: &stdout, err: &stderr}
+	code = a.run(t.Context(), args)
+	return code, stdout.String(), stderr.String()
+}
+
+// Every wrong command line has its exit code, names what is wrong, and says how to mend it.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
+	write := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("flow.yaml", "flowName: F\ninput: {type: object, properties: {n: {type: integer}, s: {type: string}, o: {type: object}}, additionalProperties: false}\nsteps:\n- {stepName: A, wait: {for: 1ms}}\n")
+	write("group_step_group.yaml", "groupName: G\nsteps:\n- {stepName: A, wait: {for: 1ms}}\n")
+	write("machine.yaml", "machine: m\nkind: m\ninitial: A\nstates:\n  A: {rests: true}\n")
+	write("empty.yaml", "")
+	write("list.json", "[1]")
+
+	tests := []struct {
+		args string
+		code int
+		says string
+	}{
+		{"nonsense", 2, "unknown command"},
+		{"gett", 2, "did you mean get"},
+		{"get --nonsense", 2, "unknown flag: --nonsense"},
+		{"get --namespce x", 2, "did you mean namespace"},
+		{"get -o xml", 2, "-o xml: it is text, json, yaml or name"},
+		{"get --limit many", 2, "invalid argument"},
+		{"get --phase Failed", 2, "Queued, Running, Waiting"},
+		{"get a b c", 2, "accepts at most 2"},
+		{"get thing -l =x", 2, "OBJECT_INVALID"},
+		{"get Thing_ x", 1, "OBJECT_NOT_FOUND"},
+		{"get flows Nope", 1, "FLOW_UNKNOWN"},
+		{"get faults NOPE", 1, "FAULT_NOT_FOUND"},
+		{"get --log-level loud", 2, "--log-level loud"},
+		{"get --timeout soon", 2, "invalid argument"},
+		{"describe", 2, "accepts between 1 and 2"},
+		{"describe nope", 1, "RUN_NOT_FOUND"},
+		{"history nope", 1, "RUN_NOT_FOUND"},
+		{"watch nope", 1, "RUN_NOT_FOUND"},
+		{"explain", 2, "accepts 1 arg"},
+		{"explain STORE_FUL", 1, "did you mean STORE_FULL"},
+		{"run", 2, "accepts 1 arg"},
+		{"run nowhere.yaml", 2, "nowhere.yaml"},
+		{"run Nope", 1, "FLOW_UNKNOWN"},
+		{"run group_step_group.yaml", 2, "step group"},
+		{"run machine.yaml", 2, "holds a machine"},
+		{"run empty.yaml", 2, ""},
+		{"run flow.yaml --input n", 2, "it is key=value"},
+		{"run flow.yaml --input n=one", 2, "is no integer"},
+		{"run flow.yaml --input n=1.5", 2, "is no integer"},
+		{"run flow.yaml --input o=1", 2, "is no object"},
+		{"run flow.yaml --input n=2 --input n.m=1", 2, "has no keys"},
+		{"run flow.yaml --input x=1", 2, "INPUT_INVALID"},
+		{"run flow.yaml --input-file nowhere.json", 2, "nowhere.json"},
+		{"run flow.yaml --input-file list.json --input n=1", 2, "holds no object"},
+		{"run flow.yaml --wait long", 2, ""},
+		{"run flow.yaml --store tape", 2, "memory, sqlite or postgres"},
+		{"run flow.yaml --store postgres", 2, "needs --dsn postgres://"},
+		{"run flow.yaml --actions dig", 2, "there is no ready-made action"},
+		{"pause", 2, "accepts 1 arg"},
+		{"pause nope", 1, "RUN_NOT_FOUND"},
+		{"resume nope", 1, "RUN_NOT_FOUND"},
+		{"cancel nope --undo --drop", 2, "undo"},
+		{"cancel nope --give-up", 2, "--give-up"},
+		{"skip nope", 2, "accepts 2 arg"},
+		{"skip nope A --output-data {", 2, "is no JSON"},
+		{"signal nope", 2, "accepts 2 arg"},
+		{"signal nope go", 1, "RUN_NOT_FOUND"},
+		{"progress nope A many", 2, "DONE/TOTAL"},
+		{"progress nope A -1", 2, ""},
+		{"progress nope A 3/2", 2, "DONE/TOTAL"},
+		{"apply", 2, "needs -f"},
+		{"apply -f nowhere.yaml", 2, "nowhere.yaml"},
+		{"apply -f empty.yaml", 2, "there is no object"},
+		{"apply -f flow.yaml", 2, "--flows"},
+		{"apply -f machine.yaml", 2, "--machines"},
+		{"delete", 2, "KIND NAME"},
+		{"delete thing", 2, "KIND NAME"},
+		{"delete thing x", 1, "OBJECT_NOT_FOUND"},
+		{"edit thing x", 1, "OBJECT_NOT_FOUND"},
+		{"lint", 2, "requires at least 1"},
+		{"lint nowhere", 2, "nowhere"},
+		{"graph nowhere.yaml", 2, "nowhere.yaml"},
+		{"diff flow.yaml", 2, "accepts 2 arg"},
+		{"diff flow.yaml nowhere.yaml", 2, "nowhere.yaml"},
+		{"plan", 2, "give a flow"},
+		{"plan thing x", 1, "NOT_FOUND"},
+		{"plan flow.yaml -f flow.yaml", 2, "give a flow"},
+		{"schema table", 2, "invalid argument"},
+		{"import", 2, "accepts 1 arg"},
+		{"import nowhere.yaml --subject a/b/c", 2, "nowhere.yaml"},
+		{"store chek", 2, "did you mean check"},
+		{"store restore nowhere.db", 2, "nowhere.db"},
+		{"store check --dsn nowhere.db", 2, "nowhere.db"},
+		{"store backup x --store memory", 2, "SQLite"},
+		{"server --log-format xml", 2, "--log-format xml"},
+		{"server --flows nowhere", 2, "nowhere"},
+		{"server x", 2, "unknown command"},
+		{"dev --listen 0.0.0.0:0", 2, "loopback"},
+		{"dev --listen nonsense", 2, "loopback"},
+		{"get --server ftp://x", 2, "is no URL"},
+		{"get --server http://127.0.0.1:1", 1, "SERVER_UNREACHABLE"},
+		{"get --config nowhere.yaml", 2, "nowhere.yaml"},
+		{"version x", 2, "unknown command"},
+		{"docs nothing", 2, "invalid argument"},
+	}
+	for _, test := range tests {
+		t.Run(test.args, func(t *testing.T) {
+			code, _, said := called(t, "", strings.Fields(test.args)...)
+			if code != test.code || !strings.Contains(said, test.says) {
+				t.Errorf("exit code %d, want %d; it says:\n%s\nwant: %s", code, test.code, said, test.says)
+			}
+			if !strings.Contains(said, "remedy: ") && !regexp.MustCompile(`(?m)^\S+:\d+:\d+: `).MatchString(said) {
+				t.Errorf("it says no remedy and no place:\n%s", said)
+			}
+			if strings.Contains(said, "UNKNOWN ") && !strings.Contains(said, "_UNKNOWN ") {
+				t.Errorf("the error has no fault:\n%s", said)
+			}
+		})
+	}
+}
+
+// Every verb has a text and an example, and its flags have one.
+func TestHelp(t *testing.T) {
+	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Short == "" || c.Example == "" {
+			t.Errorf("%s has no short text or no example", c.CommandPath())
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			if !strings.Contains(line, "pawl") {
+				t.Errorf("%s: the example %q calls no pawl", c.CommandPath(), line)
+			}
+		}
+		for _, kid := range c.Commands() {
+			if kid.Name() != "help" && kid.Name() != "completion" {
+				visit(kid)
+			}
+		}
+	}
+	visit(a.root())
+	for _, verb := range []string{"run", "apply", "get", "describe", "edit", "delete", "watch", "pause", "resume", "cancel", "skip", "signal", "progress", "history",
+		"explain", "lint", "schema", "graph", "diff", "plan", "import", "store", "bench", "server", "dev", "version", "completion"} {
+		code, out, said := called(t, "", verb, "--help")
+		if code != 0 || !strings.Contains(out, "Usage:") {
+			t.Errorf("%s --help ends with %d: %s%s", verb, code, out, said)
+		}
+	}
+}
+
+// --wait takes its time from the next word only if that is a time.
+func TestWaitStandsAlone(t *testing.T) {
+	for line, want := range map[string]string{
+		"resume gk3v --wait 10m": "resume gk3v --wait=10m",
+		"resume --wait gk3v":     "resume --wait gk3v",
+		"resume gk3v --wait":     "resume gk3v --wait",
+		"resume gk3v --wait=1s":  "resume gk3v --wait=1s",
+		"run -- --wait 1s":       "run -- --wait 1s",
+		"apply --wait 1h -f x":   "apply --wait=1h -f x",
+	} {
+		if got := strings.Join(joinWaits(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s became %s, want %s", line, got, want)
+		}
+	}
+}
+
+// On a terminal the tree is drawn over itself; a shorter one leaves nothing behind.
+func TestLiveTree(t *testing.T) {
+	var out bytes.Buffer
+	tree := &liveTree{a: &app{out: &out, err: &out}}
+	r := view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Flow: "Create", Subject: "demo/default/c1", Phase: workflow.Running,
+		Steps: []view.Step{{Name: "A", Phase: workflow.StepRunning}}}
+	tree.show(r)
+	first := out.String()
+	if strings.Contains(first, "\x1b[1A") || !strings.Contains(first, "● A") {
+		t.Errorf("the first drawing is %q", first)
+	}
+	out.Reset()
+	now := time.Now()
+	r.Phase, r.StartedAt, r.EndedAt = workflow.Succeeded, now, now
+	r.Steps[0].Phase, r.Steps[0].StartedAt, r.Steps[0].EndedAt = workflow.StepDone, now, now
+	tree.show(r)
+	second := out.String()
+	if !strings.HasPrefix(second, "\x1b[2A\x1b[2K") || !strings.Contains(second, "✔ A") || !strings.HasSuffix(second, "\x1b[J") {
+		t.Errorf("the second drawing is %q", second)
+	}
+}
+
+// YAML keeps what JSON says: order, types, texts that look like something else.
+func TestYAML(t *testing.T) {
+	text, err := toYAML([]byte(`{"z":1,"a":"1","b":true,"c":"true","d":null,"e":"x: y","f":[],"g":{},"h":"two\nlines","i":9007199254740993,"j":"2020-01-01"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "z: 1\na: \"1\"\nb: true\nc: \"true\"\nd: null\ne: 'x: y'\nf: []\ng: {}\nh: |-\n  two\n  lines\ni: 9007199254740993\nj: \"2020-01-01\"\n"
+	if text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+	back, err := toJSON("x", []byte(text))
+	if err != nil || !strings.Contains(string(back), `"j":"2020-01-01"`) {
+		t.Errorf("read back: %s %v", back, err)
+	}
+}
+
+// The generated list of faults is the one in docs/.
+func TestFaultsDocument(t *testing.T) {
+	data, err := os.ReadFile("../../docs/faults.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(data) != faultsDocument() {
+		t.Error("docs/faults.md is stale: go generate ./cmd/pawl")
+	}
+}
