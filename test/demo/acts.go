@@ -90,18 +90,20 @@ func (d *Demo) replace(ctx context.Context) error {
 	return steps(
 		func() error {
 			return d.watch(ctx, func() error {
-				if err := d.kill(victim); err != nil {
+				if err := d.Kill(victim); err != nil {
 					return err
 				}
 				return d.until(ctx, within, victim+" is replaced", replaced)
 			})
 		},
 		func() error {
+			events, err := d.Ended(ctx, "RepairCluster")
+			d.facts.Histories["RepairCluster"] = events
+			return err
+		},
+		func() error {
 			run, err := d.newest(ctx, "RepairCluster")
 			if err != nil {
-				return err
-			}
-			if err := d.remember(ctx, "RepairCluster", run); err != nil {
 				return err
 			}
 			return d.pawl(ctx, 0, "history", short(run))
@@ -128,7 +130,7 @@ func (d *Demo) restart(ctx context.Context) error {
 			func() error { return d.reaches(ctx, "Interrupted") },
 			func() error {
 				return d.until(ctx, within, "all members are up while the run is paused", func(ctx context.Context) (bool, error) {
-					d.facts.ReadyWhenHeld = d.ready(ctx, 5)
+					d.facts.ReadyWhenHeld = d.Ready(ctx, 5)
 					return d.facts.ReadyWhenHeld == 5, nil
 				})
 			},
@@ -246,7 +248,7 @@ func (d *Demo) remove(ctx context.Context) error {
 			if err == nil && len(left) > 0 {
 				err = fmt.Errorf("data is left: %v", left)
 			}
-			if n := d.ready(ctx, 7); err == nil && n > 0 {
+			if n := d.Ready(ctx, 7); err == nil && n > 0 {
 				err = fmt.Errorf("%d members still answer", n)
 			}
 			return err

@@ -92,6 +92,19 @@ func (d *Demo) Delete(ctx context.Context) error {
 	return d.pawl(ctx, 0, "delete", kind, name, "--wait", "1m")
 }
 
+// Ended waits until a run of a flow has succeeded, and gives its history.
+func (d *Demo) Ended(ctx context.Context, flow string) (events []Event, err error) {
+	err = d.until(ctx, within, "a run of "+flow+" has succeeded", func(ctx context.Context) (bool, error) {
+		run, err := d.newest(ctx, flow)
+		if err != nil || run == "" {
+			return false, err
+		}
+		events, err = d.history(ctx, run)
+		return len(events) > 0 && events[len(events)-1].Kind == "RunSucceeded", err
+	})
+	return events, err
+}
+
 // reaches waits until the object is in a state.
 func (d *Demo) reaches(ctx context.Context, state string) error {
 	return d.until(ctx, within, "the cluster is "+state, func(ctx context.Context) (bool, error) {
@@ -132,14 +145,14 @@ func (d *Demo) remember(ctx context.Context, flow, run string) error {
 	return err
 }
 
-// newest gives the id of the newest run of a flow.
+// newest gives the id of the newest run of a flow, empty if there is none.
 func (d *Demo) newest(ctx context.Context, flow string) (string, error) {
 	var runs struct{ Items []struct{ ID string } }
 	if err := d.read(ctx, &runs, "get", "--flow", flow); err != nil {
 		return "", err
 	}
 	if len(runs.Items) == 0 {
-		return "", fmt.Errorf("there is no run of %s", flow)
+		return "", nil
 	}
 	return runs.Items[0].ID, nil
 }
@@ -196,8 +209,8 @@ func connect(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }
 
-// kill is kill -9 of a member's process.
-func (d *Demo) kill(who string) error {
+// Kill is kill -9 of a member's process.
+func (d *Demo) Kill(who string) error {
 	file := filepath.Join("etcd", name, who, "pid")
 	text, err := os.ReadFile(filepath.Join(d.dir, file))
 	if err != nil {
@@ -211,8 +224,8 @@ func (d *Demo) kill(who string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// ready counts the members that answer a read which needs the quorum.
-func (d *Demo) ready(ctx context.Context, count int) int {
+// Ready counts the members that answer a read which needs the quorum.
+func (d *Demo) Ready(ctx context.Context, count int) int {
 	var all sync.WaitGroup
 	results := make([]bool, count)
 	for i := range count {
@@ -237,7 +250,7 @@ func (d *Demo) fewestReady(ctx context.Context, count int, do func() error) (int
 		pause := time.NewTicker(100 * time.Millisecond)
 		defer pause.Stop()
 		for {
-			n := d.ready(ctx, count)
+			n := d.Ready(ctx, count)
 			select {
 			case <-ctx.Done():
 				return // what was cut short says nothing

@@ -100,6 +100,34 @@ func TestEtcdPortTaken(t *testing.T) {
 	}
 }
 
+// Without a quorum nothing can be replaced: the members are started again on their data.
+func TestEtcdQuorumLost(t *testing.T) {
+	d, _ := start(t)
+	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+		t.Fatal(err)
+	}
+	writer := etcdproc.StartWriter(t, d.Client(1), d.Client(2), d.Client(3))
+	writer.WaitAcked(t, 50)
+	for _, who := range []string{"demo-1", "demo-3"} {
+		if err := d.Kill(who); err != nil {
+			t.Fatal(err)
+		}
+	}
+	history, err := d.Ended(t.Context(), "RepairCluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, history, "StepFailed Verify/Healthy QUORUM_LOST", "HealingBegun Verify/Healthy QUORUM_LOST", "HealingEnded", "RunSucceeded")
+	if n := d.Ready(t.Context(), 3); n != 3 {
+		t.Errorf("%d of 3 members are ready", n)
+	}
+	writer.WaitAcked(t, 50)
+	writer.Stop().NoneLost(t, d.Client(1), d.Client(2), d.Client(3))
+	if err := d.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // start starts a demo of its own, and sees to it that nothing of it is left.
 func start(t *testing.T) (*demo.Demo, string) {
 	t.Helper()
