@@ -63,6 +63,7 @@ func (s *state) apply(r result) {
 	case r.outcome.IsFail():
 		s.ended(rec, a.node, r)
 	default:
+		s.drop(rec)
 		s.holdOn(rec, a.node, r.outcome)
 		s.look = s.look || a.again
 	}
@@ -90,6 +91,11 @@ func (s *state) returned(rec *StepRecord, n *node, r result) {
 	f.Step, f.Attempt = rec.Name, rec.Attempt
 	if s.run.Fault != nil && s.run.Fault.Step == rec.Name {
 		s.run.Fault = f
+	}
+	if n.closes && !rec.Undoing { // a close is retried without limit
+		s.drop(rec)
+		s.failure(rec, n, err, Event{})
+		return
 	}
 	rec.Fault = f
 	s.put(rec)
@@ -151,7 +157,10 @@ func (s *state) holdOn(rec *StepRecord, n *node, o outcome.Outcome) {
 	if w := rec.Wait; w != nil && rec.Phase == StepWaiting && w.Reason == o.Reason() && w.Message == o.Message() {
 		if every > 0 {
 			s.lookAgain(rec.Name, every)
-		} else if !rec.NextAt.IsZero() && !s.now.Before(rec.NextAt) {
+			return
+		}
+		delete(s.nextLook, rec.Name)
+		if !s.now.Before(rec.NextAt) {
 			rec.NextAt = time.Time{}
 		}
 		return

@@ -27,6 +27,7 @@ type attempt struct {
 	slot   bool // it takes one of the worker's slots
 	heal   *Healer
 	code   fault.Code
+	stop   *Stop // the stop it was opened for: part of how the run ends
 	cancel context.CancelCauseFunc
 
 	ends     time.Time // its timeout
@@ -82,7 +83,7 @@ func (d *driver) launch() {
 }
 
 func (d *driver) start(o opening) {
-	a := &attempt{node: o.node, rec: o.rec, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code}
+	a := &attempt{node: o.node, rec: o.rec, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
 	a.slot = o.heal == nil && !o.node.closes
 	timeout, _, _ := o.node.timeout()
 	a.ends = d.s.now.Add(time.Duration(timeout))
@@ -360,15 +361,14 @@ func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
 		return outcome.Fail(err)
 	case child.Phase.Final():
 		return outcome.Done()
-	case child.Phase == Paused && child.Fault != nil && child.Fault.Code == UndoFailed.Code:
-		return outcome.Fail(ChildPaused.Errorf("the undo of the child run %s failed: %s", id, child.Fault.Message).With("child", id))
-	case child.State.Stop != nil && child.State.Stop.Mode == mode && child.Phase != Paused:
-	default:
+	case child.State.Stop == nil || child.State.Stop.Mode != mode:
 		payload, _ := json.Marshal(Ask{Actor: Actor{Name: "parent " + t.RunID()}, Mode: mode})
 		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/" + string(mode), Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
 		if err != nil && !errors.Is(err, ErrFinal) {
 			return outcome.Fail(err)
 		}
+	case child.Phase == Paused && child.Fault != nil:
+		return outcome.Fail(ChildPaused.Errorf("the child run %s cannot end: %s: %s", id, child.Fault.Code, child.Fault.Message).With("child", id))
 	}
 	return outcome.Wait(0, "Child", "child run %s ends", id)
 }

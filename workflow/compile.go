@@ -115,14 +115,9 @@ func compile(flow *Flow, actions map[string]Action, lax bool) (*plan, error) {
 	}
 	c.plan.body = &node{kind: groupNode, step: &Step{}, virtual: true}
 	c.plan.body.kids = c.steps(flow.Steps, c.plan.body, "", 0)
-	c.plan.finally = &node{kind: groupNode, step: &Step{}, virtual: true}
+	c.plan.finally = &node{kind: groupNode, step: &Step{}, virtual: true, finally: true}
 	c.plan.finally.kids = c.steps(flow.Finally, c.plan.finally, "", 0)
 	for _, n := range c.plan.nodes {
-		for up := n; up != nil; up = up.up {
-			if up == c.plan.finally {
-				n.finally = true
-			}
-		}
 		if n.missing != "" && !lax {
 			c.fail(n.path, "uses the action %q, which is not registered", n.missing)
 		}
@@ -164,7 +159,7 @@ func (c *compiler) steps(steps []Step, up *node, path string, depth int) []*node
 
 func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
 	c.plan.count++
-	n := &node{step: step, up: up, path: join(path, step.Name), loop: up != nil && up.loop}
+	n := &node{step: step, up: up, path: join(path, step.Name), loop: up.loop, finally: up.finally}
 	if !stepPattern.MatchString(step.Name) {
 		c.fail(path, "the step's name %q does not match %s", step.Name, namePattern)
 	}
@@ -183,7 +178,7 @@ func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
 	}
 	inner := *step
 	inner.ForEach, inner.When = nil, nil
-	n.body = &node{step: &inner, up: n, path: n.path, loop: true, virtual: true}
+	n.body = &node{step: &inner, up: n, path: n.path, loop: true, virtual: true, finally: n.finally}
 	c.shape(n.body, depth)
 	return n
 }
@@ -237,7 +232,7 @@ func (c *compiler) bracket(n *node, depth int) {
 	}
 	inner := *s
 	inner.Open, inner.Close, inner.When = nil, nil, nil
-	n.body = &node{step: &inner, up: n, path: n.path, loop: n.loop, virtual: true}
+	n.body = &node{step: &inner, up: n, path: n.path, loop: n.loop, virtual: true, finally: n.finally}
 	c.shape(n.body, depth)
 }
 

@@ -344,7 +344,7 @@ func (d *driver) watch() {
 // abort cancels the contexts of attempts that a cancel does not let finish.
 func (d *driver) abort() {
 	for _, a := range d.s.open {
-		end := d.s.abort && !a.node.closes && !a.rec.Undoing && !a.node.finally
+		end := d.s.abort && a.stop != d.s.run.State.Stop && !a.node.closes && !a.rec.Undoing && !a.node.finally
 		if a.heal != nil {
 			h := d.s.healing(a.code)
 			end = h == nil || h.Ended != ""
@@ -521,7 +521,7 @@ func (d *driver) replan() {
 	d.s.plan = p
 	d.migrated()
 	d.s.forget()
-	d.s.reopenBrackets()
+	d.s.reopen(d.s.closed())
 }
 
 // migrated notes that the run has moved to another definition.

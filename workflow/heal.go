@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"errors"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -71,14 +72,17 @@ func (s *state) heal() {
 		return
 	}
 	limits := healer.Limits.filled()
-	if !h.Open && (h.Attempts >= limits.Attempts || s.now.Sub(h.Since) > limits.Within) {
+	end := h.Since.Add(limits.Within)
+	if !h.Open && h.Attempts >= limits.Attempts || !s.now.Before(end) {
 		s.exhaust(h)
 		return
 	}
 	if h.NextAt.IsZero() && !s.look || !h.NextAt.IsZero() && s.now.Before(h.NextAt) && !(h.Open && s.look) {
 		s.due(h.NextAt)
+		s.due(end)
 		return
 	}
+	s.due(s.now) // a worker that drains leaves it to the next one
 	if !h.Open {
 		h.Open = true
 		h.Attempts++
@@ -130,7 +134,7 @@ func (s *state) applyHealing(r result) {
 		}
 		s.resume(Ask{Actor: by, From: healer.From})
 	case o.IsFail():
-		if r.cause != nil { // the worker ends: the healing goes on elsewhere
+		if errors.Is(r.cause, ErrDraining) || errors.Is(r.cause, ErrLeaseLost) { // the worker ends: the healing goes on elsewhere
 			return
 		}
 		h.Open = false

@@ -18,11 +18,14 @@ func (s *state) requests() {
 	}
 	for _, m := range slices.Clone(s.mail) {
 		verb, ours := strings.CutPrefix(m.Name, reserved)
-		if !ours || s.closing() && (Verb(verb) == VerbResume || Verb(verb) == verbChild) {
+		if !ours {
 			continue
 		}
 		var ask Ask
 		err := json.Unmarshal(m.Payload, &ask)
+		if s.early(Verb(verb), ask) {
+			continue
+		}
 		if err == nil {
 			err = s.request(Verb(verb), ask)
 		}
@@ -36,6 +39,18 @@ func (s *state) requests() {
 			s.event(RequestRefused, nil, Event{Actor: ask.Name, Reason: verb, Code: fault.Of(err).Code, Message: fault.Message(err)})
 		}
 	}
+}
+
+// early reports a request that has to wait until an open attempt has ended.
+func (s *state) early(verb Verb, ask Ask) bool {
+	switch verb {
+	case VerbResume, verbChild:
+		return s.closing()
+	case VerbSkip:
+		a := s.open[ask.Step]
+		return s.closing() || a != nil && !a.stray
+	}
+	return false
 }
 
 // closing reports that the paused run is closing a bracket: who wants it to go
@@ -106,6 +121,9 @@ func (s *state) admit(verb Verb, ask Ask) error {
 				}
 			}
 		}
+		if stop := r.State.Stop; (ask.Mode == Hold || ask.Mode == "") && r.Phase == Cancelling && stop != nil && stop.Mode != Hold {
+			return RequestInvalid.Errorf("the run is being cancelled with %s", stop.Mode)
+		}
 	case VerbPause:
 		if r.Phase == Cancelling {
 			return RequestInvalid.Errorf("the run is being cancelled")
@@ -147,6 +165,9 @@ func (s *state) admitSkip(ask Ask) error {
 	rec := s.run.Step(ask.Step)
 	if rec == nil || !slices.Contains([]StepPhase{StepFailed, StepWaiting, StepRetrying, StepSkipped}, rec.Phase) {
 		return SkipRefused.Errorf("step %q is neither failed nor waiting", ask.Step)
+	}
+	if a := s.open[rec.Name]; a != nil && a.stray {
+		return StepStillRunning.Errorf("an attempt of %s has not returned since it was cancelled", rec.Name)
 	}
 	n := s.plan.node(rec.Name)
 	if n == nil || rec.Phase == StepSkipped {
@@ -200,7 +221,7 @@ func (s *state) askCancel(ask Ask) {
 	}
 	s.unpause()
 	for _, rec := range slices.Clone(s.failures) {
-		if rec.Undoing { // the cause was mended: the undo goes on
+		if rec.Undoing || s.ofFinally(rec) { // the cause was mended: the end goes on
 			s.retry(rec)
 		}
 	}
@@ -226,7 +247,10 @@ func (s *state) askResume(ask Ask) {
 	stop := s.run.State.Stop
 	if s.run.Phase != Paused {
 		if stop != nil { // a pause or hold under way is taken back
-			s.run.State.Stop, s.run.Phase = nil, Running
+			s.run.State.Stop = nil
+			if s.run.Phase != Queued {
+				s.run.Phase = Running
+			}
 			s.event(RunResumed, nil, Event{Actor: ask.Name, Message: ask.Reason})
 			s.tellChildren(VerbResume, ask)
 		}
@@ -255,6 +279,7 @@ func (s *state) resume(ask Ask) {
 		s.run.State.Due = false
 		s.run.State.PausedFor = s.now.Sub(s.run.StartedAt)
 	}
+	closed := s.closed()
 	if !ending {
 		s.run.State.Stop = nil
 		s.goBack(from)
@@ -272,12 +297,12 @@ func (s *state) resume(ask Ask) {
 	if ending {
 		s.run.Phase = Cancelling
 	} else {
-		s.reopenBrackets()
+		s.reopen(closed)
 	}
 	s.forget()
 	s.look = true
 	s.event(RunResumed, nil, Event{Actor: ask.Name, Reason: string(from), Message: ask.Reason})
-	if !ending {
+	if ask.Child == "" {
 		s.tellChildren(VerbResume, ask)
 	}
 	if s.run.Parent != "" {
@@ -288,8 +313,8 @@ func (s *state) resume(ask Ask) {
 // retry opens a failed step again with a full budget, in the same round.
 func (s *state) retry(rec *StepRecord) {
 	s.drop(rec)
-	if n := s.plan.node(rec.Name); n != nil && n.kind > childNode {
-		rec.Phase = StepPending
+	if n := s.plan.node(rec.Name); n != nil && n.kind > childNode || rec.Attempt == 0 && !rec.Undoing { // it failed before it was opened
+		rec.Phase, rec.Fault = StepPending, nil
 	} else {
 		rec.Phase, rec.NextAt = StepRetrying, s.now
 	}
@@ -311,6 +336,12 @@ func (s *state) goBack(from From) {
 			s.again2(rec.Name)
 		}
 	}
+	for around := parent(string(from)); around != ""; around = parent(around) {
+		if rec := s.run.Step(around); rec != nil && rec.Phase == StepDone {
+			rec.Phase, rec.EndedAt = StepEntered, time.Time{}
+			s.put(rec)
+		}
+	}
 	s.run.State.Finally = false
 }
 
@@ -318,6 +349,9 @@ func (s *state) askSkip(ask Ask) {
 	rec := s.run.Step(ask.Step)
 	if rec == nil || rec.Phase == StepSkipped || s.open[rec.Name] != nil {
 		return
+	}
+	if n := s.plan.node(rec.Name); n != nil && n.kind == childNode && rec.Attempt > 0 {
+		s.send(s.childID(rec), VerbCancel, Ask{Actor: Actor{Name: ask.Name, Reason: ask.Reason}, Mode: Drop})
 	}
 	s.drop(rec)
 	rec.Phase, rec.Note, rec.Actor, rec.EndedAt, rec.NextAt, rec.Wait = StepSkipped, ask.Reason, ask.Name, s.now, time.Time{}, nil
@@ -341,8 +375,8 @@ func (s *state) askSkip(ask Ask) {
 func (s *state) childNews(ask Ask) {
 	s.look = true
 	f := s.run.Fault
-	if s.run.Phase == Paused && f != nil && f.Code == ChildPaused.Code && ask.Phase != Paused && fmt.Sprint(f.Details["child"]) == ask.Child {
-		s.resume(Ask{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed})
+	if s.run.Phase == Paused && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && ask.Phase != Paused && fmt.Sprint(f.Details["child"]) == ask.Child {
+		s.resume(Ask{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed, Child: ask.Child})
 	}
 }
 

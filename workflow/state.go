@@ -262,6 +262,9 @@ func (s *state) deadline() {
 		stop.Verb = VerbPause
 	}
 	s.run.State.Stop = stop
+	if stop.Mode != Undo {
+		s.tellChildren(stop.Verb, Ask{Actor: Actor{Name: stop.Actor, Reason: stop.Reason}, Mode: stop.Mode})
+	}
 }
 
 // decideStop lets attempts end and then pauses.
@@ -296,7 +299,7 @@ func (s *state) decideStop(stop *Stop) {
 func (s *state) decideEnd(stop *Stop) {
 	s.abort = true
 	for _, a := range s.open {
-		if !a.rec.Undoing && !a.node.finally && (!a.node.closes || stop.Mode == Undo) {
+		if a.stop != stop {
 			return // what is under way ends first: an undo goes between open and close
 		}
 	}
@@ -318,21 +321,26 @@ func (s *state) decideEnd(stop *Stop) {
 			s.failures = nil
 			s.cursor = nil
 		}
+		s.halt = slices.ContainsFunc(s.failures, s.ofFinally)
 		v = s.finally()
 	}
 	switch {
 	case v == settled:
 		s.end(Cancelled, Event{Actor: stop.Actor, Reason: string(stop.Mode), Message: stop.Reason})
-	case v == failed && len(s.open) == 0:
+	case v == failed && len(s.open) == 0 && len(s.opens) == 0:
 		f := s.failures[len(s.failures)-1]
 		for _, other := range s.failures {
-			if n := s.plan.node(other.Name); other.Undoing || n != nil && n.finally {
+			if other.Undoing || s.ofFinally(other) {
 				f = other
 			}
 		}
 		record := *f.Fault
 		if f.Undoing {
-			record.Details = map[string]any{"code": string(record.Code)}
+			details := map[string]any{"code": string(record.Code)}
+			if child, ok := record.Details["child"]; ok {
+				details["child"] = child
+			}
+			record.Details = details
 			record.Message = string(record.Code) + ": " + record.Message
 			record.Code = UndoFailed.Code
 		}
@@ -341,6 +349,12 @@ func (s *state) decideEnd(stop *Stop) {
 	case s.run.Phase != Cancelling:
 		s.run.Phase, s.changed = Cancelling, true
 	}
+}
+
+// ofFinally reports a record of the finally steps.
+func (s *state) ofFinally(rec *StepRecord) bool {
+	n := s.plan.node(rec.Name)
+	return n != nil && n.finally
 }
 
 // underWay counts open attempts, without those that ignore their cancelled context.

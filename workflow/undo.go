@@ -186,20 +186,29 @@ func (s *state) closeBrackets() verdict {
 	return settled
 }
 
-// reopenBrackets lets a resumed run execute open again before it goes on in a body.
-func (s *state) reopenBrackets() {
+// closed lists the brackets whose close has begun, by the records of their open.
+func (s *state) closed() (opens []*StepRecord) {
 	for _, rec := range s.run.order {
 		n := s.plan.node(rec.Name)
 		if n == nil || !n.opens || rec.Phase == StepPending {
 			continue
 		}
-		inst := parent(rec.Name)
-		shut := s.run.Step(n.up.close.instance(inst))
-		if shut == nil || shut.Phase == StepPending || s.finished(n.up.body, inst) {
+		if shut := s.run.Step(n.up.close.instance(parent(rec.Name))); shut != nil && shut.Phase != StepPending {
+			opens = append(opens, rec)
+		}
+	}
+	return opens
+}
+
+// reopen lets a resumed run execute open again before it goes on in the body of a closed bracket.
+func (s *state) reopen(closed []*StepRecord) {
+	for _, rec := range closed {
+		bracket, inst := s.plan.node(rec.Name).up, parent(rec.Name)
+		if s.finished(bracket.body, inst) {
 			continue
 		}
 		s.again2(rec.Name)
-		s.again2(shut.Name)
+		s.again2(bracket.close.instance(inst))
 	}
 }
 

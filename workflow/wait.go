@@ -85,6 +85,9 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
 		return v
 	}
 	s.waiting++
+	if s.halt {
+		return busy
+	}
 	s.due(lookAt)
 	s.due(rec.Wait.Until)
 	s.due(rec.Wait.Deadline)

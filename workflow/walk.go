@@ -281,7 +281,9 @@ func (s *state) leaf(n *node, inst string, rec *StepRecord) verdict {
 			return s.openLeaf(n, inst, rec)
 		}
 		s.retrying++
-		s.due(rec.NextAt)
+		if !s.halt {
+			s.due(rec.NextAt)
+		}
 		return busy
 	case StepWaiting:
 		return s.waits(n, inst, rec)
@@ -301,7 +303,7 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
 		return failed
 	}
 	alone := rec != nil && rec.Lost >= 2
-	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode
+	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
 	if !waitStep && s.may != nil && !s.may(n, alone) {
 		s.starved = true
 		return busy
