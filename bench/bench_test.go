@@ -282,8 +282,9 @@ func TestCommittedPageIsFresh(t *testing.T) {
 func TestMerge(t *testing.T) {
 	here, there := machine{CPU: "a", Cores: 2}, machine{CPU: "b", Cores: 2}
 	old := results{Machine: here, Measures: map[string]series{"x": {Repetitions: 5}, "y": {Repetitions: 5}}}
+	old.Machine.PostgreSQL = "15"
 	got := merge(old, results{Machine: here, Measures: map[string]series{"y": {Repetitions: 1}}})
-	if got.Measures["x"].Repetitions != 5 || got.Measures["y"].Repetitions != 1 {
+	if got.Measures["x"].Repetitions != 5 || got.Measures["y"].Repetitions != 1 || got.Machine.PostgreSQL != "15" {
 		t.Errorf("%+v", got.Measures)
 	}
 	got = merge(old, results{Machine: there, Measures: map[string]series{"y": {Repetitions: 1}}})
@@ -365,6 +366,25 @@ func TestCeiling(t *testing.T) {
 	for v, want := range map[float64]float64{0: 1, 0.3: 0.32, 1: 1, 7: 8, 99: 100, 41_000: 60_000, 81_000: 100_000} {
 		if got := ceilingOf(v); math.Abs(got-want) > 1e-9*want {
 			t.Errorf("the ceiling of %v is %v, want %v", v, got, want)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	var out strings.Builder
+	if failed, err := run(t.Context(), options{root: "..", only: "kill", list: true}, &out, io.Discard); failed || err != nil {
+		t.Fatal(failed, err)
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); got != "kill kill pawl bench --kill --store sqlite --runs 1000" {
+		t.Errorf("-list: %q", got)
+	}
+	for want, o := range map[string]options{
+		"go -C bench run .":  {root: t.TempDir()},
+		"is no group":        {root: "..", only: "speed"},
+		"no such file or di": {root: "..", only: "kill", dir: filepath.Join(t.TempDir(), "absent")},
+	} {
+		if _, err := run(t.Context(), o, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func fileSystem(dir string) string {
 	}
 	names := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
 		unix.TMPFS_MAGIC: "tmpfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs", 0x2fc12fc1: "zfs", unix.NFS_SUPER_MAGIC: "nfs"}
-	if name, ok := names[int64(s.Type)]; ok {
+	if name, ok := names[int64(s.Type)]; ok { //nolint:unconvert // it is an int32 on some processors
 		return name
 	}
 	return fmt.Sprintf("type %#x", s.Type)

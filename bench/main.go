@@ -48,20 +48,44 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "", "`folder` on the disk to measure (default that of temporary files)")
 	flag.StringVar(&o.pawl, "pawl", "", "`file` of a pawl to measure (default: it is built)")
 	flag.Parse()
+	os.Exit(code(o))
+}
+
+func code(o options) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	failed, err := run(ctx, o, os.Stdout, os.Stderr)
+	err := onDisk(&o)
+	failed := false
+	if err == nil {
+		failed, err = run(ctx, o, os.Stdout, os.Stderr)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
 	if err != nil || failed {
-		os.Exit(1)
+		return 1
 	}
+	return 0
+}
+
+// onDisk puts the files of all that is started on the disk that was chosen,
+// those of PostgreSQL included.
+func onDisk(o *options) (err error) {
+	if o.dir == "" {
+		return nil
+	}
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return err
+	}
+	return os.Setenv("TMPDIR", o.dir)
 }
 
 // run measures, prints and writes. failed tells of a measure that failed, or
 // with strict of a missed gate.
 func run(ctx context.Context, o options, out, progress io.Writer) (failed bool, err error) {
+	if _, err := os.Stat(filepath.Join(o.root, "cmd", "pawl")); err != nil {
+		return false, fmt.Errorf("%w: call it as `go -C bench run .`, or name the checkout with -root", err)
+	}
 	chosen, err := choose(plan(o.quick), o.only)
 	if err != nil {
 		return false, err
@@ -115,14 +139,6 @@ func write(home string, r results) error {
 }
 
 func measureAll(ctx context.Context, o options, chosen []measure, progress io.Writer) (r results, err error) {
-	if o.dir != "" { // the files of PostgreSQL belong on the same disk
-		if o.dir, err = filepath.Abs(o.dir); err == nil {
-			err = os.Setenv("TMPDIR", o.dir)
-		}
-		if err != nil {
-			return r, err
-		}
-	}
 	dir, err := os.MkdirTemp(o.dir, "pawl-bench-")
 	if err != nil {
 		return r, err
@@ -166,7 +182,7 @@ func build(ctx context.Context, o options, dir string, progress io.Writer) (map[
 		fmt.Fprintf(progress, "building %s\n", t.pkg)
 		cmd := exec.CommandContext(ctx, "go", "build", "-C", t.in, "-o", t.to, t.pkg)
 		if text, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go build %s: %w\n%s(call it as `go -C bench run .`, or name the checkout with -root)", t.pkg, err, text)
+			return nil, fmt.Errorf("go build -C %s %s: %w\n%s", t.in, t.pkg, err, text)
 		}
 	}
 	return programs, nil

@@ -120,7 +120,7 @@ func shortfallText(r results) string {
 	}
 	for _, m := range plan(false) {
 		if s, ok := r.Measures[m.name]; ok && s.Error != "" {
-			lines = append(lines, fmt.Sprintf("- `%s` failed: %s", s.Command, strings.ReplaceAll(s.Error, "\n", "; ")))
+			lines = append(lines, "- `"+s.Command+"` failed: "+strings.ReplaceAll(s.Error, "\n", "; "))
 		}
 	}
 	if len(lines) == 0 {

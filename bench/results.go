@@ -117,6 +117,9 @@ func merge(old, fresh results) results {
 		return fresh
 	}
 	merged := results{Machine: fresh.Machine, Measures: map[string]series{}}
+	if merged.Machine.PostgreSQL == "" { // it was not started this time
+		merged.Machine.PostgreSQL = old.Machine.PostgreSQL
+	}
 	for _, r := range []results{old, fresh} {
 		for name, s := range r.Measures {
 			merged.Measures[name] = s

@@ -44,15 +44,18 @@ func main() {
 	flag.DurationVar(&o.poll, "poll", 10*time.Millisecond, "River's FetchPollInterval")
 	flag.BoolVar(&o.tx, "tx", false, "complete each job in the transaction that inserts the next one, instead of letting River do it in batches")
 	flag.Parse()
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "river:", err)
+		os.Exit(1)
+	}
+}
+
+func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	r, err := measure(ctx, o)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "river:", err)
-		os.Exit(1)
+		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
-		fmt.Fprintln(os.Stderr, "river:", err)
-		os.Exit(1)
-	}
+	return json.NewEncoder(os.Stdout).Encode(r)
 }
