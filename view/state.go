@@ -93,5 +93,9 @@ func (s State) Line() string {
 	if strings.EqualFold(reason, s.State) {
 		reason = ""
 	}
-	return join(" ", reason, oneLine(s.Message), s.Step)
+	step := s.Step
+	if strings.Contains(s.Message, step) {
+		step = ""
+	}
+	return join(" ", reason, oneLine(s.Message), step)
 }

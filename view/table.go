@@ -16,10 +16,18 @@ func RunTable(runs []Run, now time.Time) Table {
 	}
 	t := Table{Head: []string{"ID", "FLOW", "SUBJECT", "PHASE", "STEP", "AGE", "REASON"}}
 	for _, r := range runs {
-		t.Rows = append(t.Rows, []string{Short(r.ID, ids...), r.Flow, r.Subject, string(r.Phase), or(r.Step, none),
+		t.Rows = append(t.Rows, []string{Short(r.ID, ids...), r.Flow, subject(r.Subject), string(r.Phase), or(r.Step, none),
 			Age(now.Sub(r.CreatedAt)), Reason(r, now)})
 	}
 	return t
+}
+
+// subject is kind/namespace/name without the UID that may follow.
+func subject(s string) string {
+	if parts := strings.Split(s, "/"); len(parts) == 4 {
+		return strings.Join(parts[:3], "/")
+	}
+	return s
 }
 
 // ObjectTable is the table of `pawl get KIND`. With several kinds it has a column for the kind.

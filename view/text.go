@@ -144,6 +144,9 @@ func until(at, now time.Time) string {
 	if d <= 0 {
 		return "now"
 	}
+	if d < time.Second {
+		return fmt.Sprintf("in %.1fs", max(d, 100*time.Millisecond).Seconds())
+	}
 	return "in " + Age(d)
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,7 +177,7 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 	for _, s := range after.Steps {
 		width = max(width, utf8.RuneCountInString(s.Name))
 	}
-	for _, s := range after.Steps {
+	for _, s := range byEnd(after.Steps) {
 		i := slices.IndexFunc(before.Steps, func(old Step) bool { return old.Name == s.Name })
 		if i >= 0 && toldAlready(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
 			continue
@@ -187,6 +188,28 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		lines = append(lines, Standing(after, now, style)...)
 	}
 	return lines
+}
+
+// byEnd orders the steps that have ended as they did, a structure behind what
+// it holds. The others keep their places.
+func byEnd(steps []Step) []Step {
+	depth := func(s Step) int { return strings.Count(s.Name, "/") + strings.Count(s.Name, "[") }
+	var ended []Step
+	for _, s := range steps {
+		if !s.EndedAt.IsZero() {
+			ended = append(ended, s)
+		}
+	}
+	slices.SortStableFunc(ended, func(a, b Step) int {
+		return cmp.Or(a.EndedAt.Compare(b.EndedAt), cmp.Compare(depth(b), depth(a)))
+	})
+	out := slices.Clone(steps)
+	for i, s := range steps {
+		if !s.EndedAt.IsZero() {
+			out[i], ended = ended[0], ended[1:]
+		}
+	}
+	return out
 }
 
 func toldAlready(old, s Step) bool {

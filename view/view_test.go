@@ -480,3 +480,22 @@ func ExampleChanges() {
 	// ॥ paused 02:47:15
 	//   remedy: Free or add a node with 8 CPU, then: pawl resume gk3v
 }
+
+// What ended at once is told as it ended, the loop behind its last item.
+func TestChangesTellAStructureBehindItsSteps(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 1, 2, 3, 4, s, 0, time.UTC) }
+	done := func(name string, s int) Step {
+		return Step{Name: name, Phase: workflow.StepDone, StartedAt: at(s), EndedAt: at(s)}
+	}
+	before := Run{Phase: workflow.Running}
+	after := before
+	after.Steps = []Step{done("Add", 3), done("Add[a]/Start", 1), done("Add[b]/Start", 3), done("Add[b]/Install", 2), {Name: "Open", Phase: workflow.StepWaiting}}
+	var told []string
+	for _, line := range Changes(&before, after, at(4), Style{}) {
+		told = append(told, strings.Fields(line)[1])
+	}
+	want := []string{"Add[a]/Start", "Add[b]/Install", "Add[b]/Start", "Add", "Open"}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+}
