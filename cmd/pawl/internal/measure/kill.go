@@ -25,7 +25,7 @@ type KillResult struct {
 	Steps            int     `json:"steps"`
 	Concurrency      int     `json:"concurrency"`
 	OpenAtKill       int     `json:"openAtKill"`       // runs begun and not ended when the process died
-	FirstStepSeconds float64 `json:"firstStepSeconds"` // from the start of the next process's engine to its first step
+	FirstStepSeconds float64 `json:"firstStepSeconds"` // from opening the store to the first step
 	FinishedSeconds  float64 `json:"finishedSeconds"`  // until all runs had ended
 	Repeated         int     `json:"repeatedSteps"`    // executed in both lives
 	RepeatedPerRun   float64 `json:"repeatedPerOpenRun"`
@@ -98,10 +98,12 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 	if err != nil {
 		return r, err
 	}
+	began := time.Now()
 	k, err := openKill(ctx, path, o.Steps, o.Concurrency)
 	if err != nil {
 		return r, err
 	}
+	opened := time.Since(began)
 	defer k.store.Close()
 	open, _, err := k.store.List(ctx, workflow.Query{Active: true, Limit: 1000})
 	if err != nil {
@@ -112,7 +114,7 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 			r.OpenAtKill++
 		}
 	}
-	began := time.Now()
+	began = time.Now()
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- k.engine.Serve(serving) }()
@@ -128,9 +130,9 @@ func Kill(ctx context.Context, dir string, command []string, o Options) (r KillR
 			return r, errors.Join(ctx.Err(), <-served)
 		}
 	}
-	r.FinishedSeconds = time.Since(began).Seconds()
+	r.FinishedSeconds = (opened + time.Since(began)).Seconds()
 	if first := k.first.Load(); first > 0 {
-		r.FirstStepSeconds = time.Unix(0, first).Sub(began).Seconds()
+		r.FirstStepSeconds = (opened + time.Unix(0, first).Sub(began)).Seconds()
 	}
 	stop()
 	if err := <-served; err != nil {
