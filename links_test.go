@@ -96,6 +96,23 @@ func slugs(text string) []string {
 	return all
 }
 
+// TestRecordsAreListed: docs/adr/README.md leads to every record.
+func TestRecordsAreListed(t *testing.T) {
+	records, err := filepath.Glob("docs/adr/[0-9]*.md")
+	if err != nil || len(records) == 0 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	index, err := os.ReadFile("docs/adr/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, record := range records {
+		if !strings.Contains(string(index), "("+filepath.Base(record)+")") {
+			t.Errorf("docs/adr/README.md does not list %s", record)
+		}
+	}
+}
+
 func TestDeadLinks(t *testing.T) {
 	const page = "# Start here\n\n## Words, and `more`\n"
 	for text, want := range map[string]int{
