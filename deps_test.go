@@ -213,7 +213,10 @@ func direct(table map[string]room, name string, r room, p pkg) []string {
 		}
 	}
 	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
-		if target, ours := relative(imp); ours && strings.HasPrefix(target, "cmd/") && target != rel {
+		if target, ours := relative(imp); ours && strings.HasPrefix(target, "cmd/") {
+			if other, _, ok := find(table, target); ok && other == name {
+				continue // its own room
+			}
 			broken = append(broken, fmt.Sprintf("tests of room %s import %s: %s", name, target, cmdRule))
 		}
 	}
