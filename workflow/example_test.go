@@ -1,0 +1,195 @@
+package workflow_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// says makes a step's work that prints what it does.
+func says(text string) workflow.Func {
+	return func(context.Context, *workflow.Task) outcome.Outcome {
+		fmt.Println(text)
+		return outcome.Done()
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// A flow is defined, its run is started, and a worker executes it.
+func ExampleEngine() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	create := workflow.Flow{Name: "Create", Steps: []workflow.Step{
+		{Name: "Storage", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+			var in struct{ Size int }
+			if err := t.Input(&in); err != nil {
+				return outcome.Fail(err)
+			}
+			// Key is the same for all attempts: who receives it twice acts once.
+			return outcome.Fail(t.Set(map[string]any{"volume": "v1", "size": in.Size}))
+		}},
+		{Name: "Writer", Timeout: time.Minute, Retry: workflow.Retry{Attempts: 3}, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+			var made struct {
+				Volume string
+				Size   int
+			}
+			if err := t.Output("Storage", &made); err != nil {
+				return outcome.Fail(err)
+			}
+			fmt.Printf("writer on %s of %d GiB\n", made.Volume, made.Size)
+			return outcome.Done()
+		}},
+	}}
+	ended := make(chan workflow.RunInfo, 1)
+	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{create}, workflow.Options{
+		Hooks: []workflow.Hook{{Name: "ended", Hear: func(r workflow.RunInfo, e workflow.Event) {
+			if e.Kind == workflow.RunSucceeded {
+				ended <- r
+			}
+		}}},
+	}))
+	served := make(chan error)
+	go func() { served <- engine.Serve(ctx) }()
+
+	request := workflow.Request{Flow: "Create", Subject: "demo/default/c1", RequestID: "1", Input: json.RawMessage(`{"size": 20}`)}
+	run := must(engine.Start(ctx, request))
+	again := must(engine.Start(ctx, request)) // delivered twice: one run
+	fmt.Println(run.ID == again.ID)
+
+	fmt.Println((<-ended).Subject)
+	stop()
+	fmt.Println(<-served)
+	// Unordered output:
+	// true
+	// writer on v1 of 20 GiB
+	// demo/default/c1
+	// <nil>
+}
+
+// A step waits for a message from outside. The waiting run is a row of the
+// store and holds no goroutine. Advance executes what is due, here and now.
+func ExampleTask_Signal() {
+	ctx := context.Background()
+	flow := workflow.Flow{Name: "Switch", Steps: []workflow.Step{
+		{Name: "CaughtUp", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+			s, ok := t.Signal("caught-up")
+			if !ok {
+				return outcome.Wait(0, "CatchingUp", "the reader is behind")
+			}
+			return outcome.Fail(t.Set(s.Payload))
+		}},
+	}}
+	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
+	run := must(engine.Start(ctx, workflow.Request{Flow: "Switch", Subject: "demo/default/c1"}))
+	fmt.Println(engine.Advance(ctx, run.ID).Reason())
+
+	signal := workflow.Signal{ID: "ev-91", Name: "caught-up", Payload: json.RawMessage(`{"lag":0}`), Actor: "replica"}
+	if err := engine.Send(ctx, run.ID, signal); err != nil { // durable on return; the same id counts once
+		panic(err)
+	}
+	fmt.Println(engine.Advance(ctx, run.ID))
+	run = must(engine.Get(ctx, run.ID))
+	fmt.Println(run.Phase, string(run.Step("CaughtUp").Output))
+	// Output:
+	// CatchingUp
+	// done
+	// Succeeded {"lag":0}
+}
+
+// A failure is declared once, with what ends it.
+var nodeFull = fault.Declare(fault.Kind{
+	Code: "EXAMPLE_NODE_FULL", Class: fault.Blocked,
+	Title:  "no node has room",
+	Remedy: "Add a node, then resume.",
+})
+
+// A healer applies the remedy of a fault, and the run goes on.
+func ExampleHealer() {
+	ctx := context.Background()
+	nodes := 0
+	flow := workflow.Flow{Name: "Place", Steps: []workflow.Step{
+		{Name: "Pod", Do: func(context.Context, *workflow.Task) outcome.Outcome {
+			if nodes == 0 {
+				return outcome.Fail(nodeFull.Errorf("0 of 0 nodes have room"))
+			}
+			return outcome.Done()
+		}},
+	}}
+	addNode := func(_ context.Context, t *workflow.Task) outcome.Outcome {
+		fmt.Println("healing", t.Fault().Code)
+		nodes++
+		return outcome.Done()
+	}
+	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{
+		Healers: map[fault.Code]workflow.Healer{nodeFull.Code: {Do: addNode, Limits: workflow.Limits{Attempts: 2}}},
+		Logger:  slog.New(slog.DiscardHandler),
+	}))
+	run := must(engine.Start(ctx, workflow.Request{Flow: "Place", Subject: "demo/default/c1"}))
+	fmt.Println(engine.Advance(ctx, run.ID))
+	// Output:
+	// healing EXAMPLE_NODE_FULL
+	// done
+}
+
+// A run that stopped at a fault shows its remedy, and is taken back.
+func ExampleEngine_Cancel() {
+	ctx := context.Background()
+	flow := workflow.Flow{Name: "Create",
+		Steps: []workflow.Step{
+			{Name: "Volume", Do: says("make the volume"), Undo: says("remove the volume")},
+			{Name: "Address", Do: says("take the address"), Undo: says("give the address back")},
+			{Name: "Pod", Do: func(context.Context, *workflow.Task) outcome.Outcome {
+				return outcome.Fail(nodeFull.Errorf("0 of 3 nodes have room"))
+			}},
+		},
+		Finally: []workflow.Step{{Name: "Report", Do: says("report")}},
+	}
+	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{}))
+	run := must(engine.Start(ctx, workflow.Request{Flow: "Create", Subject: "demo/default/c1"}))
+	engine.Advance(ctx, run.ID)
+	run = must(engine.Get(ctx, run.ID))
+	kind, _ := fault.Lookup(string(run.Fault.Code))
+	fmt.Println(run.Phase, kind.Code, "-", kind.Remedy)
+
+	err := engine.Cancel(ctx, run.ID, workflow.Undo, false, workflow.Actor{Name: "ann", Reason: "wrong class"})
+	if err != nil {
+		panic(err)
+	}
+	engine.Advance(ctx, run.ID)
+	fmt.Println(must(engine.Get(ctx, run.ID)).Phase)
+	// Output:
+	// make the volume
+	// take the address
+	// Paused EXAMPLE_NODE_FULL - Add a node, then resume.
+	// give the address back
+	// remove the volume
+	// report
+	// Cancelled
+}
+
+// A step is tested without an engine.
+func ExampleNewTask() {
+	step := func(_ context.Context, t *workflow.Task) outcome.Outcome {
+		var in struct{ Name string }
+		if err := t.Input(&in); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.Fail(t.Set("made " + in.Name + " for " + t.Key()))
+	}
+	task := workflow.NewTask(context.Background(), workflow.TaskFacts{Run: "r1", Step: "Volume", Input: json.RawMessage(`{"name": "v1"}`)})
+	fmt.Println(step(context.Background(), task), string(task.Result()))
+	// Output:
+	// done "made v1 for r1/Volume/0"
+}
