@@ -36,7 +36,7 @@ func mark(phase workflow.StepPhase) (string, color) {
 
 // Title is the first line of a run on a terminal.
 func Title(r Run, style Style) string {
-	return style.paint(bold, style.cut(fmt.Sprintf("RUN %s…  %s  %s", Short(r.ID), r.Flow, r.Subject)))
+	return style.paint(bold, style.cut(fmt.Sprintf("RUN %s…  %s  %s", Short(r.ID), r.Flow, subject(r.Subject))))
 }
 
 // Tree is the screen of a run at work: title, steps below the structures they

@@ -65,7 +65,15 @@ func (d *Demo) create(ctx context.Context) error {
 func (d *Demo) scaleOut(ctx context.Context) error {
 	return steps(
 		func() error { return d.set("members", 5) },
-		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
+		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
+		func() error {
+			run, err := d.at(ctx, "ScalingOut", "Old/List")
+			if err != nil {
+				return err
+			}
+			return d.pawl(ctx, 0, "watch", short(run))
+		},
+		func() error { return d.reaches(ctx, "Running") },
 		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
 		func() error { return d.expect(ctx, 5) },
 	)
@@ -212,7 +220,7 @@ func (d *Demo) scaleIn(ctx context.Context) error {
 func (d *Demo) tell(ctx context.Context) error {
 	return steps(
 		func() error { return d.pawl(ctx, 0, "get") },
-		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
+		func() error { return d.pawl(ctx, 0, "history", kind, name) },
 	)
 }
 

@@ -86,7 +86,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 		}
 	}
 	d.manifest = filepath.Join(d.dir, "cluster.yaml")
-	if err := errors.Join(d.findPorts(), d.copyManifest()); err != nil {
+	if err := errors.Join(d.findPorts(), d.copyManifest(), os.Symlink(filepath.Join(o.Root, "examples", "etcd"), filepath.Join(d.dir, "example"))); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if err := d.startServer(ctx); err != nil {
@@ -142,8 +142,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	example := filepath.Join(d.options.Root, "examples", "etcd")
-	args := []string{"dev", "--dsn", "pawl.db", "--listen", d.server, "--machines", filepath.Join(example, "machine.yaml"), "--flows", filepath.Join(example, "flows")}
+	args := []string{"dev", "--dsn", "pawl.db", "--listen", d.server, "--machines", "example/machine.yaml", "--flows", "example/flows"}
 	d.print("$ pawl %s &", strings.Join(args, " "))
 	cmd := exec.Command(d.options.Pawl, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = d.dir, log, log, d.environment()
