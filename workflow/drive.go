@@ -15,12 +15,13 @@ import (
 // driver is the goroutine that works on one owned run: it decides, saves, and
 // starts attempts, and it is the only one that changes the run.
 type driver struct {
-	e   *Engine
-	s   *state
-	mu  sync.RWMutex // the driver writes the state under it; attempts read
-	ctx context.Context
-	end context.CancelCauseFunc
-	log *slog.Logger
+	e    *Engine
+	s    *state
+	mu   sync.RWMutex // the driver writes the state under it; attempts read
+	ctx  context.Context
+	end  context.CancelCauseFunc
+	life context.Context // of saves
+	log  *slog.Logger
 
 	results chan result
 	inbox   chan struct{} // something to look at: mail, a touch, a free slot, progress
@@ -34,17 +35,23 @@ type driver struct {
 	inboxMu sync.Mutex
 	held    int // slots kept from attempts that have ended
 	alone   bool
+	asked   bool      // the last decision wants to be alone, and cannot yet
+	lost    bool      // given up: the store may still say that the run is ours
+	fetchAt time.Time // when the mail is read again though nobody told of any
 	timer   *time.Timer
 	armed   time.Time // what the timer is set to; zero: it has fired
 	flowErr *fault.Error
 }
 
 func (e *Engine) newDriver(l Loaded) *driver {
-	ctx, end := context.WithCancelCause(e.base)
+	e.mu.Lock()
+	base, life := e.base, e.life
+	e.mu.Unlock()
+	ctx, end := context.WithCancelCause(base)
 	d := &driver{
-		e: e, ctx: ctx, end: end, log: e.log,
+		e: e, ctx: ctx, end: end, life: life, log: e.log,
 		results: make(chan result, 4), inbox: make(chan struct{}, 1), gone: make(chan struct{}),
-		mail: l.Run.Mail,
+		mail: l.Run.Mail, fetchAt: now().Add(e.options.LookEvery),
 	}
 	p, err := e.planOf(ctx, l.Run)
 	if err != nil {
@@ -84,6 +91,11 @@ func (d *driver) notice() {
 // drive works on the run until it rests, is lost, or the engine gives up on it.
 func (d *driver) drive() {
 	defer d.leave()
+	if d.flowErr != nil && d.flowErr.Kind == StoreUnavailable {
+		d.e.trouble(d.flowErr)
+		d.abandon()
+		return
+	}
 	d.mu.Lock()
 	d.s.now = now()
 	if d.flowErr != nil {
@@ -101,13 +113,22 @@ func (d *driver) drive() {
 		if draining {
 			d.s.may = func(*node, bool) bool { return false }
 		}
+		asked := d.asked
+		d.asked = false
 		d.s.decide()
 		if d.flowErr != nil && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
-			d.replan()
+			ok := d.replan()
 			d.mu.Unlock()
+			if !ok {
+				d.abandon()
+				return
+			}
 			continue
 		}
 		d.mu.Unlock()
+		if asked && !d.asked && !d.alone { // no longer: others may go on
+			d.e.slots.together(d)
+		}
 		rest := d.rests()
 		if draining && len(d.s.open) == 0 && !d.s.run.Phase.Final() {
 			d.s.changed = true
@@ -163,10 +184,13 @@ func (d *driver) mailed() bool {
 func (d *driver) fetch() bool {
 	r, signals, err := d.e.store.Load(d.ctx, d.s.run.ID)
 	if err != nil {
+		d.fetchAt = now().Add(time.Second)
 		return false
 	}
+	d.fetchAt = now().Add(d.e.options.LookEvery)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	signals = slices.DeleteFunc(signals, func(m Signal) bool { return slices.Contains(d.s.consumed, m.ID) })
 	fresh := slices.ContainsFunc(signals, func(m Signal) bool {
 		return !slices.ContainsFunc(d.s.mail, func(k Signal) bool { return k.ID == m.ID })
 	})
@@ -207,6 +231,9 @@ func (d *driver) wait() bool {
 		d.watch()
 	case <-d.timer.C:
 		d.armed = time.Time{}
+		if !now().Before(d.fetchAt) { // hints may be lost
+			d.fetch()
+		}
 		d.watch()
 	case <-d.ctx.Done():
 		return d.drained()
@@ -273,7 +300,7 @@ func (d *driver) fold(r result) {
 
 // alarm is the soonest instant at which time alone asks for a look.
 func (d *driver) alarm() time.Time {
-	at := d.s.now.Add(time.Hour)
+	at := d.fetchAt
 	sooner := func(t time.Time) {
 		if !t.IsZero() && t.Before(at) {
 			at = t
@@ -374,17 +401,18 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	if r.Phase.Final() {
 		r.NextAt = time.Time{}
 	}
+	r.Mail = d.mail // what was seen: the store makes the run due if there is more
 	d.mu.Unlock()
 	w := &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}
 	want := r.Revision
 	for try := 0; ; try++ {
 		d.mu.Lock() // the store raises the revision and clears marks
-		err := d.e.store.Save(d.e.life, w)
+		err := d.e.store.Save(d.life, w)
 		d.mu.Unlock()
-		if err == nil {
-			break
+		if errors.Is(err, ErrConflict) && try > 0 {
+			err = d.happened(want)
 		}
-		if errors.Is(err, ErrConflict) && try > 0 && d.happened(want) {
+		if err == nil {
 			break
 		}
 		if errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced) || errors.Is(err, ErrNotFound) {
@@ -405,12 +433,16 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	return true, true
 }
 
-// happened finds out whether a save with an unknown result was made.
-func (d *driver) happened(want int64) bool {
+// happened finds out whether a save with an unknown result was made; if not,
+// the run was changed by someone else.
+func (d *driver) happened(want int64) error {
 	r := d.s.run
-	stored, _, err := d.e.store.Load(d.e.life, r.ID)
-	if err != nil || stored.Revision != want+1 || stored.Epoch != r.Epoch || stored.Seq != r.Seq {
-		return false
+	stored, _, err := d.e.store.Load(d.life, r.ID)
+	if err != nil {
+		return err
+	}
+	if stored.Revision != want+1 || stored.Epoch != r.Epoch || stored.Seq != r.Seq {
+		return ErrConflict
 	}
 	r.Revision, r.Mail, r.Handle = stored.Revision, stored.Mail, stored.Handle
 	for _, rec := range r.Changed() {
@@ -419,7 +451,7 @@ func (d *driver) happened(want int64) bool {
 		}
 	}
 	r.Clean()
-	return true
+	return nil
 }
 
 // pauseFor waits between tries at the store; outcomes of open attempts are kept meanwhile.
@@ -429,14 +461,14 @@ func (d *driver) pauseFor(wait time.Duration) bool {
 	select {
 	case <-timer.C:
 		return true
-	case <-d.e.life.Done():
+	case <-d.life.Done():
 		return false
-	case <-d.lost():
+	case <-d.revoked():
 		return false
 	}
 }
 
-func (d *driver) lost() <-chan struct{} {
+func (d *driver) revoked() <-chan struct{} {
 	if errors.Is(context.Cause(d.ctx), ErrDraining) {
 		return nil
 	}
@@ -446,6 +478,7 @@ func (d *driver) lost() <-chan struct{} {
 // abandon gives up a run that belongs to someone else now: attempts are told
 // to end, and nothing of theirs is saved.
 func (d *driver) abandon() {
+	d.lost = true
 	d.end(ErrLeaseLost)
 }
 
@@ -459,6 +492,7 @@ func (d *driver) may(n *node, alone bool) bool {
 			d.held, d.alone = 0, true
 			return true
 		}
+		d.asked = true
 		return false
 	}
 	if d.held > 0 && !d.e.slots.isolated(d) {
@@ -485,10 +519,9 @@ func (d *driver) leave() {
 			d.held++
 		}
 	}
-	if d.alone {
-		d.e.slots.together(d)
-	}
+	d.e.slots.together(d)
 	d.release()
+	d.e.slots.forget(d)
 	close(d.gone)
 }
 
@@ -509,19 +542,24 @@ func (d *driver) missing() {
 	d.s.pause(f, Event{Actor: "engine"})
 }
 
-// replan looks for the definition once more after a resume.
-func (d *driver) replan() {
+// replan looks for the definition once more after a resume; false while the store is in trouble.
+func (d *driver) replan() bool {
 	p, err := d.e.planOf(d.ctx, d.s.run)
+	if err != nil && err.Kind == StoreUnavailable {
+		d.e.trouble(err)
+		return false
+	}
 	if err != nil {
 		d.flowErr = err
 		d.missing()
-		return
+		return true
 	}
 	d.flowErr, d.s.blind = nil, false
 	d.s.plan = p
 	d.migrated()
 	d.s.forget()
 	d.s.reopen(d.s.closed())
+	return true
 }
 
 // migrated notes that the run has moved to another definition.

@@ -117,6 +117,8 @@ type Engine struct {
 	parks   map[string]time.Time
 	parkAt  time.Time
 	serving bool
+	lent    int    // calls of Advance at work
+	unlend  func() // ends the renewal they need
 	active  sync.WaitGroup
 	kick    chan struct{}
 	health  error
@@ -207,6 +209,7 @@ func (e *Engine) Load(flows []Flow) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.flows = plans
+	clear(e.stored) // they were made with the functions of the flows before
 	return nil
 }
 
@@ -323,6 +326,9 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	bred := e.breed(r)
 	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {
+		if bred { // it may have been stored after all, as ours
+			e.lookAt(r.ID, time.Now().Add(time.Second))
+		}
 		return nil, err
 	}
 	fresh := got.CreatedAt.Equal(at) && got.Revision <= 1
@@ -458,7 +464,7 @@ func (e *Engine) Touch(ctx context.Context, subject string) error {
 			continue
 		}
 		if r.Phase == Waiting {
-			e.look(r.ID)
+			e.lookAt(r.ID, time.Now())
 		}
 	}
 	return err

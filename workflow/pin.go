@@ -75,6 +75,9 @@ func (e *Engine) older(ctx context.Context, r *Run, loaded *plan) (*plan, *fault
 		return nil, FlowMissing.Errorf("flow %s (definition %.12s) is not loaded, and the store keeps no definitions", r.Flow, r.Hash)
 	}
 	d, err := definitions.Definition(ctx, r.Hash)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, StoreUnavailable.Errorf("%w", err)
+	}
 	if err != nil {
 		return nil, FlowMissing.Errorf("flow %s: definition %.12s: %w", r.Flow, r.Hash, err)
 	}

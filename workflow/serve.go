@@ -103,6 +103,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 // woken passes a hint of the store on to whoever works on the run.
 func (e *Engine) woken(id string) {
 	if id == "" {
+		e.wokenAll()
 		return
 	}
 	if d := e.driver(id); d != nil {
@@ -117,34 +118,95 @@ func (e *Engine) woken(id string) {
 	}
 }
 
+// wokenAll is the hint that hints were lost.
+func (e *Engine) wokenAll() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range e.drivers {
+		d.notice()
+	}
+	for id := range e.parks {
+		e.parks[id], e.parkAt = time.Time{}, time.Unix(0, 0)
+	}
+}
+
 // launch works on a claimed run in a goroutine of its own.
 func (e *Engine) launch(l Loaded) {
 	d := e.newDriver(l)
-	e.mu.Lock()
-	e.drivers[l.Run.ID] = d
-	delete(e.parks, l.Run.ID)
-	e.active.Add(1)
-	e.mu.Unlock()
-	go func() {
-		defer e.active.Done()
-		e.run(d)
-	}()
+	if other := e.enlist(d); other != nil {
+		other.notice()
+		return
+	}
+	go e.run(d)
 }
 
+// enlist makes d the one driver of its run, or gives the one it has.
+func (e *Engine) enlist(d *driver) (other *driver) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if other = e.drivers[d.s.run.ID]; other == nil {
+		e.drivers[d.s.run.ID] = d
+		delete(e.parks, d.s.run.ID)
+		e.active.Add(1)
+	}
+	return other
+}
+
+// run drives a run. One that was given up while attempts are open stays ours
+// until they have returned, so that this worker opens no second copy.
 func (e *Engine) run(d *driver) {
-	defer func() {
-		e.mu.Lock()
-		if e.drivers[d.s.run.ID] == d {
-			delete(e.drivers, d.s.run.ID)
-		}
-		e.mu.Unlock()
-		select { // what came for the run while it ended is not lost
-		case <-d.inbox:
-			e.woke()
-		default:
-		}
-	}()
 	d.drive()
+	if d.lost && len(d.s.open) > 0 {
+		go func() {
+			d.running.Wait()
+			e.delist(d)
+		}()
+		return
+	}
+	e.delist(d)
+}
+
+// delist forgets a driver, and what came for its run meanwhile is not lost.
+func (e *Engine) delist(d *driver) {
+	defer e.active.Done()
+	id := d.s.run.ID
+	e.mu.Lock()
+	delete(e.drivers, id)
+	_, parked := e.parks[id]
+	e.mu.Unlock()
+	if d.lost { // the store may say that it is still ours: nobody else would take it
+		e.lookAt(id, time.Now().Add(retake))
+		return
+	}
+	select {
+	case <-d.inbox:
+	default:
+		if !parked && !d.s.run.NextAt.IsZero() && !d.s.run.Phase.Final() {
+			e.woke() // it gave back no slot, so nobody has told the claim loop when it is due
+		}
+		return
+	}
+	if parked || d.touched {
+		e.lookAt(id, time.Now())
+		return
+	}
+	e.woke()
+}
+
+// retake is how long after a loss, or trouble of the store, a run is looked at again.
+const retake = 100 * time.Millisecond
+
+// lookAt lets the claim loop take a run at a time.
+func (e *Engine) lookAt(id string, at time.Time) {
+	e.mu.Lock()
+	if e.serving {
+		e.parks[id] = at
+		if e.parkAt.IsZero() || at.Before(e.parkAt) {
+			e.parkAt = at
+		}
+	}
+	e.mu.Unlock()
+	e.woke()
 }
 
 func (e *Engine) woke() {
@@ -169,26 +231,25 @@ func (e *Engine) park(d *driver) {
 	}
 	id, at := d.s.run.ID, d.s.soonest
 	e.mu.Lock()
-	keep := e.serving && !at.IsZero()
-	if keep {
-		e.parks[id] = at
-		if e.parkAt.IsZero() || at.Before(e.parkAt) {
-			e.parkAt = at
-		}
-	}
+	serving := e.serving
 	e.mu.Unlock()
-	if keep {
-		e.woke()
+	if serving && !at.IsZero() {
+		e.lookAt(id, at)
 		return
 	}
-	if err := claimer.Rest(e.life, e.options.Worker, d.s.run, at); err != nil {
+	d.s.run.Mail = d.mail
+	if err := claimer.Rest(d.life, e.options.Worker, d.s.run, at); err != nil {
 		e.trouble(err)
+		e.lookAt(id, time.Now().Add(time.Second))
 	}
 }
 
 // unpark looks at the parked runs that are due and gives the soonest time of the others.
 func (e *Engine) unpark() time.Time {
 	t := time.Now()
+	if e.Health() != nil {
+		return t.Add(time.Second)
+	}
 	e.mu.Lock()
 	if e.parkAt.IsZero() || t.Before(e.parkAt) {
 		defer e.mu.Unlock()
@@ -222,14 +283,14 @@ func (e *Engine) look(id string) {
 		return
 	}
 	l, err := claimer.Take(e.life, e.options.Worker, id, e.options.Lease)
-	if err != nil || l.Run.Phase.Final() {
-		return
+	switch {
+	case errors.Is(err, ErrOwned), errors.Is(err, ErrNotFound):
+	case err != nil:
+		e.trouble(err)
+		e.lookAt(id, time.Now().Add(time.Second))
+	case !l.Run.Phase.Final():
+		e.launch(l)
 	}
-	if d := e.driver(id); d != nil {
-		d.notice()
-		return
-	}
-	e.launch(l)
 }
 
 // breed lets a run that is started here be born claimed, if there is room.
@@ -274,6 +335,9 @@ func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 				renewed = time.Now()
 			case errors.Is(err, ErrFenced), time.Since(renewed) >= e.options.Lease*2/3:
 				e.log.Warn("workflow: the lease is lost: all attempts end", "worker", e.options.Worker, "error", err)
+				if !errors.Is(err, ErrFenced) {
+					e.trouble(err) // nothing is taken again before the lease can be renewed
+				}
 				e.loseAll()
 				renewed = time.Now()
 			}
@@ -289,7 +353,9 @@ func (e *Engine) loseAll() {
 	for _, d := range e.drivers {
 		drivers = append(drivers, d)
 	}
-	clear(e.parks)
+	for id := range e.parks { // whoever has them by now
+		e.parks[id], e.parkAt = time.Time{}, time.Unix(0, 0)
+	}
 	e.mu.Unlock()
 	for _, d := range drivers {
 		d.end(ErrLeaseLost)
@@ -382,20 +448,42 @@ func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 		return OutcomeOf(l.Run)
 	}
 	d := e.newDriver(l)
-	e.mu.Lock()
-	if other := e.drivers[l.Run.ID]; other != nil {
-		e.mu.Unlock()
+	if other := e.enlist(d); other != nil {
+		other.notice()
 		return outcome.Wait(0, "Owned", "this worker is at it")
 	}
-	e.drivers[l.Run.ID] = d
-	delete(e.parks, l.Run.ID)
-	e.active.Add(1)
-	e.mu.Unlock()
-	defer e.active.Done()
+	defer e.lend()()
 	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })
 	defer stop()
 	e.run(d)
 	return OutcomeOf(d.s.run)
+}
+
+// lend keeps the worker's lease while Advance works, if Serve does not.
+func (e *Engine) lend() (release func()) {
+	claimer, ok := e.store.(Claimer)
+	if !ok {
+		return func() {}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lent++; e.lent == 1 && !e.serving {
+		e.unlend = e.keepLease(claimer)
+	}
+	return func() {
+		e.mu.Lock()
+		e.lent--
+		stop := e.unlend
+		if e.lent > 0 {
+			stop = nil
+		} else {
+			e.unlend = nil
+		}
+		e.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+	}
 }
 
 func (e *Engine) take(ctx context.Context, id string) (Loaded, error) {
@@ -490,7 +578,9 @@ func (e *Engine) probe(ctx context.Context) {
 		return // their saves tell
 	}
 	claimer := e.store.(Claimer)
-	if err := claimer.Renew(ctx, e.options.Worker, e.options.Lease); err == nil {
+	bounded, cancel := context.WithTimeout(ctx, e.options.Lease/3)
+	defer cancel()
+	if err := claimer.Renew(bounded, e.options.Worker, e.options.Lease); err == nil || errors.Is(err, ErrFenced) {
 		e.well()
 	}
 }

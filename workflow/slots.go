@@ -12,13 +12,13 @@ type slots struct {
 	byLabel map[string]int
 	label   LabelLimit
 	flows   func(string) int // limit of a flow; 0: none
-	waiting []*driver
+	waiting map[*driver]struct{}
 	sole    *driver // runs alone, or waits until it can
 	freed   chan struct{}
 }
 
 func newSlots(limit int, label LabelLimit, flows func(string) int) *slots {
-	return &slots{limit: limit, label: label, flows: flows, byFlow: map[string]int{}, byLabel: map[string]int{}, freed: make(chan struct{}, 1)}
+	return &slots{limit: limit, label: label, flows: flows, byFlow: map[string]int{}, byLabel: map[string]int{}, waiting: map[*driver]struct{}{}, freed: make(chan struct{}, 1)}
 }
 
 // take gets a slot for an attempt of d, or notes that d waits for one.
@@ -26,7 +26,7 @@ func (s *slots) take(d *driver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d || s.used >= s.limit || !s.fits(d) {
-		s.waiting = append(s.waiting, d)
+		s.waiting[d] = struct{}{}
 		return false
 	}
 	s.count(d, 1)
@@ -44,8 +44,8 @@ func (s *slots) fits(d *driver) bool {
 
 func (s *slots) count(d *driver, n int) {
 	s.used += n
-	if s.flows(d.s.run.Flow) > 0 {
-		s.byFlow[d.s.run.Flow] += n
+	if s.byFlow[d.s.run.Flow] += n; s.byFlow[d.s.run.Flow] == 0 {
+		delete(s.byFlow, d.s.run.Flow)
 	}
 	if tenant := d.s.run.Labels[s.label.Label]; tenant != "" {
 		s.byLabel[tenant] += n
@@ -72,10 +72,17 @@ func (s *slots) wake() {
 		s.sole.poke()
 		return
 	}
-	for _, d := range s.waiting {
+	for d := range s.waiting {
 		d.poke()
 	}
-	s.waiting = s.waiting[:0]
+	clear(s.waiting)
+}
+
+// forget drops a driver that has ended from those that wait.
+func (s *slots) forget(d *driver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, d)
 }
 
 // isolate lets d open an attempt alone, once every other attempt has ended.
@@ -83,7 +90,7 @@ func (s *slots) isolate(d *driver, held int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d {
-		s.waiting = append(s.waiting, d)
+		s.waiting[d] = struct{}{}
 		return false
 	}
 	s.sole = d
@@ -99,7 +106,7 @@ func (s *slots) isolated(d *driver) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d {
-		s.waiting = append(s.waiting, d)
+		s.waiting[d] = struct{}{}
 		return true
 	}
 	return false
@@ -108,11 +115,15 @@ func (s *slots) isolated(d *driver) bool {
 // together ends the isolation.
 func (s *slots) together(d *driver) {
 	s.mu.Lock()
-	if s.sole == d {
+	ended := s.sole == d
+	if ended {
 		s.sole = nil
 		s.wake()
 	}
 	s.mu.Unlock()
+	if !ended {
+		return
+	}
 	select {
 	case s.freed <- struct{}{}:
 	default:

@@ -1,0 +1,375 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var errAway = errors.New("the store is away")
+
+// flaky is a store whose calls fail by name: before they are made, or after.
+type flaky struct {
+	*workflow.Memory
+	mu    sync.Mutex
+	fails map[string]int // how many calls of a name fail still
+	after bool           // they are made all the same
+	deaf  bool           // no hint ever comes
+}
+
+func (f *flaky) set(name string, times int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails == nil {
+		f.fails = map[string]int{}
+	}
+	f.fails[name] = times
+}
+
+func (f *flaky) call(name string, do func() error) error {
+	f.mu.Lock()
+	bad := f.fails[name] > 0
+	if bad {
+		f.fails[name]--
+	}
+	f.mu.Unlock()
+	if bad && f.after {
+		_ = do()
+	}
+	if bad {
+		return errAway
+	}
+	return do()
+}
+
+func (f *flaky) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+	err = f.call("create", func() (err error) { out, err = f.Memory.Create(ctx, r, events); return err })
+	return out, err
+}
+
+func (f *flaky) Load(ctx context.Context, id string) (r *workflow.Run, signals []workflow.Signal, err error) {
+	err = f.call("load", func() (err error) { r, signals, err = f.Memory.Load(ctx, id); return err })
+	return r, signals, err
+}
+
+func (f *flaky) Save(ctx context.Context, s *workflow.Save) error {
+	revision := s.Run.Revision
+	err := f.call("save", func() error { return f.Memory.Save(ctx, s) })
+	if errors.Is(err, errAway) {
+		s.Run.Revision = revision // the answer is lost
+	}
+	return err
+}
+
+func (f *flaky) Claim(ctx context.Context, c workflow.Claim) (out workflow.Claimed, err error) {
+	err = f.call("claim", func() (err error) { out, err = f.Memory.Claim(ctx, c); return err })
+	return out, err
+}
+
+func (f *flaky) Take(ctx context.Context, worker, id string, lease time.Duration) (l workflow.Loaded, err error) {
+	err = f.call("take", func() (err error) { l, err = f.Memory.Take(ctx, worker, id, lease); return err })
+	return l, err
+}
+
+func (f *flaky) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	return f.call("rest", func() error { return f.Memory.Rest(ctx, worker, r, next) })
+}
+
+func (f *flaky) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	return f.call("renew", func() error { return f.Memory.Renew(ctx, worker, lease) })
+}
+
+func (f *flaky) Definition(ctx context.Context, hash string) (d workflow.Definition, err error) {
+	err = f.call("definition", func() (err error) { d, err = f.Memory.Definition(ctx, hash); return err })
+	return d, err
+}
+
+func (f *flaky) Wake() <-chan string {
+	if f.deaf {
+		return nil
+	}
+	return f.Memory.Wake()
+}
+
+// worker serves a store until stop is called.
+func worker(t *testing.T, store workflow.Store, flows []workflow.Flow, options workflow.Options) (*workflow.Engine, func()) {
+	t.Helper()
+	options.Logger = quiet()
+	e, err := workflow.New(store, flows, options)
+	want(t, err, error(nil))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { _ = e.Serve(ctx); close(done) }()
+	synctest.Wait()
+	return e, sync.OnceFunc(func() { cancel(); <-done })
+}
+
+func phase(t *testing.T, store *workflow.Memory, id string) workflow.Phase {
+	t.Helper()
+	synctest.Wait()
+	r, _, err := store.Load(t.Context(), id)
+	want(t, err, error(nil))
+	return r.Phase
+}
+
+// TestEveryCallOfTheStoreMayFail: once or many times, with or without effect;
+// every run ends, and no step is charged.
+func TestEveryCallOfTheStoreMayFail(t *testing.T) {
+	for _, name := range []string{"create", "load", "save", "claim", "take", "rest", "renew"} {
+		for _, after := range []bool{false, true} {
+			for _, times := range []int{1, 3} {
+				synctest.Test(t, func(t *testing.T) {
+					store := &flaky{Memory: workflow.NewMemory(), after: after}
+					looks := 0
+					flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
+						{Name: "A", Retry: workflow.Retry{Attempts: 1}, Do: func(context.Context, *workflow.Task) outcome.Outcome {
+							time.Sleep(7 * time.Second)
+							return outcome.Done()
+						}},
+						{Name: "Poll", Retry: workflow.Retry{Attempts: 1}, Do: func(context.Context, *workflow.Task) outcome.Outcome {
+							if looks++; looks < 5 {
+								return outcome.Wait(10*time.Second, "NotYet", "not yet")
+							}
+							return outcome.Done()
+						}},
+						{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}},
+					}}
+					e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
+					defer stop()
+					var id string
+					for at := range 24 { // trouble at any time
+						if name != "create" || at == 0 {
+							store.set(name, times)
+						}
+						if id == "" {
+							run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject, RequestID: "1"})
+							if err == nil {
+								id = run.ID
+							}
+						}
+						time.Sleep(7 * time.Second)
+						if at == 10 {
+							store.set(name, 0)
+							want(t, e.Send(t.Context(), id, workflow.Signal{Name: "other"}), error(nil))
+						}
+						if at == 20 {
+							store.set(name, 0)
+							want(t, e.Send(t.Context(), id, workflow.Signal{Name: "go"}), error(nil))
+						}
+					}
+					time.Sleep(time.Minute)
+					if p := phase(t, store.Memory, id); p != workflow.Succeeded {
+						t.Fatalf("%s fails %d times, after=%v: the run is %s", name, times, after, p)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestLeaseLostAndSameWorkerGoesOn: a store that was away for longer than the
+// lease gives the runs back to the only worker there is, attempts and waits alike.
+func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
+	for _, away := range []int{3, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &flaky{Memory: workflow.NewMemory()}
+			var open, most atomic.Int32
+			looks := 0
+			flows := []workflow.Flow{
+				{Name: "Works", Steps: []workflow.Step{{Name: "S", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+					most.Store(max(most.Load(), open.Add(1)))
+					defer open.Add(-1)
+					select {
+					case <-ctx.Done():
+						time.Sleep(5 * time.Second) // it takes a while to end
+						return outcome.Fail(context.Cause(ctx))
+					case <-time.After(time.Minute):
+						return outcome.Done()
+					}
+				}}}},
+				{Name: "Polls", Steps: []workflow.Step{{Name: "P", Do: func(context.Context, *workflow.Task) outcome.Outcome {
+					if looks++; looks < 10 {
+						return outcome.Wait(20*time.Second, "NotYet", "not yet")
+					}
+					return outcome.Done()
+				}}}},
+			}
+			e, stop := worker(t, store, flows, workflow.Options{})
+			defer stop()
+			var ids []string
+			for _, flow := range flows {
+				run, err := e.Start(t.Context(), workflow.Request{Flow: flow.Name, Subject: flow.Name})
+				want(t, err, error(nil))
+				ids = append(ids, run.ID)
+			}
+			time.Sleep(2 * time.Second)
+			store.set("renew", away)
+			time.Sleep(10 * time.Minute)
+			want(t, phase(t, store.Memory, ids[0]), workflow.Succeeded)
+			want(t, phase(t, store.Memory, ids[1]), workflow.Succeeded)
+			want(t, most.Load(), int32(1))
+		})
+	}
+}
+
+// TestAWaitToBeAloneEnds: a run that waits for the worker alone and is
+// cancelled meanwhile lets the others go on.
+func TestAWaitToBeAloneEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		long := workflow.Flow{Name: "Long", Steps: []workflow.Step{r.obedient("A", 10*time.Minute), r.obedient("B", time.Second)}}
+		want(t, r.engine.Load([]workflow.Flow{long, {Name: "Killer", Steps: []workflow.Step{r.obedient("K", time.Second)}}}), error(nil))
+		// A run whose step was lost twice, as a dead worker leaves it.
+		run, err := r.store.Create(t.Context(), &workflow.Run{ID: workflow.RunID("k", "Killer", "1"), Flow: "Killer", Subject: "k", RequestID: "1", NextAt: time.Now().Add(time.Minute)}, nil)
+		want(t, err, error(nil))
+		run.Put(&workflow.StepRecord{Name: "K", Phase: workflow.StepRunning, Ord: 1, Attempt: 2, Lost: 1, StartedAt: time.Now()})
+		run.StartedAt, run.NextAt = time.Now(), time.Now().Add(time.Minute)
+		want(t, r.store.Save(t.Context(), &workflow.Save{Run: run}), error(nil))
+		other := r.start("Long", ``)
+		time.Sleep(2 * time.Minute)
+		want(t, r.load(run.ID).Step("K").Lost, 2)
+		want(t, r.load(run.ID).Step("K").Attempt, 2) // it waits
+		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(run.ID, workflow.Cancelled)
+		time.Sleep(20 * time.Minute)
+		r.rests(other.ID, workflow.Succeeded)
+	})
+}
+
+// TestRequestThroughAnotherWorker: a cancel accepted elsewhere reaches the open
+// attempt although no hint comes.
+func TestRequestThroughAnotherWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		r.stop()
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Hour)}}
+		flow.Steps[0].Timeout = 2 * time.Hour
+		memory := workflow.NewMemory()
+		e, stop := worker(t, &flaky{Memory: memory, deaf: true}, []workflow.Flow{flow}, workflow.Options{})
+		defer stop()
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		synctest.Wait()
+		face, err := workflow.New(memory, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
+		want(t, err, error(nil))
+		want(t, face.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		time.Sleep(time.Minute)
+		want(t, phase(t, memory, run.ID), workflow.Cancelled)
+	})
+}
+
+// TestSignalIsTakenOnce: a signal that a step has taken is not taken by the
+// next one, also if the mail is read again before the outcome is saved.
+func TestSignalIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := workflow.NewMemory()
+		store := &mailing{flaky: flaky{Memory: memory, deaf: true}}
+		take := func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			if _, ok := task.Signal("go"); ok {
+				return outcome.Done()
+			}
+			return outcome.Wait(0, "Signal", "go")
+		}
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "A", Do: take}, {Name: "B", Do: take}}}
+		e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
+		defer stop()
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		synctest.Wait()
+		store.id.Store(run.ID)
+		// Waiting and unowned: the signal makes it due; the save that follows finds more mail.
+		want(t, memory.Send(t.Context(), run.ID, workflow.Signal{ID: "1", Name: "go"}), error(nil))
+		time.Sleep(5 * time.Minute)
+		want(t, phase(t, memory, run.ID), workflow.Waiting)
+	})
+}
+
+// mailing sends another signal just before each save.
+type mailing struct {
+	flaky
+	id atomic.Value
+	n  int
+}
+
+func (m *mailing) Save(ctx context.Context, s *workflow.Save) error {
+	if id, ok := m.id.Load().(string); ok && m.n < 20 {
+		m.n++
+		_ = m.Memory.Send(ctx, id, workflow.Signal{ID: "other" + string(rune('a'+m.n)), Name: "other"})
+	}
+	return m.Memory.Save(ctx, s)
+}
+
+// TestDefinitionCannotBeRead: trouble of the store does not pause a run as FLOW_MISSING.
+func TestDefinitionCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		r.stop()
+		store := &flaky{Memory: workflow.NewMemory()}
+		old := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, r.step("A", nil)}}
+		more := workflow.Flow{Name: "F", Steps: append(slices.Clone(old.Steps), r.step("B", nil))}
+		e, stop := worker(t, store, []workflow.Flow{old}, workflow.Options{})
+		defer stop()
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		synctest.Wait()
+		want(t, e.Load([]workflow.Flow{more}), error(nil))
+		store.set("definition", 2)
+		want(t, store.Send(t.Context(), run.ID, workflow.Signal{Name: "go"}), error(nil))
+		time.Sleep(time.Minute)
+		want(t, phase(t, store.Memory, run.ID), workflow.Succeeded)
+		want(t, r.done(), []string{"A"})
+	})
+}
+
+// TestAdvanceKeepsItsLease: a step that takes longer than the lease is not
+// taken over while Advance works on it.
+func TestAdvanceKeepsItsLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		r.stop()
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
+		memory := workflow.NewMemory()
+		a, err := workflow.New(memory, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
+		want(t, err, error(nil))
+		run, err := a.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		done := make(chan outcome.Outcome)
+		go func() { done <- a.Advance(t.Context(), run.ID) }()
+		time.Sleep(time.Second)
+		_, stop := worker(t, memory, []workflow.Flow{flow}, workflow.Options{})
+		defer stop()
+		want(t, (<-done).IsDone(), true)
+		want(t, r.done(), []string{"S"})
+	})
+}
+
+// TestDrainWhileTheStoreIsDown ends, and the next worker repeats the step.
+func TestDrainWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		r.stop()
+		store := &flaky{Memory: workflow.NewMemory()}
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
+		e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		time.Sleep(time.Second)
+		for _, name := range []string{"save", "load", "claim", "renew", "take", "rest"} {
+			store.set(name, 1000)
+		}
+		stop()
+		_, stop = worker(t, store.Memory, []workflow.Flow{flow}, workflow.Options{})
+		defer stop()
+		time.Sleep(5 * time.Minute)
+		want(t, phase(t, store.Memory, run.ID), workflow.Succeeded)
+	})
+}
