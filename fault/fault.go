@@ -142,7 +142,11 @@ func Message(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	text := err.Error()
+	if e != nil { // joined with others, or wrapped without words of its own
+		text = strings.TrimPrefix(text, string(e.Kind.Code)+": ")
+	}
+	return text
 }
 
 // Details gives the details of an error, nil if it has none.
