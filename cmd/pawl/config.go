@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -36,7 +35,7 @@ func configure(cmd *cobra.Command, env func(string) (string, bool)) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	var wrong []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Changed || slices.Contains(unset, f.Name) {
 			return
@@ -44,17 +43,25 @@ func configure(cmd *cobra.Command, env func(string) (string, bool)) error {
 		name := variable(f.Name)
 		if value, ok := env(name); ok && !slices.Contains(reserved, name) {
 			if err := setFlag(cmd.Flags(), f, strings.Split(value, ",")); err != nil {
-				errs = append(errs, ConfigWrong.Errorf("%s=%q: %w", name, value, err))
+				wrong = append(wrong, fmt.Sprintf("%s=%q: %v", name, value, err))
 			}
 			return
 		}
 		if s, ok := settings[f.Name]; ok {
 			if err := setFlag(cmd.Flags(), f, s.values); err != nil {
-				errs = append(errs, ConfigWrong.Errorf("%s:%d: %s: %w", path, s.line, f.Name, err))
+				wrong = append(wrong, fmt.Sprintf("%s:%d: %s: %v", path, s.line, f.Name, err))
 			}
 		}
 	})
-	return errors.Join(errs...)
+	return configWrong(wrong)
+}
+
+// configWrong is one fault for all that is wrong.
+func configWrong(all []string) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return ConfigWrong.Errorf("%s", strings.Join(all, "; "))
 }
 
 func setFlag(flags *pflag.FlagSet, f *pflag.Flag, values []string) error {
@@ -112,9 +119,9 @@ func readConfig(path string, known []string) (map[string]setting, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, ConfigWrong.Errorf("%s:%d:%d: the file is no mapping of flags to values", path, root.Line, root.Column)
 	}
-	var errs []error
+	var all []string
 	wrong := func(n *yaml.Node, format string, args ...any) {
-		errs = append(errs, ConfigWrong.Errorf("%s:%d:%d: %s", path, n.Line, n.Column, fmt.Sprintf(format, args...)))
+		all = append(all, fmt.Sprintf("%s:%d:%d: %s", path, n.Line, n.Column, fmt.Sprintf(format, args...)))
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
@@ -140,5 +147,5 @@ func readConfig(path string, known []string) (map[string]setting, error) {
 		}
 		settings[key.Value] = s
 	}
-	return settings, errors.Join(errs...)
+	return settings, configWrong(all)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,9 @@ func readManifests(paths []string, in io.Reader) ([]manifest, error) {
 		}
 	}
 	if len(problems) > 0 {
+		slices.SortStableFunc(problems, func(a, b flowfile.Problem) int {
+			return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		})
 		return nil, problems
 	}
 	if len(all) == 0 {

@@ -1,0 +1,264 @@
+package serve
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const gateFlow = `flowName: Gated
+steps:
+- {stepName: Gate, wait: {signal: go, deadline: 10m}}
+`
+
+// running serves the options until the test ends, and gives a client of it.
+func running(t *testing.T, o Options) (client *backend.Remote, url string, stop func() error) {
+	t.Helper()
+	ready := make(chan net.Addr, 1)
+	o.Listen = "127.0.0.1:0"
+	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	o.Ready = func(addr net.Addr, _, _ int) { ready <- addr }
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, o) }()
+	var addr net.Addr
+	select {
+	case addr = <-ready:
+	case err := <-ended:
+		cancel()
+		t.Fatal(err)
+	}
+	url = "http://" + addr.String()
+	client, err := backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Actor: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		_ = client.Close()
+		cancel()
+		return <-ended
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return client, url, stop
+}
+
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// A server answers health, readiness and metrics, works on runs, and drains.
+func TestServe(t *testing.T) {
+	defs := folder(t, map[string]string{"gate.yaml": gateFlow})
+	client, url, stop := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Version: "test"})
+	ctx := t.Context()
+	r, err := client.Start(ctx, workflow.Request{Flow: "Gated", Subject: "demo/default/a", RequestID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := client.Changes(ctx, r.ID)
+	if err := client.Send(ctx, r.ID, workflow.Signal{ID: "1", Name: "go"}); err != nil {
+		t.Fatal(err)
+	}
+	for !r.Phase.Final() {
+		<-changes
+		if r, err = client.Run(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"/healthz": `"ok"`, "/readyz": `"ok"`, "/metrics": "pawl_"} {
+		if code, text := get(t, url+path); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+// A changed folder is loaded once it is whole; a broken one changes nothing.
+func TestReload(t *testing.T) {
+	defs := folder(t, map[string]string{"gate.yaml": gateFlow})
+	reload := make(chan os.Signal)
+	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(defs, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := func() string {
+		flows, err := client.Flows(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, f := range flows {
+			all = append(all, f.Name)
+		}
+		return strings.Join(all, " ")
+	}
+	write("other.yaml", strings.Replace(gateFlow, "Gated", "Other", 1))
+	reload <- os.Interrupt // any signal asks
+	reload <- os.Interrupt // taken when the first was carried out
+	if got := names(); got != "Gated Other" {
+		t.Errorf("after the change: %s", got)
+	}
+	write("other.yaml", "flowName: Other\nsteps: [{stepName: A, uses: nothing}]\n")
+	reload <- os.Interrupt
+	reload <- os.Interrupt
+	if got := names(); got != "Gated Other" {
+		t.Errorf("after the mistake: %s", got)
+	}
+}
+
+// Only one server works on a file, and a short command is waited for.
+func TestOneOwner(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	store := backend.StoreOptions{DSN: path}
+	first, err := backend.OpenStore(t.Context(), store, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := own(ctx, store); err == nil {
+		t.Error("two own one file")
+	}
+	freed := make(chan struct{})
+	go func() {
+		defer close(freed)
+		first.Close()
+	}()
+	second, err := own(t.Context(), store)
+	<-freed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Options that cannot be served with are refused before anything is opened for requests.
+func TestRefusals(t *testing.T) {
+	defs := folder(t, map[string]string{"gate.yaml": gateFlow})
+	exec := folder(t, map[string]string{"exec.yaml": "flowName: F\nsteps:\n- {stepName: A, uses: exec, with: {shell: 'true'}}\n"})
+	for name, o := range map[string]Options{
+		"LISTEN_UNSAFE": {Listen: "0.0.0.0:0", Flows: []string{defs}},
+		"TOKEN_INVALID": {Listen: "127.0.0.1:0", TokenFile: "nowhere"},
+		"FILE_WRONG":    {Listen: "127.0.0.1:0", Flows: []string{"nowhere"}},
+		"UNKNOWN":       {Listen: "127.0.0.1:0", Flows: []string{exec}}, // Problems: file:line:column
+		"INPUT_INVALID": {Listen: "127.0.0.1:0", Actions: []string{"dig"}},
+	} {
+		o.Store.Kind = "memory"
+		o.Logger = slog.New(slog.DiscardHandler)
+		if err := Run(t.Context(), o); err == nil || string(fault.Of(err).Code) != name {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Finished runs are written to the archive before they are removed.
+func TestArchive(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "archive.jsonl")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &parts{archive: file}
+	run := &workflow.Run{ID: "gk3v", Flow: "F", Phase: workflow.Succeeded}
+	if err := p.keep(run, []workflow.Event{{Run: "gk3v", Seq: 1, Kind: workflow.RunCreated}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(text), `"id":"gk3v"`) || !strings.Contains(string(text), "RunCreated") || !strings.HasSuffix(string(text), "\n") {
+		t.Errorf("the archive holds %s, %v", text, err)
+	}
+}
+
+// Objects of a machine from YAML are driven, and planned.
+func TestMachine(t *testing.T) {
+	defs := folder(t, map[string]string{"thing.yaml": `machine: thing
+kind: thing
+initial: Init
+states:
+  Init: {on: [{event: create, to: Creating}]}
+  Creating: {flow: Create, then: Running, else: Running}
+  Running: {rests: true}
+`, "create.yaml": "flowName: Create\nsteps:\n- {stepName: A, wait: {for: 20ms}}\n"})
+	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}})
+	objects, err := client.Objects()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := control.Object{Ref: control.Ref{Kind: "thing", Namespace: "default", Name: "a"}, Spec: []byte(`{"size":1}`)}
+	plan, err := client.PlanObject(t.Context(), want.Ref, &want)
+	if err != nil || plan.Event != "create" || plan.Flow == nil {
+		t.Errorf("the plan is %+v, %v", plan, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // well below the engine's safety look
+	defer cancel()
+	changes := client.Changes(ctx, "")
+	o, err := objects.Apply(ctx, want)
+	for err == nil && view.StateOf(o).State != "Running" {
+		<-changes
+		o, err = objects.Get(ctx, want.Ref)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := want
+	other.Kind = "other"
+	if _, err := client.PlanObject(t.Context(), other.Ref, &other); err == nil {
+		t.Error("an object without a machine was planned")
+	}
+}
