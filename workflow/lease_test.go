@@ -279,14 +279,14 @@ func TestSignalIsTakenOnce(t *testing.T) {
 			}
 			return outcome.Wait(0, "Signal", "go")
 		}
-		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "A", Do: take}, {Name: "B", Do: take}}}
+		slow := func(context.Context, *workflow.Task) outcome.Outcome { time.Sleep(time.Second); return outcome.Done() }
+		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "Slow", Do: slow}, {Name: "A", Do: take}, {Name: "B", Do: take}}}
 		e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
 		defer stop()
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
 		want(t, err, error(nil))
 		synctest.Wait()
 		store.id.Store(run.ID)
-		// Waiting and unowned: the signal makes it due; the save that follows finds more mail.
 		want(t, memory.Send(t.Context(), run.ID, workflow.Signal{ID: "1", Name: "go"}), error(nil))
 		time.Sleep(5 * time.Minute)
 		want(t, phase(t, memory, run.ID), workflow.Waiting)
@@ -348,6 +348,7 @@ func TestAdvanceKeepsItsLease(t *testing.T) {
 		_, stop := worker(t, memory, []workflow.Flow{flow}, workflow.Options{})
 		defer stop()
 		want(t, (<-done).IsDone(), true)
+		time.Sleep(5 * time.Minute)
 		want(t, r.done(), []string{"S"})
 	})
 }

@@ -456,6 +456,9 @@ func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })
 	defer stop()
 	e.run(d)
+	if d.lost { // what was not saved is not told
+		return outcome.Wait(retake, "Lost", "the run was given up: another worker has it, or this one takes it again")
+	}
 	return OutcomeOf(d.s.run)
 }
 
