@@ -386,7 +386,7 @@ var (
 	instant  = regexp.MustCompile(`(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.\d+)?Z?`)
 	duration = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|us|s|m|h|d))+\b`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	pausedID = regexp.MustCompile(`(?m)^[a-z2-7]{4} |(resume [a-z2-7]{4})$`) // of machines: they stand for the object's uid
+	pausedID = regexp.MustCompile(`(?m)^[a-z2-7]{4} | [a-z2-7]{4} +SPAN|resume [a-z2-7]{4}$`) // of machines: they stand for the object's uid
 	spaces   = regexp.MustCompile(` +`)
 )
 
