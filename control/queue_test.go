@@ -230,8 +230,8 @@ func TestBucketOfAllKeys(t *testing.T) {
 				t.Fatalf("retry %d of the burst is delayed by %s", i+1, d)
 			}
 		}
-		for i, want := range []time.Duration{20, 40, 60} {
-			if d := q.Retry(fmt.Sprint("x", i)); d != want*time.Millisecond {
+		for i, want := range []int64{20, 40, 60} {
+			if d := q.Retry(fmt.Sprint("x", i)); d.Milliseconds() != want {
 				t.Fatalf("retry %d after the burst is delayed by %s, want %d ms", i+1, d, want)
 			}
 		}

@@ -136,7 +136,7 @@ func Of(err error) *Kind {
 // Message gives the error's text without its leading code.
 func Message(err error) string {
 	var e *Error
-	if errors.As(err, &e) && error(e) == err {
+	if errors.As(err, &e) && error(e) == err { //nolint:errorlint // the error itself is meant, not what it wraps
 		return e.Message
 	}
 	if err == nil {

@@ -215,8 +215,8 @@ func retried(t *testing.T, b *bench) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.passes["a"]
-	for i, least := range []time.Duration{5, 10, 20, 40} {
-		if gap := p[i+1].Sub(p[i]); gap < least*time.Millisecond {
+	for i, least := range []int64{5, 10, 20, 40} {
+		if gap := p[i+1].Sub(p[i]); gap.Milliseconds() < least {
 			t.Errorf("retry %d came after %s, want at least %d ms", i+1, gap, least)
 		}
 	}

@@ -6,6 +6,7 @@
 package locktest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -55,12 +56,12 @@ func expect(t *testing.T, m lock.Medium, name string, want []byte) {
 	if err != nil {
 		t.Fatalf("read %s: %v", name, err)
 	}
-	if string(got) != string(want) || (got == nil) != (want == nil) {
+	if !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 		t.Fatalf("read %s: %q, want %q", name, got, want)
 	}
 	seen := []byte("never called")
 	err = m.Transact(t.Context(), name, func(_ time.Time, old []byte) ([]byte, bool) { seen = old; return nil, false })
-	if err != nil || string(seen) != string(want) || (seen == nil) != (want == nil) {
+	if err != nil || !bytes.Equal(seen, want) || (seen == nil) != (want == nil) {
 		t.Fatalf("transact %s saw %q, %v; want %q", name, seen, err, want)
 	}
 }

@@ -127,7 +127,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 			}
 			return nil
 		}, flow)
-		if err != nil && err != errEnough {
+		if err != nil && !errors.Is(err, errEnough) {
 			return nil, next, err
 		}
 	}

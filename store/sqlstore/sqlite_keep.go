@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // PutDefinition keeps a flow. See workflow.Definitions.
 func (s *SQLite) PutDefinition(ctx context.Context, d workflow.Definition) error {
-	if _, err := s.Definition(ctx, d.Hash); err != workflow.ErrNotFound {
+	if _, err := s.Definition(ctx, d.Hash); !errors.Is(err, workflow.ErrNotFound) {
 		return err
 	}
 	return s.writer.do(&sqWrite{run: func(w *sqWriter) error {
@@ -128,7 +129,7 @@ func (w *sqWriter) remove(id string) error {
 	}
 	lastEvent, lastSteps, _, err := places(body)
 	if err != nil {
-		return nil // unreadable: it stays for a person to look at
+		return nil //nolint:nilerr // unreadable: it stays for a person to look at
 	}
 	var rows []int64
 	gather := func(col string, last int64, prev func([]byte) (int64, error)) error {

@@ -305,7 +305,7 @@ func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events [
 			var prev int64
 			block, damage := readEvents(row.ColumnText(1), column(row, 2), &prev)
 			if damage != nil {
-				return nil // its run is set aside
+				return nil //nolint:nilerr // its run is set aside
 			}
 			if row.ColumnInt64(0) != at {
 				at, given = row.ColumnInt64(0), 0
@@ -319,7 +319,7 @@ func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events [
 			}
 			return nil
 		}, at)
-		if err == full {
+		if errors.Is(err, full) {
 			return nil
 		}
 		return err

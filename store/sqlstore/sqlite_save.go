@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -223,13 +224,13 @@ func (op *sqSave) slow(w *sqWriter, body []byte) error {
 	}
 	for _, post := range op.save.Mail {
 		known, err := w.find(post.To)
-		if err == workflow.ErrNotFound {
+		if errors.Is(err, workflow.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := w.accept(known, post.To, post.Signal, now, false, &op.hints); err != nil && err != workflow.ErrFinal {
+		if err := w.accept(known, post.To, post.Signal, now, false, &op.hints); err != nil && !errors.Is(err, workflow.ErrFinal) {
 			return err
 		}
 	}
@@ -438,7 +439,7 @@ func (op *sqCreate) execute(w *sqWriter) error {
 		return err
 	}
 	if !done {
-		if _, err := w.find(r.ID); err != workflow.ErrNotFound {
+		if _, err := w.find(r.ID); !errors.Is(err, workflow.ErrNotFound) {
 			op.known = err == nil
 			return err
 		}

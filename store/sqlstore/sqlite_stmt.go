@@ -18,7 +18,7 @@ func query(conn *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, params ..
 	if err != nil {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
-	defer stmt.Reset()
+	defer stmt.Reset() //nolint:errcheck // it repeats the error of Step
 	bind(stmt, params)
 	for {
 		more, err := stmt.Step()
@@ -92,7 +92,9 @@ func script(conn *sqlite.Conn, sql string) error {
 			continue
 		}
 		_, err = stmt.Step()
-		stmt.Finalize()
+		if e := stmt.Finalize(); err == nil {
+			err = e
+		}
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,6 @@ import (
 type sqWriter struct {
 	store   *SQLite
 	conn    *sqlite.Conn
-	stmts   map[string]*sqlite.Stmt
 	update  *sqlite.Stmt
 	event   *sqlite.Stmt
 	begin   *sqlite.Stmt
@@ -213,7 +212,9 @@ func (w *sqWriter) guarded(fn func() error) error {
 func (w *sqWriter) look() error {
 	_, err := w.version.Step()
 	version := w.version.ColumnInt64(0)
-	w.version.Reset()
+	if e := w.version.Reset(); err == nil {
+		err = e
+	}
 	if err != nil || version == w.seen {
 		return err
 	}

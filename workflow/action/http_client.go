@@ -55,7 +55,7 @@ func newGuard(allow []string) (*guard, error) {
 func (g *guard) allowsURL(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	for _, allowed := range g.hosts {
-		if allowed == host || allowed == net.JoinHostPort(host, port(u)) || allowed == strings.ToLower(u.Host) {
+		if allowed == host || allowed == net.JoinHostPort(host, port(u)) || strings.EqualFold(allowed, u.Host) {
 			return true
 		}
 	}
@@ -75,7 +75,7 @@ func below(folder, p string) bool {
 
 // metadata addresses of clouds that are neither loopback nor link-local.
 var metadata = []netip.Prefix{
-	netip.MustParsePrefix("fd00:ec2::254/128"),  // AWS
+	netip.MustParsePrefix("fd00:ec2::/32"),      // AWS: metadata, and credentials of pods
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -252,7 +253,7 @@ func examClaim(t *testing.T, h Harness) {
 // stale saves a copy that a newer claim has left behind.
 func (x exam) stale(r *workflow.Run) error {
 	err := x.Save(x.Context(), &workflow.Save{Run: r})
-	if err != nil && err != workflow.ErrFenced {
+	if err != nil && !errors.Is(err, workflow.ErrFenced) {
 		// Both are true of a copy that is behind in epoch and revision.
 		if fmt.Sprint(err) == fmt.Sprint(workflow.ErrConflict) {
 			return workflow.ErrFenced
