@@ -10,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
 func (a *app) planCommand() *cobra.Command {
@@ -65,9 +64,6 @@ func (a *app) planFile(_ context.Context, path string, in inputOptions) error {
 		return err
 	}
 	input, err := in.input(shown.Input, a.in)
-	if err == nil {
-		input, err = flowfile.Defaults(f, input)
-	}
 	if err != nil {
 		return err
 	}

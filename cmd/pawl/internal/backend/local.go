@@ -136,16 +136,6 @@ func (l *Local) Alone() bool {
 // Start implements Runs.
 func (l *Local) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
 	_, engine := l.now()
-	for _, f := range engine.Flows() {
-		if f.Name != req.Flow {
-			continue
-		}
-		input, err := flowfile.Defaults(f, req.Input)
-		if err != nil {
-			return view.Run{}, err
-		}
-		req.Input = input
-	}
 	r, err := engine.Start(ctx, req)
 	if err != nil {
 		return view.Run{}, err
@@ -447,13 +437,6 @@ func (l *Local) Machines(context.Context) ([]machine.Standalone, error) {
 // PlanFlow implements Definitions.
 func (l *Local) PlanFlow(_ context.Context, flow string, input []byte) (view.Plan, error) {
 	_, engine := l.now()
-	if f := flowOf(engine, flow); f != nil {
-		filled, err := flowfile.Defaults(*f, input)
-		if err != nil {
-			return view.Plan{}, err
-		}
-		input = filled
-	}
 	p, err := engine.Plan(flow, input)
 	return view.OfPlan(p), err
 }

@@ -82,6 +82,7 @@ type parts struct {
 	actions  []workflow.Action
 	engine   *workflow.Engine
 	metrics  *telemetry.Metrics
+	queues   *queues
 	traces   *telemetry.Traces // nil: none
 	runsBell *driver.Bell
 	bell     *server.Bell
@@ -98,6 +99,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		o.Logger = slog.Default()
 	}
 	p := &parts{options: o, log: o.Logger, runsBell: &driver.Bell{}, bell: server.NewBell(), metrics: telemetry.NewMetrics()}
+	p.queues = newQueues(p.metrics.Registry())
 	defer func() { err = errors.Join(err, p.close()) }()
 	if err := p.make(ctx); err != nil {
 		return err
@@ -151,7 +153,7 @@ func (p *parts) make(ctx context.Context) error {
 	if p.engine, err = workflow.New(p.store, lib.Flows, o); err != nil {
 		return err
 	}
-	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery)})
+	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery), Queues: p.queues.depths})
 	p.driver, err = p.newDriver(lib)
 	return err
 }

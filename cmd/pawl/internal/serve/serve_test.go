@@ -235,7 +235,7 @@ states:
   Creating: {flow: Create, then: Running, else: Running}
   Running: {rests: true}
 `, "create.yaml": "flowName: Create\nsteps:\n- {stepName: A, wait: {for: 20ms}}\n"})
-	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}})
+	client, url, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}})
 	objects, err := client.Objects()
 	if err != nil {
 		t.Fatal(err)
@@ -255,6 +255,9 @@ states:
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, text := get(t, url+"/metrics"); !strings.Contains(text, `pawl_control_work_seconds_count{queue="thing"}`) || !strings.Contains(text, "pawl_control_queue_depth") {
+		t.Errorf("the queue of the machine is not measured:\n%s", text)
 	}
 	other := want
 	other.Kind = "other"
