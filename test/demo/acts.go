@@ -64,7 +64,7 @@ func (d *Demo) create(ctx context.Context) error {
 
 func (d *Demo) scaleOut(ctx context.Context) error {
 	return steps(
-		func() error { return d.set("members", 5) },
+		func() error { return d.Set("members", 5) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() error {
 			run, err := d.at(ctx, "ScalingOut", "Old/List")
@@ -126,7 +126,7 @@ func (d *Demo) restart(ctx context.Context) error {
 	roll := func() error {
 		var run string
 		return steps(
-			func() error { return d.set("revision", 2) },
+			func() error { return d.Set("revision", 2) },
 			func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 			func() (err error) {
 				run, err = d.at(ctx, "Restarting", "Restart["+name+"-2]/Down/Stop")
@@ -165,7 +165,7 @@ func (d *Demo) restart(ctx context.Context) error {
 func (d *Demo) cancel(ctx context.Context) error {
 	var run string
 	return steps(
-		func() error { return d.set("members", 7) },
+		func() error { return d.Set("members", 7) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() (err error) {
 			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
@@ -184,7 +184,7 @@ func (d *Demo) cancel(ctx context.Context) error {
 			return err
 		},
 		func() error { return d.pawl(ctx, 0, "get", kind) },
-		func() error { return d.set("members", 5) },
+		func() error { return d.Set("members", 5) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "1m") },
 	)
 }
@@ -193,7 +193,7 @@ func (d *Demo) cancel(ctx context.Context) error {
 func (d *Demo) crash(ctx context.Context) error {
 	var run string
 	return steps(
-		func() error { return d.set("members", 7) },
+		func() error { return d.Set("members", 7) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() (err error) {
 			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
@@ -211,7 +211,7 @@ func (d *Demo) crash(ctx context.Context) error {
 
 func (d *Demo) scaleIn(ctx context.Context) error {
 	return steps(
-		func() error { return d.set("members", 3) },
+		func() error { return d.Set("members", 3) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
 		func() error { return d.expect(ctx, 3) },
 	)

@@ -56,8 +56,8 @@ func (d *Demo) object(ctx context.Context) (o object, err error) {
 	return o, err
 }
 
-// set changes the manifest, as a person would with an editor, and shows how.
-func (d *Demo) set(key string, value int) error {
+// Set changes the manifest, as a person would with an editor, and shows how.
+func (d *Demo) Set(key string, value int) error {
 	data, err := os.ReadFile(d.manifest)
 	if err != nil {
 		return err

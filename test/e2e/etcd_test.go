@@ -1,4 +1,5 @@
-// Package e2e_test plays whole operations with real binaries.
+// Package e2e_test plays whole operations with real binaries. PAWL names a
+// pawl that was built before.
 package e2e_test
 
 import (
@@ -128,6 +129,38 @@ func TestEtcdQuorumLost(t *testing.T) {
 	}
 }
 
+// A fault is healed in whatever flow it comes up: here in the middle of a rolling restart.
+func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
+	d, _ := start(t)
+	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+		t.Fatal(err)
+	}
+	endpoints := []string{d.Client(1), d.Client(2), d.Client(3)}
+	writer := etcdproc.StartWriter(t, endpoints...)
+	writer.WaitAcked(t, 50)
+	if err := d.Set("revision", 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Apply(t.Context(), "Restarting"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Kill("demo-3"); err != nil {
+		t.Fatal(err)
+	}
+	history, err := d.Ended(t.Context(), "RestartCluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, history, "HealingBegun", "HealingEnded", "RunResumed", "StepDone Restart[demo-2]/Verify/Healthy", "StepDone Note", "RunSucceeded")
+	if n := d.Ready(t.Context(), 3); n != 3 {
+		t.Errorf("%d of 3 members are ready", n)
+	}
+	writer.Stop().NoneLost(t, endpoints...)
+	if err := d.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // start starts a demo of its own, and sees to it that nothing of it is left.
 func start(t *testing.T) (*demo.Demo, string) {
 	t.Helper()
@@ -142,11 +175,14 @@ func start(t *testing.T) (*demo.Demo, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pawl := filepath.Join(t.TempDir(), "pawl")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, "./cmd/pawl")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building pawl: %v\n%s", err, out)
+	pawl := os.Getenv("PAWL")
+	if pawl == "" {
+		pawl = filepath.Join(t.TempDir(), "pawl")
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", pawl, "./cmd/pawl")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building pawl: %v\n%s", err, out)
+		}
 	}
 	dir := t.TempDir()
 	d, err := demo.New(t.Context(), demo.Options{Root: root, Pawl: pawl, Etcd: binaries.Etcd, Etcdctl: binaries.Etcdctl, Dir: dir, Out: t.Output()})
