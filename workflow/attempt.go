@@ -74,6 +74,9 @@ func (h *hidden) any() bool {
 	return len(h.values) > 0
 }
 
+// slot reports an opening that takes one of the worker's slots.
+func (o opening) slot() bool { return o.heal == nil && !o.node.closes }
+
 // launch starts the attempts a decision has opened and a save has recorded.
 func (d *driver) launch() {
 	for _, o := range d.s.opens {
@@ -84,7 +87,7 @@ func (d *driver) launch() {
 
 func (d *driver) start(o opening) {
 	a := &attempt{node: o.node, rec: o.rec, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
-	a.slot = o.heal == nil && !o.node.closes
+	a.slot = o.slot()
 	timeout, _, _ := o.node.timeout()
 	a.ends = d.s.now.Add(time.Duration(timeout))
 	base, cancel := context.WithCancelCause(d.ctx)

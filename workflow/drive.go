@@ -519,6 +519,11 @@ func (d *driver) leave() {
 			d.held++
 		}
 	}
+	for _, o := range d.s.opens { // decided and not saved: never begun
+		if o.slot() {
+			d.held++
+		}
+	}
 	d.e.slots.together(d)
 	d.release()
 	d.e.slots.forget(d)

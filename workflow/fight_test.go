@@ -174,8 +174,8 @@ func TestTwoWorkersFight(t *testing.T) {
 				rapid.SampledFrom([]string{"cut a", "cut b", "pause", "resume", "signal", "touch", "restart a"}).Draw(rt, "kind"),
 			})
 		}
+		a := &arena{open: map[string]int{}, done: map[string]int{}, epochs: map[string]int64{}}
 		synctest.Test(t, func(t *testing.T) {
-			a := &arena{open: map[string]int{}, done: map[string]int{}, epochs: map[string]int64{}}
 			flows := []workflow.Flow{
 				{Name: "Top", Steps: []workflow.Step{
 					{Name: "Body", Steps: bindTo(body, a)},
@@ -239,17 +239,17 @@ func TestTwoWorkersFight(t *testing.T) {
 				run, err := face.Get(t.Context(), id)
 				want(t, err, error(nil))
 				if run.Phase != workflow.Succeeded {
-					rt.Errorf("run %s is %s: %+v %+v", id, run.Phase, run.Fault, run.Current())
+					a.wrong = append(a.wrong, fmt.Sprintf("run %s is %s: %+v %+v of %d steps, owner %q, next %v, stop %+v", id, run.Phase, run.Fault, run.Current(), run.Len(), run.Owner, run.NextAt, run.State.Stop))
 				}
 				for rec := range run.Steps() {
 					if !rec.Phase.Settled() || rec.Failures > 0 {
-						rt.Errorf("%s is %s with %d failures", rec.Name, rec.Phase, rec.Failures)
+						a.wrong = append(a.wrong, fmt.Sprintf("%s is %s with %d failures", rec.Name, rec.Phase, rec.Failures))
 					}
 				}
 			}
-			if len(a.wrong) > 0 {
-				rt.Errorf("%s", strings.Join(a.wrong, "\n"))
-			}
 		})
+		if len(a.wrong) > 0 {
+			rt.Fatalf("%s", strings.Join(a.wrong, "\n"))
+		}
 	})
 }
