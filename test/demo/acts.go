@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl/test/etcdproc"
@@ -287,9 +286,9 @@ To end it:
 
 // steps are carried out until one fails.
 func steps(all ...func() error) error {
-	for i, step := range all {
+	for _, step := range all {
 		if err := step(); err != nil {
-			return fmt.Errorf("step %s: %w", strconv.Itoa(i+1), err)
+			return err
 		}
 	}
 	return nil

@@ -23,15 +23,15 @@ func main() {
 	flag.BoolVar(&o.Keep, "keep", false, "leave the cluster running")
 	flag.Parse()
 	o.Out = os.Stdout
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := play(ctx, o); err != nil {
+	if err := play(o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func play(ctx context.Context, o demo.Options) (err error) {
+func play(o demo.Options) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	began := time.Now()
 	d, err := demo.New(ctx, o)
 	if err != nil {
@@ -39,7 +39,10 @@ func play(ctx context.Context, o demo.Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, act := range d.Acts() {
-		if err := act.Play(ctx); err != nil {
+		switch err := act.Play(ctx); {
+		case ctx.Err() != nil:
+			return errors.New("interrupted: what it has started is ended")
+		case err != nil:
 			return err
 		}
 	}
