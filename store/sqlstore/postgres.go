@@ -33,7 +33,7 @@ type Postgres struct {
 
 	turns chan struct{} // of those who may wait for a lock while holding a connection
 
-	writes, commits, bytes atomic.Int64 // of the writers
+	writes, commits, bytes, statements atomic.Int64
 
 	leases sync.Map // worker name → int64, its lease in the table worker
 
@@ -93,11 +93,21 @@ func (p *Postgres) Close() error {
 	return nil
 }
 
-// Stats counts what Create and Save wrote since the start. What goes through
-// the pool (Send, Claim and the like) and the server's own log are not counted.
+// Stats counts what this process wrote since the start. A call beside Create
+// and Save (Send, Claim with something to do, objects, locks) counts as one
+// write and one commit, also when it fails; objects and locks count no bytes.
+// The server's log serves others too, so WALBytes is 0.
 func (p *Postgres) Stats() Stats {
 	n := p.commits.Load()
-	return Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load()}
+	return Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load(), Statements: p.statements.Load()}
+}
+
+// count adds one write that does not go through the writers.
+func (p *Postgres) count(statements, bytes int) {
+	p.writes.Add(1)
+	p.commits.Add(1)
+	p.statements.Add(int64(statements))
+	p.bytes.Add(int64(bytes))
 }
 
 // prepareSession sets what every session needs: durable commits, and plans

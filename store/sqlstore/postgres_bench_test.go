@@ -1,14 +1,21 @@
 package sqlstore_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/sqlstore"
@@ -19,15 +26,18 @@ import (
 // pgBench is an engine at work on PostgreSQL with every commit flushed, and a flow of ten no-op steps.
 type pgBench struct {
 	engine *workflow.Engine
+	dsn    string
+	stats  func() sqlstore.Stats
 	ended  sync.Map // run id → chan struct{}
 }
 
 func newPGBench(b *testing.B) *pgBench {
-	store, err := sqlstore.Open(b.Context(), sqlstore.Options{DSN: pgtest.Start(b, pgtest.Options{}).Database(b)})
+	dsn := pgtest.Start(b, pgtest.Options{}).Database(b)
+	store, err := sqlstore.Open(b.Context(), sqlstore.Options{DSN: dsn})
 	if err != nil {
 		b.Fatal(err)
 	}
-	x := &pgBench{}
+	x := &pgBench{dsn: dsn, stats: store.(interface{ Stats() sqlstore.Stats }).Stats}
 	steps := make([]workflow.Step, 10)
 	for i := range steps {
 		steps[i] = workflow.Step{Name: fmt.Sprintf("step-%d", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}
@@ -59,6 +69,53 @@ func (x *pgBench) end(id string) chan struct{} {
 	return done.(chan struct{})
 }
 
+// cpu is what this process and the server's backends have used so far: unlike
+// the clock it tells the cost of a step on a busy machine too. Linux only.
+func (x *pgBench) cpu(b *testing.B) (client, server time.Duration) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	c, err := pgx.Connect(b.Context(), x.dsn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(b.Context())
+	rows, err := c.Query(b.Context(), "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+	if err != nil {
+		b.Fatal(err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, pid := range pids {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		for _, field := range fields[11:13] { // user and system time
+			ticks, _ := strconv.Atoi(field)
+			server += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), server
+}
+
+// costs reports processor time and commits since it was begun, for each of n operations.
+func (x *pgBench) costs(b *testing.B) func(n int) {
+	client, server := x.cpu(b)
+	commits := x.stats().Commits
+	return func(n int) {
+		c, s := x.cpu(b)
+		each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
+		b.ReportMetric(each(c-client), "client-µs/op")
+		b.ReportMetric(each(s-server), "server-µs/op")
+		b.ReportMetric(float64(x.stats().Commits-commits)/float64(n), "commits/op")
+	}
+}
+
 func (x *pgBench) run(b *testing.B, i int) {
 	r, err := x.engine.Start(b.Context(), workflow.Request{Flow: "Bench", Subject: fmt.Sprintf("bench/default/%d", i), RequestID: "1"})
 	if err != nil {
@@ -75,6 +132,7 @@ func BenchmarkPostgres(b *testing.B) {
 	x := newPGBench(b)
 	var all sync.WaitGroup
 	next := make(chan int)
+	costs := x.costs(b)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range 100 {
@@ -90,6 +148,7 @@ func BenchmarkPostgres(b *testing.B) {
 	close(next)
 	all.Wait()
 	b.StopTimer()
+	costs(b.N)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
 }
 
@@ -97,11 +156,13 @@ func BenchmarkPostgres(b *testing.B) {
 func BenchmarkPostgresAlone(b *testing.B) {
 	x := newPGBench(b)
 	var took []time.Duration
+	costs := x.costs(b)
 	for i := 0; b.Loop(); i++ {
 		start := time.Now()
 		x.run(b, i)
 		took = append(took, time.Since(start))
 	}
+	costs(len(took))
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 }

@@ -10,69 +10,93 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// claimSQL takes what is due, soonest first, and raises its epoch in the same write.
+// lookSQL is what most claims end with: the worker lives for more than half its
+// lease, nobody is to be given up and nothing is due. It writes nothing.
+const lookSQL = `
+SELECT w.k,
+	w.until > pawl_now() + $2::int8 / 2
+	AND NOT EXISTS (SELECT FROM worker o WHERE (o.lost OR o.until <= pawl_now() AND o.k <> w.k) AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))
+	AND NOT ($3::int8 > 0 AND EXISTS (SELECT FROM run WHERE due_at <= pawl_now() AND phase < 6 AND flow <> ALL($4::text[]))),
+	(` + nextSQL + `)
+FROM worker w WHERE w.name = $1 AND NOT w.lost`
+
+// claimSQL takes what is due, soonest first, and raises its epoch in the same
+// write. A worker that was given up takes nothing.
 const claimSQL = `
-UPDATE run r SET owner = $1, epoch = epoch + 1, due_at = NULL
-FROM (
+UPDATE run r SET owner = w.k, epoch = epoch + 1, due_at = NULL
+FROM worker w, (
 	SELECT k FROM run WHERE due_at <= pawl_now() AND phase < 6 AND flow <> ALL($2::text[])
 	ORDER BY due_at, k LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED
 ) c
-WHERE r.k = c.k`
+WHERE r.k = c.k AND w.name = $1 AND NOT w.lost`
 
 // claimedSQL reads what this transaction has taken.
-const claimedSQL = `SELECT ` + wholeColumns + ` FROM run r WHERE r.owner = $1 AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
+const claimedSQL = `SELECT ` + wholeColumns + ` FROM run r JOIN worker v ON v.k = r.owner
+WHERE v.name = $1 AND NOT v.lost AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
 
 // nextSQL is when to claim again: the soonest due time to come, or the end of another worker's lease.
 const nextSQL = `
 SELECT coalesce(least(
 	(SELECT min(due_at) FROM run WHERE due_at > pawl_now()),
-	(SELECT min(until) FROM worker w WHERE NOT lost AND k <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = w.k))), 0)`
+	(SELECT min(until) FROM worker o WHERE NOT lost AND name <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))), 0)`
 
-// Claim implements workflow.Claimer.
+// unreadableFor is how long a run that could not be read is left alone: then
+// any worker looks again, which may be a newer program.
+const unreadableFor = time.Minute
+
+// Claim implements workflow.Claimer. It is one round trip, and without a write
+// when nothing is due. What cannot be read is set aside for a minute.
 func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
-	lease := leaseOf(c.Lease)
+	lease := int64(leaseOf(c.Lease))
 	full := c.Full
 	if full == nil {
 		full = []string{}
 	}
-	var out workflow.Claimed
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		out = workflow.Claimed{}
-		var b pgx.Batch
-		var k, next int64
-		b.Queue(`SELECT pawl_bury($1)`, c.Worker)
-		b.Queue(`SELECT pawl_worker($1, $2)`, c.Worker, int64(lease)).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return err
-		}
+	var k, next int64
+	var idle bool
+	err := p.pool.QueryRow(ctx, lookSQL, c.Worker, lease, c.Limit, full).Scan(&k, &idle, &next)
+	switch {
+	case err == nil && idle:
 		p.leases.Store(c.Worker, k)
-		b = pgx.Batch{}
-		if c.Limit > 0 {
-			b.Queue(claimSQL, k, full, c.Limit)
-			b.Queue(claimedSQL, k).Query(func(rows pgx.Rows) error {
-				for rows.Next() {
-					var x pgRow
-					if err := rows.Scan(x.wholeTargets()...); err != nil {
-						return err
-					}
-					loaded, err := x.decode()
-					if err != nil {
-						continue // set aside: it stays owned and is reported by Load
-					}
-					out.Runs = append(out.Runs, loaded)
-				}
-				return rows.Err()
-			})
-		}
-		b.Queue(nextSQL, k).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
-		if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-			return err
-		}
-		out.Next = instant(next)
-		return nil
-	})
-	if err != nil {
+		return workflow.Claimed{Next: instant(next)}, nil
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
 		return workflow.Claimed{}, pgError(err)
+	}
+	var out workflow.Claimed
+	var unreadable []int64
+	var b pgx.Batch // one pipeline, and so one transaction
+	b.Queue(`SELECT pawl_bury($1)`, c.Worker)
+	b.Queue(`SELECT pawl_worker($1, $2)`, c.Worker, lease).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
+	if c.Limit > 0 {
+		b.Queue(claimSQL, c.Worker, full, c.Limit)
+		b.Queue(claimedSQL, c.Worker).Query(func(rows pgx.Rows) error {
+			for rows.Next() {
+				var x pgRow
+				if err := rows.Scan(x.wholeTargets()...); err != nil {
+					return err
+				}
+				loaded, err := x.decode()
+				if err != nil {
+					unreadable = append(unreadable, x.k)
+					continue
+				}
+				out.Runs = append(out.Runs, loaded)
+			}
+			return rows.Err()
+		})
+	}
+	b.Queue(nextSQL, c.Worker).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
+	p.count(b.Len(), 0)
+	if err := p.pool.SendBatch(ctx, &b).Close(); err != nil {
+		return workflow.Claimed{}, pgError(err)
+	}
+	p.leases.Store(c.Worker, k)
+	out.Next = instant(next)
+	if len(unreadable) > 0 {
+		_, err := p.pool.Exec(ctx, `UPDATE run SET owner = NULL, due_at = pawl_now() + $3 WHERE k = ANY($1) AND owner = $2`, unreadable, k, int64(unreadableFor))
+		if err != nil && len(out.Runs) == 0 {
+			return out, pgError(err)
+		}
 	}
 	return out, nil
 }
@@ -101,6 +125,7 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 // Take implements workflow.Claimer.
 func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	var loaded workflow.Loaded
+	p.count(2, len(id)+len(worker)+8)
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		var k, mine int64
 		var owner string
@@ -141,6 +166,7 @@ func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Durat
 // Rest implements workflow.Claimer.
 func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	var mail int64
+	p.count(1, len(r.ID)+len(worker)+16)
 	err := p.pool.QueryRow(ctx, `
 		UPDATE run SET owner = NULL,
 			next_at = CASE WHEN mail > $3 THEN pawl_now() ELSE $4 END,
@@ -159,6 +185,7 @@ func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, nex
 // Renew implements workflow.Claimer.
 func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	var k int64
+	p.count(1, len(worker)+8)
 	err := p.pool.QueryRow(ctx, `UPDATE worker SET until = greatest(until, pawl_now() + $2), lease = $2 WHERE name = $1 AND NOT lost RETURNING k`,
 		worker, int64(leaseOf(lease))).Scan(&k)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -183,6 +210,7 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 // Release implements workflow.Claimer. A wait keeps its time; what was under
 // way, or got mail, is due at once.
 func (p *Postgres) Release(ctx context.Context, worker string) error {
+	p.count(3, len(worker))
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)

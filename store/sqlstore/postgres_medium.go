@@ -85,6 +85,7 @@ func (m pgMedium) write(ctx context.Context, lock string, do func(session) error
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	m.p.count(1, 0)
 	return pgError(pgx.BeginFunc(ctx, m.p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, lock); err != nil {
 			return err

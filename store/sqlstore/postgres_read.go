@@ -235,7 +235,9 @@ func parseEventCursor(text string) (eventCursor, error) {
 }
 
 // Events implements workflow.Lister. Rows of transactions that are younger than
-// the oldest open one wait: a slow writer is never overtaken.
+// the oldest open one wait: a slow writer is never overtaken. So history of all
+// runs lags behind while any transaction of the server is open, one of another
+// database included; the history of one run (History) never does.
 func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]workflow.Event, string, error) {
 	if limit <= 0 {
 		limit = 1000
@@ -284,10 +286,12 @@ func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]work
 	return events, c.String(), pgError(rows.Err())
 }
 
+const putDefinitionSQL = `INSERT INTO definition (hash, flow, version, data, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+
 // PutDefinition implements workflow.Definitions.
 func (p *Postgres) PutDefinition(ctx context.Context, d workflow.Definition) error {
-	_, err := p.pool.Exec(ctx, `INSERT INTO definition (hash, flow, version, data, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`,
-		d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
+	p.count(1, len(d.Hash)+len(d.Flow)+8+len(d.Data)+len(d.Source))
+	_, err := p.pool.Exec(ctx, putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
 	return pgError(err)
 }
 
@@ -338,6 +342,7 @@ func (p *Postgres) Expired(ctx context.Context, now time.Time, policy func(flow 
 
 // Remove implements workflow.Retainer.
 func (p *Postgres) Remove(ctx context.Context, ids []string) error {
+	p.count(1, 0)
 	_, err := p.pool.Exec(ctx, `
 		WITH gone AS (DELETE FROM run WHERE id = ANY($1) AND phase > 5 RETURNING k),
 			e AS (DELETE FROM event WHERE run IN (SELECT k FROM gone)),

@@ -145,6 +145,7 @@ func (p *Postgres) createSlowly(ctx context.Context, op *pgWrite, handle *pgHand
 			return known, err
 		}
 		var queued, taken bool
+		p.count(3, int(op.size()))
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 			var k int64
 			err := tx.QueryRow(ctx, `SELECT k FROM run WHERE subject = $1 AND phase BETWEEN 2 AND 5 AND NOT inline FOR NO KEY UPDATE`, r.Subject).Scan(&k)
@@ -270,7 +271,9 @@ func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 // Send implements workflow.Store.
 func (p *Postgres) Send(ctx context.Context, id string, s workflow.Signal) error {
 	var verdict int
-	err := p.pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, appendSignal(nil, &s), workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&verdict)
+	data := appendSignal(nil, &s)
+	p.count(1, len(id)+len(s.ID)+len(data)+16)
+	err := p.pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&verdict)
 	if err != nil {
 		return pgError(err)
 	}

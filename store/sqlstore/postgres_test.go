@@ -335,12 +335,15 @@ func TestPostgresFencesTheDead(t *testing.T) {
 	q := reopen(t, dsn)
 	ctx := t.Context()
 	mustCreate(t, p, newRun(1))
-	old, err := p.Claim(ctx, workflow.Claim{Worker: "old", Limit: 1, Lease: 50 * time.Millisecond})
+	old, err := p.Claim(ctx, workflow.Claim{Worker: "old", Limit: 1, Lease: time.Minute})
 	if err != nil || len(old.Runs) != 1 {
 		t.Fatalf("claim: %+v, %v", old, err)
 	}
 	if _, err := q.Take(ctx, "new", "run00001", time.Minute); !errors.Is(err, workflow.ErrOwned) {
 		t.Fatalf("take while the owner lives: %v", err)
+	}
+	if _, err := p.pool.Exec(ctx, `UPDATE worker SET until = pawl_now() WHERE name = 'old'`); err != nil {
+		t.Fatal(err) // its time is over
 	}
 	var mine workflow.Claimed
 	for len(mine.Runs) == 0 {
@@ -420,6 +423,9 @@ func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
 	c, err := p.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 	if err != nil || len(c.Runs) != 2 {
 		t.Fatalf("claim beside an unreadable run: %d runs, %v", len(c.Runs), err)
+	}
+	if n := count(t, p, `SELECT count(*) FROM run WHERE id = 'run00001' AND owner IS NULL AND due_at > pawl_now()`); n != 1 {
+		t.Error("the unreadable run stays owned, or is due at once")
 	}
 	if _, _, err := p.Load(t.Context(), "run00001"); fault.Of(err) != workflow.StoreCorrupt {
 		t.Fatalf("load of an unreadable run: %v", err)

@@ -230,6 +230,7 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 	}
 	w.p.commits.Add(1)
 	w.p.writes.Add(int64(len(batch)))
+	w.p.statements.Add(int64(len(pipe.readers)))
 	for _, op := range batch {
 		w.p.bytes.Add(op.size())
 	}

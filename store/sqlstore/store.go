@@ -56,7 +56,7 @@ type Store interface {
 	Close() error
 }
 
-// Keeper is a store that commands can look after. SQLite is one.
+// Keeper is a store that commands can look after. Both databases are.
 type Keeper interface {
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool

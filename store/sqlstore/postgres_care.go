@@ -1,0 +1,252 @@
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var _ Keeper = (*Postgres)(nil)
+
+// BackupElsewhere is the fault of a backup that the database server has to make.
+var BackupElsewhere = fault.Declare(fault.Kind{
+	Code: "BACKUP_ELSEWHERE", Class: fault.Invalid,
+	Title:  "PostgreSQL is backed up by its own tools",
+	Remedy: "Use pg_dump and pg_restore (or the server's base backups), or write the runs as JSON lines with pawl store export.",
+})
+
+const (
+	carePage   = 100 // runs read at once
+	carePieces = 500 // events of a restored row
+)
+
+// IsOwner reports true: several processes may work on one database.
+func (p *Postgres) IsOwner() bool { return true }
+
+// Backup refuses with BACKUP_ELSEWHERE.
+func (p *Postgres) Backup(context.Context, string) error {
+	return BackupElsewhere.Errorf("a file cannot be written from here")
+}
+
+// Check reads everything, of one moment, and reports what is damaged. It writes nothing.
+func (p *Postgres) Check(ctx context.Context) (Report, error) {
+	var report Report
+	err := p.still(ctx, func(tx pgx.Tx) error {
+		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
+			report.Runs++
+			report.Events += len(line.Events)
+			if damage != nil {
+				report.Damage = append(report.Damage, Damage{Run: id, What: fault.Message(damage)})
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, workflow.StoreCorrupt) { // said by the server: a page or an index
+		report.Damage = append(report.Damage, Damage{What: fault.Message(err)})
+		err = nil
+	}
+	report.Healthy = err == nil && len(report.Damage) == 0
+	return report, err
+}
+
+// Export writes everything as JSON lines, of one moment. SQLite reads the same format.
+func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
+	w := bufio.NewWriter(to)
+	out := json.NewEncoder(w)
+	if err := out.Encode(dump{Format: 1}); err != nil {
+		return err
+	}
+	err := p.still(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash`)
+		if err != nil {
+			return err
+		}
+		definitions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d workflow.Definition, err error) {
+			return d, row.Scan(&d.Hash, &d.Flow, &d.Version, &d.Data, &d.Source)
+		})
+		if err != nil {
+			return err
+		}
+		for _, d := range definitions {
+			if len(d.Source) == 0 {
+				d.Source = nil
+			}
+			if err := out.Encode(dump{Definition: &d}); err != nil {
+				return err
+			}
+		}
+		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
+			if damage != nil {
+				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
+			}
+			return out.Encode(line)
+		})
+	})
+	return errors.Join(err, w.Flush())
+}
+
+// still reads from one snapshot.
+func (p *Postgres) still(ctx context.Context, do func(pgx.Tx) error) error {
+	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do))
+}
+
+// eachRun reads all runs in order of creation. A damaged one does not end it.
+func eachRun(ctx context.Context, tx pgx.Tx, fn func(id string, line dump, damage error) error) error {
+	for last := int64(-1); ; {
+		rows, err := tx.Query(ctx, `SELECT `+wholeColumns+` FROM run r WHERE r.k > $1 ORDER BY r.k LIMIT $2`, last, carePage)
+		if err != nil {
+			return err
+		}
+		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*pgRow, error) {
+			x := &pgRow{}
+			return x, row.Scan(x.wholeTargets()...)
+		})
+		if err != nil {
+			return err
+		}
+		for _, x := range page {
+			last = x.k
+			line, damage, err := x.whole(ctx, tx)
+			if err != nil {
+				return err
+			}
+			if err := fn(x.run.ID, line, damage); err != nil {
+				return err
+			}
+		}
+		if len(page) < carePage {
+			return nil
+		}
+	}
+}
+
+// whole adds history and consumed signals to a run; damage is what cannot be read of it.
+func (x *pgRow) whole(ctx context.Context, tx pgx.Tx) (line dump, damage, err error) {
+	id := x.run.ID
+	loaded, damage := x.decode()
+	line = dump{Run: loaded.Run, Signals: loaded.Signals}
+	rows, err := tx.Query(ctx, `SELECT data FROM event WHERE run = $1 AND data IS NOT NULL ORDER BY seq, n`, x.k)
+	if err != nil {
+		return line, damage, err
+	}
+	blocks, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	if err != nil {
+		return line, damage, err
+	}
+	for _, data := range blocks {
+		events, bad := readEvents(id, data)
+		if bad != nil {
+			damage = errors.Join(damage, workflow.StoreCorrupt.Errorf("history of run %s: %w", id, bad))
+			continue
+		}
+		line.Events = append(line.Events, events...)
+	}
+	if rows, err = tx.Query(ctx, `SELECT id FROM signal WHERE run = $1 AND taken ORDER BY n`, x.k); err != nil {
+		return line, damage, err
+	}
+	if line.Seen, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		return line, damage, err
+	}
+	line.Run.Handle = nil
+	line.Steps = slices.Collect(line.Run.Steps())
+	return line, damage, nil
+}
+
+// Restore reads what Export wrote, here or on SQLite, into an empty database:
+// all of it or nothing. Runs that were owned are due at once; lines of damaged
+// runs are passed over.
+func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
+	in := json.NewDecoder(bufio.NewReader(from))
+	statements := 0
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		var holds bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&holds); err != nil {
+			return err
+		}
+		if holds {
+			return workflow.InputInvalid.Errorf("the database holds runs already: restore into a new one")
+		}
+		for n := 1; ; n++ {
+			var line dump
+			if err := in.Decode(&line); err == io.EOF {
+				break
+			} else if err != nil {
+				return workflow.InputInvalid.Errorf("line %d of the export: %w", n, err)
+			}
+			if n == 1 && line.Format != 1 {
+				return workflow.InputInvalid.Errorf("this is no export of this version: its first line says format %d, not 1", line.Format)
+			}
+			var b pgx.Batch
+			if d := line.Definition; d != nil {
+				b.Queue(putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
+			}
+			if line.Run != nil {
+				line.queue(&b)
+			}
+			statements += b.Len()
+			if err := tx.SendBatch(ctx, &b).Close(); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
+		return err
+	})
+	p.count(statements, 0)
+	return pgError(err)
+}
+
+// queue writes a run as it was. What belongs to it finds its row by its id.
+func (line *dump) queue(b *pgx.Batch) {
+	r := line.Run
+	var open, settled []*workflow.StepRecord
+	for _, s := range line.Steps {
+		if stays(s) {
+			open = append(open, s)
+		} else {
+			settled = append(settled, s)
+		}
+	}
+	var due *int64
+	switch at := nanos(r.NextAt); {
+	case r.Phase.Final():
+	case r.Owner != "":
+		soon := int64(1)
+		due = &soon
+	case at != 0:
+		due = &at
+	}
+	b.Queue(`INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body)
+		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+		r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, appendBirth(nil, r), nanos(r.CreatedAt), phaseNumber(r.Phase), r.Queue,
+		r.Revision, r.Epoch, r.Mail, nanos(r.NextAt), due, nanos(r.EndedAt), appendBody(nil, r, open))
+	if len(r.Input) > 0 {
+		b.Queue(`INSERT INTO input (run, data) SELECT k, $2 FROM run WHERE id = $1`, r.ID, []byte(r.Input))
+	}
+	n := r.Mail - int64(len(line.Signals)+len(line.Seen))
+	for _, id := range line.Seen {
+		n++
+		b.Queue(`INSERT INTO signal (run, n, id, taken) SELECT k, $2, $3, true FROM run WHERE id = $1`, r.ID, n, id)
+	}
+	for _, s := range line.Signals {
+		n++
+		b.Queue(`INSERT INTO signal (run, n, id, data) SELECT k, $2, $3, $4 FROM run WHERE id = $1`, r.ID, n, s.ID, appendSignal(nil, &s))
+	}
+	const event = `INSERT INTO event (run, seq, data, steps) SELECT k, $2, $3, $4 FROM run WHERE id = $1`
+	if len(settled) > 0 {
+		b.Queue(event, r.ID, int64(0), []byte(nil), appendRecords(nil, settled))
+	}
+	for piece := range slices.Chunk(line.Events, carePieces) {
+		b.Queue(event, r.ID, piece[len(piece)-1].Seq, appendEvents(nil, piece), []byte(nil))
+	}
+}
