@@ -36,6 +36,8 @@ func TestErrorsAreAllReportedWithTheirPlace(t *testing.T) {
 		"flow style": {"machine: m\nany:\n- {when: a ? b}", "m.yaml:2:1: not valid YAML: did not find expected ',' or '}': within {…}, quote"},
 		"a list":     {"- a", "m.yaml:1:1: a machine file must be a mapping, not a list\nm.yaml:1:1: machine is missing\nm.yaml:1:1: kind is missing\nm.yaml:1:1: states is missing"},
 		"alias":      {"machine: &a m\nkind: *a", "m.yaml:2:7: YAML aliases are refused"},
+		"tag":        {"machine: !mine m\nkind: a", "m.yaml:1:10: the YAML tag !mine is refused"},
+		"merge key":  {"<<: {machine: m}\nkind: a", "m.yaml:1:1: YAML merge keys are refused"},
 		"documents":  {"machine: m\n---\nmachine: n", "m.yaml:2:1: a second document"},
 		"keys": {"machine: m\nkind: k\ninitail: A\nkind: k\nstates: {A: {then: }}", `m.yaml:3:1: unknown key "initail" (did you mean initial?)
 m.yaml:4:1: key "kind" is repeated (first in line 2)

@@ -191,7 +191,8 @@ func (d *document) parse(data []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// plain refuses aliases, which make a small file grow without bound, and depth.
+// plain refuses depth, and what makes a value another one than a reader sees:
+// aliases, which let a small file grow without bound, merge keys and tags.
 func (d *document) plain(n *yaml.Node, depth int) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -199,6 +200,12 @@ func (d *document) plain(n *yaml.Node, depth int) bool {
 		return false
 	case depth > 64:
 		d.add(d.mark(n), "nested more than 64 deep")
+		return false
+	case n.Style&yaml.TaggedStyle != 0:
+		d.add(d.mark(n), "the YAML tag %s is refused: write the value plainly, text in quotes", n.Tag)
+		return false
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
+		d.add(d.mark(n), "YAML merge keys are refused: write the values out")
 		return false
 	}
 	ok := true

@@ -81,6 +81,7 @@ func (e *expander) give(steps []*stepDoc, names namespace) {
 			names.of[s] = name
 		}
 	}
+	next := map[string]int{} // by base: all lower numbers are taken
 	for _, s := range steps {
 		if s.name.value != "" || s.uses.value == "" {
 			continue
@@ -90,11 +91,14 @@ func (e *expander) give(steps []*stepDoc, names namespace) {
 			e.errorf(s.uses.at, "%q cannot serve as the name of the step: add a stepName", base)
 		}
 		name := base
-		for n := 2; ; n++ {
+		for n := max(next[base], 1); ; n++ {
+			if n > 1 {
+				name = fmt.Sprintf("%s#%d", base, n)
+			}
 			if _, ok := names.taken[name]; !ok {
+				next[base] = n + 1
 				break
 			}
-			name = fmt.Sprintf("%s#%d", base, n)
 		}
 		names.taken[name] = s.at
 		names.of[s] = name

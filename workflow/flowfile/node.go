@@ -57,7 +57,7 @@ func (r *reader) parse(data []byte) *yaml.Node {
 		return nil
 	}
 	root := document.Content[0]
-	if !r.plain(root) {
+	if !r.plain(root, 0) {
 		return nil
 	}
 	return root
@@ -72,15 +72,30 @@ func (r *reader) syntax(err error) {
 	r.errorf(at, "not valid YAML: %s", strings.TrimPrefix(text, "yaml: "))
 }
 
-// plain reports every alias: they make a small file grow without bound.
-func (r *reader) plain(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
+// deepestYAML is more than any nesting of steps that loads needs.
+const deepestYAML = 200
+
+// plain reports what makes a value another one than a reader sees: aliases,
+// which let a small file grow without bound, merge keys and tags. Deeper than
+// deepestYAML nobody reads.
+func (r *reader) plain(n *yaml.Node, depth int) bool {
+	switch {
+	case depth > deepestYAML:
+		r.wrong(n, "nested more than %d deep", deepestYAML)
+		return false
+	case n.Kind == yaml.AliasNode:
 		r.wrong(n, "YAML aliases are refused: write the value out")
+		return false
+	case n.Style&yaml.TaggedStyle != 0:
+		r.wrong(n, "the YAML tag %s is refused: write the value plainly, text in quotes", n.Tag)
+		return false
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
+		r.wrong(n, "YAML merge keys are refused: write the values out")
 		return false
 	}
 	ok := true
 	for _, c := range n.Content {
-		ok = r.plain(c) && ok
+		ok = r.plain(c, depth+1) && ok
 	}
 	return ok
 }

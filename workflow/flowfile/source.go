@@ -57,7 +57,14 @@ func jsonNode(data []byte) (*yaml.Node, error) {
 	return n, err
 }
 
+// deepestJSON is how deep a stored definition may be nested: inputs of stored
+// groups stand deeper than they were written.
+const deepestJSON = 10_000
+
 func readNode(d *json.Decoder, depth int) (*yaml.Node, error) {
+	if depth > deepestJSON {
+		return nil, fmt.Errorf("it is nested more than %d deep", deepestJSON)
+	}
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
