@@ -124,6 +124,15 @@ func TestExecHidesSecrets(t *testing.T) {
 	o, task = b.run(t.Context(), t, "exec", `{"command": ["cat"], "stdin": {"secret": "token"}}`)
 	wantCode(t, o, "Done")
 	wantOutput(t, task, `"***"`)
+	// Programs differ in what they escape within JSON.
+	for _, printed := range []string{`a\"b<c`, `a\"b\u003cc`} {
+		b.facts.Resolver = mapSecrets{"token": `a"b<c`}
+		o, task = b.run(t.Context(), t, "exec", shell(`cat <<'END'
+{"t":"`+printed+`"}
+END`, `"env": {"T": {"secret": "token"}}`, `"output": "json"`))
+		wantCode(t, o, "Done")
+		wantOutput(t, task, `{"t":"***"}`)
+	}
 }
 
 func TestExecKeepsWhatFitsTheOutput(t *testing.T) {

@@ -333,7 +333,7 @@ func TestGuardAddresses(t *testing.T) {
 		"93.184.216.34": true, "10.1.2.3": true, "192.168.0.1": true, "2606:2800:220:1::1": true, "64:ff9b::5db8:d822": true,
 		"127.0.0.1": false, "127.9.9.9": false, "0.0.0.0": false, "0.1.2.3": false, "::1": false, "::": false, "169.254.1.1": false,
 		"fe80::1": false, "fe80::1%eth0": false, "::ffff:127.0.0.1": false, "::7f00:1": false, "64:ff9b::7f00:1": false, "64:ff9b::a9fe:a9fe": false,
-		"224.0.0.1": false, "ff02::1": false, "100.100.100.200": false, "168.63.129.16": false, "fd00:ec2::254": false, "192.0.0.192": false,
+		"224.0.0.1": false, "ff02::1": false, "100.100.100.200": false, "168.63.129.16": false, "fd00:ec2::254": false, "fd00:ec2::23": false, "192.0.0.192": false,
 	} {
 		if got := g.allowsAddr(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %v, want %v", addr, got, want)

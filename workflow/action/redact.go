@@ -31,11 +31,17 @@ func (s *secrets) text(v value) (string, error) {
 	return v.prefix + resolved, nil
 }
 
-// hide adds a value, also in the form it has within JSON.
+// hide adds a value, also in the forms it has within JSON: with and without
+// escapes of <, > and &.
 func (s *secrets) hide(secret string) {
 	forms := []string{secret, strings.TrimSpace(secret)}
-	if quoted, err := json.Marshal(secret); err == nil {
-		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	for _, escape := range []bool{true, false} {
+		var quoted strings.Builder
+		e := json.NewEncoder(&quoted)
+		e.SetEscapeHTML(escape)
+		if e.Encode(secret) == nil {
+			forms = append(forms, strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`), `"`))
+		}
 	}
 	for _, form := range forms {
 		if form != "" && !slices.Contains(s.hidden, form) {
