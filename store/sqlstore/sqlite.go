@@ -232,6 +232,7 @@ func (s *SQLite) Close() error {
 		s.writer.close()
 		s.done.Wait()
 		s.closeReaders(cap(s.readers))
+		close(s.readers) // whoever reads from now on finds none
 		s.writer.free()
 		s.unlock()
 	})
@@ -257,6 +258,9 @@ func (s *SQLite) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	case conn = <-s.readers:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if conn == nil {
+		return errClosed
 	}
 	defer func() { s.readers <- conn }()
 	conn.SetInterrupt(ctx.Done())

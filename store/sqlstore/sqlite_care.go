@@ -10,14 +10,20 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// dump is one line of an export: a definition, a run, or a run that cannot be read.
+// dump is one line of an export: a definition, an object, the number of the
+// newest change of objects, a lock, a run, or a run that cannot be read.
 type dump struct {
 	Format     int                    `json:"pawl,omitempty"` // first line only
 	Definition *workflow.Definition   `json:"definition,omitempty"`
+	Object     json.RawMessage        `json:"object,omitempty"`
+	Newest     int64                  `json:"newest,omitempty"`
+	Lock       string                 `json:"lock,omitempty"`
+	Value      []byte                 `json:"value,omitempty"` // of the lock
 	Run        *workflow.Run          `json:"run,omitempty"`
 	Steps      []*workflow.StepRecord `json:"steps,omitempty"`
 	Signals    []workflow.Signal      `json:"signals,omitempty"`
@@ -157,10 +163,12 @@ func (s *SQLite) Backup(ctx context.Context, path string) error {
 	return f.Sync()
 }
 
-// Export writes everything as JSON lines.
+// Export writes everything as JSON lines, but for what a restored store can do
+// without: older changes of objects, and answers of repeated requests.
 func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 	w := bufio.NewWriter(to)
 	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false) // specs are compared as they were written
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
 		if err := out.Encode(dump{Format: 1}); err != nil {
 			return err
@@ -170,6 +178,9 @@ func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 			return out.Encode(dump{Definition: &d})
 		})
 		if err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
+			return err
+		}
+		if err := exportObjects(conn, out); err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
 			return err
 		}
 		return s.each(conn, func(id string, line dump, damage error) error {
@@ -185,6 +196,28 @@ func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 	return errors.Join(err, w.Flush())
 }
 
+// exportObjects writes objects, the number of their newest change, and locks.
+func exportObjects(conn *sqlite.Conn, out *json.Encoder) error {
+	err := query(conn, "SELECT data, kind, namespace, name FROM object ORDER BY kind, namespace, name", func(row *sqlite.Stmt) error {
+		line := dump{Object: column(row, 0)}
+		if _, err := decodeObject(line.Object); err != nil {
+			ref := control.Ref{Kind: row.ColumnText(1), Namespace: row.ColumnText(2), Name: row.ColumnText(3)}
+			line = dump{Damaged: &Damage{What: "object " + ref.String() + ": " + fault.Message(err)}}
+		}
+		return out.Encode(line)
+	})
+	if err != nil {
+		return err
+	}
+	err = query(conn, "SELECT newest FROM feed", func(row *sqlite.Stmt) error { return out.Encode(dump{Newest: row.ColumnInt64(0)}) })
+	if err != nil {
+		return err
+	}
+	return query(conn, "SELECT name, value FROM lock ORDER BY name", func(row *sqlite.Stmt) error {
+		return out.Encode(dump{Lock: row.ColumnText(0), Value: column(row, 1)})
+	})
+}
+
 // Restore reads what Export wrote into an empty store. Runs that were owned are
 // due at once; lines of damaged runs are passed over.
 func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
@@ -195,8 +228,12 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if len(known) > 0 {
-		return workflow.InputInvalid.Errorf("%s holds runs already: restore into a new file", s.path)
+	page, err := s.Objects().List(ctx, control.Query{Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(known)+len(page.Items) > 0 {
+		return workflow.InputInvalid.Errorf("%s holds runs or objects already: restore into a new file", s.path)
 	}
 	in := json.NewDecoder(bufio.NewReader(from))
 	for n := 1; ; n++ {
@@ -214,11 +251,34 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 			err = s.PutDefinition(ctx, *line.Definition)
 		case line.Run != nil:
 			err = s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.restore(line) }})
+		case line.Object != nil, line.Newest > 0, line.Lock != "":
+			err = s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.restoreObject(line) }})
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// restoreObject takes an object or a lock. Numbers go on behind the newest, and
+// readers of the feed list anew.
+func (w *sqWriter) restoreObject(line dump) error {
+	if line.Lock != "" {
+		return w.exec("INSERT INTO lock (name, value) VALUES (?, ?)", line.Lock, nonNil(line.Value))
+	}
+	newest := line.Newest
+	if line.Object != nil {
+		o, err := decodeObject(line.Object)
+		if err != nil {
+			return err
+		}
+		newest = o.Revision
+		if err := w.exec("INSERT INTO object (kind, namespace, name, revision, data) VALUES (?, ?, ?, ?, ?)",
+			o.Kind, o.Namespace, o.Name, o.Revision, []byte(line.Object)); err != nil {
+			return err
+		}
+	}
+	return w.exec("UPDATE feed SET newest = max(newest, ?1), floor = max(floor, ?1)", newest)
 }
 
 func (w *sqWriter) restore(line dump) error {
