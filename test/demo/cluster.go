@@ -82,6 +82,26 @@ func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	return Run{ID: o.Status.Run.ID, Fault: o.Status.Fault}, err
 }
 
+// CrashAt kills the server as soon as the run of a state stands at a step, and
+// starts it again.
+func (d *Demo) CrashAt(ctx context.Context, state, step string) error {
+	if _, err := d.at(ctx, state, step); err != nil {
+		return err
+	}
+	if err := d.killServer(); err != nil {
+		return err
+	}
+	return d.startServer(ctx)
+}
+
+// Await waits until the object is in a state and etcd has this number of voters.
+func (d *Demo) Await(ctx context.Context, state string, voters int) error {
+	if err := d.reaches(ctx, state); err != nil {
+		return err
+	}
+	return d.expect(ctx, voters)
+}
+
 // Resume resumes a run and follows it to its good end.
 func (d *Demo) Resume(ctx context.Context, run string) error {
 	return d.pawl(ctx, 0, "resume", short(run), "--wait", "1m")

@@ -129,6 +129,40 @@ func TestEtcdQuorumLost(t *testing.T) {
 	}
 }
 
+// The server is killed with -9 at each step of a growing cluster.
+func TestKillServerAtEachStepOfScaleOut(t *testing.T) {
+	d, _ := start(t)
+	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+		t.Fatal(err)
+	}
+	endpoints := []string{d.Client(1), d.Client(2), d.Client(3)}
+	writer := etcdproc.StartWriter(t, endpoints...)
+	if err := d.Set("members", 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Apply(t.Context(), "ScalingOut"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"Join/Add", "Join/InstallMember/Install", "Join/Start", "Join/Promote", "Verify/Healthy"} {
+		if err := d.CrashAt(t.Context(), "ScalingOut", "Add[demo-4]/"+step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Await(t.Context(), "Running", 4); err != nil {
+		t.Fatal(err)
+	}
+	history, err := d.Ended(t.Context(), "ScaleOut")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, history, "StepLost")
+	inOrder(t, history, "StepDone Add[demo-4]/Join/Add", "StepDone Add[demo-4]/Join/Promote", "StepDone Add[demo-4]/Verify/Healthy", "RunSucceeded")
+	writer.Stop().NoneLost(t, endpoints...)
+	if err := d.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A fault is healed in whatever flow it comes up: here in the middle of a rolling restart.
 func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
 	d, _ := start(t)
