@@ -112,6 +112,10 @@ func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamRespo
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
+		if r.Method == http.MethodHead { // nothing would ever reach its caller
+			w.Header().Set("Content-Type", "text/event-stream")
+			return
+		}
 		stream.serve(r.Context(), w)
 	}}, nil
 }

@@ -71,6 +71,10 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	if len(key) > maxKey {
 		return Malformed.Errorf("the Idempotency-Key has %d characters, the limit is %d", len(key), maxKey)
 	}
+	// Not all stores keep other bytes.
+	if strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) || len(r.Header.Values("Idempotency-Key")) > 1 {
+		return Malformed.Errorf("the Idempotency-Key %q is not one of printable ASCII", key)
+	}
 	body, err := io.ReadAll(r.Body)
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return TooLarge.Errorf("the body has more than %d bytes", tooLarge.Limit)
