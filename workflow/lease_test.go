@@ -374,3 +374,23 @@ func TestDrainWhileTheStoreIsDown(t *testing.T) {
 		want(t, phase(t, store.Memory, run.ID), workflow.Succeeded)
 	})
 }
+
+// TestLookWaitsForASlot: a look for which there is no slot is made when there is one.
+func TestLookWaitsForASlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{Attempts: 1})
+		defer r.stop()
+		ext := r.step("Ext", func(task *workflow.Task) outcome.Outcome {
+			if _, ok := task.Signal("done"); ok {
+				return outcome.Done()
+			}
+			return outcome.Wait(0, "External", "an outside worker is at it")
+		})
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{ext, r.obedient("Works", time.Minute)}}}}}), error(nil))
+		run := r.start("F", ``)
+		time.Sleep(time.Second)
+		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "done"}), error(nil))
+		time.Sleep(2 * time.Minute)
+		r.rests(run.ID, workflow.Succeeded)
+	})
+}

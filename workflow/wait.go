@@ -75,6 +75,7 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
 		if s.may != nil && !s.may(n, false) {
 			s.starved = true
 			s.waiting++
+			s.lookAgain(inst, 0) // as soon as there is a slot
 			return busy
 		}
 		s.opens = append(s.opens, opening{node: n, rec: rec, look: true})
