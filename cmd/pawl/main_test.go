@@ -211,8 +211,7 @@ var times = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d{3}Z)?`), "CLOCK"},
-	{regexp.MustCompile(`\b\d+\.\ds`), "0.0s"},
-	{regexp.MustCompile(`\b[0-9]+s ago`), "0s ago"},
+	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d)?s\b`), "0.0s"},
 }
 
 // normal writes the output of the last command to the file out, without what

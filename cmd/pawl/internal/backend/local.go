@@ -8,17 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
@@ -371,142 +367,4 @@ func (l *Local) Advance(ctx context.Context, id string) error {
 func (l *Local) Objects() (control.Objects, error) {
 	store, _ := l.now()
 	return store.Objects(), nil
-}
-
-// Flows implements Definitions.
-func (l *Local) Flows(context.Context) ([]view.Flow, error) {
-	_, engine := l.now()
-	flows := []view.Flow{}
-	for _, f := range engine.Flows() {
-		v, err := view.OfFlow(f)
-		if err != nil {
-			return nil, err
-		}
-		flows = append(flows, v)
-	}
-	return flows, nil
-}
-
-// Flow implements Definitions.
-func (l *Local) Flow(_ context.Context, name string) (view.Flow, error) {
-	_, engine := l.now()
-	if f := flowOf(engine, name); f != nil {
-		return view.OfFlow(*f)
-	}
-	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is loaded", name)
-}
-
-// Faults implements Definitions.
-func (l *Local) Faults(context.Context) ([]view.Kind, error) {
-	kinds := []view.Kind{}
-	for _, k := range fault.All() {
-		kinds = append(kinds, l.kind(k))
-	}
-	return kinds, nil
-}
-
-// Fault implements Definitions.
-func (l *Local) Fault(_ context.Context, code string) (view.Kind, error) {
-	k, ok := fault.Lookup(code)
-	if !ok {
-		return view.Kind{}, unknownFault(code)
-	}
-	return l.kind(k), nil
-}
-
-func unknownFault(code string) error {
-	hint := ""
-	if near := view.Similar(code); len(near) > 0 {
-		hint = ": did you mean " + strings.Join(near, ", ") + "?"
-	}
-	return server.FaultNotFound.Errorf("no fault %s%s", code, hint)
-}
-
-func (l *Local) kind(k *fault.Kind) view.Kind {
-	if h, ok := l.library.Healers[k.Code]; ok {
-		return view.OfKind(k, &h)
-	}
-	return view.OfKind(k, nil)
-}
-
-// Machines implements Definitions.
-func (l *Local) Machines(context.Context) ([]machine.Standalone, error) {
-	return l.library.Machines, nil
-}
-
-// PlanFlow implements Definitions.
-func (l *Local) PlanFlow(_ context.Context, flow string, input []byte) (view.Plan, error) {
-	_, engine := l.now()
-	p, err := engine.Plan(flow, input)
-	return view.OfPlan(p), err
-}
-
-// PlanObject implements Definitions.
-func (l *Local) PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error) {
-	objects, err := l.Objects()
-	if err != nil {
-		return machine.Plan{}, err
-	}
-	if !slices.ContainsFunc(l.library.Machines, func(m machine.Standalone) bool { return m.Table.Kind == ref.Kind }) {
-		return machine.Plan{}, MachineUnknown.Errorf("no machine for objects of kind %s is loaded", ref.Kind)
-	}
-	_, engine := l.now()
-	d, err := driver.New(driver.Options{Objects: objects, Engine: engine, Machines: l.library.Machines, Actions: l.actions, Logger: l.options.Logger})
-	if err != nil {
-		return machine.Plan{}, err
-	}
-	if manifest == nil {
-		return d.Plan(ctx, ref)
-	}
-	var before *control.Object
-	old, err := objects.Get(ctx, ref)
-	switch {
-	case err == nil:
-		before = &old
-	case fault.Of(err) != control.NotFound:
-		return machine.Plan{}, err
-	}
-	next, _, err := control.DecideApply(time.Now().UTC(), before, *manifest)
-	if err != nil {
-		return machine.Plan{}, err
-	}
-	return d.PlanFor(ctx, next)
-}
-
-// StateDir is where pawl keeps what outlives a process:
-// pawl in the user's state folder, ${XDG_STATE_HOME:-~/.local/state}.
-func StateDir() string {
-	base := os.Getenv("XDG_STATE_HOME")
-	if base == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			home = "."
-		}
-		base = filepath.Join(home, ".local", "state")
-	}
-	return filepath.Join(base, "pawl")
-}
-
-// bell wakes all that wait for it.
-type bell struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-func (b *bell) wait() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next == nil {
-		b.next = make(chan struct{})
-	}
-	return b.next
-}
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.next != nil {
-		close(b.next)
-		b.next = nil
-	}
 }

@@ -112,3 +112,17 @@ func (s Store) Keeper() (sqlstore.Keeper, bool) {
 
 // DefaultPath is the SQLite store of a user who names none.
 func DefaultPath() string { return filepath.Join(StateDir(), "pawl.db") }
+
+// StateDir is where pawl keeps what outlives a process:
+// pawl in the user's state folder, ${XDG_STATE_HOME:-~/.local/state}.
+func StateDir() string {
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "."
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "pawl")
+}
