@@ -79,6 +79,11 @@ func (o opening) slot() bool { return o.heal == nil && !o.node.closes }
 
 // launch starts the attempts a decision has opened and a save has recorded.
 func (d *driver) launch() {
+	if len(d.s.opens) == 0 {
+		return
+	}
+	d.mu.Lock() // a request that is judged elsewhere looks at what is open
+	defer d.mu.Unlock()
 	for _, o := range d.s.opens {
 		d.start(o)
 	}
