@@ -99,9 +99,7 @@ func (d *driver) start(o opening) {
 	ctx := deadline{base, a.ends}
 	a.cancel = cancel
 	a.heard.Store(d.s.now.UnixNano())
-	d.mu.Lock() // who asks reads which attempts are open
 	d.s.open[o.rec.Name] = a
-	d.mu.Unlock()
 	task := d.task(ctx, o, a)
 	do := d.work(o)
 	d.running.Add(1)

@@ -386,7 +386,13 @@ func TestLookWaitsForASlot(t *testing.T) {
 			}
 			return outcome.Wait(0, "External", "an outside worker is at it")
 		})
-		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{ext, r.obedient("Works", time.Minute)}}}}}), error(nil))
+		works := r.step("Works", func(task *workflow.Task) outcome.Outcome {
+			time.Sleep(30 * time.Second)
+			task.Progress(1, 2, "half") // a save that learns how much mail there is
+			time.Sleep(30 * time.Second)
+			return outcome.Done()
+		})
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 2, Steps: []workflow.Step{ext, works}}}}}), error(nil))
 		run := r.start("F", ``)
 		time.Sleep(time.Second)
 		want(t, r.engine.Send(t.Context(), run.ID, workflow.Signal{Name: "done"}), error(nil))

@@ -1,0 +1,115 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// Advance works on one run until it rests, and says how it stands: Done
+// (Succeeded), Wait, or Fail with the fault of a paused or cancelled run.
+func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
+	l, err := e.take(ctx, id)
+	if errors.Is(err, ErrOwned) {
+		return outcome.Wait(0, "Owned", "a worker has the run")
+	}
+	if err != nil {
+		return outcome.Fail(runError(id, err))
+	}
+	if l.Run.Phase.Final() {
+		return OutcomeOf(l.Run)
+	}
+	d := e.newDriver(l)
+	if other := e.enlist(d); other != nil {
+		other.notice()
+		return outcome.Wait(0, "Owned", "this worker is at it")
+	}
+	defer e.lend()()
+	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })
+	defer stop()
+	e.run(d)
+	if d.lost { // what was not saved is not told
+		return outcome.Wait(retake, "Lost", "the run was given up: another worker has it, or this one takes it again")
+	}
+	return OutcomeOf(d.s.run)
+}
+
+// lend keeps the worker's lease while Advance works, if Serve does not.
+func (e *Engine) lend() (release func()) {
+	claimer, ok := e.store.(Claimer)
+	if !ok {
+		return func() {}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lent++; e.lent == 1 && !e.serving {
+		e.unlend = e.keepLease(claimer)
+	}
+	return func() {
+		e.mu.Lock()
+		e.lent--
+		stop := e.unlend
+		if e.lent > 0 {
+			stop = nil
+		} else {
+			e.unlend = nil
+		}
+		e.mu.Unlock()
+		if stop != nil {
+			stop()
+		}
+	}
+}
+
+func (e *Engine) take(ctx context.Context, id string) (Loaded, error) {
+	if d := e.driver(id); d != nil {
+		return Loaded{}, ErrOwned
+	}
+	if claimer, ok := e.store.(Claimer); ok {
+		return claimer.Take(ctx, e.options.Worker, id, e.options.Lease)
+	}
+	r, signals, err := e.store.Load(ctx, id)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if !r.Phase.Final() {
+		r.Epoch++
+		r.Owner = e.options.Worker
+	}
+	return Loaded{Run: r, Signals: signals}, nil
+}
+
+// OutcomeOf says how a run stands, as a piece of work would.
+func OutcomeOf(r *Run) outcome.Outcome {
+	switch r.Phase {
+	case Succeeded:
+		return outcome.Done()
+	case Cancelled:
+		return outcome.Fail(CancelledByPerson.Errorf("run %s was cancelled", r.ID))
+	case Paused:
+		kind, ok := fault.Lookup(string(r.Fault.Code))
+		if !ok {
+			kind = fault.Unknown
+		}
+		failure := kind.Errorf("%s", r.Fault.Message)
+		for k, v := range r.Fault.Details {
+			failure = failure.With(k, v)
+		}
+		return outcome.Fail(failure)
+	}
+	wait := time.Duration(0)
+	if !r.NextAt.IsZero() {
+		wait = max(time.Until(r.NextAt), time.Millisecond)
+	}
+	reason, message := string(r.Phase), "run "+r.ID
+	if cur := r.Current(); cur != nil {
+		message = cur.Name
+		if cur.Wait != nil {
+			reason, message = cur.Wait.Reason, cur.Wait.Message
+		}
+	}
+	return outcome.Wait(wait, reason, "%s", message)
+}
