@@ -21,7 +21,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -211,6 +210,7 @@ func TestTranscripts(t *testing.T) {
 	bin := pawl(t)
 	for _, page := range pages(t) {
 		t.Run(page, func(t *testing.T) {
+			t.Parallel()
 			text := read(t, page)
 			told := play(t, page, text, bin)
 			if os.Getenv("UPDATE") != "" && told != text {
@@ -230,7 +230,7 @@ func pawl(t *testing.T) string {
 	}
 	bin := t.TempDir()
 	// #nosec G204 -- our own go command
-	build := exec.CommandContext(t.Context(), filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-o", filepath.Join(bin, "pawl"), root+"/cmd/pawl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(bin, "pawl"), root+"/cmd/pawl")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -182,9 +182,10 @@ func main() {
 	members := flag.Int("members", 3, "members that are wanted")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := errors.Join(os.MkdirAll(*dir, 0o750), operate(ctx, toy{*dir, os.Stdout}, *members)); err != nil {
+	err := errors.Join(os.MkdirAll(*dir, 0o750), operate(ctx, toy{*dir, os.Stdout}, *members))
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1) //nolint:gocritic // stop has nothing left to do
+		os.Exit(1)
 	}
 }
