@@ -143,7 +143,7 @@ func (m *Memory) Rest(ctx context.Context, worker string, r *Run, next time.Time
 	}
 	m.free(run)
 	run.row.Owner, run.row.NextAt = "", next
-	if r.Mail < run.row.Mail {
+	if r.Mail < run.row.Mail || r.Revision != run.row.Revision { // it was promoted meanwhile
 		run.row.NextAt = time.Now()
 		m.hint(r.ID)
 	}

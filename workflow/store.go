@@ -76,7 +76,7 @@ type Claimer interface {
 	Take(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error)
 	// Rest gives back one run that a look left as it was: unowned, and due at
 	// next (zero: when something happens), or at once if r.Mail is older than
-	// the store's count. It need not be durable: after a crash the run may be due at once.
+	// the store's count or r.Revision is not the stored one (it was promoted). It need not be durable: after a crash the run may be due at once.
 	Rest(ctx context.Context, worker string, r *Run, next time.Time) error
 	// Renew keeps a worker alive for another lease; ErrFenced if it was given up for dead.
 	Renew(ctx context.Context, worker string, lease time.Duration) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -39,9 +40,12 @@ func TestPromise4TwoWorkers(t *testing.T) {
 		memory := workflow.NewMemory()
 		store := &frozen{Memory: memory}
 		var running, most atomic.Int32
+		var mu sync.Mutex
 		var epochs []int64
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Timeout: time.Hour, Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
+			mu.Lock()
 			epochs = append(epochs, task.Epoch())
+			mu.Unlock()
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
