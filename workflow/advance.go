@@ -23,9 +23,8 @@ func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 		return OutcomeOf(l.Run)
 	}
 	d := e.newDriver(l)
-	if other := e.enlist(d); other != nil {
-		other.notice()
-		return outcome.Wait(0, "Owned", "this worker is at it")
+	if !e.enlist(d) {
+		return outcome.Wait(retake, "Owned", "this worker is at it")
 	}
 	defer e.lend()()
 	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })

@@ -34,9 +34,7 @@ func (e *Engine) post(ctx context.Context, id string, s Signal) error {
 	if err := e.store.Send(ctx, r.ID, s); err != nil {
 		return runError(id, err)
 	}
-	if d := e.driver(r.ID); d != nil {
-		d.notice()
-	}
+	e.notify(r.ID, false)
 	return nil
 }
 
@@ -48,11 +46,7 @@ func (e *Engine) Touch(ctx context.Context, subject string) error {
 	}
 	runs, _, err := lister.List(ctx, Query{Subject: subject, Phases: []Phase{Waiting, Running}, Limit: 100})
 	for _, r := range runs {
-		if d := e.driver(r.ID); d != nil {
-			d.inboxMu.Lock()
-			d.touched = true
-			d.inboxMu.Unlock()
-			d.poke()
+		if e.notify(r.ID, true) {
 			continue
 		}
 		if r.Phase == Waiting {

@@ -103,8 +103,7 @@ func (e *Engine) woken(id string) {
 		e.wokenAll()
 		return
 	}
-	if d := e.driver(id); d != nil {
-		d.notice()
+	if e.notify(id, false) {
 		return
 	}
 	e.mu.Lock()
@@ -130,23 +129,42 @@ func (e *Engine) wokenAll() {
 // launch works on a claimed run in a goroutine of its own.
 func (e *Engine) launch(l Loaded) {
 	d := e.newDriver(l)
-	if other := e.enlist(d); other != nil {
-		other.notice()
-		return
+	if e.enlist(d) {
+		go e.run(d)
 	}
-	go e.run(d)
 }
 
-// enlist makes d the one driver of its run, or gives the one it has.
-func (e *Engine) enlist(d *driver) (other *driver) {
+// enlist makes d the one driver of its run. If there is one that has not ended
+// yet, that one is told: it sees to it that the run is looked at again.
+func (e *Engine) enlist(d *driver) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if other = e.drivers[d.s.run.ID]; other == nil {
-		e.drivers[d.s.run.ID] = d
-		delete(e.parks, d.s.run.ID)
-		e.active.Add(1)
+	if other := e.drivers[d.s.run.ID]; other != nil {
+		other.notice()
+		return false
 	}
-	return other
+	e.drivers[d.s.run.ID] = d
+	delete(e.parks, d.s.run.ID)
+	e.active.Add(1)
+	return true
+}
+
+// notify tells the driver of a run, if it has one, that mail has come or that
+// its subject was touched. Under the lock, so that delist sees it.
+func (e *Engine) notify(id string, touched bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.drivers[id]
+	if d == nil {
+		return false
+	}
+	if touched {
+		d.inboxMu.Lock()
+		d.touched = true
+		d.inboxMu.Unlock()
+	}
+	d.notice()
+	return true
 }
 
 // run drives a run. One that was given up while attempts are open stays ours
@@ -169,7 +187,6 @@ func (e *Engine) delist(d *driver) {
 	id := d.s.run.ID
 	e.mu.Lock()
 	delete(e.drivers, id)
-	_, parked := e.parks[id]
 	e.mu.Unlock()
 	if d.lost { // the store may say that it is still ours: nobody else would take it
 		e.lookAt(id, time.Now().Add(retake))
@@ -177,17 +194,12 @@ func (e *Engine) delist(d *driver) {
 	}
 	select {
 	case <-d.inbox:
+		e.lookAt(id, time.Now())
 	default:
-		if !parked && !d.s.run.NextAt.IsZero() && !d.s.run.Phase.Final() {
+		if !d.s.run.NextAt.IsZero() && !d.s.run.Phase.Final() {
 			e.woke() // it gave back no slot, so nobody has told the claim loop when it is due
 		}
-		return
 	}
-	if parked || d.touched {
-		e.lookAt(id, time.Now())
-		return
-	}
-	e.woke()
 }
 
 // retake is how long after a loss, or trouble of the store, a run is looked at again.
