@@ -11,6 +11,9 @@ func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
 	if err := reservedName(s.Name); err != nil || s.Name == "" {
 		return InputInvalid.Errorf("the signal has no name of its own: %v", err)
 	}
+	if !legible(s.Name) || !legible(s.ID) {
+		return InputInvalid.Errorf("the signal's name or id is no name: at most %d bytes of UTF-8 without control characters", maxName)
+	}
 	if len(s.Payload) > MaxSignal {
 		return OutputTooLarge.Errorf("the payload has %d bytes, the limit is %d", len(s.Payload), MaxSignal)
 	}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,35 +41,6 @@ func (a *attempt) tell(p Progress) {
 	a.progress.Store(&p)
 	a.heard.Store(p.At.UnixNano())
 	a.poke()
-}
-
-// hidden is the values of secrets the attempts of a run have read.
-type hidden struct {
-	mu     sync.Mutex
-	values []string
-}
-
-func (h *hidden) add(value string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(value) > 0 && !slices.Contains(h.values, value) {
-		h.values = append(h.values, value)
-	}
-}
-
-func (h *hidden) redact(text string) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, value := range h.values {
-		text = strings.ReplaceAll(text, value, "***")
-	}
-	return text
-}
-
-func (h *hidden) any() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.values) > 0
 }
 
 // slot reports an opening that takes one of the worker's slots.
@@ -219,7 +188,7 @@ func (d *driver) hide(r *result) {
 		return
 	}
 	if r.output != nil {
-		r.output = json.RawMessage(d.hidden.redact(string(r.output)))
+		r.output = d.hidden.redactJSON(r.output)
 	}
 	if r.progress != nil {
 		p := *r.progress
@@ -229,10 +198,7 @@ func (d *driver) hide(r *result) {
 	if err := r.outcome.Err(); err != nil {
 		clean := fault.Of(err).Errorf("%s", d.hidden.redact(fault.Message(err)))
 		for key, value := range fault.Details(err) {
-			if text, ok := value.(string); ok {
-				value = d.hidden.redact(text)
-			}
-			clean = clean.With(key, value)
+			clean = clean.With(key, d.hidden.redactValue(value))
 		}
 		r.outcome = outcome.Fail(clean)
 	} else if !r.outcome.IsDone() {

@@ -31,6 +31,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/fault"
 )
@@ -310,8 +312,8 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	if err != nil {
 		return nil, err
 	}
-	if req.Subject == "" {
-		return nil, InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
+	if err := checkNames(req); err != nil {
+		return nil, err
 	}
 	if err := e.define(ctx, p); err != nil {
 		return nil, err
@@ -412,4 +414,30 @@ func runError(id string, err error) error {
 		return RunFinished.Errorf("run %s has ended", id)
 	}
 	return err
+}
+
+const maxName = 1024 // of a subject, a request id, a label
+
+// checkNames refuses names that no store could keep, or no person could read.
+func checkNames(req Request) error {
+	if req.Subject == "" {
+		return InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
+	}
+	names := []string{req.Subject, req.RequestID}
+	for key, value := range req.Labels {
+		if key == "" {
+			return InputInvalid.Errorf("a label has no name")
+		}
+		names = append(names, key, value)
+	}
+	for _, name := range names {
+		if !legible(name) {
+			return InputInvalid.Errorf("%.40q is no name: at most %d bytes of UTF-8 without control characters", name, maxName)
+		}
+	}
+	return nil
+}
+
+func legible(name string) bool {
+	return len(name) <= maxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }

@@ -289,3 +289,45 @@ func TestWaitThatExpiresIntoUndo(t *testing.T) {
 		want(t, r.done(), []string{"A", "undo A", "B", "Act", "undo B"})
 	})
 }
+
+// TestSecretsAreHiddenAsTheyAreMeant: escapes do not save a secret from being
+// hidden, and hiding one leaves valid JSON.
+func TestSecretsAreHiddenAsTheyAreMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{Secrets: vault{"a": "a\"b\nc<d", "n": "12345", "ab": "ab", "abc": "abc"}})
+		defer r.stop()
+		refs := map[string]workflow.SecretRef{}
+		for _, name := range []string{"a", "n", "ab", "abc"} {
+			refs[name] = workflow.SecretRef{Name: name}
+		}
+		step := workflow.Step{Name: "S", Secrets: refs, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			for name := range refs {
+				if _, err := task.Secret(name); err != nil {
+					return outcome.Fail(err)
+				}
+			}
+			return outcome.Fail(task.Set(map[string]any{"text": "x a\"b\nc<d abc", "n": 9123456, "pin": 12345, "k abc": []any{"ab"}}))
+		}}
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{step}}}), error(nil))
+		run := r.start("F", ``)
+		got := r.rests(run.ID, workflow.Succeeded)
+		want(t, string(got.Step("S").Output), `{"k ***":["***"],"n":9123456,"pin":"***","text":"x *** ***"}`)
+	})
+}
+
+func TestNamesAreLegible(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}}), error(nil))
+		for _, req := range []workflow.Request{
+			{Flow: "F"}, {Flow: "F", Subject: "a\x00b"}, {Flow: "F", Subject: "a\nb"}, {Flow: "F", Subject: strings.Repeat("x", 2000)},
+			{Flow: "F", Subject: subject, Labels: map[string]string{"": "x"}}, {Flow: "F", Subject: subject, Labels: map[string]string{"a": "\xff"}},
+		} {
+			_, err := r.engine.Start(t.Context(), req)
+			want(t, code(err), "INPUT_INVALID")
+		}
+		run := r.start("F", ``)
+		want(t, code(r.engine.Send(t.Context(), run.ID, workflow.Signal{ID: "\x00\n", Name: "go"})), "INPUT_INVALID")
+	})
+}

@@ -1,9 +1,85 @@
 package workflow
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 )
+
+// hidden is the values of secrets the attempts of a run have read.
+type hidden struct {
+	mu     sync.Mutex
+	values []string // longest first, so that no part of one stays
+}
+
+func (h *hidden) add(value string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(value) > 0 && !slices.Contains(h.values, value) {
+		h.values = append(h.values, value)
+		slices.SortStableFunc(h.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	}
+}
+
+func (h *hidden) any() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.values) > 0
+}
+
+func (h *hidden) redact(text string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, value := range h.values {
+		text = strings.ReplaceAll(text, value, "***")
+	}
+	return text
+}
+
+// redactJSON hides values in the strings and keys of a JSON value, as they are
+// meant and not as they are escaped; a number that is a secret becomes "***".
+func (h *hidden) redactJSON(data json.RawMessage) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return json.RawMessage(`"***"`)
+	}
+	clean, err := json.Marshal(h.redactValue(v))
+	if err != nil {
+		return json.RawMessage(`"***"`)
+	}
+	return clean
+}
+
+func (h *hidden) redactValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return h.redact(v)
+	case json.Number:
+		if h.redact(v.String()) == "***" {
+			return "***"
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(v))
+		for key, e := range v {
+			clean[h.redact(key)] = h.redactValue(e)
+		}
+		return clean
+	case []any:
+		clean := make([]any, len(v))
+		for i, e := range v {
+			clean[i] = h.redactValue(e)
+		}
+		return clean
+	}
+	return v
+}
 
 // veil is a log handler that hides the values of secrets a run has read.
 type veil struct {

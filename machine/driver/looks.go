@@ -124,6 +124,9 @@ func (l *looks) serve(ctx context.Context, queue *control.Queue, key string) {
 			return // what was cut short says nothing
 		}
 		err = l.keep(ctx, ref, s.Object.UID, o.Name, fact)
+		if fault.Of(err) == control.Invalid { // it does not fit: what was seen before is not true any more
+			err = l.keep(ctx, ref, s.Object.UID, o.Name, failed(err))
+		}
 		if isGone(err) {
 			return
 		}
@@ -148,6 +151,11 @@ func (l *looks) look(ctx context.Context, k *kind, o machine.Observation, s *mac
 		}
 		return output
 	}
+	return failed(err)
+}
+
+// failed is the fact of an observation that gave none.
+func failed(err error) json.RawMessage {
 	fact, _ := json.Marshal(map[string]string{"error": fault.Message(err), "code": string(fault.Of(err).Code)})
 	return fact
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
@@ -96,6 +97,28 @@ func TestObservationsThatDoNotAnswer(t *testing.T) {
 			if got := fmt.Sprint(s.Observed[name]); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
+		}
+	})
+}
+
+// TestAnObservationThatDoesNotFit: the fact of before is not kept in its place.
+func TestAnObservationThatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, observing(machine.Observation{Name: "health", Every: 10 * time.Second, Timeout: time.Second, Uses: "look"}))
+		defer w.stop()
+		answer := "small"
+		w.answer = func() (any, error) { return answer, nil }
+		w.apply(fmt.Sprintf(`{"size": 1, "pad": %q}`, strings.Repeat("x", control.MaxObject-20_000)))
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if s := w.status(); s.Observed["health"] != "small" {
+			t.Fatalf("observed %v", s.Observed)
+		}
+		w.set(func() { answer = strings.Repeat("y", 30_000) })
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if fact, _ := w.status().Observed["health"].(map[string]any); fact["code"] != "OBJECT_INVALID" {
+			t.Errorf("observed %.100v", fact)
 		}
 	})
 }
