@@ -165,18 +165,18 @@ func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Durat
 
 // Rest implements workflow.Claimer.
 func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	var mail int64
-	p.count(1, len(r.ID)+len(worker)+16)
+	var news bool // mail, or a promotion in between
+	p.count(1, len(r.ID)+len(worker)+24)
 	err := p.pool.QueryRow(ctx, `
 		UPDATE run SET owner = NULL,
-			next_at = CASE WHEN mail > $3 THEN pawl_now() ELSE $4 END,
-			due_at = CASE WHEN mail > $3 THEN pawl_now() WHEN $4 <> 0 THEN $4 END
+			next_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() ELSE $4 END,
+			due_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() WHEN $4 <> 0 THEN $4 END
 		WHERE id = $1 AND phase < 6 AND owner IN (SELECT k FROM worker WHERE name = $2 AND NOT lost)
-		RETURNING mail`, r.ID, worker, r.Mail, nanos(next)).Scan(&mail)
+		RETURNING mail > $3 OR revision <> $5`, r.ID, worker, r.Mail, nanos(next), r.Revision).Scan(&news)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	if err == nil && mail > r.Mail {
+	if err == nil && news {
 		p.wake.hint(r.ID)
 	}
 	return pgError(err)

@@ -202,7 +202,7 @@ func (s *SQLite) Rest(ctx context.Context, worker string, r *workflow.Run, next 
 					return err
 				}
 				var due any
-				if hint = r.Mail < old.mail; hint {
+				if hint = r.Mail < old.mail || r.Revision != old.revision; hint { // mail, or a promotion in between
 					due = time.Now().UnixNano()
 				} else if !next.IsZero() {
 					due = dueAt(next)
@@ -217,17 +217,17 @@ func (s *SQLite) Rest(ctx context.Context, worker string, r *workflow.Run, next 
 			},
 		})
 	}
-	var mail, due int64
+	var mail, due, revision int64
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, "SELECT mail, due FROM run WHERE row = ?", func(row *sqlite.Stmt) error {
-			mail, due = row.ColumnInt64(0), row.ColumnInt64(1)
+		return query(conn, "SELECT mail, due, revision FROM run WHERE row = ?", func(row *sqlite.Stmt) error {
+			mail, due, revision = row.ColumnInt64(0), row.ColumnInt64(1), row.ColumnInt64(2)
 			return nil
 		}, handle.row)
 	})
 	if err != nil {
 		return err
 	}
-	if mail > r.Mail { // the signal has made it due already
+	if mail > r.Mail || revision != r.Revision { // a signal or a promotion has made it due already
 		h.forget(handle.row)
 		s.wake.hint(r.ID)
 		return nil
