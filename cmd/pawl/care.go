@@ -90,6 +90,38 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Keeper) err
 	return do(keeper)
 }
 
+// onServer reports a store that is no file.
+func (a *app) onServer() bool {
+	return a.flags.store == "postgres" || strings.HasPrefix(a.flags.dsn, "postgres") || strings.Contains(a.flags.dsn, "host=")
+}
+
+// checked reads the whole store: a damaged file is looked at without being opened as one.
+func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report, err error) {
+	if a.onServer() {
+		err = a.kept(ctx, reads, func(k sqlstore.Keeper) (err error) {
+			report, err = k.Check(ctx)
+			return err
+		})
+		return "the database", report, err
+	}
+	if where, err = a.sqliteFile(); err == nil {
+		report, err = sqlstore.CheckFile(ctx, where)
+	}
+	return where, report, err
+}
+
+// export writes the store as JSON lines.
+func (a *app) export(ctx context.Context, w io.Writer) error {
+	if a.onServer() {
+		return a.kept(ctx, reads, func(k sqlstore.Keeper) error { return k.Export(ctx, w) })
+	}
+	path, err := a.sqliteFile()
+	if err != nil {
+		return err
+	}
+	return sqlstore.ExportFile(ctx, path, w)
+}
+
 // sqliteFile is the file of the store, which must be there.
 func (a *app) sqliteFile() (string, error) {
 	path := a.storeOptions().Path()
@@ -103,11 +135,7 @@ func (a *app) checkStore(ctx context.Context) error {
 	if err := a.local("store check"); err != nil {
 		return err
 	}
-	path, err := a.sqliteFile()
-	if err != nil {
-		return err
-	}
-	report, err := sqlstore.CheckFile(ctx, path)
+	path, report, err := a.checked(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,12 +168,8 @@ func (a *app) exportStore(ctx context.Context, args []string) error {
 	if err := a.local("store export"); err != nil {
 		return err
 	}
-	path, err := a.sqliteFile()
-	if err != nil {
-		return err
-	}
 	if len(args) == 0 || args[0] == "-" {
-		return sqlstore.ExportFile(ctx, path, a.out)
+		return a.export(ctx, a.out)
 	}
 	// A file that is there already is somebody's; a broken one would look whole.
 	file, err := os.OpenFile(args[0], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -153,7 +177,7 @@ func (a *app) exportStore(ctx context.Context, args []string) error {
 		return FileWrong.Errorf("%w", err)
 	}
 	w := bufio.NewWriter(file)
-	err = errors.Join(sqlstore.ExportFile(ctx, path, w), w.Flush(), file.Sync(), file.Close())
+	err = errors.Join(a.export(ctx, w), w.Flush(), file.Sync(), file.Close())
 	if err != nil {
 		return errors.Join(err, os.Remove(args[0]))
 	}

@@ -132,7 +132,7 @@ func (a *app) repeat(ctx context.Context, b backend.Runs, kind string, watch boo
 // watchEnded is the end of a watch: --timeout is an end as good as any.
 func watchEnded(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // see above
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -61,6 +63,7 @@ func (p *Postgres) Check(ctx context.Context) (Report, error) {
 func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 	w := bufio.NewWriter(to)
 	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false) // specs are compared by their bytes
 	if err := out.Encode(dump{Format: 1}); err != nil {
 		return err
 	}
@@ -83,6 +86,9 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 				return err
 			}
 		}
+		if err := eachObject(ctx, tx, out); err != nil {
+			return err
+		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
 			if damage != nil {
 				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
@@ -91,6 +97,60 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 		})
 	})
 	return errors.Join(err, w.Flush())
+}
+
+// eachObject writes objects, the number of their newest change, and locks.
+func eachObject(ctx context.Context, tx pgx.Tx, out *json.Encoder) error {
+	rows, err := tx.Query(ctx, `SELECT data, kind, namespace, name FROM object ORDER BY kind, namespace, name`)
+	if err != nil {
+		return err
+	}
+	var data []byte
+	var ref control.Ref
+	_, err = pgx.ForEachRow(rows, []any{&data, &ref.Kind, &ref.Namespace, &ref.Name}, func() error {
+		line := dump{Object: bytes.Clone(data)}
+		if _, err := decodeObject(line.Object); err != nil {
+			line = dump{Damaged: &Damage{What: "object " + ref.String() + ": " + fault.Message(err)}}
+		}
+		return out.Encode(line)
+	})
+	if err != nil {
+		return err
+	}
+	var newest int64
+	if err := tx.QueryRow(ctx, `SELECT newest FROM feed`).Scan(&newest); err != nil {
+		return err
+	}
+	if err := out.Encode(dump{Newest: newest}); err != nil {
+		return err
+	}
+	if rows, err = tx.Query(ctx, `SELECT name, value FROM lock ORDER BY name`); err != nil {
+		return err
+	}
+	var name string
+	var value []byte
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error { return out.Encode(dump{Lock: name, Value: bytes.Clone(value)}) })
+	return err
+}
+
+// queueObject takes an object or a lock. Numbers go on behind the newest, and
+// readers of the feed list anew.
+func (line *dump) queueObject(b *pgx.Batch) error {
+	if line.Lock != "" {
+		b.Queue(`INSERT INTO lock (name, value) VALUES ($1, $2)`, line.Lock, notNull(line.Value))
+		return nil
+	}
+	newest := line.Newest
+	if line.Object != nil {
+		o, err := decodeObject(line.Object)
+		if err != nil {
+			return err
+		}
+		newest = o.Revision
+		b.Queue(`INSERT INTO object (kind, namespace, name, revision, data) VALUES ($1, $2, $3, $4, $5)`, o.Kind, o.Namespace, o.Name, o.Revision, []byte(line.Object))
+	}
+	b.Queue(`UPDATE feed SET newest = greatest(newest, $1), floor = greatest(floor, $1)`, newest)
+	return nil
 }
 
 // still reads from one snapshot.
@@ -171,11 +231,11 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 			return err
 		}
 		var holds bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&holds); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run) OR EXISTS (SELECT FROM object)`).Scan(&holds); err != nil {
 			return err
 		}
 		if holds {
-			return workflow.InputInvalid.Errorf("the database holds runs already: restore into a new one")
+			return workflow.InputInvalid.Errorf("the database holds runs or objects already: restore into a new one")
 		}
 		for n := 1; ; n++ {
 			var line dump
@@ -193,6 +253,11 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 			}
 			if line.Run != nil {
 				line.queue(&b)
+			}
+			if line.Object != nil || line.Newest > 0 || line.Lock != "" {
+				if err := line.queueObject(&b); err != nil {
+					return err
+				}
 			}
 			statements += b.Len()
 			if err := tx.SendBatch(ctx, &b).Close(); err != nil {

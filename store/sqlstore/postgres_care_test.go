@@ -2,11 +2,13 @@ package sqlstore
 
 import (
 	"bytes"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
@@ -55,6 +57,13 @@ func furnish(t *testing.T, s Store) {
 func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	furnish(t, p)
+	site := control.Object{Ref: control.Ref{Kind: "Site", Namespace: "default", Name: "a"}, Spec: json.RawMessage(`{"text":"a<b"}`)}
+	if _, err := p.Objects().Apply(t.Context(), site); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Locks().Transact(t.Context(), "a", func(time.Time, []byte) ([]byte, bool) { return []byte(`{}`), true }); err != nil {
+		t.Fatal(err)
+	}
 	export := func(k Keeper) string {
 		t.Helper()
 		var b bytes.Buffer
@@ -89,6 +98,10 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	report, err := again.Check(t.Context())
 	if err != nil || !report.Healthy || report.Runs != 4 || report.Events == 0 {
 		t.Errorf("check: %+v, %v", report, err)
+	}
+
+	if o, err := again.Objects().Get(t.Context(), site.Ref); err != nil || string(o.Spec) != string(site.Spec) {
+		t.Errorf("the object: %+v, %v", o, err)
 	}
 
 	// It goes on: the owned run is claimed, a signal of before counts once, an ended run promotes the queued one.

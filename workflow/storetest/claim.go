@@ -229,6 +229,24 @@ func examClaim(t *testing.T, h Harness) {
 			x.end(claimed.Runs[0].Run)
 		}
 	})
+	t.Run("a rest does not undo a promotion", func(t *testing.T) {
+		x := open(t, h)
+		c := x.claimer()
+		first := x.owned("w")
+		queued := x.create(fresh(first.Subject))
+		x.send(queued.ID, signal("a"))
+		taken, err := c.Take(x.Context(), "w", queued.ID, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.end(first) // promotes the queued one, while it is looked at
+		if err := c.Rest(x.Context(), "w", taken.Run, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 1 || claimed.Runs[0].Run.Phase != workflow.Running {
+			t.Fatalf("%d runs are due: the promoted one was forgotten", len(claimed.Runs))
+		}
+	})
 	t.Run("after a crash what was owned is due", func(t *testing.T) {
 		x := reopenable(t, h)
 		x.claimer()

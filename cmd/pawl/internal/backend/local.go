@@ -66,7 +66,8 @@ func OpenLocal(ctx context.Context, o LocalOptions) (*Local, error) {
 	if l.library, err = library.Load(o.Flows, o.Machines, flowfile.Options{Actions: l.actions}); err != nil {
 		return nil, err
 	}
-	return l, l.open(ctx, o.Client)
+	err = l.open(ctx, o.Client)
+	return l, err
 }
 
 // statusOf writes into the objects of the store that is open when a step runs.

@@ -215,7 +215,8 @@ func (r *Remote) Start(ctx context.Context, req workflow.Request) (view.Run, err
 // Run implements Runs.
 func (r *Remote) Run(ctx context.Context, id string) (view.Run, error) {
 	var run view.Run
-	return run, r.get(ctx, &run, nil, "runs", id)
+	err := r.get(ctx, &run, nil, "runs", id)
+	return run, err
 }
 
 // largestPage is the most entries a server gives at once.
@@ -250,7 +251,8 @@ func (r *Remote) List(ctx context.Context, q workflow.Query) (view.Runs, error) 
 		set("limit", strconv.Itoa(min(q.Limit, largestPage)))
 	}
 	var page view.Runs
-	return page, r.get(ctx, &page, query, "runs")
+	err := r.get(ctx, &page, query, "runs")
+	return page, err
 }
 
 // History implements Runs.
@@ -264,7 +266,8 @@ func (r *Remote) History(ctx context.Context, id string, after int64, limit int)
 		query.Set("cursor", strconv.FormatInt(after, 10))
 	}
 	var page view.History
-	return page.Items, r.get(ctx, &page, query, "runs", id, "history")
+	err := r.get(ctx, &page, query, "runs", id, "history")
+	return page.Items, err
 }
 
 // Ask implements Runs.
@@ -309,25 +312,29 @@ func (r *Remote) Send(ctx context.Context, id string, s workflow.Signal) error {
 // Flows implements Definitions.
 func (r *Remote) Flows(ctx context.Context) ([]view.Flow, error) {
 	var list view.Flows
-	return list.Items, r.get(ctx, &list, nil, "flows")
+	err := r.get(ctx, &list, nil, "flows")
+	return list.Items, err
 }
 
 // Flow implements Definitions.
 func (r *Remote) Flow(ctx context.Context, name string) (view.Flow, error) {
 	var f view.Flow
-	return f, r.get(ctx, &f, nil, "flows", name)
+	err := r.get(ctx, &f, nil, "flows", name)
+	return f, err
 }
 
 // Faults implements Definitions.
 func (r *Remote) Faults(ctx context.Context) ([]view.Kind, error) {
 	var list view.Kinds
-	return list.Items, r.get(ctx, &list, nil, "faults")
+	err := r.get(ctx, &list, nil, "faults")
+	return list.Items, err
 }
 
 // Fault implements Definitions.
 func (r *Remote) Fault(ctx context.Context, code string) (view.Kind, error) {
 	var k view.Kind
-	return k, r.get(ctx, &k, nil, "faults", code)
+	err := r.get(ctx, &k, nil, "faults", code)
+	return k, err
 }
 
 // Machines implements Definitions. The API of a server has no list of them.

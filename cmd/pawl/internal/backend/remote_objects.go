@@ -24,7 +24,8 @@ func objectPath(ref control.Ref) []string {
 // Get implements control.Objects.
 func (o remoteObjects) Get(ctx context.Context, ref control.Ref) (control.Object, error) {
 	var found control.Object
-	return found, o.r.get(ctx, &found, nil, objectPath(ref)...)
+	err := o.r.get(ctx, &found, nil, objectPath(ref)...)
+	return found, err
 }
 
 // List implements control.Objects.
@@ -77,15 +78,17 @@ func (o remoteObjects) Apply(ctx context.Context, want control.Object) (control.
 		body["owner"] = want.Owner
 	}
 	var made control.Object
-	return made, o.r.do(ctx, call{method: http.MethodPut, path: objectPath(want.Ref), header: header, body: body}, &made)
+	err := o.r.do(ctx, call{method: http.MethodPut, path: objectPath(want.Ref), header: header, body: body}, &made)
+	return made, err
 }
 
 // Update implements control.Objects.
 func (o remoteObjects) Update(ctx context.Context, next control.Object) (control.Object, error) {
 	body := map[string]any{"labels": next.Labels, "annotations": next.Annotations, "spec": next.Spec, "status": next.Status, "finalizers": next.Finalizers, "owner": next.Owner}
 	var made control.Object
-	return made, o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
+	err := o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
 		body: body, kind: "application/merge-patch+json"}, &made)
+	return made, err
 }
 
 // Delete implements control.Objects.
@@ -95,7 +98,8 @@ func (o remoteObjects) Delete(ctx context.Context, ref control.Ref, revision int
 		match = etag(revision)
 	}
 	var gone control.Object
-	return gone, o.r.do(ctx, call{method: http.MethodDelete, path: objectPath(ref), header: map[string]string{"If-Match": match}}, &gone)
+	err := o.r.do(ctx, call{method: http.MethodDelete, path: objectPath(ref), header: map[string]string{"If-Match": match}}, &gone)
+	return gone, err
 }
 
 // Feed implements control.Objects for those who only wait for changes; see Changes.

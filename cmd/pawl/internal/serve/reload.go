@@ -77,7 +77,7 @@ func (p *parts) drive(ctx context.Context) error {
 			stop()
 			<-changed
 			if ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // the end was asked for
 			}
 			return err
 		case next := <-changed:
