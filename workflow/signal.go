@@ -29,7 +29,6 @@ const (
 	VerbSkip     Verb = "skip"
 	VerbProgress Verb = "progress"
 	verbChild    Verb = "child"
-	verbTouch    Verb = "touch"
 )
 
 // Mode is how a run is cancelled.
