@@ -40,7 +40,7 @@ var (
 	floor  = slices.Concat(ground, []string{"lock", "chain", "control", "rollout"})
 	story  = slices.Concat(floor, []string{"workflow"})
 	roof   = slices.Concat(story, []string{"machine"})
-	house  = slices.Concat(roof, []string{"workflow/", "machine/", "cluster", "fdb", "fdb/"})
+	house  = slices.Concat(roof, []string{"workflow/", "machine/", "account", "cluster", "cluster/", "fdb", "fdb/"})
 	onKube = slices.Concat(house, []string{"kube/"})
 )
 
@@ -90,7 +90,9 @@ var table = map[string]room{
 	"machine":                   {rule: engineRule, rooms: story},
 	"machine/driver":            {rule: engineRule, rooms: slices.Concat(ground, []string{"control", "workflow", "machine"})},
 	"machine/machinefile":       {rule: writtenRule, rooms: slices.Concat(roof, []string{"workflow/flowfile", "workflow/action"}), libs: written},
+	"account":                   {rule: clusterRule, rooms: floor},
 	"cluster":                   {rule: clusterRule, rooms: roof},
+	"cluster/service":           {rule: clusterRule, rooms: slices.Concat(roof, []string{"cluster"})},
 	"fdb":                       {rule: clusterRule, rooms: roof},
 	"fdb/sim":                   {rule: clusterRule, rooms: slices.Concat(roof, []string{"fdb"})},
 

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Books keep the records. Its exam is bookstest.
+type Books interface {
+	// Commit makes a change: all of it or nothing. fault.WriteConflict if a
+	// cluster, journal row or job is not at the revision it was read at.
+	// It fills in ids and raises revisions in what it was given.
+	Commit(ctx context.Context, c *Change) error
+	// Book gives all that is recorded of a cluster, removed ones too.
+	// CLUSTER_NOT_FOUND.
+	Book(ctx context.Context, uuid string) (*Book, error)
+	// Details of a cluster, opened. CLUSTER_NOT_FOUND.
+	Details(ctx context.Context, uuid string) (*Details, error)
+	// List gives clusters without their books, and how many there are in all.
+	List(ctx context.Context, q ClusterQuery) (clusters []Cluster, total int, err error)
+}
+
+// Ledger is what faces, collector and synchronisation read beside single
+// books. Every Books of ours is one.
+type Ledger interface {
+	Books
+	// Scan hands every cluster that lives (or is Expunge) with its nodes and
+	// journal to visit, in the order of ids, without holding them all.
+	Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error
+	// Unsettled gives uuids of clusters the walker must look at: in a transient
+	// state, with an Ask, an alarm, Desired other than State, or GCNext or
+	// RecoverNext before now.
+	Unsettled(ctx context.Context, now time.Time, limit int) ([]string, error)
+	// Job by id: JOB_NOT_FOUND. Jobs newest first and their number.
+	Job(ctx context.Context, id string) (*Job, error)
+	Jobs(ctx context.Context, q JobQuery) ([]Job, int, error)
+	// Events after a sequence number, oldest first.
+	Events(ctx context.Context, q EventQuery) ([]Event, error)
+	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
+	Hellos(ctx context.Context, hellos []NodeHello) error
+	// Prune removes what is older than its keep: rows of destroyed clusters
+	// and their closed journal, completed jobs, events.
+	Prune(ctx context.Context, now time.Time, keep Keep) (int, error)
+}
+
+// Change is one write. Everything in it is stored or nothing is.
+type Change struct {
+	Cluster *Cluster // ID 0: insert; else compare-and-set on Revision; nil: untouched
+	// Book is the cluster the rest belongs to, when Cluster is nil.
+	Book    int64
+	Nodes   []*Node       // ID 0: insert
+	Journal []*JournalRow // ID 0: insert (an existing key is a conflict); else compare-and-set
+	Jobs    []*Job        // upsert by ID; a completed job stays as it is (WriteConflict)
+	Details *Details      // upsert
+	Events  []*Event      // appended
+}
+
+// ClusterQuery selects clusters. Zero fields do not restrict.
+type ClusterQuery struct {
+	Scope         Scope
+	UUID          string
+	Name          string // substring without case; with ExactName the whole
+	ExactName     bool
+	Keyword       string // substring of name or description, without case
+	State         machine.State
+	WithDestroyed bool // false: destroyed clusters are left out unless State asks for them
+	AccountID     string
+	DomainIDs     []string
+	Network       string // id
+	Offset, Limit int    // Limit 0: 500, negative: all
+	AfterID       int64  // instead of Offset: those behind this id
+	NewestFirst   bool   // default: by created, then id
+}
+
+// Scope is what a caller may see. The zero Scope is nothing.
+type Scope struct {
+	All       bool
+	AccountID string   // one account
+	DomainIDs []string // or all accounts of these domains
+}
+
+// Sees reports whether an owner's things are within the scope.
+func (s Scope) Sees(o Owner) bool {
+	if s.All || s.AccountID != "" && s.AccountID == o.AccountID {
+		return true
+	}
+	for _, d := range s.DomainIDs {
+		if d == o.DomainID {
+			return true
+		}
+	}
+	return false
+}
+
+// ScanQuery selects clusters of a scan.
+type ScanQuery struct {
+	Provider string
+	Zone     string
+	States   []machine.State // empty: all but Destroyed
+	AfterID  int64
+}
+
+// JobQuery selects jobs.
+type JobQuery struct {
+	Scope         Scope
+	Cluster       string // uuid
+	OnlyOpen      bool
+	Offset, Limit int // Limit 0: 500
+}
+
+// EventQuery selects events.
+type EventQuery struct {
+	Scope   Scope
+	Cluster string
+	After   int64
+	Types   []string
+	Limit   int // 0: 500
+}
+
+// NodeHello is what a node said last.
+type NodeHello struct {
+	NodeID   int64
+	At       time.Time
+	Ready    bool
+	NotReady string
+	Address  string
+	Version  string
+}
+
+// Keep says how long things are kept. Zero fields are the defaults: clusters
+// and journal 90 days, jobs 24 h, events 30 days.
+type Keep struct{ Clusters, Jobs, Events time.Duration }

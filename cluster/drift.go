@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// FindingType is what differs.
+type FindingType string
+
+// The types of findings: of drift, and Plan for what stands in the way of a plan.
+const (
+	Missing             FindingType = "missing"
+	PowerState          FindingType = "power_state"
+	UnknownState        FindingType = "unknown_state"
+	NotReady            FindingType = "not_ready"
+	EndpointUnreachable FindingType = "endpoint_unreachable"
+	RuleChanged         FindingType = "rule_changed"
+	NetworkMissing      FindingType = "network_missing"
+	AddressMissing      FindingType = "address_missing"
+	ExtraOwned          FindingType = "extra_owned"
+	Count               FindingType = "count"
+	Foreign             FindingType = "foreign"
+	Unreachable         FindingType = "provider_unreachable"
+	InTheWay            FindingType = "plan"
+)
+
+// Finding is one difference between what should be and what is.
+type Finding struct {
+	Type     FindingType `json:"type"`
+	Resource string      `json:"resource,omitempty"` // name of the node or resource
+	ID       string      `json:"id,omitempty"`       // provider's
+	Since    time.Time   `json:"since,omitzero"`
+	Passes   int         `json:"passes,omitempty"` // in a row that have seen it
+	Evidence string      `json:"evidence,omitempty"`
+	Alarm    bool        `json:"alarm,omitempty"` // beyond its tolerance
+	Then     string      `json:"then,omitempty"`  // what the policy will do
+	At       time.Time   `json:"at,omitzero"`     // and when
+	Code     fault.Code  `json:"code,omitempty"`
+}
+
+// Recovery is what may be done to a cluster without a person: a set of
+// restart, replace and adopt. nil means the default; an empty one nothing.
+type Recovery []Remedy
+
+// Remedy is one kind of repair.
+type Remedy string
+
+// The remedies.
+const (
+	Restart Remedy = "restart" // start VMs that are stopped
+	Replace Remedy = "replace" // a new VM for a missing or broken one; fills up to the desired count
+	Adopt   Remedy = "adopt"   // enter what carries our tags into the books
+)
+
+// Tolerances before a finding is an alarm, and other times of synchronisation. Zero
+// fields are the defaults.
+type Tolerances struct {
+	Transitional time.Duration // 10 m in Starting, Stopping, Migrating
+	Passes       int           // 3 of unknown_state, not_ready, endpoint_unreachable
+	Hello        time.Duration // 90 s until a node is not ready
+}
+
+// Observed is what one pass has seen of a cluster.
+type Observed struct {
+	At        time.Time
+	Resources []Resource      // what carries this cluster's tags, of the kinds in Listed
+	Listed    map[Kind]bool   // kinds whose list was complete: only there absence means something
+	Proven    map[string]bool // provider id -> read singly and ErrGone, after the list
+	Foreign   []Resource      // not ours, in our network
+	Endpoint  error           // of the last probe; nil: answered, or not probed
+	Trouble   error           // why the provider could not be seen
+}

@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The states of a cluster.
+const (
+	Created    machine.State = "Created"
+	Starting   machine.State = "Starting"
+	Running    machine.State = "Running"
+	Stopping   machine.State = "Stopping"
+	Stopped    machine.State = "Stopped"
+	Scaling    machine.State = "Scaling"
+	Alert      machine.State = "Alert"
+	Recovering machine.State = "Recovering"
+	Expunging  machine.State = "Expunging"
+	Expunge    machine.State = "Expunge"
+	Destroyed  machine.State = "Destroyed"
+)
+
+// States are all of them, in the order of a life.
+var States = []machine.State{Created, Starting, Running, Stopping, Stopped, Scaling, Alert, Recovering, Expunging, Expunge, Destroyed}
+
+// Occurrence is what moves a cluster from state to state: the events of the lifecycle.
+type Occurrence string
+
+// The occurrences.
+const (
+	OnStart     Occurrence = "Start"
+	OnStop      Occurrence = "Stop"
+	OnScaleUp   Occurrence = "ScaleUp"
+	OnScaleDown Occurrence = "ScaleDown"
+	OnUpgrade   Occurrence = "Upgrade"
+	OnRecover   Occurrence = "Recover"
+	OnDelete    Occurrence = "Delete"
+	OnFaulty    Occurrence = "FaultyDetected"
+	OnSucceeded Occurrence = "OperationSucceeded"
+	OnFailed    Occurrence = "OperationFailed"
+	OnNotMade   Occurrence = "CreateFailed"
+	OnForget    Occurrence = "ForceForget"
+)
+
+// Occurrences are all of them.
+var Occurrences = []Occurrence{OnStart, OnStop, OnScaleUp, OnScaleDown, OnUpgrade, OnRecover, OnDelete, OnFaulty, OnSucceeded, OnFailed, OnNotMade, OnForget}
+
+// Edge is a row of the lifecycle table.
+type Edge struct {
+	From  machine.State
+	Event Occurrence
+	To    machine.State
+	By    string // who fires it
+	Ours  bool   // Pawl's addition to the machine of 2016
+}
+
+// Edges are the lifecycle: exactly these.
+var Edges = []Edge{
+	{Created, OnStart, Starting, "create operation, after the row is stored", false},
+	{Created, OnDelete, Expunging, "delete, or collector (a create that never started in 10 min)", true},
+	{Starting, OnSucceeded, Running, "start run", false},
+	{Starting, OnFailed, Alert, "start run of a cluster that was Running before, or policy keep", false},
+	{Starting, OnNotMade, Expunging, "first start, policy rollback or lazy, or cancelled by delete", true},
+	{Running, OnStop, Stopping, "stop; delete", false},
+	{Running, OnScaleUp, Scaling, "scale, autoscaler", false},
+	{Running, OnScaleDown, Scaling, "scale, autoscaler", false},
+	{Running, OnUpgrade, Scaling, "upgrade", true},
+	{Running, OnFaulty, Alert, "state sync", false},
+	{Stopping, OnSucceeded, Stopped, "stop run", false},
+	{Stopping, OnFailed, Alert, "stop run", false},
+	{Stopped, OnStart, Starting, "start", false},
+	{Stopped, OnFaulty, Alert, "state sync", true},
+	{Stopped, OnDelete, Expunging, "delete", false},
+	{Scaling, OnSucceeded, Running, "scale or upgrade run", false},
+	{Scaling, OnFailed, Alert, "scale or upgrade run", false},
+	{Alert, OnRecover, Recovering, "recovery policy, recover, start, scale", false},
+	{Alert, OnStop, Stopping, "stop; state sync when Stopped is desired", true},
+	{Alert, OnDelete, Expunging, "delete", false},
+	{Recovering, OnSucceeded, Running, "recover run", false},
+	{Recovering, OnFailed, Alert, "recover run", false},
+	{Expunging, OnSucceeded, Destroyed, "delete run", false},
+	{Expunging, OnFailed, Expunge, "delete run", false},
+	{Expunge, OnDelete, Expunging, "collector, delete", false},
+	{Expunge, OnForget, Destroyed, "operator", true},
+}
+
+// Next gives where an occurrence leads. STATE_REFUSED for every pair that is no edge.
+func Next(from machine.State, event Occurrence) (machine.State, error) {
+	for _, e := range Edges {
+		if e.From == from && e.Event == event {
+			return e.To, nil
+		}
+	}
+	return from, StateRefused.Errorf("a cluster that is %s does not take %s", from, event).
+		With("state", string(from)).With("event", string(event))
+}
+
+// Transient reports a state in which one run works.
+func Transient(s machine.State) bool {
+	return slices.Contains([]machine.State{Starting, Stopping, Scaling, Recovering, Expunging}, s)
+}
+
+// The flows of transient states.
+const (
+	FlowStart   = "cluster-start"
+	FlowStop    = "cluster-stop"
+	FlowScale   = "cluster-scale" // up, down and upgrade: its input says which
+	FlowRecover = "cluster-recover"
+	FlowDelete  = "cluster-delete"
+)
+
+// FlowOf is the flow whose run works in a transient state.
+var FlowOf = map[machine.State]string{Starting: FlowStart, Stopping: FlowStop, Scaling: FlowScale, Recovering: FlowRecover, Expunging: FlowDelete}
+
+// RunInput is what a run of a cluster is told. Everything else it reads.
+type RunInput struct {
+	Cluster  string        `json:"cluster"` // uuid
+	Event    Occurrence    `json:"event"`
+	From     machine.State `json:"from"`
+	First    bool          `json:"first,omitempty"`    // the first start
+	Deleting bool          `json:"deleting,omitempty"` // a stop on the way to Destroyed: forced after 1 min
+	ByPolicy bool          `json:"byPolicy,omitempty"` // nobody asked: the recovery policy
+	Ask      *Ask          `json:"ask,omitempty"`
+}
+
+// Subject names the runs of a cluster.
+func Subject(uuid string) string { return SubjectKind + "/default/" + uuid }
+
+// SubjectKind begins the subjects of clusters' runs.
+const SubjectKind = "cluster"
+
+// OfSubject finds the uuid of a run's subject; false if it is no cluster's.
+func OfSubject(subject string) (string, bool) {
+	uuid, ok := strings.CutPrefix(subject, SubjectKind+"/default/")
+	return uuid, ok && uuid != ""
+}
+
+// Limits of the lifecycle.
+const (
+	NeverStarted  = 10 * time.Minute // a create that did not start by then is deleted
+	RunDeadline   = 60 * time.Minute
+	NodeRemoval   = 15 * time.Minute
+	ForceStopTime = time.Minute // of a stop on the way to Destroyed
+)
+
+// Due is the occurrence that holds for a cluster now, the zero one if none
+// does: what the machine walks by. run is that of the present visit, nil if it
+// has none. It reads its arguments only. Every occurrence it gives is an edge.
+//
+// OperationSucceeded is not among them: it is what the end of the run is.
+func Due(c *Cluster, run *machine.RunFacts, now time.Time) Occurrence {
+	gone, failed := c.Desired == WantDestroyed, failedRun(run)
+	switch c.State {
+	case Created:
+		switch {
+		case gone, now.Sub(c.Created) >= NeverStarted:
+			return OnDelete
+		case c.Desired == WantRunning:
+			return OnStart
+		}
+	case Starting:
+		switch {
+		case !c.Started && (gone || failed && c.OnFailure != KeepHalf):
+			return OnNotMade
+		case gone, failed:
+			return OnFailed
+		}
+	case Scaling, Recovering:
+		if gone || failed {
+			return OnFailed
+		}
+	case Stopping, Expunging:
+		if failed {
+			return OnFailed
+		}
+	case Running:
+		switch {
+		case gone, c.Desired == WantStopped:
+			return OnStop
+		case c.Alarm:
+			return OnFaulty
+		}
+		return scaling(c)
+	case Stopped:
+		switch {
+		case gone:
+			return OnDelete
+		case c.Desired == WantRunning:
+			return OnStart
+		case c.Alarm:
+			return OnFaulty
+		}
+	case Alert:
+		return alert(c, now)
+	case Expunge:
+		switch {
+		case c.Forget:
+			return OnForget
+		case c.Ask != nil && c.Ask.Kind == AskDelete, c.GC && !c.GCNext.IsZero() && !now.Before(c.GCNext):
+			return OnDelete
+		}
+	}
+	return ""
+}
+
+func scaling(c *Cluster) Occurrence {
+	switch {
+	case c.Ask == nil:
+		return ""
+	case c.Ask.Kind == AskUpgrade:
+		return OnUpgrade
+	case c.Ask.Kind == AskScale && (len(c.Ask.Victims) > 0 || c.NodeCount < c.Ask.Before):
+		return OnScaleDown
+	case c.Ask.Kind == AskScale:
+		return OnScaleUp
+	}
+	return ""
+}
+
+// alert is the way out of Alert: what was asked, else what the policy allows now.
+func alert(c *Cluster, now time.Time) Occurrence {
+	asked := c.Ask != nil
+	tried := !c.RecoverNext.IsZero() && !now.Before(c.RecoverNext)
+	switch c.Desired {
+	case WantDestroyed:
+		return OnDelete
+	case WantStopped:
+		if asked && c.Ask.Kind == AskStop || tried {
+			return OnStop
+		}
+	case WantRunning:
+		if asked && slices.Contains([]AskKind{AskRecover, AskStart, AskScale}, c.Ask.Kind) || tried {
+			return OnRecover
+		}
+	}
+	return ""
+}
+
+// failedRun reports a run that will not end well: it stopped at a fault, or
+// somebody cancelled it. A run that a person paused keeps its state.
+func failedRun(run *machine.RunFacts) bool {
+	if run == nil {
+		return false
+	}
+	switch run.Phase {
+	case workflow.Cancelled, workflow.Cancelling:
+		return true
+	case workflow.Paused:
+		return run.Fault != nil && run.Fault.Code != workflow.PausedByPerson.Code
+	default:
+		return false
+	}
+}
+
+// ReasonOf says why a run failed.
+func ReasonOf(run *machine.RunFacts) Reason {
+	switch {
+	case run == nil:
+		return Reason{}
+	case run.Fault != nil:
+		return Reason{Code: run.Fault.Code, Text: run.Fault.Message, Step: run.Fault.Step}
+	default:
+		return Reason{Code: RunCancelled.Code, Text: fmt.Sprintf("run %s was cancelled", run.ID), Step: run.Step}
+	}
+}
+
+// RemedyOf is what ends a reason, in words.
+func (r Reason) RemedyOf() string {
+	if kind, ok := fault.Lookup(string(r.Code)); ok {
+		return kind.Remedy
+	}
+	return ""
+}
