@@ -254,4 +254,7 @@ type HelloAnswer struct {
 	CAHash     string        `json:"caHash,omitempty"`     // hex SHA-256 of the control node's CA, which workers pin
 	JoinToken  string        `json:"joinToken,omitempty"`  // control node: hash of the token workers bring
 	Removed    []string      `json:"removed,omitempty"`    // control node: nodes to forget
+	// control node: name of each worker -> hex SHA-256 of its credential. A worker
+	// whose join token is spent joins with that hash, as after its control node was replaced.
+	Members map[string]string `json:"members,omitempty"`
 }
