@@ -64,7 +64,8 @@ type Tolerances struct {
 
 // Observed is what one pass has seen of a cluster.
 type Observed struct {
-	At        time.Time
+	At        time.Time       // when the list began; zero: now
+	CallsHome bool            // the provider's VMs say hello: readiness is known
 	Resources []Resource      // what carries this cluster's tags, of the kinds in Listed
 	Listed    map[Kind]bool   // kinds whose list was complete: only there absence means something
 	Proven    map[string]bool // provider id -> read singly and ErrGone, after the list
