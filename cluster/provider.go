@@ -199,8 +199,11 @@ type Resource struct {
 	State    string // the provider's own word
 	Address  string // of a VM or an address: IP
 	Created  time.Time
-	UserData []byte // only from Get, where the provider shows it
-	Spec     Spec   // as far as the provider shows it
+	// SourceNAT marks an address that belongs to its network: it cannot be
+	// released, and goes with the network.
+	SourceNAT bool
+	UserData  []byte // only from Get, where the provider shows it
+	Spec      Spec   // as far as the provider shows it
 }
 
 // Ref is the name to come back to the thing.
