@@ -392,6 +392,10 @@ func TestHTTPRedirects(t *testing.T) {
 			http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusTemporaryRedirect)
 		case "/inside":
 			http.Redirect(w, r, "http://127.0.0.2:1/", http.StatusFound)
+		case "/metadata":
+			http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/iam/security-credentials/", http.StatusFound)
+		case "/metadata-twice":
+			http.Redirect(w, r, other+"/metadata", http.StatusFound)
 		}
 	}
 	base := serve(t, b, handle)
@@ -426,6 +430,12 @@ func TestHTTPRedirects(t *testing.T) {
 	wantCode(t, o, "HTTP_UNEXPECTED")
 	o, _ = b.run(t.Context(), t, "http", with("/inside", 5)) // allowed URLs do not open others
 	wantCode(t, o, "HTTP_ADDRESS_REFUSED")
+	for _, path := range []string{"/metadata", "/metadata-twice"} { // nor the metadata of the cloud
+		o, _ = b.run(t.Context(), t, "http", with(path, 5))
+		if e, ok := errors.AsType[*fault.Error](o.Err()); code(o) != "HTTP_ADDRESS_REFUSED" || !ok || e.Details["address"] != "169.254.169.254" {
+			t.Errorf("%s: %v", path, o)
+		}
+	}
 }
 
 func TestHTTPVerifiesCertificates(t *testing.T) {

@@ -90,12 +90,38 @@ func TestLimits(t *testing.T) {
 	}
 	refused("depth of groups", "nested more than 16 deep", chain(17, 1)...)
 	refused("steps", "more than 10000 steps", chain(14, 2)...)
+	steps := func(n int) []File { // 100 groups of 99 steps count as 10,000, themselves included
+		flow := "flowName: F\nsteps:\n"
+		for i := range n / 100 {
+			flow += fmt.Sprintf("- {stepName: G%d, className: G}\n", i)
+		}
+		for i := range n % 100 {
+			flow += fmt.Sprintf("- {stepName: S%d, uses: Do}\n", i)
+		}
+		return []File{{"f.yaml", []byte(flow)}, {"g_step_group.yaml", []byte("groupName: G\nsteps:\n" + strings.Repeat("- {uses: Do}\n", 99))}}
+	}
+	if set, err := Parse(steps(10_000), options); err != nil {
+		t.Errorf("10,000 steps: %v", err)
+	} else if flow, _ := set.Flow("F"); len(flow.Steps) != 100 {
+		t.Errorf("%d groups", len(flow.Steps))
+	}
+	refused("one step too many", "more than 10000 steps", steps(10_001)...)
+	flat := func(n int) File {
+		return File{"f.yaml", []byte("flowName: F\nsteps:\n" + strings.Repeat("- {uses: Do}\n", n))}
+	}
+	if _, err := Parse([]File{flat(10_000)}, options); err != nil {
+		t.Errorf("10,000 steps of one list: %v", err)
+	}
+	refused("one step too many in one list", "more than 10000 steps", flat(10_001))
 
 	nested := "{stepName: S, uses: Do}"
-	for range 17 {
+	for range 16 {
 		nested = "{stepName: S, steps: [" + nested + "]}"
 	}
-	refused("depth of structures", "nested more than 16 deep", File{"f.yaml", []byte("flowName: F\nsteps: [" + nested + "]")})
+	if _, err := Parse([]File{{"f.yaml", []byte("flowName: F\nsteps: [" + nested + "]")}}, options); err != nil {
+		t.Errorf("structures 16 deep: %v", err)
+	}
+	refused("depth of structures", "nested more than 16 deep", File{"f.yaml", []byte("flowName: F\nsteps: [{stepName: S, steps: [" + nested + "]}]")})
 
 	var flows []File
 	for i := range 11 {

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// The reader of an event stream who takes nothing is cut off as soon as the
+// buffers of its TCP connection are full, and gives back its place. Another
+// reader beside it hears everything.
+func TestSlowReaderIsCut(t *testing.T) {
+	objects := control.NewMemory()
+	s, err := New(Options{Engine: newEngine(t), Objects: objects, Listen: "127.0.0.1:0", SlowReader: 200 * time.Millisecond, MaxEvents: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := s.Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, ln) }()
+	listen := func() *bufio.Reader {
+		t.Helper()
+		conn, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "GET /v1/events?type=object HTTP/1.1\r\nHost: %s\r\n\r\n", ln.Addr())
+		in := bufio.NewReader(conn)
+		for line := ""; !strings.HasPrefix(line, "retry:"); {
+			if line, err = in.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return in
+	}
+	listen() // and takes nothing more
+	in := listen()
+	h := &house{t: t, url: "http://" + ln.Addr().String(), server: s}
+	if got := h.do("GET", "/v1/events", nil); got.status != http.StatusServiceUnavailable {
+		t.Fatalf("both places are taken, and a third reader got %d", got.status)
+	}
+
+	// Each event is long, so that a few hundred fill what the kernel buffers.
+	long := strings.Repeat("x", 100_000)
+	const most = 2000
+	told := 0
+	for ; len(s.streams) == 2; told++ {
+		if told == most {
+			t.Fatalf("a reader that took nothing of %d MB is still served", most*len(long)>>20)
+		}
+		status, err := json.Marshal(map[string]string{"state": fmt.Sprint(told, long)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := objects.Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: fmt.Sprint("c", told)}})
+		if err == nil {
+			o.Status = status
+			_, err = objects.Update(t.Context(), o)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := ""; !strings.Contains(line, fmt.Sprintf(`"state":"%d`, told)); { // the other reader keeps up
+			if line, err = in.ReadString('\n'); err != nil {
+				t.Fatalf("the reader beside it was cut too, after %d events: %v", told, err)
+			}
+		}
+	}
+	if told < 10 {
+		t.Errorf("cut after %d events", told)
+	}
+	listen() // in its place
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
