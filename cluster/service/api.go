@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"time"
 
@@ -116,13 +115,21 @@ type CreateRequest struct {
 	KeyPair, Version   string
 	Size, ControlNodes int    // ControlNodes 0: 1
 	Account, DomainID  string // of somebody else
-	Registry           struct{ Username, Password, URL, Email string }
+	Registry           Registry
 	CIDRs              []string
 	Recovery           cluster.Recovery // nil: the default
 	OnFailure          cluster.OnFailure
 	Provider           string // empty: that of the zone
 	JobID              string // customjobid
 	Command            string // as the caller named it; empty: createCluster
+}
+
+// Registry is where nodes get their images. All of it or nothing.
+type Registry struct {
+	Username string
+	Password cluster.Secret
+	URL      string
+	Email    string
 }
 
 // ChangeRequest asks for a change. Kind is one of start, stop, scale, upgrade, recover, delete.
@@ -228,33 +235,8 @@ type Config struct {
 	Data     cluster.Secret
 }
 
-// Hello is what a node says of itself when it calls home.
-type Hello struct {
-	Cluster  string          `json:"cluster"`
-	Node     string          `json:"node"` // its name
-	Identity string          `json:"identity"`
-	Role     cluster.Role    `json:"role"`
-	Version  string          `json:"version,omitempty"`
-	Address  string          `json:"address,omitempty"`
-	Ready    bool            `json:"ready"`
-	Reason   string          `json:"reason,omitempty"`   // why it is not
-	Endpoint string          `json:"endpoint,omitempty"` // control node
-	CACert   string          `json:"caCert,omitempty"`   // control node, PEM
-	Config   string          `json:"config,omitempty"`   // control node
-	Joined   []string        `json:"joined,omitempty"`   // control node: names of the ready nodes it knows
-	Extra    json.RawMessage `json:"extra,omitempty"`
-}
-
-// HelloAnswer is what a node is told.
-type HelloAnswer struct {
-	Credential string        `json:"credential,omitempty"` // once: for the hellos that follow
-	Every      time.Duration `json:"every"`                // nanoseconds between hellos
-	Drain      bool          `json:"drain,omitempty"`      // it is to be removed or stopped
-	Control    string        `json:"control,omitempty"`    // URL of the control node, for workers
-	CAHash     string        `json:"caHash,omitempty"`     // hex SHA-256 of the control node's CA, which workers pin
-	JoinToken  string        `json:"joinToken,omitempty"`  // control node: hash of the token workers bring
-	Removed    []string      `json:"removed,omitempty"`    // control node: nodes to forget
-	// control node: name of each worker -> hex SHA-256 of its credential. A worker
-	// whose join token is spent joins with that hash, as after its control node was replaced.
-	Members map[string]string `json:"members,omitempty"`
-}
+// Hello is what a node says of itself when it calls home, and HelloAnswer what it is told.
+type (
+	Hello       = cluster.Hello
+	HelloAnswer = cluster.HelloAnswer
+)
