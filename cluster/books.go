@@ -40,6 +40,11 @@ type Ledger interface {
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
 	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
 	Hellos(ctx context.Context, hellos []NodeHello) error
+	// Rows gives journal rows over all clusters, oldest intent first, and their number.
+	Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error)
+	// Usage is what an owner's living clusters take: their desired nodes, and
+	// the cores and memory in their rows.
+	Usage(ctx context.Context, o Owner) (Usage, error)
 	// Prune removes what is older than its keep: rows of destroyed clusters
 	// and their closed journal, completed jobs, events.
 	Prune(ctx context.Context, now time.Time, keep Keep) (int, error)
@@ -108,6 +113,22 @@ type JobQuery struct {
 	Cluster       string // uuid
 	OnlyOpen      bool
 	Offset, Limit int // Limit 0: 500
+}
+
+// RowQuery selects journal rows.
+type RowQuery struct {
+	Phases        []Phase // empty: all
+	Cluster       string  // uuid
+	Kind          Kind
+	Offset, Limit int // Limit 0: 500
+}
+
+// OwnedRow is a journal row with whose it is.
+type OwnedRow struct {
+	JournalRow
+	Cluster, ClusterName, Provider string
+	Owner                          Owner
+	State                          machine.State
 }
 
 // EventQuery selects events.

@@ -73,3 +73,14 @@ type Observed struct {
 	Endpoint  error           // of the last probe; nil: answered, or not probed
 	Trouble   error           // why the provider could not be seen
 }
+
+// Put takes a newer reading of a resource in place of the one that was listed.
+func (o *Observed) Put(r Resource) {
+	for i := range o.Resources {
+		if o.Resources[i].Kind == r.Kind && o.Resources[i].ID == r.ID {
+			o.Resources[i] = r
+			return
+		}
+	}
+	o.Resources = append(o.Resources, r)
+}

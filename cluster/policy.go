@@ -1,0 +1,29 @@
+package cluster
+
+import "slices"
+
+// ValidateRecovery checks a recovery policy; nil is the default. CLUSTER_INVALID.
+func ValidateRecovery(r Recovery) error {
+	for _, m := range r {
+		if !slices.Contains([]Remedy{Restart, Replace, Adopt}, m) {
+			return ClusterInvalid.Errorf("recovery %q is none of restart, replace, adopt", m).With("parameter", "recovery")
+		}
+	}
+	return nil
+}
+
+// ValidateOnFailure checks a failure policy; empty is the default. CLUSTER_INVALID.
+func ValidateOnFailure(p OnFailure) error {
+	if !slices.Contains([]OnFailure{"", Rollback, Lazy, KeepHalf}, p) {
+		return ClusterInvalid.Errorf("onfailure %q is none of rollback, lazy, keep", p).With("parameter", "onfailure")
+	}
+	return nil
+}
+
+// ValidateDescription checks the length of a description. CLUSTER_INVALID.
+func ValidateDescription(text string) error {
+	if len(text) > MaxDescription {
+		return ClusterInvalid.Errorf("the description has %d bytes, at most %d are kept", len(text), MaxDescription).With("parameter", "description")
+	}
+	return nil
+}

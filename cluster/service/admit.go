@@ -1,0 +1,62 @@
+package service
+
+import (
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// verdict is what becomes of a request that a caller may make.
+type verdict int
+
+const (
+	refused verdict = iota // the state does not allow it
+	already                // nothing is to be done: its job ends at once
+	joins                  // a run under way does it: its job ends with that
+	changes                // desired state and Ask are written
+)
+
+// admission is who may change what in which state, by operation. A state that
+// is not named refuses (containercluster.md 3.2, 5.2).
+var admission = map[cluster.AskKind]map[machine.State]verdict{
+	cluster.AskStart: {
+		cluster.Created: joins, cluster.Starting: joins, cluster.Running: already,
+		cluster.Stopped: changes, cluster.Alert: changes,
+	},
+	cluster.AskStop: {
+		cluster.Stopping: joins, cluster.Stopped: already,
+		cluster.Running: changes, cluster.Alert: changes,
+	},
+	cluster.AskScale:   {cluster.Running: changes, cluster.Alert: changes},
+	cluster.AskUpgrade: {cluster.Running: changes, cluster.Alert: changes},
+	cluster.AskRecover: {cluster.Running: already, cluster.Recovering: joins, cluster.Alert: changes},
+	cluster.AskDelete: {
+		cluster.Created: changes, cluster.Starting: changes, cluster.Running: changes, cluster.Stopping: changes,
+		cluster.Stopped: changes, cluster.Scaling: changes, cluster.Alert: changes, cluster.Recovering: changes,
+		cluster.Expunge: changes, cluster.Expunging: joins,
+	},
+}
+
+// admit says what becomes of a request. STATE_REFUSED names the state, or what is in the way.
+func admit(c *cluster.Cluster, kind cluster.AskKind) (verdict, error) {
+	v := admission[kind][c.State]
+	final := c.Desired == cluster.WantDestroyed && kind != cluster.AskDelete
+	switch {
+	case v == refused:
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s", kind, c.Name, c.State).With("state", string(c.State))
+	case final:
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is being deleted", kind, c.Name).With("state", string(c.State))
+	case kind == cluster.AskDelete && c.Desired == cluster.WantDestroyed && c.State != cluster.Expunge:
+		return joins, nil
+	case v == already && kind == cluster.AskStart && c.Desired != cluster.WantRunning,
+		v == already && kind == cluster.AskStop && c.Desired != cluster.WantStopped:
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State)
+	case v == changes && c.Ask != nil && kind != cluster.AskDelete:
+		if c.Ask.Kind == kind && slices.Contains([]cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskRecover}, kind) {
+			return joins, nil
+		}
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: job %s (%s) is not finished yet", kind, c.Name, c.Ask.Job, c.Ask.Kind)
+	}
+	return v, nil
+}

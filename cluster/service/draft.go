@@ -1,0 +1,186 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+)
+
+// draft makes the row of a new cluster: everything is gathered, then checked in
+// the order of 3.2. Nothing is stored.
+func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Details, error) {
+	owner, enabled, access := s.ownerOf(ctx, who, r)
+	facts := &cluster.CreateFacts{
+		Name: r.Name, Description: r.Description, Size: r.Size, ControlNodes: r.ControlNodes, MaxWorkers: s.options.Settings.MaxWorkers,
+		Access: access, Enabled: enabled, CIDRs: r.CIDRs,
+		ZoneAsked: r.Zone, OfferingAsked: r.Offering, TemplateAsked: s.templateOf(r), KeyPairAsked: r.KeyPair, NetworkAsked: r.Network,
+		Registry: cluster.RegistryFacts{Username: r.Registry.Username, Password: r.Registry.Password.Reveal(), URL: r.Registry.URL, Email: r.Registry.Email},
+	}
+	if facts.ControlNodes == 0 {
+		facts.ControlNodes = 1
+	}
+	if limits, err := s.limits(ctx, owner); err == nil {
+		facts.MostWorkers = limits.Size
+	}
+	version, err := s.version(r.Version)
+	if err != nil && r.Version != "" {
+		return nil, nil, err
+	}
+	facts.MinCores, facts.MinMemoryMB = version.MinCores, version.MinMemory
+	named, err := s.entities(ctx, owner, r, facts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cluster.ValidateCreate(facts); err != nil {
+		return nil, nil, err
+	}
+	if err := cluster.ValidateRecovery(r.Recovery); err != nil {
+		return nil, nil, err
+	}
+	if err := cluster.ValidateOnFailure(r.OnFailure); err != nil {
+		return nil, nil, err
+	}
+	now, nodes := s.options.Now(), r.Size+facts.ControlNodes
+	c := &cluster.Cluster{
+		UUID: control.NewUID(), Name: r.Name, Description: r.Description, Owner: owner, Provider: named.Name,
+		Zone: entity(facts.Zone), Offering: entity(facts.Offering), Template: entity(facts.Template),
+		Network: entity(facts.Network), KeyPair: r.KeyPair, Version: version.ID,
+		Desired: cluster.WantRunning, NodeCount: r.Size, ControlCount: facts.ControlNodes,
+		OnFailure: cmp.Or(r.OnFailure, s.options.Settings.OnFailure), Recovery: r.Recovery, CIDRs: r.CIDRs,
+		State: cluster.Created, StateSince: now, Created: now, GC: true,
+		Cores: facts.Offering.Cores * nodes, MemoryMB: facts.Offering.MemoryMB * nodes,
+	}
+	return c, &cluster.Details{
+		Username: "admin", Password: cluster.Secret(rand.Text()), NetworkCleanup: r.Network == "",
+		RegistryUsername: r.Registry.Username, RegistryPassword: r.Registry.Password, RegistryURL: r.Registry.URL, RegistryEmail: r.Registry.Email,
+	}, nil
+}
+
+// entities looks up what a request names, at the provider that the zone decides.
+func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateRequest, facts *cluster.CreateFacts) (Named, error) {
+	var named Named
+	for _, p := range s.options.Providers {
+		if r.Provider != "" && r.Provider != p.Name {
+			continue
+		}
+		provider, err := s.provider(p.Name)
+		if err != nil {
+			return named, err
+		}
+		if facts.Zone, err = find(ctx, provider, owner, cluster.Zone, r.Zone); err != nil {
+			return named, err
+		}
+		if facts.Zone != nil {
+			named = Named{Name: p.Name, Provider: provider}
+			break
+		}
+	}
+	if named.Provider == nil {
+		return named, nil // no zone: the chain says so
+	}
+	facts.NeedsNetwork = slices.Contains(named.Provider.Capabilities().Kinds, cluster.Network)
+	for _, e := range []struct {
+		kind  cluster.Kind
+		id    string
+		into  **cluster.Entry
+		asked bool
+	}{
+		{cluster.Offering, r.Offering, &facts.Offering, true},
+		{cluster.Template, facts.TemplateAsked, &facts.Template, true},
+		{cluster.NetworkOffering, "", &facts.NetworkOffering, facts.NeedsNetwork && r.Network == ""},
+		{cluster.KeyPair, r.KeyPair, &facts.KeyPair, r.KeyPair != ""},
+		{cluster.Network, r.Network, &facts.Network, r.Network != ""},
+	} {
+		if !e.asked {
+			continue
+		}
+		var err error
+		if *e.into, err = find(ctx, named.Provider, owner, e.kind, e.id); err != nil {
+			return named, err
+		}
+	}
+	if facts.Network != nil {
+		used, _, err := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{All: true}, Network: facts.Network.ID, Limit: 1})
+		if err != nil {
+			return named, err
+		}
+		if len(used) > 0 {
+			facts.Network.InUse = used[0].UUID
+		}
+	}
+	return named, nil
+}
+
+func (s *Service) limits(ctx context.Context, owner cluster.Owner) (cluster.Limits, error) {
+	if s.options.Directory == nil {
+		return cluster.Limits{}, nil
+	}
+	return s.options.Directory.Limits(ctx, owner)
+}
+
+func entity(e *cluster.Entry) cluster.Entity {
+	if e == nil {
+		return cluster.Entity{}
+	}
+	return cluster.Entity{ID: e.ID, Name: e.Name}
+}
+
+// templateOf is the template of a request: named, or that of its version; empty: the default.
+func (s *Service) templateOf(r CreateRequest) string {
+	if r.Template != "" {
+		return r.Template
+	}
+	if v, err := s.version(r.Version); err == nil {
+		return v.Template.ID
+	}
+	return ""
+}
+
+// ownerOf is whose the new cluster is: the caller's, or of an account that it
+// may act for; and whether that account may work.
+func (s *Service) ownerOf(ctx context.Context, who cluster.Caller, r CreateRequest) (owner cluster.Owner, enabled bool, err error) {
+	owner = who.Owner
+	switch {
+	case r.Account != "" && s.options.Directory == nil:
+		return owner, true, cluster.AccessRefused.Errorf("this server has no accounts")
+	case r.Account != "" && r.DomainID == "":
+		return owner, true, cluster.ClusterInvalid.Errorf("account %q needs the domainid it is in", r.Account).With("parameter", "domainid")
+	case r.Account != "":
+		other, err := s.options.Directory.Resolve(ctx, r.Account, r.DomainID)
+		if err != nil {
+			return owner, true, err
+		}
+		if !who.Scope.Sees(other) {
+			return owner, true, cluster.AccessRefused.Errorf("%s may not create for account %s", who.User, r.Account)
+		}
+		owner = other
+	}
+	if s.options.Directory == nil {
+		return owner, true, nil
+	}
+	_, _, enabled, err = s.options.Directory.Names(ctx, owner)
+	return owner, enabled, err
+}
+
+func find(ctx context.Context, provider cluster.Provider, owner cluster.Owner, kind cluster.Kind, id string) (*cluster.Entry, error) {
+	entries, err := provider.Catalog(ctx, owner, kind)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(entries, func(e cluster.Entry) bool { return e.ID == id })
+	if i < 0 {
+		i = slices.IndexFunc(entries, func(e cluster.Entry) bool { return id != "" && strings.EqualFold(e.Name, id) })
+	}
+	if i < 0 && id == "" {
+		i = slices.IndexFunc(entries, func(e cluster.Entry) bool { return e.Default })
+	}
+	if i < 0 {
+		return nil, nil //nolint:nilnil // as above
+	}
+	return &entries[i], nil
+}

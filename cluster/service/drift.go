@@ -1,0 +1,71 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// Drift looks at a cluster now and reports desired, recorded and observed, with
+// what the policy will do and when. Nothing is written.
+func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*DriftReport, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := s.observe(ctx, book)
+	if err != nil {
+		return nil, err
+	}
+	c, now := &book.Cluster, s.options.Now()
+	verdict := cluster.Judge(c, book, seen, now, s.options.Settings.Tolerances)
+	report := &DriftReport{
+		Cluster: c.UUID, State: c.State, At: seen.At, Findings: verdict.Findings,
+		Policy: c.Recovery.Or(s.options.Settings.Recovery), NextTry: c.RecoverNext,
+		Desired:  DriftSide{State: string(c.Desired), Workers: c.NodeCount, Control: c.ControlCount},
+		Recorded: DriftSide{State: string(c.State)},
+		Observed: DriftSide{State: "reachable"},
+	}
+	if report.Findings == nil {
+		report.Findings = []cluster.Finding{}
+	}
+	if seen.Trouble != nil {
+		report.Observed.State = "unknown: " + seen.Trouble.Error()
+	}
+	for _, n := range book.Nodes {
+		count(&report.Recorded, n.Role)
+		report.Recorded.Nodes = append(report.Recorded.Nodes, DriftNode{Name: n.Name, ID: n.VMID, Role: n.Role})
+	}
+	for _, r := range seen.Resources {
+		if r.Kind != cluster.VM {
+			continue
+		}
+		node := DriftNode{Name: r.Name, ID: r.ID, Power: string(r.Power), Ready: "unknown"}
+		if i := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.VMID == r.ID }); i >= 0 {
+			node.Role, node.Ready = book.Nodes[i].Role, readiness(book.Nodes[i])
+			count(&report.Observed, node.Role)
+		}
+		report.Observed.Nodes = append(report.Observed.Nodes, node)
+	}
+	return report, nil
+}
+
+func count(side *DriftSide, role cluster.Role) {
+	if role == cluster.Control {
+		side.Control++
+	} else {
+		side.Workers++
+	}
+}
+
+func readiness(n cluster.Node) string {
+	switch {
+	case n.NotReady != "":
+		return "false"
+	case n.ReadyAt.IsZero():
+		return "unknown"
+	default:
+		return "true"
+	}
+}

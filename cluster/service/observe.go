@@ -1,0 +1,74 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// observe sees one cluster as its provider shows it now. A provider that cannot
+// be asked is no error but Trouble: it proves nothing.
+func (s *Service) observe(ctx context.Context, book *cluster.Book) (cluster.Observed, error) {
+	c := &book.Cluster
+	provider, err := s.provider(c.Provider)
+	if err != nil {
+		return cluster.Observed{}, err
+	}
+	seen := cluster.Observed{At: s.options.Now(), Listed: map[cluster.Kind]bool{}, Proven: map[string]bool{}}
+	for _, kind := range provider.Capabilities().Kinds {
+		items, err := all(ctx, provider, cluster.Filter{Kind: kind, Zone: c.Zone.ID, Cluster: c.UUID})
+		if err != nil {
+			seen.Trouble = err
+			return seen, ctx.Err()
+		}
+		seen.Listed[kind] = true
+		seen.Resources = append(seen.Resources, items...)
+	}
+	if c.Network.ID != "" {
+		if neighbours, err := all(ctx, provider, cluster.Filter{Kind: cluster.VM, Zone: c.Zone.ID, Network: c.Network.ID}); err == nil {
+			for _, r := range neighbours {
+				if r.Tags[cluster.TagCluster] != c.UUID {
+					seen.Foreign = append(seen.Foreign, r)
+				}
+			}
+		}
+	}
+	s.readSuspects(ctx, provider, book, &seen)
+	if c.State == cluster.Running && c.Endpoint != "" && seen.Trouble == nil {
+		seen.Endpoint = s.probe(ctx, c)
+	}
+	return seen, ctx.Err()
+}
+
+// readSuspects reads what looks gone or odd once more, singly: only then
+// absence is proven.
+func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, book *cluster.Book, seen *cluster.Observed) {
+	for _, ref := range cluster.Suspects(&book.Cluster, book, *seen) {
+		r, err := provider.Get(ctx, ref)
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			seen.Proven[ref.ID] = true
+		case err != nil:
+			seen.Trouble = err
+			return
+		default:
+			seen.Put(r)
+		}
+	}
+}
+
+// all reads every page of a list.
+func all(ctx context.Context, provider cluster.Provider, f cluster.Filter) ([]cluster.Resource, error) {
+	var items []cluster.Resource
+	for page := cluster.Cursor(""); ; {
+		p, err := provider.List(ctx, f, page)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, p.Items...)
+		if page = p.Next; page == "" {
+			return items, nil
+		}
+	}
+}

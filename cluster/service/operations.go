@@ -1,0 +1,427 @@
+package service
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Create stores a cluster and its job; the walker starts it. With a known
+// JobID and the same request it gives the same answer; with another request
+// JOB_ID_REUSED.
+func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
+	digest := digestOf("create", "", r)
+	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
+		if err != nil {
+			return nil, nil, err
+		}
+		book, err := s.options.Books.Book(ctx, job.Cluster)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &book.Cluster, job, nil
+	}
+	c, details, err := s.draft(ctx, who, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	job := s.job(who, c, r.JobID, r.Command, "create", digest)
+	job.Owner, job.Password = c.Owner, details.Password
+	c.Ask = &cluster.Ask{Kind: cluster.AskStart, Job: job.ID}
+	event := s.event(c, who, "cluster", "Create")
+	event.Job = job.ID
+	if err := s.commit(ctx, &cluster.Change{Cluster: c, Details: details, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}); err != nil {
+		return nil, nil, s.raced(ctx, err, r.JobID)
+	}
+	s.ring(c.UUID)
+	return c, job, nil
+}
+
+// Change asks for a change of a cluster. The job that is given ends when the
+// change is decided; one that has nothing to do is done at once.
+func (s *Service) Change(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, nil, err
+	}
+	digest := digestOf(string(r.Kind), book.Cluster.UUID, r)
+	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
+		return &book.Cluster, job, err
+	}
+	change, err := s.decide(ctx, who, book, r, digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.commit(ctx, change); err != nil {
+		return nil, nil, s.raced(ctx, err, r.JobID)
+	}
+	s.ring(book.Cluster.UUID)
+	return &book.Cluster, change.Jobs[len(change.Jobs)-1], nil
+}
+
+// decide says what a request writes: its job is the last of the change's.
+func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.Book, r ChangeRequest, digest string) (*cluster.Change, error) {
+	c := &book.Cluster
+	if r.Revision != 0 && r.Revision != c.Revision {
+		return nil, fault.WriteConflict.Errorf("cluster %s is at revision %d, the request is for %d", c.Name, c.Revision, r.Revision)
+	}
+	v, err := admit(c, r.Kind)
+	if err != nil {
+		return nil, err
+	}
+	job := s.job(who, c, r.JobID, r.Command, string(r.Kind), digest)
+	event := s.event(c, who, "cluster", string(r.Kind))
+	event.Job = job.ID
+	change := &cluster.Change{Book: c.ID, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{event}}
+	if v == changes {
+		if v, err = s.want(ctx, who, book, r, job.ID); err != nil {
+			return nil, err
+		}
+	}
+	switch v {
+	case already:
+		job.Status, job.Completed = cluster.JobDone, s.options.Now()
+		if r.Kind == cluster.AskScale { // only settings were written
+			change.Cluster = c
+		}
+	case joins:
+		job.RunID = c.RunID
+		// The run ends the jobs of its kind with it; it must not end between our reading and this write.
+		change.Cluster = c
+	default:
+		change.Cluster = c
+	}
+	if r.Kind == cluster.AskDelete && v == changes {
+		overtaken, err := s.overtaken(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		change.Jobs = append(overtaken, job)
+	}
+	event.State = string(c.State)
+	return change, nil
+}
+
+// want writes what a request asks for into the cluster.
+func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Book, r ChangeRequest, job string) (verdict, error) {
+	c := &book.Cluster
+	ask := &cluster.Ask{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent}
+	switch r.Kind {
+	case cluster.AskStart:
+		c.Desired = cluster.WantRunning
+	case cluster.AskStop:
+		c.Desired = cluster.WantStopped
+	case cluster.AskDelete:
+		c.Desired = cluster.WantDestroyed
+	case cluster.AskRecover:
+		c.Desired = cluster.WantRunning
+		if ask.Recovery = r.Recovery; ask.Recovery == nil {
+			ask.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
+		}
+	case cluster.AskUpgrade:
+		if err := s.wantVersion(c, r, ask); err != nil {
+			return refused, err
+		}
+	case cluster.AskScale:
+		only, err := s.wantSize(book, r, ask)
+		if err != nil || only {
+			return already, err
+		}
+		c.Desired = cluster.WantRunning
+	default:
+		return refused, cluster.ClusterInvalid.Errorf("unknown change %q", r.Kind)
+	}
+	c.Ask = ask
+	return changes, nil
+}
+
+// wantSize writes size, victims or autoscaling. only: there is nothing to run.
+func (s *Service) wantSize(book *cluster.Book, r ChangeRequest, ask *cluster.Ask) (only bool, err error) {
+	c := &book.Cluster
+	limit := s.options.Settings.MaxWorkers
+	if err := cluster.ValidateScale(cluster.ScaleFacts{
+		Size: r.Size, NodeIDs: r.NodeIDs, Autoscale: r.Autoscale, MaxWorkers: limit, Nodes: book.Nodes,
+	}); err != nil {
+		return false, err
+	}
+	if r.Autoscale != nil {
+		c.Autoscale = *r.Autoscale
+		return true, nil
+	}
+	ask.Before = c.NodeCount
+	if len(r.NodeIDs) > 0 {
+		victims, err := cluster.Victims(book.Nodes, r.NodeIDs, 0)
+		if err != nil {
+			return false, err
+		}
+		ask.Victims = nodeNames(victims)
+		c.NodeCount = len(livingWorkers(book.Nodes)) - len(victims)
+		return false, nil
+	}
+	c.NodeCount = r.Size
+	return r.Size == ask.Before && c.State == cluster.Running && len(livingWorkers(book.Nodes)) == r.Size, nil
+}
+
+func livingWorkers(nodes []cluster.Node) []cluster.Node {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n cluster.Node) bool { return n.Role != cluster.Worker || !n.Removed.IsZero() })
+}
+
+// wantVersion writes the version to upgrade to.
+func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.Ask) error {
+	to, err := s.version(r.Version)
+	if err != nil {
+		return err
+	}
+	from := ""
+	if old, err := s.version(c.Version); err == nil {
+		from = old.Semantic
+	}
+	if err := cluster.ValidateUpgrade(from, to.Semantic); err != nil {
+		return err
+	}
+	if r.Surge < 0 {
+		return cluster.ClusterInvalid.Errorf("surge %d: at least 1 node is added at a time", r.Surge)
+	}
+	ask.Version, ask.Template, ask.Surge = to.ID, to.Template, max(1, r.Surge)
+	return nil
+}
+
+// version finds a configured version by id or name.
+func (s *Service) version(id string) (Version, error) {
+	for _, v := range s.options.Versions {
+		if id != "" && (v.ID == id || v.Name == id) {
+			if v.Disabled {
+				return v, cluster.EntityRefused.Errorf("version %s is disabled", id)
+			}
+			return v, nil
+		}
+	}
+	return Version{}, cluster.EntityRefused.Errorf("version %q is not configured", id)
+}
+
+// Patch changes settings. A new size is a scale, other rules are put in place
+// by one; then the job is given.
+func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &book.Cluster
+	if err := s.patch(c, who, r); err != nil {
+		return nil, nil, err
+	}
+	change := &cluster.Change{Cluster: c, Events: []*cluster.Event{s.event(c, who, "cluster", "Patch")}}
+	rules := r.CIDRs != nil && c.State == cluster.Running
+	if r.Size != nil || rules {
+		size := c.NodeCount
+		if r.Size != nil {
+			size = *r.Size
+		}
+		scale, err := s.decide(ctx, who, book, ChangeRequest{Kind: cluster.AskScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
+		if err != nil {
+			return nil, nil, err
+		}
+		if job := scale.Jobs[0]; rules && job.Status == cluster.JobDone { // the same size: the run corrects the rules
+			job.Status, job.Completed = cluster.JobOpen, time.Time{}
+			c.Ask = &cluster.Ask{Kind: cluster.AskScale, Job: job.ID, Before: c.NodeCount}
+		}
+		change.Jobs, change.Events = scale.Jobs, append(change.Events, scale.Events...)
+	}
+	if err := s.commit(ctx, change); err != nil {
+		return nil, nil, err
+	}
+	s.ring(c.UUID)
+	if change.Jobs == nil {
+		return c, nil, nil
+	}
+	return c, change.Jobs[0], nil
+}
+
+func (s *Service) patch(c *cluster.Cluster, who cluster.Caller, r PatchRequest) error {
+	if r.Revision != 0 && r.Revision != c.Revision {
+		return fault.WriteConflict.Errorf("cluster %s is at revision %d, the request is for %d", c.Name, c.Revision, r.Revision)
+	}
+	if c.Desired == cluster.WantDestroyed && r.GC == nil {
+		return cluster.StateRefused.Errorf("cluster %s is %s: it is being deleted", c.Name, c.State).With("state", string(c.State))
+	}
+	if r.Description != nil {
+		if err := cluster.ValidateDescription(*r.Description); err != nil {
+			return err
+		}
+		c.Description = *r.Description
+	}
+	if r.Recovery != nil {
+		if err := cluster.ValidateRecovery(*r.Recovery); err != nil {
+			return err
+		}
+		c.Recovery = *r.Recovery
+	}
+	if r.OnFailure != nil {
+		if err := cluster.ValidateOnFailure(*r.OnFailure); err != nil {
+			return err
+		}
+		c.OnFailure = *r.OnFailure
+	}
+	if r.CIDRs != nil {
+		if err := cluster.ValidateCIDRs(*r.CIDRs); err != nil {
+			return err
+		}
+		c.CIDRs = *r.CIDRs
+	}
+	if r.GC != nil {
+		if !who.Operator {
+			return cluster.AccessRefused.Errorf("whether the collector works on a cluster is for operators to say")
+		}
+		c.GC = *r.GC
+	}
+	return nil
+}
+
+// Forget gives up what a cluster in Expunge could not delete. Every resource
+// that is not proven gone is read once more, then forgotten; it stays in the
+// leak report. confirm is the cluster's name.
+func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
+	if !who.Operator {
+		return nil, cluster.AccessRefused.Errorf("to forget a cluster is for operators")
+	}
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	c := &book.Cluster
+	digest := digestOf("forget", c.UUID, confirm)
+	if job, err := s.known(ctx, who, jobID, digest); job != nil || err != nil {
+		return job, err
+	}
+	if confirm != c.Name {
+		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name)
+	}
+	if _, err := cluster.Next(c.State, cluster.OnForget); err != nil {
+		return nil, err
+	}
+	provider, err := s.provider(c.Provider)
+	if err != nil {
+		return nil, err
+	}
+	job := s.job(who, c, jobID, "", "forget", digest)
+	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{s.event(c, who, "leak", "ForceForget")}}
+	now := s.options.Now()
+	for i := range book.Journal {
+		row := &book.Journal[i]
+		if !row.Phase.Open() || row.Origin == cluster.Given {
+			continue
+		}
+		_, err := provider.Get(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: c.Zone.ID, Identity: row.Identity})
+		if row.ProviderID != "" && errors.Is(err, cluster.ErrGone) {
+			row.Phase, row.GoneAt = cluster.Gone, now
+		} else {
+			row.Phase = cluster.Forgotten
+		}
+		change.Journal = append(change.Journal, row)
+	}
+	c.Forget = true
+	if err := s.commit(ctx, change); err != nil {
+		return nil, err
+	}
+	s.ring(c.UUID)
+	return job, nil
+}
+
+// overtaken are the open jobs of a cluster that its deletion ends.
+func (s *Service) overtaken(ctx context.Context, c *cluster.Cluster) ([]*cluster.Job, error) {
+	open, _, err := s.options.Books.Jobs(ctx, cluster.JobQuery{Scope: cluster.Scope{All: true}, Cluster: c.UUID, OnlyOpen: true})
+	if err != nil {
+		return nil, err
+	}
+	var ended []*cluster.Job
+	for _, job := range open {
+		if job.Kind == string(cluster.AskDelete) {
+			continue
+		}
+		job.Status, job.Code, job.Text = cluster.JobFailed, RunOvertaken.Code, "the cluster is being deleted"
+		job.Completed = s.options.Now()
+		ended = append(ended, &job)
+	}
+	return ended, nil
+}
+
+// RunOvertaken is the fault of a job whose cluster was deleted meanwhile.
+var RunOvertaken = fault.Declare(fault.Kind{
+	Code: "OPERATION_OVERTAKEN", Class: fault.Blocked, Title: "a deletion has overtaken the operation",
+	Remedy: "Nothing is to be done: the cluster is being deleted.", Guide: "container-clusters.md",
+})
+
+// known gives the job of an earlier request with the same id.
+func (s *Service) known(ctx context.Context, who cluster.Caller, id, digest string) (*cluster.Job, error) {
+	if id == "" {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	job, err := s.options.Books.Job(ctx, id)
+	switch {
+	case errors.Is(err, cluster.JobNotFound):
+		return nil, nil //nolint:nilnil // as above
+	case err != nil:
+		return nil, err
+	case job.User != who.User || job.Digest != digest:
+		return nil, cluster.JobReused.Errorf("job %s is that of another request", id)
+	}
+	return job, nil
+}
+
+// raced explains a commit that lost: to another request with the same job id, or to another change.
+func (s *Service) raced(ctx context.Context, err error, jobID string) error {
+	if jobID == "" || !errors.Is(err, fault.WriteConflict) {
+		return err
+	}
+	if _, looked := s.options.Books.Job(ctx, jobID); looked == nil {
+		return cluster.JobReused.Errorf("job %s was made by another request at the same time; ask again", jobID)
+	}
+	return err
+}
+
+func (s *Service) job(who cluster.Caller, c *cluster.Cluster, id, command, kind, digest string) *cluster.Job {
+	if id == "" {
+		id = control.NewUID()
+	}
+	if command == "" {
+		command = kind + "Cluster"
+	}
+	return &cluster.Job{
+		ID: id, ClusterID: c.ID, Cluster: c.UUID, Command: command, Kind: kind, Digest: digest,
+		Owner: who.Owner, User: who.User, Created: s.options.Now(),
+	}
+}
+
+func (s *Service) event(c *cluster.Cluster, who cluster.Caller, kind, what string) *cluster.Event {
+	return &cluster.Event{
+		At: s.options.Now(), Cluster: c.UUID, Owner: c.Owner, Type: kind, State: string(c.State),
+		Revision: c.Revision, Event: what, Actor: who.User, RunID: c.RunID,
+	}
+}
+
+// digestOf tells two requests apart. Secrets are not in it: they encode as stars.
+func digestOf(kind, uuid string, r any) string {
+	if create, ok := r.(CreateRequest); ok {
+		create.JobID = ""
+		r = create
+	}
+	if change, ok := r.(ChangeRequest); ok {
+		change.JobID, change.Revision = "", 0
+		r = change
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		data = fmt.Append(nil, r)
+	}
+	sum := sha256.Sum256(slices.Concat([]byte(kind+"\x00"+uuid+"\x00"), data))
+	return hex.EncodeToString(sum[:])
+}

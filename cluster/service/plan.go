@@ -1,0 +1,259 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// PlanCreate says what Create would do. Nothing is stored or made; findings say
+// what stands in the way: a limit of the account, the provider's capacity.
+func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRequest) (*Plan, error) {
+	c, _, err := s.draft(ctx, who, r)
+	if err != nil {
+		return nil, err
+	}
+	book := &cluster.Book{Cluster: *c}
+	plan := &Plan{Steps: s.stepsOf(cluster.FlowStart)}
+	if c.Network.ID == "" {
+		plan.add("create", cluster.Network, cluster.ResourceName(c, "network"), "")
+	}
+	plan.addNodes(book, cluster.Control, c.ControlCount)
+	plan.addNodes(book, cluster.Worker, c.NodeCount)
+	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, true)
+	return plan, err
+}
+
+// PlanChange says what Change would do. Nothing is stored or made.
+func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*Plan, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	was := book.Cluster
+	change, err := s.decide(ctx, who, book, r, "")
+	if err != nil {
+		return nil, err
+	}
+	plan := &Plan{Steps: []PlanStep{}, Resources: []PlanResource{}, Findings: []cluster.Finding{}}
+	if change.Jobs[len(change.Jobs)-1].Status == cluster.JobDone {
+		return plan, nil
+	}
+	c := &book.Cluster
+	switch r.Kind {
+	case cluster.AskStart:
+		plan.Steps = s.stepsOf(cluster.FlowStart)
+		plan.act("start", book.Nodes, "")
+	case cluster.AskStop:
+		plan.Steps = s.stepsOf(cluster.FlowStop)
+		plan.act("stop", book.Nodes, "")
+	case cluster.AskDelete:
+		if was.State == cluster.Running {
+			plan.Steps = s.stepsOf(cluster.FlowStop)
+		}
+		plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowDelete)...)
+		plan.close(book)
+	case cluster.AskUpgrade:
+		plan.Steps = s.stepsOf(cluster.FlowScale)
+		plan.act("replace", book.Nodes, "")
+	case cluster.AskRecover:
+		return s.planRecovery(ctx, book, plan, c.Ask)
+	case cluster.AskScale:
+		if was.State == cluster.Alert {
+			return s.planRecovery(ctx, book, plan, c.Ask)
+		}
+		plan.Steps = s.stepsOf(cluster.FlowScale)
+		return s.planScale(ctx, book, plan)
+	}
+	return plan, nil
+}
+
+func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *Plan) (*Plan, error) {
+	c, have := &book.Cluster, livingWorkers(book.Nodes)
+	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
+		plan.addNodes(book, cluster.Worker, more)
+		var err error
+		plan.Findings, err = s.findings(ctx, c, more, false)
+		return plan, err
+	}
+	victims := have
+	if len(c.Ask.Victims) > 0 {
+		victims = slices.DeleteFunc(have, func(n cluster.Node) bool { return !slices.Contains(c.Ask.Victims, n.Name) })
+	} else {
+		var err error
+		if victims, err = cluster.Victims(book.Nodes, nil, c.NodeCount); err != nil {
+			return nil, err
+		}
+	}
+	plan.act("delete", victims, cluster.Worker)
+	return plan, nil
+}
+
+// planRecovery looks at the cluster, for what a recovery does depends on that.
+func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Plan, ask *cluster.Ask) (*Plan, error) {
+	seen, err := s.observe(ctx, book)
+	if err != nil {
+		return nil, err
+	}
+	policy := ask.Recovery
+	if policy == nil {
+		policy = cluster.Recovery{cluster.Restart, cluster.Replace}
+	}
+	work := cluster.PlanRecovery(book, seen, policy, cluster.RecoveryOptions{
+		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.options.Settings.Tolerances,
+	})
+	plan.Steps = s.stepsOf(cluster.FlowRecover)
+	plan.act("start", work.Start, "")
+	plan.act("replace", work.Replace, "")
+	for _, more := range work.Create {
+		plan.addNodes(book, more.Role, more.Count)
+	}
+	for _, r := range work.Adopt {
+		plan.add("adopt", r.Kind, r.Name, "")
+	}
+	for _, r := range work.Remove {
+		plan.add("delete", r.Kind, r.Name, "")
+	}
+	plan.act("delete", work.Drop, "")
+	for _, row := range work.Mend {
+		plan.add("create", row.Kind, row.Name, "")
+	}
+	plan.Findings = append(plan.Findings, work.Forbidden...)
+	return plan, nil
+}
+
+// findings are what stands in the way of so many more nodes.
+func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, fresh bool) ([]cluster.Finding, error) {
+	found := []cluster.Finding{}
+	if err := s.quota(ctx, c, fresh); err != nil {
+		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: err.Error()})
+	}
+	provider, err := s.provider(c.Provider)
+	if err != nil {
+		return nil, err
+	}
+	more, err := provider.Check(ctx, needOf(c, nodes))
+	if err != nil {
+		return nil, err
+	}
+	return append(found, more...), nil
+}
+
+func needOf(c *cluster.Cluster, nodes int) cluster.Need {
+	return cluster.Need{
+		Owner: c.Owner, Zone: c.Zone.ID, Offering: c.Offering.ID, Template: c.Template.ID,
+		Network: c.Network.ID, KeyPair: c.KeyPair, Nodes: nodes,
+	}
+}
+
+// quota checks the limits of the cluster's account: with the cluster itself if
+// it is not stored yet (fresh). ACCOUNT_LIMIT names the limit.
+func (s *Service) quota(ctx context.Context, c *cluster.Cluster, fresh bool) error {
+	if s.options.Directory == nil {
+		return nil
+	}
+	limits, err := s.options.Directory.Limits(ctx, c.Owner)
+	if err != nil {
+		return err
+	}
+	usage, err := s.options.Books.Usage(ctx, c.Owner)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		usage.Clusters++
+		usage.Nodes += c.NodeCount + c.ControlCount
+		usage.Cores += c.Cores
+		usage.MemoryMB += c.MemoryMB
+	}
+	for _, l := range []struct {
+		name       string
+		used, most int
+	}{
+		{"clusters", usage.Clusters, limits.Clusters}, {"nodes", usage.Nodes, limits.Nodes}, {"cores", usage.Cores, limits.Cores},
+		{"memory in MB", usage.MemoryMB, limits.MemoryMB}, {"workers of one cluster", c.NodeCount, limits.Size},
+	} {
+		if l.most > 0 && l.used > l.most {
+			return cluster.AccountLimit.Errorf("the account would have %d %s, its limit is %d", l.used, l.name, l.most).With("limit", l.name)
+		}
+	}
+	return nil
+}
+
+// stepsOf reads a flow as people see it.
+func (s *Service) stepsOf(flow string) []PlanStep {
+	steps := []PlanStep{}
+	for _, f := range s.Flows() {
+		if f.Name == flow {
+			steps = appendSteps(steps, f.Steps)
+		}
+	}
+	return steps
+}
+
+func appendSteps(steps []PlanStep, of []workflow.Step) []PlanStep {
+	for _, step := range of {
+		p := PlanStep{Name: step.Name, Text: step.Description, Tries: step.Retry.Attempts}
+		timeout := step.Timeout
+		if step.Wait != nil && step.Wait.Deadline > 0 {
+			timeout = step.Wait.Deadline
+		}
+		if timeout > 0 {
+			p.Timeout = timeout.Round(time.Second).String()
+		}
+		steps = append(steps, p)
+		if step.Do == nil {
+			steps = appendSteps(steps, step.Steps)
+		}
+	}
+	return steps
+}
+
+func (p *Plan) add(act string, kind cluster.Kind, name string, role cluster.Role) {
+	p.Resources = append(p.Resources, PlanResource{Act: act, Kind: kind, Name: name, Role: role})
+}
+
+func (p *Plan) act(act string, nodes []cluster.Node, role cluster.Role) {
+	for _, n := range nodes {
+		if role == "" || n.Role == role {
+			p.add(act, cluster.VM, n.Name, n.Role)
+		}
+	}
+}
+
+func (p *Plan) addNodes(book *cluster.Book, role cluster.Role, count int) {
+	next := cluster.NextOrdinal(book, role)
+	for i := range count {
+		p.add("create", cluster.VM, cluster.NodeName(&book.Cluster, role, next+i), role)
+	}
+}
+
+// close names what a deletion removes, rules first and the network last.
+func (p *Plan) close(book *cluster.Book) {
+	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
+	rows := slices.DeleteFunc(slices.Clone(book.Journal), func(r cluster.JournalRow) bool {
+		return !r.Phase.Open() || r.Origin == cluster.Given
+	})
+	slices.SortStableFunc(rows, func(a, b cluster.JournalRow) int {
+		return slices.Index(order, a.Kind) - slices.Index(order, b.Kind)
+	})
+	for _, r := range rows {
+		p.add("delete", r.Kind, r.Name, "")
+	}
+}
+
+// String is the plan in lines, as `--dry-run` prints it.
+func (p Plan) String() string {
+	text := ""
+	for _, r := range p.Resources {
+		text += fmt.Sprintf("%s %s %s\n", r.Act, r.Kind, r.Name)
+	}
+	for _, f := range p.Findings {
+		text += fmt.Sprintf("! %s\n", f.Evidence)
+	}
+	return text
+}

@@ -1,0 +1,186 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Get gives the book of a cluster the caller may see: by uuid, or by name where
+// that is one of a kind. CLUSTER_NOT_FOUND, ACCESS_REFUSED.
+func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error) {
+	book, err := s.options.Books.Book(ctx, id)
+	if errors.Is(err, cluster.NotFound) && id != "" {
+		named, _, listed := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: who.Scope, Name: id, ExactName: true, Limit: 2})
+		switch {
+		case listed != nil:
+			return nil, listed
+		case len(named) > 1:
+			return nil, cluster.NotFound.Errorf("several clusters are named %q: use the id", id)
+		case len(named) == 1:
+			book, err = s.options.Books.Book(ctx, named[0].UUID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !who.Scope.Sees(book.Cluster.Owner) {
+		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", id, who.User)
+	}
+	return book, nil
+}
+
+// List gives clusters within the query and the caller's scope.
+func (s *Service) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
+	q.Scope = who.Scope
+	return s.options.Books.List(ctx, q)
+}
+
+// Config gives how a cluster is reached, and notes in history that it was given.
+func (s *Service) Config(ctx context.Context, who cluster.Caller, uuid string) (*Config, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	details, err := s.options.Books.Details(ctx, book.Cluster.UUID)
+	if err != nil {
+		return nil, err
+	}
+	c := &book.Cluster
+	if details.ConfigData == "" {
+		return nil, cluster.StateRefused.Errorf("cluster %s is %s and has no configuration yet", c.Name, c.State).With("state", string(c.State))
+	}
+	event := s.event(c, who, "audit", "ConfigRead")
+	if err := s.commit(ctx, &cluster.Change{Book: c.ID, Events: []*cluster.Event{event}}); err != nil {
+		return nil, err
+	}
+	return &Config{ID: c.UUID, Name: c.Name, Data: details.ConfigData}, nil
+}
+
+// Details of a cluster: its owner's user name and registry; secrets print as stars.
+func (s *Service) Details(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Details, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	return s.options.Books.Details(ctx, book.Cluster.UUID)
+}
+
+// Logs gives the newest lines a node wrote. node: a name or a provider's id.
+func (s *Service) Logs(ctx context.Context, who cluster.Caller, uuid, node string, lines int) (string, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return "", err
+	}
+	c := &book.Cluster
+	n := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.Name == node || n.VMID != "" && n.VMID == node })
+	if n < 0 {
+		return "", cluster.ClusterInvalid.Errorf("cluster %s has no node %q; it has %s", c.Name, node, strings.Join(nodeNames(book.Nodes), ", "))
+	}
+	provider, err := s.provider(c.Provider)
+	if err != nil {
+		return "", err
+	}
+	logs, ok := provider.(cluster.Logs)
+	if !ok || !provider.Capabilities().Logs {
+		return "", cluster.ProviderRefused.Errorf("provider %s does not show what its VMs write", c.Provider)
+	}
+	return logs.Logs(ctx, cluster.Ref{Kind: cluster.VM, ID: book.Nodes[n].VMID, Name: book.Nodes[n].Name, Zone: c.Zone.ID}, lines)
+}
+
+func nodeNames(nodes []cluster.Node) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
+// Leaks lists leaked and forgotten resources, and those whose deletion fails
+// again and again. Operators only. cluster and kind may be empty.
+func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]Leak, int, error) {
+	if !who.Operator {
+		return nil, 0, cluster.AccessRefused.Errorf("leaks are for operators")
+	}
+	rows, total, err := s.options.Books.Rows(ctx, cluster.RowQuery{
+		Phases: []cluster.Phase{cluster.Leaked, cluster.Forgotten}, Cluster: uuid, Kind: kind, Offset: offset, Limit: limit,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	leaks := make([]Leak, len(rows))
+	for i, r := range rows {
+		leaks[i] = leakOf(r)
+	}
+	return leaks, total, nil
+}
+
+func leakOf(r cluster.OwnedRow) Leak {
+	l := Leak{
+		Cluster: r.Cluster, Name: r.ClusterName, Owner: r.Owner, Provider: r.Provider, Kind: r.Kind, ID: r.ProviderID, Resource: r.Name,
+		Since: r.ClosingAt, Attempts: r.Attempts, Code: string(r.LastCode), Text: r.LastError, Phase: string(r.Phase),
+	}
+	if kind, ok := fault.Lookup(string(r.LastCode)); ok {
+		l.Remedy = kind.Remedy
+	}
+	return l
+}
+
+// Job gives a job the caller may see. JOB_NOT_FOUND, ACCESS_REFUSED.
+func (s *Service) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
+	job, err := s.options.Books.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if job.Owner != who.Owner && !who.Operator {
+		return nil, cluster.AccessRefused.Errorf("job %s is not in the reach of %s", id, who.User)
+	}
+	return job, nil
+}
+
+// Jobs lists jobs within the caller's scope.
+func (s *Service) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
+	q.Scope = who.Scope
+	return s.options.Books.Jobs(ctx, q)
+}
+
+// Events gives history within the caller's scope.
+func (s *Service) Events(ctx context.Context, who cluster.Caller, q cluster.EventQuery) ([]cluster.Event, error) {
+	q.Scope = who.Scope
+	return s.options.Books.Events(ctx, q)
+}
+
+// Catalog lists what the providers offer the caller. Entries of several
+// providers stand one behind the other.
+func (s *Service) Catalog(ctx context.Context, who cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error) {
+	var all []cluster.Entry
+	for _, p := range s.options.Providers {
+		provider, err := s.provider(p.Name)
+		if err != nil {
+			return nil, err
+		}
+		entries, err := provider.Catalog(ctx, who.Owner, kind)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, entries...)
+	}
+	return all, nil
+}
+
+// Versions are those of the configuration.
+func (s *Service) Versions() []Version { return s.options.Versions }
+
+// Names gives account and domain name of an owner, or their ids where the directory knows none.
+func (s *Service) Names(ctx context.Context, o cluster.Owner) (account, domain string) {
+	if s.options.Directory != nil {
+		if account, domain, _, err := s.options.Directory.Names(ctx, o); err == nil {
+			return account, domain
+		}
+	}
+	return o.AccountID, o.DomainID
+}

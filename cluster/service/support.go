@@ -1,0 +1,20 @@
+package service
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// commit writes a change and tells of its events.
+func (s *Service) commit(ctx context.Context, change *cluster.Change) error {
+	if err := s.options.Books.Commit(ctx, change); err != nil {
+		return err
+	}
+	if s.options.Heard != nil {
+		for _, e := range change.Events {
+			s.options.Heard(*e)
+		}
+	}
+	return nil
+}
