@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 type Books interface {
 	// Commit makes a change: all of it or nothing. fault.WriteConflict if a
 	// cluster, journal row or job is not at the revision it was read at.
-	// It fills in ids and raises revisions in what it was given.
+	// It fills in ids and raises revisions in what it was given, and what jobs
+	// and events leave empty of their cluster. A node keeps a hello that is
+	// newer than the one it was given with.
 	Commit(ctx context.Context, c *Change) error
 	// Book gives all that is recorded of a cluster, removed ones too.
 	// CLUSTER_NOT_FOUND.
@@ -57,7 +60,7 @@ type Change struct {
 	Book    int64
 	Nodes   []*Node       // ID 0: insert
 	Journal []*JournalRow // ID 0: insert (an existing key is a conflict); else compare-and-set
-	Jobs    []*Job        // upsert by ID; a completed job stays as it is (WriteConflict)
+	Jobs    []*Job        // upsert by ID; one that is completed, of another cluster or another Digest stays as it is (WriteConflict)
 	Details *Details      // upsert
 	Events  []*Event      // appended
 }
@@ -150,6 +153,40 @@ type NodeHello struct {
 	Version  string
 }
 
+// Why is what Node.NotReady becomes by a hello.
+func (h NodeHello) Why() string {
+	if h.Ready {
+		return ""
+	}
+	return cmp.Or(h.NotReady, "not ready")
+}
+
+// PageLimit is the limit of a list that names none.
+const PageLimit = 500
+
+// Belong fills in what a job leaves empty of its cluster: for stores.
+func (j *Job) Belong(c *Cluster) {
+	if j.ClusterID == 0 {
+		j.ClusterID = c.ID
+	}
+	j.Cluster = cmp.Or(j.Cluster, c.UUID)
+	j.Owner = cmp.Or(j.Owner, c.Owner)
+}
+
+// Belong fills in what an event leaves empty of its cluster: for stores.
+func (e *Event) Belong(c *Cluster) {
+	e.Cluster = cmp.Or(e.Cluster, c.UUID)
+	e.Owner = cmp.Or(e.Owner, c.Owner)
+	e.Revision = cmp.Or(e.Revision, c.Revision)
+}
+
 // Keep says how long things are kept. Zero fields are the defaults: clusters
 // and journal 90 days, jobs 24 h, events 30 days.
 type Keep struct{ Clusters, Jobs, Events time.Duration }
+
+// OrDefault fills in the defaults.
+func (k Keep) OrDefault() Keep {
+	return Keep{Clusters: cmp.Or(k.Clusters, 90*day), Jobs: cmp.Or(k.Jobs, day), Events: cmp.Or(k.Events, 30*day)}
+}
+
+const day = 24 * time.Hour
