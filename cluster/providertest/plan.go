@@ -1,0 +1,148 @@
+package providertest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+func (r *rig) need() cluster.Need {
+	return cluster.Need{Owner: r.Owner, Zone: r.Zone, Offering: r.Offering, Template: r.Template, Nodes: 1}
+}
+
+func full(t *testing.T, r *rig) {
+	if r.Full == nil {
+		t.Skip("this provider has no room that could end")
+	}
+	w := r.want(cluster.VM)
+	r.clean(w)
+	r.Full(t, true)
+	_, err := r.create(w)
+	findings, checkErr := r.p.Check(r.ctx(), r.need())
+	r.Full(t, false)
+	r.fails("create without room", err, cluster.CapacityExhausted)
+	if checkErr != nil || !slices.ContainsFunc(findings, func(f cluster.Finding) bool { return f.Code == cluster.CapacityExhausted.Code }) {
+		t.Errorf("check without room: %+v, %v", findings, checkErr)
+	}
+	if _, err := r.create(w); err != nil {
+		t.Errorf("the same want, with room: %v", err)
+	}
+	r.one(w)
+}
+
+func conflict(t *testing.T, r *rig) {
+	for _, k := range []cluster.Kind{cluster.Firewall, cluster.Forward, cluster.Balancer} {
+		t.Run(string(k), func(t *testing.T) {
+			r := newRig(t, r.Setup)
+			if !r.makes(k) {
+				t.Skipf("this provider makes no %s", k)
+			}
+			w := r.want(k)
+			first := r.make(w)
+			second := r.want(cluster.KeyPair) // a fresh name and key
+			second.Kind, second.Spec = k, w.Spec
+			_, err := r.create(second)
+			r.fails("a rule where there is one", err, cluster.RuleConflict)
+			if got, err := r.p.Get(r.ctx(), first.Ref()); err != nil || got.Identity != first.Identity {
+				t.Errorf("the first rule: %s, %v", show(got), err)
+			}
+		})
+	}
+}
+
+func inUse(t *testing.T, r *rig) {
+	if !r.makes(cluster.Network) {
+		t.Skip("this provider makes no networks")
+	}
+	vm := r.make(r.want(cluster.VM))
+	err := r.act(r.network.Ref(), cluster.Destroy)
+	r.fails("destroy of a network with a VM", err, cluster.ResourceInUse)
+	if _, err := r.p.Get(r.ctx(), vm.Ref()); err != nil {
+		t.Errorf("the VM: %v", err)
+	}
+	r.mustAct(vm.Ref(), cluster.Destroy)
+	r.gone(vm.Ref())
+	r.mustAct(r.network.Ref(), cluster.Destroy)
+	r.gone(r.network.Ref())
+}
+
+func check(t *testing.T, r *rig) {
+	findings, err := r.p.Check(r.ctx(), r.need())
+	if err != nil || len(findings) > 0 {
+		t.Errorf("a plan that fits: %+v, %v", findings, err)
+	}
+	for name, change := range map[string]func(*cluster.Need){
+		"zone":     func(n *cluster.Need) { n.Zone = "no-such-zone" },
+		"offering": func(n *cluster.Need) { n.Offering = "no-such-offering" },
+		"template": func(n *cluster.Need) { n.Template = "no-such-template" },
+	} {
+		n := r.need()
+		change(&n)
+		findings, err := r.p.Check(r.ctx(), n)
+		if err != nil || len(findings) == 0 {
+			t.Errorf("an unknown %s: %+v, %v; want a finding", name, findings, err)
+		}
+		for _, f := range findings {
+			if f.Type != cluster.InTheWay || f.Code == "" || f.Evidence == "" {
+				t.Errorf("an unknown %s: the finding lacks type, code or evidence: %+v", name, f)
+			}
+		}
+	}
+	if got := r.mine(cluster.VM); len(got) > 0 {
+		t.Errorf("check has made %d VMs", len(got))
+	}
+}
+
+func catalogue(t *testing.T, r *rig) {
+	for kind, id := range map[cluster.Kind]string{
+		cluster.Zone: r.Zone, cluster.Offering: r.Offering, cluster.Template: r.Template, cluster.NetworkOffering: r.NetworkOffering,
+	} {
+		if id == "" {
+			continue
+		}
+		entries, err := r.p.Catalog(r.ctx(), r.Owner, kind)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		at := slices.IndexFunc(entries, func(e cluster.Entry) bool { return e.ID == id })
+		if at < 0 {
+			t.Errorf("%s: %s is not in %+v", kind, id, entries)
+			continue
+		}
+		if e := entries[at]; e.Kind != kind || e.Name == "" || e.Disabled {
+			t.Errorf("%s: %+v", kind, e)
+		}
+		if e := entries[at]; kind == cluster.Offering && (e.Cores < 1 || e.MemoryMB < 1) {
+			t.Errorf("the offering has no size: %+v", e)
+		}
+	}
+	if r.makes(cluster.Network) {
+		network := r.net()
+		r.until("the catalogue of networks", func() error {
+			entries, err := r.p.Catalog(r.ctx(), r.Owner, cluster.Network)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(entries, func(e cluster.Entry) bool { return e.ID == network && e.Name != "" }) {
+				return errors.New("the owner's network is not in it")
+			}
+			return nil
+		})
+	}
+	if r.makes(cluster.KeyPair) {
+		pair := r.make(r.want(cluster.KeyPair))
+		r.until("the catalogue of key pairs", func() error {
+			entries, err := r.p.Catalog(r.ctx(), r.Owner, cluster.KeyPair)
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(entries, func(e cluster.Entry) bool { return e.Name == pair.Name }) {
+				return errors.New("the owner's key pair is not in it")
+			}
+			return nil
+		})
+	}
+}

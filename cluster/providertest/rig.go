@@ -1,0 +1,415 @@
+package providertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// rig is one question's provider, and what was made for it.
+type rig struct {
+	Setup
+	t       *testing.T
+	p       cluster.Provider
+	caps    cluster.Capabilities
+	cluster string // uuid of the tag of all it makes
+	count   atomic.Int64
+	network cluster.Resource // made when first needed
+
+	mu   sync.Mutex
+	refs map[string]cluster.Ref // key -> what was made, so that the clean-up need not look it up
+}
+
+func newRig(t *testing.T, s Setup) *rig {
+	t.Helper()
+	if s.Provider == nil || s.Installation == "" || s.Zone == "" || s.Offering == "" || s.Template == "" {
+		t.Fatal("the setup lacks Provider, Installation, Zone, Offering or Template")
+	}
+	if s.Settle == 0 {
+		s.Settle = 10 * time.Second
+	}
+	if s.Poll == 0 {
+		s.Poll = 5 * time.Millisecond
+	}
+	if s.Many == 0 {
+		s.Many = 20
+	}
+	s.Many = max(s.Many, 4)
+	return &rig{Setup: s, t: t, p: s.Provider, caps: s.Provider.Capabilities(), cluster: uuid(), refs: map[string]cluster.Ref{}}
+}
+
+func uuid() string {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err)
+	}
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func (r *rig) makes(k cluster.Kind) bool { return slices.Contains(r.caps.Kinds, k) }
+
+// want is a resource with a name and key of its own, and all it stands on made.
+func (r *rig) want(k cluster.Kind) cluster.Want {
+	r.t.Helper()
+	n := r.count.Add(1)
+	name := fmt.Sprintf("exam-%s-%s%d", r.cluster[:8], k, n)
+	key := fmt.Sprintf("run/step/%s/%d", k, n)
+	w := cluster.Want{
+		Kind: k, Name: name, Key: key, CallID: uuid(), Owner: r.Owner,
+		Tags: map[string]string{cluster.TagInstallation: r.Installation, cluster.TagCluster: r.cluster, cluster.TagKey: key},
+		Spec: cluster.Spec{Zone: r.Zone},
+	}
+	switch k {
+	case cluster.VM:
+		w.Spec.Offering, w.Spec.Template, w.Spec.Role = r.Offering, r.Template, cluster.Worker
+		w.Spec.Network = r.net()
+		w.Spec.UserData = r.userData(name)
+	case cluster.Network:
+		w.Spec.Offering = r.NetworkOffering
+	case cluster.Address:
+		w.Spec.Network = r.net()
+	case cluster.Firewall:
+		w.Spec.Network, w.Spec.Address = r.net(), r.make(r.want(cluster.Address)).ID
+		w.Spec.Protocol, w.Spec.Port, w.Spec.CIDRs = "tcp", 6443, []string{"192.0.2.0/24"}
+	case cluster.Forward:
+		w.Spec.Network, w.Spec.Address, w.Spec.VM = r.net(), r.make(r.want(cluster.Address)).ID, r.make(r.want(cluster.VM)).ID
+		w.Spec.Protocol, w.Spec.Port, w.Spec.PrivatePort = "tcp", 6443, 6443
+	case cluster.Balancer:
+		w.Spec.Network, w.Spec.Address = r.net(), r.make(r.want(cluster.Address)).ID
+		w.Spec.VMs = []string{r.make(r.want(cluster.VM)).ID, r.make(r.want(cluster.VM)).ID}
+		w.Spec.Protocol, w.Spec.Port, w.Spec.PrivatePort = "tcp", 6443, 6443
+	}
+	return w
+}
+
+func (r *rig) userData(name string) []byte {
+	if r.UserData != nil {
+		return r.UserData(r.t, name)
+	}
+	return []byte("#!/bin/sh\n# " + name + "\n")
+}
+
+// net is the id of the question's network; empty if the provider makes none.
+func (r *rig) net() string {
+	r.t.Helper()
+	if r.makes(cluster.Network) && r.network.ID == "" {
+		r.network = r.make(r.want(cluster.Network))
+	}
+	return r.network.ID
+}
+
+// make creates a thing, follows the call to its end, reads it back and sees to its end.
+func (r *rig) make(w cluster.Want) cluster.Resource {
+	r.t.Helper()
+	r.clean(w)
+	call, err := r.p.Create(r.ctx(), w)
+	if err != nil {
+		r.t.Fatalf("create %s: %v", w.Name, err)
+	}
+	ref := r.follow(r.p, call)
+	r.note(w, ref)
+	got, err := r.p.Get(r.ctx(), ref)
+	if err != nil {
+		r.t.Fatalf("get %s, just made: %v", w.Name, err)
+	}
+	return got
+}
+
+// clean destroys the want's thing at the end, whatever became of it.
+func (r *rig) clean(w cluster.Want) {
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), 4*r.Settle)
+		defer cancel()
+		if err := r.remove(ctx, w); err != nil {
+			r.t.Errorf("clean-up: %s: %v", w.Name, err)
+		}
+	})
+}
+
+func (r *rig) remove(ctx context.Context, w cluster.Want) error {
+	r.mu.Lock()
+	ref, made := r.refs[w.Key]
+	r.mu.Unlock()
+	var got cluster.Resource
+	var err error
+	if made {
+		got, err = r.p.Get(ctx, ref)
+	} else {
+		got, err = r.p.Find(ctx, w)
+	}
+	switch {
+	case errors.Is(err, cluster.ErrGone), err == nil && got.SourceNAT:
+		return nil
+	case err != nil:
+		return fmt.Errorf("look up: %w", err)
+	}
+	call, err := r.p.Act(ctx, got.Ref(), cluster.Destroy)
+	if err == nil {
+		_, err = r.end(ctx, r.p, call)
+	}
+	if err != nil {
+		return fmt.Errorf("destroy: %w", err)
+	}
+	return nil
+}
+
+func (r *rig) note(w cluster.Want, ref cluster.Ref) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refs[w.Key] = ref
+}
+
+// ctx is one that ends before the test hangs.
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 4*r.Settle)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// end polls a call to its end.
+func (r *rig) end(ctx context.Context, p cluster.Provider, call cluster.Call) (cluster.Ref, error) {
+	for began := time.Now(); !call.Done; {
+		progress, err := p.Poll(ctx, call)
+		switch {
+		case err != nil:
+			return call.Ref, fmt.Errorf("poll: %w", err)
+		case progress.Done && progress.Err != nil:
+			return call.Ref, progress.Err
+		case progress.Done:
+			if progress.Ref.ID != "" {
+				call.Ref = progress.Ref
+			}
+			return call.Ref, nil
+		case time.Since(began) > r.Settle:
+			return call.Ref, fmt.Errorf("job %q of %s is open after %s", call.Job, call.Ref.Name, r.Settle)
+		}
+		if err := r.pause(ctx); err != nil {
+			return call.Ref, err
+		}
+	}
+	return call.Ref, nil
+}
+
+func (r *rig) follow(p cluster.Provider, call cluster.Call) cluster.Ref {
+	r.t.Helper()
+	ref, err := r.end(r.ctx(), p, call)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if ref.ID == "" {
+		r.t.Fatalf("the call is done and names nothing: %+v", call)
+	}
+	return ref
+}
+
+// create is Create and all that follows; the error is that of either.
+func (r *rig) create(w cluster.Want) (cluster.Ref, error) {
+	call, err := r.p.Create(r.ctx(), w)
+	if err != nil {
+		return cluster.Ref{}, err
+	}
+	ref, err := r.end(r.ctx(), r.p, call)
+	if err == nil {
+		r.note(w, ref)
+	}
+	return ref, err
+}
+
+func (r *rig) act(ref cluster.Ref, a cluster.Action) error {
+	call, err := r.p.Act(r.ctx(), ref, a)
+	if err != nil {
+		return err
+	}
+	_, err = r.end(r.ctx(), r.p, call)
+	return err
+}
+
+func (r *rig) mustAct(ref cluster.Ref, a cluster.Action) {
+	r.t.Helper()
+	if err := r.act(ref, a); err != nil {
+		r.t.Fatalf("%s %s: %v", a, ref.Name, err)
+	}
+}
+
+func (r *rig) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(r.Poll):
+		return nil
+	}
+}
+
+// until asks again until it holds or the settle time is over.
+func (r *rig) until(what string, holds func() error) {
+	r.t.Helper()
+	for began := time.Now(); ; {
+		err := holds()
+		if err == nil {
+			return
+		}
+		if time.Since(began) > r.Settle {
+			r.t.Fatalf("%s, even after %s: %v", what, r.Settle, err)
+		}
+		if err := r.pause(r.t.Context()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// found is the thing of a want, once a lookup sees it.
+func (r *rig) found(p cluster.Provider, w cluster.Want) cluster.Resource {
+	r.t.Helper()
+	var got cluster.Resource
+	r.until("find "+w.Name, func() (err error) { got, err = p.Find(r.ctx(), w); return err })
+	return got
+}
+
+// gone waits until the thing is proven gone.
+func (r *rig) gone(ref cluster.Ref) {
+	r.t.Helper()
+	r.until("get of the destroyed "+ref.Name, func() error {
+		got, err := r.p.Get(r.ctx(), ref)
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			return nil
+		case err != nil:
+			return err
+		}
+		return fmt.Errorf("it is there, %s", got.State)
+	})
+}
+
+// list is all pages.
+func (r *rig) list(f cluster.Filter) []cluster.Resource {
+	r.t.Helper()
+	all, err := pages(r.ctx(), r.p, f)
+	if err != nil {
+		r.t.Fatalf("list %+v: %v", f, err)
+	}
+	return all
+}
+
+func pages(ctx context.Context, p cluster.Provider, f cluster.Filter) ([]cluster.Resource, error) {
+	var all []cluster.Resource
+	seen := map[cluster.Cursor]bool{}
+	for at := cluster.Cursor(""); ; {
+		page, err := p.List(ctx, f, at)
+		if err != nil {
+			return nil, err
+		}
+		if size := cmpSize(f.Size); len(page.Items) > size {
+			return nil, fmt.Errorf("a page of %d has %d items", size, len(page.Items))
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all, nil
+		}
+		if seen[page.Next] {
+			return nil, fmt.Errorf("cursor %q comes back", page.Next)
+		}
+		seen[page.Next] = true
+		at = page.Next
+	}
+}
+
+func cmpSize(size int) int {
+	if size == 0 {
+		return 500
+	}
+	return size
+}
+
+// mine is what a list of the question's cluster has of a kind, by id.
+func (r *rig) mine(k cluster.Kind) map[string]cluster.Resource {
+	r.t.Helper()
+	byID := map[string]cluster.Resource{}
+	for _, got := range r.list(cluster.Filter{Kind: k, Cluster: r.cluster}) {
+		if _, again := byID[got.ID]; again {
+			r.t.Errorf("%s is listed twice", got.ID)
+		}
+		byID[got.ID] = got
+	}
+	return byID
+}
+
+// same complains where two readings of one thing differ.
+func (r *rig) same(what string, a, b cluster.Resource) {
+	r.t.Helper()
+	if a.Kind != b.Kind || a.ID != b.ID || a.Name != b.Name || a.Identity != b.Identity || !maps.Equal(a.Tags, b.Tags) {
+		r.t.Errorf("%s differ:\n%s\n%s", what, show(a), show(b))
+	}
+}
+
+func show(x cluster.Resource) string {
+	return fmt.Sprintf("%s id %s name %s identity %s tags %v", x.Kind, x.ID, x.Name, x.Identity, x.Tags)
+}
+
+// carries complains about tags that are not those of the want.
+func (r *rig) carries(w cluster.Want, got cluster.Resource) {
+	r.t.Helper()
+	if !r.caps.Tags {
+		return
+	}
+	for k, v := range w.Tags {
+		if got.Tags[k] != v {
+			r.t.Errorf("%s: tag %s is %q, want %q", w.Name, k, got.Tags[k], v)
+		}
+	}
+}
+
+// fails complains about an error that is not of the kind, or that claims the thing gone.
+func (r *rig) fails(what string, err error, kinds ...*fault.Kind) {
+	r.t.Helper()
+	if err == nil {
+		r.t.Errorf("%s succeeded", what)
+		return
+	}
+	if errors.Is(err, cluster.ErrGone) || !slices.Contains(kinds, fault.Of(err)) {
+		codes := make([]fault.Code, len(kinds))
+		for i, k := range kinds {
+			codes[i] = k.Code
+		}
+		r.t.Errorf("%s: %v, want one of %v", what, err, codes)
+	}
+}
+
+// userDataOf reads it back; ok is false where nobody can.
+func (r *rig) userDataOf(ref cluster.Ref) (data []byte, ok bool) {
+	r.t.Helper()
+	if r.ReadUserData != nil {
+		return r.ReadUserData(r.t, ref), true
+	}
+	got, err := r.p.Get(r.ctx(), ref)
+	if err != nil {
+		r.t.Fatalf("get %s: %v", ref.Name, err)
+	}
+	return got.UserData, got.UserData != nil
+}
+
+func digest(b []byte) string {
+	if len(b) > 32 {
+		return fmt.Sprintf("%d bytes %s…", len(b), hex.EncodeToString(b[:16]))
+	}
+	return hex.EncodeToString(b)
+}
+
+func equalBytes(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: %s, want %s", what, digest(got), digest(want))
+	}
+}
