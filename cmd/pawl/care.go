@@ -202,38 +202,71 @@ func (a *app) restoreStore(ctx context.Context, from string) error {
 	r := bufio.NewReader(in)
 	to := a.storeOptions().Path()
 	if head, err := r.Peek(len(sqliteMagic)); err == nil && bytes.Equal(head, []byte(sqliteMagic)) {
-		if err := copyNew(r, to); err != nil {
+		if err := restoreFile(ctx, r, from, to); err != nil {
 			return err
 		}
-		if err := a.kept(ctx, sends, func(sqlstore.Keeper) error { return nil }); err != nil {
+		if err := a.kept(ctx, sends, func(sqlstore.Keeper) error { return nil }); err != nil { // its schema is brought up to date
 			return err
 		}
-	} else if err := a.kept(ctx, sends, func(k sqlstore.Keeper) error {
-		if !k.IsOwner() {
-			return StoreBusy.Errorf("%s is owned by another process", to)
-		}
-		return k.Restore(ctx, r)
-	}); err != nil {
+	} else if err := a.restoreLines(ctx, r, to); err != nil {
 		return err
 	}
 	return a.emit(map[string]string{"store": to}, []string{to}, func() string { return "restored " + to + "\n" })
 }
 
-// copyNew writes a file that does not exist yet.
-func copyNew(from io.Reader, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
+// restoreLines fills a store from an export. A file that is made for it and not
+// filled goes away again.
+func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
+	_, err := os.Stat(to)
+	made := errors.Is(err, os.ErrNotExist) && !a.onServer()
+	err = a.kept(ctx, sends, func(k sqlstore.Keeper) error {
+		if !k.IsOwner() {
+			return StoreBusy.Errorf("%s is owned by another process", to)
+		}
+		return k.Restore(ctx, r)
+	})
+	if err != nil && made {
+		sqlstore.RemoveFile(to)
 	}
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, os.ErrExist) {
+	return err
+}
+
+// restoreFile copies a backup, and gives the copy its name once it has been read
+// and found whole.
+func restoreFile(ctx context.Context, r io.Reader, from, to string) error {
+	if _, err := os.Stat(to); err == nil {
 		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
 	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(to), filepath.Base(to)+".restoring-*") // for its owner alone
 	if err != nil {
 		return FileWrong.Errorf("%w", err)
 	}
-	_, err = io.Copy(file, from)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(to))
+	defer sqlstore.RemoveFile(file.Name())
+	_, err = io.Copy(file, r)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	report, err := sqlstore.CheckFile(ctx, file.Name())
+	if err != nil {
+		return err
+	}
+	for _, d := range report.Damage {
+		if d.Run == "" { // a single damaged run is set aside when the store is opened
+			return FileWrong.Errorf("%s is no whole backup: %s", from, d.What)
+		}
+	}
+	err = os.Link(file.Name(), to) // which fails when somebody made the store meanwhile
+	if errors.Is(err, os.ErrExist) {
+		return FileWrong.Errorf("%s exists: restore a backup into a new store, with --dsn", to)
+	}
+	if err != nil { // not all file systems have links
+		err = os.Rename(file.Name(), to)
+	}
+	if err != nil {
+		return FileWrong.Errorf("%w", err)
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "halt": halt, "waitfor": waitFor, "exits": exits, "normal": normal, "runid": runID,
+			"cut": cut, "absent": absent,
 		},
 	})
 }
@@ -203,6 +204,27 @@ func runID(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: runid NAME SUBJECT FLOW REQUEST")
 	}
 	ts.Setenv(args[0], workflow.RunID(args[1], args[2], args[3])[:6])
+}
+
+// cut FILE NEW: writes the first half of a file.
+func cut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: cut FILE NEW")
+	}
+	text := ts.ReadFile(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text[:len(text)/2]), 0o600))
+}
+
+// absent PATTERN: no file has a name like that.
+func absent(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: absent PATTERN")
+	}
+	found, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(found) > 0 {
+		ts.Fatalf("there are %s", strings.Join(found, " "))
+	}
 }
 
 var times = []struct {

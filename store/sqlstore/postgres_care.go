@@ -1,10 +1,8 @@
 package sqlstore
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -61,13 +59,11 @@ func (p *Postgres) Check(ctx context.Context) (Report, error) {
 
 // Export writes everything as JSON lines, of one moment. SQLite reads the same format.
 func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
-	w := bufio.NewWriter(to)
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false) // specs are compared by their bytes
-	if err := out.Encode(dump{Format: 1}); err != nil {
+	out, err := newExporter(to)
+	if err != nil {
 		return err
 	}
-	err := p.still(ctx, func(tx pgx.Tx) error {
+	err = p.still(ctx, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash`)
 		if err != nil {
 			return err
@@ -82,7 +78,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			if len(d.Source) == 0 {
 				d.Source = nil
 			}
-			if err := out.Encode(dump{Definition: &d}); err != nil {
+			if err := out.write(dump{Definition: &d}); err != nil {
 				return err
 			}
 		}
@@ -93,14 +89,17 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			if damage != nil {
 				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
 			}
-			return out.Encode(line)
+			return out.write(line)
 		})
 	})
-	return errors.Join(err, w.Flush())
+	if err != nil {
+		return err
+	}
+	return out.end()
 }
 
 // eachObject writes objects, the number of their newest change, and locks.
-func eachObject(ctx context.Context, tx pgx.Tx, out *json.Encoder) error {
+func eachObject(ctx context.Context, tx pgx.Tx, out *exporter) error {
 	rows, err := tx.Query(ctx, `SELECT data, kind, namespace, name FROM object ORDER BY kind, namespace, name`)
 	if err != nil {
 		return err
@@ -112,7 +111,7 @@ func eachObject(ctx context.Context, tx pgx.Tx, out *json.Encoder) error {
 		if _, err := decodeObject(line.Object); err != nil {
 			line = dump{Damaged: &Damage{What: "object " + ref.String() + ": " + fault.Message(err)}}
 		}
-		return out.Encode(line)
+		return out.write(line)
 	})
 	if err != nil {
 		return err
@@ -121,7 +120,7 @@ func eachObject(ctx context.Context, tx pgx.Tx, out *json.Encoder) error {
 	if err := tx.QueryRow(ctx, `SELECT newest FROM feed`).Scan(&newest); err != nil {
 		return err
 	}
-	if err := out.Encode(dump{Newest: newest}); err != nil {
+	if err := out.write(dump{Newest: newest}); err != nil {
 		return err
 	}
 	if rows, err = tx.Query(ctx, `SELECT name, value FROM lock ORDER BY name`); err != nil {
@@ -129,7 +128,7 @@ func eachObject(ctx context.Context, tx pgx.Tx, out *json.Encoder) error {
 	}
 	var name string
 	var value []byte
-	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error { return out.Encode(dump{Lock: name, Value: bytes.Clone(value)}) })
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error { return out.write(dump{Lock: name, Value: bytes.Clone(value)}) })
 	return err
 }
 
@@ -224,7 +223,6 @@ func (x *pgRow) whole(ctx context.Context, tx pgx.Tx) (line dump, damage, err er
 // all of it or nothing. Runs that were owned are due at once; lines of damaged
 // runs are passed over.
 func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
-	in := json.NewDecoder(bufio.NewReader(from))
 	statements := 0
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
@@ -237,16 +235,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		if holds {
 			return workflow.InputInvalid.Errorf("the database holds runs or objects already: restore into a new one")
 		}
-		for n := 1; ; n++ {
-			var line dump
-			if err := in.Decode(&line); err == io.EOF {
-				break
-			} else if err != nil {
-				return workflow.InputInvalid.Errorf("line %d of the export: %w", n, err)
-			}
-			if n == 1 && line.Format != 1 {
-				return workflow.InputInvalid.Errorf("this is no export of this version: its first line says format %d, not 1", line.Format)
-			}
+		err := readExport(from, func(line dump) error {
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
 				b.Queue(putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
@@ -260,11 +249,12 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 				}
 			}
 			statements += b.Len()
-			if err := tx.SendBatch(ctx, &b).Close(); err != nil {
-				return err
-			}
+			return tx.SendBatch(ctx, &b).Close()
+		})
+		if err != nil {
+			return err
 		}
-		_, err := tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
+		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
 		return err
 	})
 	p.count(statements, 0)

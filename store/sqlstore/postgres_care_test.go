@@ -142,7 +142,9 @@ func TestPostgresRestoresOnlyWhatFits(t *testing.T) {
 	for name, text := range map[string]string{
 		"another format": `{"pawl":2}`,
 		"no export":      `hello`,
+		"empty":          "",
 		"cut off":        "{\"pawl\":1}\n{\"definition\":{\"hash\":\"h\"}}\n{\"run\":",
+		"cut at a line":  "{\"pawl\":1}\n{\"definition\":{\"hash\":\"h\"}}\n",
 	} {
 		if err := p.Restore(t.Context(), strings.NewReader(text)); fault.Of(err) != workflow.InputInvalid {
 			t.Errorf("%s: %v", name, err)

@@ -67,11 +67,22 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 		}
 		s.owner = s.lock != nil
 	}
+	_ = createFile(path, 0) // what is wrong, SQLite says
 	if err := s.open(ctx, o); err != nil {
 		s.unlock()
 		return nil, err
 	}
 	return s, nil
+}
+
+// createFile makes a file that its owner alone may read, if there is none. What
+// SQLite keeps beside it gets the same mode.
+func createFile(path string, flags int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flags, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 func (s *SQLite) open(ctx context.Context, o Options) error {

@@ -1,9 +1,7 @@
 package sqlstore
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -14,23 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
-
-// dump is one line of an export: a definition, an object, the number of the
-// newest change of objects, a lock, a run, or a run that cannot be read.
-type dump struct {
-	Format     int                    `json:"pawl,omitempty"` // first line only
-	Definition *workflow.Definition   `json:"definition,omitempty"`
-	Object     json.RawMessage        `json:"object,omitempty"`
-	Newest     int64                  `json:"newest,omitempty"`
-	Lock       string                 `json:"lock,omitempty"`
-	Value      []byte                 `json:"value,omitempty"` // of the lock
-	Run        *workflow.Run          `json:"run,omitempty"`
-	Steps      []*workflow.StepRecord `json:"steps,omitempty"`
-	Signals    []workflow.Signal      `json:"signals,omitempty"`
-	Seen       []string               `json:"seen,omitempty"` // ids of consumed signals
-	Events     []workflow.Event       `json:"events,omitempty"`
-	Damaged    *Damage                `json:"damaged,omitempty"`
-}
 
 // Check reads everything and reports what is damaged. It writes nothing.
 func (s *SQLite) Check(ctx context.Context) (Report, error) {
@@ -142,9 +123,20 @@ func (s *SQLite) whole(conn *sqlite.Conn, row int64, id string) (line dump, err 
 
 // Backup writes a copy to a new file while the store is in use.
 func (s *SQLite) Backup(ctx context.Context, path string) error {
-	if _, err := os.Stat(path); err == nil {
+	err := createFile(path, os.O_EXCL) // SQLite takes an empty one
+	if errors.Is(err, os.ErrExist) {
 		return workflow.InputInvalid.Errorf("%s exists: name a new file", path)
 	}
+	if err != nil {
+		return sqFault(err, path)
+	}
+	if err = s.backup(ctx, path); err != nil {
+		_ = os.Remove(path)
+	}
+	return err
+}
+
+func (s *SQLite) backup(ctx context.Context, path string) error {
 	conn, err := openConn(s.path, sqlite.OpenReadWrite, -2048)
 	if err != nil {
 		return err
@@ -152,7 +144,6 @@ func (s *SQLite) Backup(ctx context.Context, path string) error {
 	defer conn.Close()
 	conn.SetInterrupt(ctx.Done())
 	if err := execute(conn, "VACUUM INTO ?", path); err != nil {
-		_ = os.Remove(path)
 		return s.fault(ctx, err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -163,19 +154,25 @@ func (s *SQLite) Backup(ctx context.Context, path string) error {
 	return f.Sync()
 }
 
+// RemoveFile removes a file that no process has open, with what SQLite and its
+// owner keep beside it.
+func RemoveFile(path string) {
+	for _, beside := range []string{"", "-wal", "-shm", "-journal", ".lock"} {
+		_ = os.Remove(path + beside)
+	}
+}
+
 // Export writes everything as JSON lines, but for what a restored store can do
 // without: older changes of objects, and answers of repeated requests.
 func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
-	w := bufio.NewWriter(to)
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false) // specs are compared as they were written
-	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		if err := out.Encode(dump{Format: 1}); err != nil {
-			return err
-		}
+	out, err := newExporter(to)
+	if err != nil {
+		return err
+	}
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
 		err := query(conn, "SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash", func(row *sqlite.Stmt) error {
 			d := definition(row)
-			return out.Encode(dump{Definition: &d})
+			return out.write(dump{Definition: &d})
 		})
 		if err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
 			return err
@@ -187,39 +184,42 @@ func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 			if damage != nil {
 				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
 			}
-			if err := out.Encode(line); err != nil {
+			if err := out.write(line); err != nil {
 				return err
 			}
 			return ctx.Err()
 		})
 	})
-	return errors.Join(err, w.Flush())
+	if err != nil {
+		return err
+	}
+	return out.end()
 }
 
 // exportObjects writes objects, the number of their newest change, and locks.
-func exportObjects(conn *sqlite.Conn, out *json.Encoder) error {
+func exportObjects(conn *sqlite.Conn, out *exporter) error {
 	err := query(conn, "SELECT data, kind, namespace, name FROM object ORDER BY kind, namespace, name", func(row *sqlite.Stmt) error {
 		line := dump{Object: column(row, 0)}
 		if _, err := decodeObject(line.Object); err != nil {
 			ref := control.Ref{Kind: row.ColumnText(1), Namespace: row.ColumnText(2), Name: row.ColumnText(3)}
 			line = dump{Damaged: &Damage{What: "object " + ref.String() + ": " + fault.Message(err)}}
 		}
-		return out.Encode(line)
+		return out.write(line)
 	})
 	if err != nil {
 		return err
 	}
-	err = query(conn, "SELECT newest FROM feed", func(row *sqlite.Stmt) error { return out.Encode(dump{Newest: row.ColumnInt64(0)}) })
+	err = query(conn, "SELECT newest FROM feed", func(row *sqlite.Stmt) error { return out.write(dump{Newest: row.ColumnInt64(0)}) })
 	if err != nil {
 		return err
 	}
 	return query(conn, "SELECT name, value FROM lock ORDER BY name", func(row *sqlite.Stmt) error {
-		return out.Encode(dump{Lock: row.ColumnText(0), Value: column(row, 1)})
+		return out.write(dump{Lock: row.ColumnText(0), Value: column(row, 1)})
 	})
 }
 
-// Restore reads what Export wrote into an empty store. Runs that were owned are
-// due at once; lines of damaged runs are passed over.
+// Restore reads what Export wrote into an empty store: all of it or nothing.
+// Runs that were owned are due at once; lines of damaged runs are passed over.
 func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 	if !s.owner {
 		return s.notOwner()
@@ -235,29 +235,23 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 	if len(known)+len(page.Items) > 0 {
 		return workflow.InputInvalid.Errorf("%s holds runs or objects already: restore into a new file", s.path)
 	}
-	in := json.NewDecoder(bufio.NewReader(from))
-	for n := 1; ; n++ {
-		var line dump
-		if err := in.Decode(&line); err == io.EOF {
+	// One write: all of it or nothing.
+	return s.writer.do(&sqWrite{run: func(w *sqWriter) error {
+		return readExport(from, func(line dump) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			switch {
+			case line.Definition != nil:
+				return w.putDefinition(*line.Definition)
+			case line.Run != nil:
+				return w.restore(line)
+			case line.Object != nil, line.Newest > 0, line.Lock != "":
+				return w.restoreObject(line)
+			}
 			return nil
-		} else if err != nil {
-			return workflow.InputInvalid.Errorf("line %d of the export: %w", n, err)
-		}
-		if n == 1 && line.Format != 1 {
-			return workflow.InputInvalid.Errorf("this is no export of this version: its first line says format %d, not 1", line.Format)
-		}
-		switch {
-		case line.Definition != nil:
-			err = s.PutDefinition(ctx, *line.Definition)
-		case line.Run != nil:
-			err = s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.restore(line) }})
-		case line.Object != nil, line.Newest > 0, line.Lock != "":
-			err = s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.restoreObject(line) }})
-		}
-		if err != nil {
-			return err
-		}
-	}
+		})
+	}})
 }
 
 // restoreObject takes an object or a lock. Numbers go on behind the newest, and

@@ -4,7 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +71,96 @@ func TestExportKeepsObjectsAndLocks(t *testing.T) {
 			t.Errorf("a position from before: %v", err)
 		}
 		break
+	}
+}
+
+// What is no export, or not whole, is refused, and nothing of it stays.
+func TestRestoreIsAllOrNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(dir, "pawl.db")})
+	for i := range 3 {
+		r := start(t, s, i, "w")
+		for n := range 3 {
+			if err := step(t, s, r, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.Objects().Apply(t.Context(), control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: "c1"}, Spec: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutDefinition(t.Context(), workflow.Definition{Hash: "h", Flow: "Flow", Data: []byte(`{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := s.Export(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	whole := b.String()
+	restored := openSQLite(t, sqlstore.Options{Path: filepath.Join(dir, "restored.db")})
+	refused := func(what, text string) {
+		t.Helper()
+		if err := restored.Restore(t.Context(), strings.NewReader(text)); fault.Of(err) != workflow.InputInvalid {
+			t.Errorf("%s: %v", what, err)
+		}
+		var left bytes.Buffer
+		if err := restored.Export(t.Context(), &left); err != nil || strings.Contains(left.String(), `"run"`) ||
+			strings.Contains(left.String(), `"object"`) || strings.Contains(left.String(), `"definition"`) {
+			t.Fatalf("%s left something behind: %v %s", what, err, left.String())
+		}
+	}
+	refused("nothing", "")
+	refused("no export", "hello")
+	lines := strings.SplitAfter(whole, "\n")
+	for n := 1; n < len(lines)-1; n++ {
+		refused(fmt.Sprintf("%d lines of %d", n, len(lines)-1), strings.Join(lines[:n], ""))
+		refused(fmt.Sprintf("half a line behind %d", n), strings.Join(lines[:n], "")+lines[n][:len(lines[n])/2])
+		if n > 1 {
+			refused(fmt.Sprintf("all but line %d", n), strings.Join(append(slices.Clone(lines[:n-1]), lines[n:]...), ""))
+		}
+	}
+	refused("two of them", whole+whole)
+	if err := restored.Restore(t.Context(), strings.NewReader(whole)); err != nil {
+		t.Fatalf("the whole export, after all: %v", err)
+	}
+	var again bytes.Buffer
+	if err := restored.Export(t.Context(), &again); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Count(again.String(), "\n"); got != len(lines)-1 {
+		t.Errorf("%d lines of %d came back", got, len(lines)-1)
+	}
+}
+
+// Runs hold what flows were given: only their owner may read the files.
+func TestFilesAreTheOwnersOnly(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := t.TempDir()
+	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(dir, "pawl.db")})
+	start(t, s, 1, "w")
+	if err := s.Backup(t.Context(), filepath.Join(dir, "backup.db")); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v", f.Name(), info.Mode())
+		}
+		seen[f.Name()] = true
+	}
+	for _, name := range []string{"pawl.db", "pawl.db-wal", "pawl.db-shm", "pawl.db.lock", "backup.db"} {
+		if !seen[name] {
+			t.Errorf("there is no %s: %v", name, seen)
+		}
 	}
 }
 

@@ -17,10 +17,12 @@ func (s *SQLite) PutDefinition(ctx context.Context, d workflow.Definition) error
 	if _, err := s.Definition(ctx, d.Hash); !errors.Is(err, workflow.ErrNotFound) {
 		return err
 	}
-	return s.writer.do(&sqWrite{run: func(w *sqWriter) error {
-		return w.exec("INSERT INTO definition (hash, flow, version, data, source) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-			d.Hash, d.Flow, d.Version, nonNil(d.Data), nonNil(d.Source))
-	}})
+	return s.writer.do(&sqWrite{run: func(w *sqWriter) error { return w.putDefinition(d) }})
+}
+
+func (w *sqWriter) putDefinition(d workflow.Definition) error {
+	return w.exec("INSERT INTO definition (hash, flow, version, data, source) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		d.Hash, d.Flow, d.Version, nonNil(d.Data), nonNil(d.Source))
 }
 
 func nonNil(data []byte) []byte {

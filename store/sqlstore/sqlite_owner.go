@@ -40,6 +40,7 @@ func (s *SQLite) listen() {
 	if err != nil {
 		return
 	}
+	_ = os.Chmod(path, 0o600)
 	s.socket = socket
 	s.done.Go(func() {
 		for {
