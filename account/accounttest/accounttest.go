@@ -1,0 +1,320 @@
+// Package accounttest is the exam of every account.Store.
+//
+//	func TestAccounts(t *testing.T) {
+//		accounttest.Run(t, func(t *testing.T) account.Store { return open(t) })
+//	}
+package accounttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+var noon = time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// Run examines what open gives: a new, empty store for each part.
+func Run(t *testing.T, open func(t *testing.T) account.Store) {
+	for name, part := range map[string]func(*testing.T, account.Store){
+		"it begins with ROOT and the operator":   begins,
+		"domains are a tree with unique paths":   domains,
+		"accounts are found by domain and name":  accounts,
+		"a save takes the revision it was given": revisions,
+		"names are unique under concurrency":     races,
+		"tokens are found by hash":               tokens,
+		"keys keep their secret out of lists":    keys,
+		"uses and revocations only go one way":   times,
+		"the trail is read newest first":         trail,
+		"everything comes back as it was":        whole,
+		"an ended context changes nothing":       ended,
+	} {
+		t.Run(name, func(t *testing.T) { part(t, open(t)) })
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func isKind(t *testing.T, what string, err error, kind *fault.Kind) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Errorf("%s gives %v, want %s", what, err, kind.Code)
+	}
+}
+
+func begins(t *testing.T, s account.Store) {
+	all, err := s.Domains(t.Context())
+	check(t, err)
+	same(t, "domains", all, []account.Domain{account.Root()})
+	list, err := s.Accounts(t.Context(), account.Query{})
+	check(t, err)
+	same(t, "accounts", list, []account.Account{account.System()})
+}
+
+func dom(id, path string) account.Domain {
+	d := account.Domain{ID: id, Path: path, Name: path[strings.LastIndex(path, "/")+1:], ParentID: account.RootID, Created: noon}
+	return d
+}
+
+func domains(t *testing.T, s account.Store) {
+	web, dev := dom("d2", "ROOT/dev/web"), dom("d1", "ROOT/dev")
+	check(t, s.SaveDomain(t.Context(), dev))
+	check(t, s.SaveDomain(t.Context(), web))
+	isKind(t, "a path twice", s.SaveDomain(t.Context(), dom("d3", "ROOT/dev")), account.Exists)
+	isKind(t, "a path twice, but for case", s.SaveDomain(t.Context(), dom("d3", "ROOT/Dev")), account.Exists)
+	all, err := s.Domains(t.Context())
+	check(t, err)
+	same(t, "by path", all, []account.Domain{account.Root(), dev, web})
+	changed := dev
+	changed.Disabled, changed.Name, changed.Path = true, "other", "ROOT/other"
+	check(t, s.SaveDomain(t.Context(), changed))
+	all, err = s.Domains(t.Context())
+	check(t, err)
+	dev.Disabled = true
+	same(t, "only Disabled changes", all, []account.Domain{account.Root(), dev, web})
+}
+
+func accounts(t *testing.T, s account.Store) {
+	check(t, s.SaveDomain(t.Context(), dom("d1", "ROOT/dev")))
+	save := func(a account.Account) account.Account {
+		t.Helper()
+		a, err := s.SaveAccount(t.Context(), a)
+		check(t, err)
+		return a
+	}
+	uma := save(account.Account{ID: "a1", Name: "uma", DomainID: "d1", Role: account.User, Created: noon})
+	root := save(account.Account{ID: "a2", Name: "uma", DomainID: account.RootID, Role: account.DomainAdmin, Created: noon})
+	if uma.Revision != 1 {
+		t.Errorf("a new account has revision %d", uma.Revision)
+	}
+	for what, c := range map[string]struct {
+		q    account.Query
+		want []account.Account
+	}{
+		"all":          {account.Query{}, []account.Account{account.System(), root, uma}},
+		"by name":      {account.Query{Name: "UMA"}, []account.Account{root, uma}},
+		"by domain":    {account.Query{DomainIDs: []string{"d1"}}, []account.Account{uma}},
+		"no domain":    {account.Query{DomainIDs: []string{}}, nil},
+		"both":         {account.Query{DomainIDs: []string{"d1", account.RootID}, Name: "uma"}, []account.Account{root, uma}},
+		"limited":      {account.Query{Limit: 1}, []account.Account{account.System()}},
+		"nobody":       {account.Query{Name: "um"}, nil},
+		"no wildcards": {account.Query{Name: "%"}, nil},
+	} {
+		got, err := s.Accounts(t.Context(), c.q)
+		check(t, err)
+		if len(got) != 0 || len(c.want) != 0 {
+			same(t, what, got, c.want)
+		}
+	}
+	_, err := s.SaveAccount(t.Context(), account.Account{ID: "a3", Name: "Uma", DomainID: "d1", Role: account.User})
+	isKind(t, "a name twice", err, account.Exists)
+	_, err = s.Account(t.Context(), "a3")
+	isKind(t, "an unknown id", err, account.NotFound)
+}
+
+func revisions(t *testing.T, s account.Store) {
+	a, err := s.SaveAccount(t.Context(), account.Account{ID: "a1", Name: "uma", DomainID: account.RootID, Role: account.User})
+	check(t, err)
+	old := a
+	a.Disabled = true
+	a, err = s.SaveAccount(t.Context(), a)
+	check(t, err)
+	if a.Revision != old.Revision+1 {
+		t.Errorf("revision %d after %d", a.Revision, old.Revision)
+	}
+	old.Limits.Nodes = 5
+	_, err = s.SaveAccount(t.Context(), old)
+	isKind(t, "an old revision", err, fault.WriteConflict)
+	_, err = s.SaveAccount(t.Context(), account.Account{ID: "a1", Name: "eve", DomainID: account.RootID, Role: account.Operator})
+	isKind(t, "a known id as new", err, fault.WriteConflict)
+	_, err = s.SaveAccount(t.Context(), account.Account{ID: "a9", Name: "zed", DomainID: account.RootID, Role: account.User, Revision: 1})
+	isKind(t, "an unknown id as known", err, fault.WriteConflict)
+	got, err := s.Account(t.Context(), "a1")
+	check(t, err)
+	same(t, "what is stored", got, a)
+}
+
+func races(t *testing.T, s account.Store) {
+	var all sync.WaitGroup
+	var won atomic.Int32
+	for i := range 8 {
+		all.Go(func() {
+			_, err := s.SaveAccount(t.Context(), account.Account{ID: fmt.Sprint("a", i), Name: "uma", DomainID: account.RootID, Role: account.User})
+			if err == nil {
+				won.Add(1)
+			} else if !errors.Is(err, account.Exists) {
+				t.Errorf("a loser gets %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d of 8 got the name", won.Load())
+	}
+}
+
+func token(id, account_ string, at time.Time) account.Token {
+	return account.Token{Credential: account.Credential{ID: id, AccountID: account_, Name: "ci", Created: at}, Hash: account.HashToken(id)}
+}
+
+func tokens(t *testing.T, s account.Store) {
+	one, two, other := token("t1", "a1", noon), token("t2", "a1", noon.Add(-time.Hour)), token("t3", "a2", noon)
+	one.Expires = noon.Add(time.Hour)
+	for _, tok := range []account.Token{one, two, other} {
+		check(t, s.AddToken(t.Context(), tok))
+	}
+	if err := s.AddToken(t.Context(), one); err == nil {
+		t.Error("a token is added twice")
+	}
+	got, err := s.TokenByHash(t.Context(), one.Hash)
+	check(t, err)
+	same(t, "by hash", got, one)
+	_, err = s.TokenByHash(t.Context(), account.HashToken("t4"))
+	isKind(t, "an unknown hash", err, account.CredentialNotFound)
+	list, err := s.Tokens(t.Context(), "a1")
+	check(t, err)
+	same(t, "of an account, by age", list, []account.Token{two, one})
+	list, err = s.Tokens(t.Context(), "")
+	check(t, err)
+	if len(list) != 3 {
+		t.Errorf("%d tokens in all", len(list))
+	}
+}
+
+func keys(t *testing.T, s account.Store) {
+	k := account.Key{Credential: account.Credential{ID: "EXAMPLE-KEY", AccountID: "a1", Created: noon, Expires: noon.Add(time.Hour)}, Secret: "planted-secret"}
+	check(t, s.AddKey(t.Context(), k))
+	if err := s.AddKey(t.Context(), k); err == nil {
+		t.Error("a key is added twice")
+	}
+	got, err := s.Key(t.Context(), k.ID)
+	check(t, err)
+	if got.Secret.Reveal() != "planted-secret" {
+		t.Errorf("the secret comes back as %q", got.Secret.Reveal())
+	}
+	same(t, "the key", got.Credential, k.Credential)
+	for _, of := range []string{"", "a1"} {
+		list, err := s.Keys(t.Context(), of)
+		check(t, err)
+		same(t, "the list", list, []account.Key{{Credential: k.Credential}})
+	}
+	list, err := s.Keys(t.Context(), "a2")
+	check(t, err)
+	if len(list) != 0 {
+		t.Errorf("another account has %v", list)
+	}
+	_, err = s.Key(t.Context(), "example-key")
+	isKind(t, "a key in another case", err, account.CredentialNotFound)
+}
+
+func times(t *testing.T, s account.Store) {
+	check(t, s.AddKey(t.Context(), account.Key{Credential: account.Credential{ID: "k1", AccountID: "a1", Created: noon}, Secret: "s"}))
+	check(t, s.AddToken(t.Context(), token("t1", "a1", noon)))
+	later, latest := noon.Add(time.Minute), noon.Add(time.Hour)
+	for _, id := range []string{"k1", "t1"} {
+		for _, at := range []time.Time{later, latest, noon} {
+			check(t, s.Used(t.Context(), id, at))
+		}
+		for _, at := range []time.Time{latest, later, latest} {
+			check(t, s.Revoked(t.Context(), id, at))
+		}
+	}
+	k, err := s.Key(t.Context(), "k1")
+	check(t, err)
+	tok, err := s.TokenByHash(t.Context(), account.HashToken("t1"))
+	check(t, err)
+	for _, c := range []account.Credential{k.Credential, tok.Credential} {
+		if !c.LastUse.Equal(latest) || !c.Revoked.Equal(later) {
+			t.Errorf("%s: used %s, revoked %s", c.ID, c.LastUse, c.Revoked)
+		}
+	}
+	isKind(t, "use of nothing", s.Used(t.Context(), "x", noon), account.CredentialNotFound)
+	isKind(t, "end of nothing", s.Revoked(t.Context(), "x", noon), account.CredentialNotFound)
+}
+
+func trail(t *testing.T, s account.Store) {
+	var want []account.Entry
+	for i := range 10 {
+		e := account.Entry{At: noon.Add(time.Duration(i) * time.Second), Who: "uma", Account: "a" + fmt.Sprint(i%2), Domain: "d1", Face: "/v1",
+			Call: "createCluster", Target: fmt.Sprint("c", i/2), Outcome: account.OK}
+		check(t, s.Note(t.Context(), e))
+		want = append(want, e)
+	}
+	check(t, s.Note(t.Context(), account.Entry{At: noon, Who: "anyone", Face: "/client/api", Call: "x", Outcome: "UNAUTHENTICATED"}))
+	slices.Reverse(want)
+	read := func(q account.TrailQuery) []account.Entry {
+		t.Helper()
+		got, err := s.Trail(t.Context(), q)
+		check(t, err)
+		for i := range got {
+			if i > 0 && got[i].Seq >= got[i-1].Seq {
+				t.Errorf("numbers do not fall: %d after %d", got[i].Seq, got[i-1].Seq)
+			}
+		}
+		return got
+	}
+	bare := func(got []account.Entry) []account.Entry {
+		out := slices.Clone(got)
+		for i := range out {
+			out[i].Seq = 0
+		}
+		return out
+	}
+	all := read(account.TrailQuery{Sight: account.Sight{All: true}})
+	same(t, "all", bare(all[1:]), want)
+	same(t, "a page", bare(read(account.TrailQuery{Sight: account.Sight{All: true}, Before: all[3].Seq, Limit: 2})), want[3:5])
+	same(t, "a target", bare(read(account.TrailQuery{Sight: account.Sight{All: true}, Target: "c4"})), want[:2])
+	if got := read(account.TrailQuery{Sight: account.Sight{AccountID: "a1"}}); len(got) != 5 {
+		t.Errorf("one account has %d entries", len(got))
+	}
+	if got := read(account.TrailQuery{Sight: account.Sight{AccountID: "a1", DomainIDs: []string{"d1"}}, Limit: 7}); len(got) != 7 {
+		t.Errorf("a domain has %d entries", len(got))
+	}
+	if got := read(account.TrailQuery{}); len(got) != 0 {
+		t.Errorf("without sight there are %d entries", len(got))
+	}
+}
+
+func whole(t *testing.T, s account.Store) {
+	a := account.Account{
+		ID: "a1", Name: "uma", DomainID: account.RootID, Role: account.DomainAdmin, Disabled: true, Created: noon.Add(123 * time.Nanosecond),
+		Limits: account.Limits{Clusters: 1, Nodes: 2, Cores: 3, MemoryMB: 1 << 40, Size: 5},
+	}
+	saved, err := s.SaveAccount(t.Context(), a)
+	check(t, err)
+	got, err := s.Account(t.Context(), "a1")
+	check(t, err)
+	same(t, "the account", got, saved)
+	a.Revision = 1
+	same(t, "what was saved", saved, a)
+}
+
+func ended(t *testing.T, s account.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Accounts(ctx, account.Query{}); err == nil {
+		t.Error("a read answers")
+	}
+}

@@ -1,0 +1,327 @@
+package account
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Desk is where accounts are asked for and changed: it looks up who and what
+// is meant, asks the rules, and writes. What may not be seen is not found.
+type Desk struct {
+	Store Store
+	Now   func() time.Time // nil: time.Now
+}
+
+func (d *Desk) now() time.Time {
+	if d.Now == nil {
+		return time.Now().UTC()
+	}
+	return d.Now().UTC()
+}
+
+// Want is an account that is to be made.
+type Want struct {
+	Name   string
+	Domain string // id or path; empty: that of who asks
+	Role   Role   // empty: User
+	Limits Limits // operators only
+}
+
+// tree reads all domains.
+func (d *Desk) tree(ctx context.Context) (Tree, error) {
+	domains, err := d.Store.Domains(ctx)
+	return NewTree(domains), err
+}
+
+// Domains gives those from that of who asks down; an operator's are all.
+func (d *Desk) Domains(ctx context.Context, who Account) ([]Domain, error) {
+	all, err := d.Store.Domains(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tree := NewTree(all)
+	return slices.DeleteFunc(all, func(other Domain) bool {
+		return other.ID != who.DomainID && !May(who.Role, SeeAccount, Relate(tree, who, "", other.ID))
+	}), nil
+}
+
+// domain finds a domain by id or path within sight.
+func (d *Desk) domain(ctx context.Context, who Account, ref string) (Domain, Tree, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return Domain{}, nil, err
+	}
+	if ref == "" {
+		ref = who.DomainID
+	}
+	for _, found := range tree {
+		if found.ID != ref && !strings.EqualFold(found.Path, ref) {
+			continue
+		}
+		if found.ID == who.DomainID || May(who.Role, SeeAccount, Relate(tree, who, "", found.ID)) {
+			return found, tree, nil
+		}
+	}
+	return Domain{}, nil, DomainNotFound.Errorf("there is no domain %s", ref)
+}
+
+// CreateDomain makes a domain below another (id or path; empty: that of who asks).
+func (d *Desk) CreateDomain(ctx context.Context, who Account, name, parent string) (Domain, error) {
+	above, tree, err := d.domain(ctx, who, parent)
+	switch {
+	case err != nil:
+		return Domain{}, err
+	case !May(who.Role, MakeDomain, Relate(tree, who, "", above.ID)):
+		return Domain{}, Refused.Errorf("%s is %s and may not make a domain in %s", who.Name, who.Role, above.Path)
+	case !validName(name):
+		return Domain{}, Wrong.Errorf("name %q: it is letters, digits and -._@ within, at most %d", name, maxName)
+	}
+	made := Domain{ID: newID(), Name: name, Path: above.Path + "/" + name, ParentID: above.ID, Created: d.now()}
+	return made, d.Store.SaveDomain(ctx, made)
+}
+
+// DisableDomain forbids (or allows again) all calls of accounts in a domain and below it.
+func (d *Desk) DisableDomain(ctx context.Context, who Account, ref string, disabled bool) (Domain, error) {
+	found, tree, err := d.domain(ctx, who, ref)
+	switch {
+	case err != nil:
+		return Domain{}, err
+	case ref == "":
+		return Domain{}, Wrong.Errorf("the domain is not named")
+	case !May(who.Role, MakeDomain, Relate(tree, who, "", found.ID)):
+		return Domain{}, Refused.Errorf("%s is %s and may not change domain %s", who.Name, who.Role, found.Path)
+	case found.Holds(tree[who.DomainID]):
+		return Domain{}, Refused.Errorf("%s is in domain %s: nobody changes the domain they are in", who.Name, found.Path)
+	}
+	found.Disabled = disabled
+	return found, d.Store.SaveDomain(ctx, found)
+}
+
+// Accounts gives those within sight, of one domain (id or path) or of all.
+func (d *Desk) Accounts(ctx context.Context, who Account, domain string) ([]Account, error) {
+	var q Query
+	tree, err := d.tree(ctx)
+	if err == nil && domain != "" {
+		var found Domain
+		found, tree, err = d.domain(ctx, who, domain)
+		q.DomainIDs = []string{found.ID}
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.Store.Accounts(ctx, q)
+	return slices.DeleteFunc(all, func(a Account) bool { return !sees(tree, who, a) }), err
+}
+
+func sees(tree Tree, who, a Account) bool {
+	return May(who.Role, SeeAccount, Relate(tree, who, a.ID, a.DomainID))
+}
+
+// Find gives an account within sight: by id, by PATH/NAME, or by a name that only one has.
+// Empty: who asks.
+func (d *Desk) Find(ctx context.Context, who Account, ref string) (Account, error) {
+	a, _, err := d.find(ctx, who, ref)
+	return a, err
+}
+
+func (d *Desk) find(ctx context.Context, who Account, ref string) (Account, Tree, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return Account{}, nil, err
+	}
+	if ref == "" {
+		ref = who.ID
+	}
+	path, name := "", ref
+	if i := strings.LastIndexByte(ref, '/'); i >= 0 {
+		path, name = ref[:i], ref[i+1:]
+	}
+	all, err := d.Store.Accounts(ctx, Query{Name: name})
+	if err != nil {
+		return Account{}, nil, err
+	}
+	all = slices.DeleteFunc(all, func(a Account) bool {
+		return !sees(tree, who, a) || path != "" && !strings.EqualFold(tree[a.DomainID].Path, path)
+	})
+	switch len(all) {
+	case 1:
+		return all[0], tree, nil
+	case 0:
+		if a, err := d.Store.Account(ctx, ref); err == nil && sees(tree, who, a) {
+			return a, tree, nil
+		}
+		return Account{}, nil, NotFound.Errorf("there is no account %s", ref)
+	}
+	return Account{}, nil, Wrong.Errorf("%d accounts have the name %s: write DOMAIN/%s", len(all), name, name)
+}
+
+// CreateAccount makes an account. It has neither token nor key yet.
+func (d *Desk) CreateAccount(ctx context.Context, who Account, w Want) (Account, error) {
+	if w.Role == "" {
+		w.Role = User
+	}
+	domain, tree, err := d.domain(ctx, who, w.Domain)
+	to := Relate(tree, who, "", domain.ID)
+	switch {
+	case err != nil:
+		return Account{}, err
+	case !w.Role.Valid():
+		return Account{}, Wrong.Errorf("role %q: it is %s, %s or %s", w.Role, User, DomainAdmin, Operator)
+	case !May(who.Role, MakeAccount, to) || w.Role.rank() > who.Role.rank():
+		return Account{}, Refused.Errorf("%s is %s and may not make a %s in %s", who.Name, who.Role, w.Role, domain.Path)
+	case w.Limits != Limits{} && !May(who.Role, SetLimits, to):
+		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
+	case !w.Limits.valid():
+		return Account{}, Wrong.Errorf("a limit is negative; 0 is no limit")
+	case !validName(w.Name):
+		return Account{}, Wrong.Errorf("name %q: it is letters, digits and -._@ within, at most %d", w.Name, maxName)
+	}
+	return d.Store.SaveAccount(ctx, Account{ID: newID(), Name: w.Name, DomainID: domain.ID, Role: w.Role, Limits: w.Limits, Created: d.now()})
+}
+
+// Disable forbids (or allows again) all calls of an account. Its clusters stay as they are.
+func (d *Desk) Disable(ctx context.Context, who Account, ref string, disabled bool) (Account, error) {
+	a, tree, err := d.find(ctx, who, ref)
+	switch {
+	case err != nil:
+		return Account{}, err
+	case !May(who.Role, MakeAccount, Relate(tree, who, a.ID, a.DomainID)) || a.Role.rank() > who.Role.rank():
+		return Account{}, Refused.Errorf("%s is %s and may not change account %s", who.Name, who.Role, a.Name)
+	case a.ID == SystemID, a.ID == who.ID:
+		return Account{}, Refused.Errorf("account %s is the operator's own or that of who asks: it cannot be disabled", a.Name)
+	case a.Disabled == disabled:
+		return a, nil
+	}
+	a.Disabled = disabled
+	return d.Store.SaveAccount(ctx, a)
+}
+
+// Limit sets the limits of an account.
+func (d *Desk) Limit(ctx context.Context, who Account, ref string, l Limits) (Account, error) {
+	a, tree, err := d.find(ctx, who, ref)
+	switch {
+	case err != nil:
+		return Account{}, err
+	case !May(who.Role, SetLimits, Relate(tree, who, a.ID, a.DomainID)):
+		return Account{}, Refused.Errorf("%s is %s and may not set limits", who.Name, who.Role)
+	case !l.valid():
+		return Account{}, Wrong.Errorf("a limit is negative; 0 is no limit")
+	}
+	a.Limits = l
+	return d.Store.SaveAccount(ctx, a)
+}
+
+// NewCredential says whose a token or key is to be, what it is for and how long it works.
+type NewCredential struct {
+	Account string // id or name; empty: who asks
+	Name    string
+	For     time.Duration // 0: until it is revoked
+}
+
+// CreateToken makes a token. The second value is the token: this is the only time it is seen.
+func (d *Desk) CreateToken(ctx context.Context, who Account, n NewCredential) (Token, Secret, error) {
+	c, err := d.credential(ctx, who, n)
+	if err != nil {
+		return Token{}, "", err
+	}
+	secret := newSecret()
+	c.ID = newID()
+	t := Token{Credential: c, Hash: HashToken(secret)}
+	return t, Secret(secret), d.Store.AddToken(ctx, t)
+}
+
+// CreateKey makes a key. This is the only time its secret is seen.
+func (d *Desk) CreateKey(ctx context.Context, who Account, n NewCredential) (Key, error) {
+	c, err := d.credential(ctx, who, n)
+	if err != nil {
+		return Key{}, err
+	}
+	c.ID = newSecret()
+	k := Key{Credential: c, Secret: Secret(newSecret())}
+	return k, d.Store.AddKey(ctx, k)
+}
+
+func (d *Desk) credential(ctx context.Context, who Account, n NewCredential) (Credential, error) {
+	a, err := d.keyOwner(ctx, who, n.Account)
+	switch {
+	case err != nil:
+		return Credential{}, err
+	case n.For < 0:
+		return Credential{}, Wrong.Errorf("a credential for %s is expired already", n.For)
+	case len(n.Name) > 255:
+		return Credential{}, Wrong.Errorf("the name of a credential has at most 255 characters")
+	}
+	c := Credential{AccountID: a.ID, Name: n.Name, Created: d.now()}
+	if n.For > 0 {
+		c.Expires = c.Created.Add(n.For)
+	}
+	return c, nil
+}
+
+// keyOwner finds the account whose credentials are meant, and who may use them.
+func (d *Desk) keyOwner(ctx context.Context, who Account, ref string) (Account, error) {
+	a, tree, err := d.find(ctx, who, ref)
+	if err == nil && !May(who.Role, UseKeys, Relate(tree, who, a.ID, a.DomainID)) {
+		err = Refused.Errorf("%s is %s: keys and tokens of others are for operators", who.Name, who.Role)
+	}
+	return a, err
+}
+
+// Tokens gives an account's (empty: one's own).
+func (d *Desk) Tokens(ctx context.Context, who Account, ref string) ([]Token, error) {
+	a, err := d.keyOwner(ctx, who, ref)
+	if err != nil {
+		return nil, err
+	}
+	return d.Store.Tokens(ctx, a.ID)
+}
+
+// Keys gives an account's (empty: one's own), without secrets.
+func (d *Desk) Keys(ctx context.Context, who Account, ref string) ([]Key, error) {
+	a, err := d.keyOwner(ctx, who, ref)
+	if err != nil {
+		return nil, err
+	}
+	return d.Store.Keys(ctx, a.ID)
+}
+
+// Revoke ends a token or key for ever.
+func (d *Desk) Revoke(ctx context.Context, who Account, id string) error {
+	c, err := d.held(ctx, id)
+	if err != nil {
+		return err
+	}
+	if _, err := d.keyOwner(ctx, who, c.AccountID); err != nil {
+		return CredentialNotFound.Errorf("there is no key or token %s", id)
+	}
+	return d.Store.Revoked(ctx, id, d.now())
+}
+
+// held finds a credential by id.
+func (d *Desk) held(ctx context.Context, id string) (Credential, error) {
+	if k, err := d.Store.Key(ctx, id); err == nil {
+		return k.Credential, nil
+	}
+	all, err := d.Store.Tokens(ctx, "")
+	if err != nil {
+		return Credential{}, err
+	}
+	for _, t := range all {
+		if t.ID == id {
+			return t.Credential, nil
+		}
+	}
+	return Credential{}, CredentialNotFound.Errorf("there is no key or token %s", id)
+}
+
+// Trail gives the audit trail as far as who asks may see it.
+func (d *Desk) Trail(ctx context.Context, who Account, q TrailQuery) ([]Entry, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	q.Sight = SightOf(tree, who, SeeTrail)
+	return d.Store.Trail(ctx, q)
+}

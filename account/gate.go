@@ -1,0 +1,91 @@
+package account
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Caller is an account that has proven who it is and may call, with what
+// judgements about it need.
+type Caller struct {
+	Account
+	Tree Tree
+}
+
+// ByToken finds whose token has this hash. found is false for every reason that
+// a caller must not be told: unknown, revoked, expired, disabled.
+func (d *Desk) ByToken(ctx context.Context, hash [32]byte) (c Caller, found bool, err error) {
+	t, err := d.Store.TokenByHash(ctx, hash)
+	if fault.Of(err) == CredentialNotFound {
+		return Caller{}, false, nil
+	}
+	if err != nil {
+		return Caller{}, false, err
+	}
+	return d.admit(ctx, t.Credential)
+}
+
+// ByKey finds a key and whose it is, as ByToken does. The signature is for the caller to check.
+func (d *Desk) ByKey(ctx context.Context, id string) (c Caller, k Key, found bool, err error) {
+	k, err = d.Store.Key(ctx, id)
+	if fault.Of(err) == CredentialNotFound {
+		return Caller{}, Key{}, false, nil
+	}
+	if err != nil {
+		return Caller{}, Key{}, false, err
+	}
+	c, found, err = d.look(ctx, k.Credential)
+	return c, k, found, err
+}
+
+// Use notes that a credential was used just now.
+func (d *Desk) Use(ctx context.Context, c Credential) error {
+	if now := d.now(); now.Sub(c.LastUse) >= UsedEvery {
+		return d.Store.Used(ctx, c.ID, now.Truncate(time.Second))
+	}
+	return nil
+}
+
+func (d *Desk) admit(ctx context.Context, c Credential) (Caller, bool, error) {
+	who, found, err := d.look(ctx, c)
+	if err == nil && found {
+		err = d.Use(ctx, c)
+	}
+	return who, found && err == nil, err
+}
+
+// look judges a credential and its account.
+func (d *Desk) look(ctx context.Context, c Credential) (Caller, bool, error) {
+	if !c.Works(d.now()) {
+		return Caller{}, false, nil
+	}
+	a, err := d.Store.Account(ctx, c.AccountID)
+	if fault.Of(err) == NotFound {
+		return Caller{}, false, nil
+	}
+	if err != nil {
+		return Caller{}, false, err
+	}
+	tree, err := d.tree(ctx)
+	if err != nil || !tree.Works(a) {
+		return Caller{}, false, err
+	}
+	return Caller{Account: a, Tree: tree}, true, nil
+}
+
+// Any reports whether anybody beside the operator's own tokens may ask: there
+// is an account beside System, or a token or key.
+func (d *Desk) Any(ctx context.Context) (bool, error) {
+	all, err := d.Store.Accounts(ctx, Query{Limit: 2})
+	if err != nil || len(all) > 1 {
+		return len(all) > 1, err
+	}
+	tokens, err := d.Store.Tokens(ctx, "")
+	if err != nil || len(tokens) > 0 {
+		return len(tokens) > 0, err
+	}
+	keys, err := d.Store.Keys(ctx, "")
+	return len(keys) > 0, err
+}

@@ -1,0 +1,96 @@
+package account
+
+// Operation is something an account asks for.
+type Operation string
+
+// The operations that rules distinguish.
+const (
+	UseCluster    Operation = "use cluster"    // read and change it
+	CreateCluster Operation = "create cluster" // for an account
+	Forget        Operation = "forget"         // give up what could not be deleted
+	SeeLeaks      Operation = "see leaks"
+	SetGC         Operation = "set gc flag"
+	SeeAccount    Operation = "see account"
+	MakeAccount   Operation = "make account" // in a domain; disable and enable it
+	SetLimits     Operation = "set limits"
+	MakeDomain    Operation = "make domain" // below a domain; disable and enable it
+	UseKeys       Operation = "use keys"    // make, list and revoke keys and tokens
+	SeeTrail      Operation = "see trail"
+)
+
+// Operations are all of them.
+var Operations = []Operation{UseCluster, CreateCluster, Forget, SeeLeaks, SetGC, SeeAccount, MakeAccount, SetLimits, MakeDomain, UseKeys, SeeTrail}
+
+// Relation is how close the one who asks is to the one it concerns.
+type Relation string
+
+// The relations.
+const (
+	Own       Relation = "own"       // the same account
+	Below     Relation = "below"     // another one in its domain or below
+	Elsewhere Relation = "elsewhere" // all others
+)
+
+// Relate gives the relation of one who asks to an owner. The caller's domain
+// and the owner's come from the tree.
+func Relate(tree Tree, caller Account, ownerID, ownerDomain string) Relation {
+	switch {
+	case caller.ID == ownerID:
+		return Own
+	case inside(tree, caller.DomainID, ownerDomain):
+		return Below
+	default:
+		return Elsewhere
+	}
+}
+
+func inside(tree Tree, top, id string) bool {
+	t, ok := tree[top]
+	d, known := tree[id]
+	return ok && known && t.Holds(d)
+}
+
+// rules say for an operation how far each role may go: "" not at all, Own,
+// Below includes Own, Elsewhere includes all.
+var rules = map[Operation]map[Role]Relation{
+	UseCluster:    {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	CreateCluster: {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	Forget:        {Operator: Elsewhere},
+	SeeLeaks:      {Operator: Elsewhere},
+	SetGC:         {Operator: Elsewhere},
+	SeeAccount:    {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+	MakeAccount:   {DomainAdmin: Below, Operator: Elsewhere},
+	SetLimits:     {Operator: Elsewhere},
+	MakeDomain:    {DomainAdmin: Below, Operator: Elsewhere},
+	UseKeys:       {User: Own, DomainAdmin: Own, Operator: Elsewhere},
+	SeeTrail:      {User: Own, DomainAdmin: Below, Operator: Elsewhere},
+}
+
+var reach = map[Relation]int{Own: 1, Below: 2, Elsewhere: 3}
+
+// May reports whether a role may do this to one who stands in this relation.
+func May(role Role, op Operation, to Relation) bool {
+	far, near := reach[rules[op][role]], reach[to]
+	return near > 0 && near <= far
+}
+
+// Sight is what an account may see. The zero Sight is nothing.
+type Sight struct {
+	All       bool
+	AccountID string   // one account
+	DomainIDs []string // or all accounts of these domains
+}
+
+// SightOf is how far an account may go with an operation.
+func SightOf(tree Tree, a Account, op Operation) Sight {
+	switch rules[op][a.Role] {
+	case Elsewhere:
+		return Sight{All: true}
+	case Below:
+		return Sight{AccountID: a.ID, DomainIDs: tree.Subtree(a.DomainID)}
+	case Own:
+		return Sight{AccountID: a.ID}
+	default:
+		return Sight{}
+	}
+}
