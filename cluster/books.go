@@ -32,6 +32,8 @@ type Ledger interface {
 	// Scan hands every cluster that lives (or is Expunge) with its nodes and
 	// journal to visit, in the order of ids, without holding them all.
 	Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error
+	// Nodes gives the living nodes of several clusters (their ids) in one read, for lists.
+	Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error)
 	// Unsettled gives uuids of clusters the walker must look at: in a transient
 	// state, with an Ask, an alarm, Desired other than State, or GCNext or
 	// RecoverNext before now.

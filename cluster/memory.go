@@ -358,6 +358,19 @@ func (m *Memory) behind(q ScanQuery, after int64) *Book {
 	return nil
 }
 
+// Nodes implements Ledger.
+func (m *Memory) Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[int64][]Node{}
+	for _, id := range clusters {
+		if s := m.shelves[id]; s != nil {
+			found[id] = s.book().Nodes
+		}
+	}
+	return found, ctx.Err()
+}
+
 // Unsettled implements Ledger.
 func (m *Memory) Unsettled(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
