@@ -1,7 +1,9 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -26,4 +28,42 @@ func Fill(t testing.TB, s *SQLite) func() {
 	}
 	limit(fmt.Sprint(1)) // SQLite takes the present size
 	return func() { limit("1073741823") }
+}
+
+// Log tells the size of the log as a file, and how many bytes of it are pages.
+func Log(t testing.TB, s *SQLite) (size, used int64) {
+	err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+		info, err := os.Stat(s.path + "-wal")
+		if err != nil {
+			return err
+		}
+		n, ok := w.log.pages()
+		if !ok {
+			return errors.New("the index of the log cannot be read")
+		}
+		size, used = info.Size(), logHead+int64(n)*logPage
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return size, used
+}
+
+// LengthenBy lets the log grow by so many bytes at once.
+func LengthenBy(s *SQLite, n int64) error {
+	return s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error { w.log.grows = n; return nil }})
+}
+
+// Unlengthened ends the lengthening as a disk without room does.
+func Unlengthened(t testing.TB, s *SQLite) {
+	err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+		readOnly, err := os.Open(s.path + "-wal")
+		w.log.file.Close()
+		w.log.file, w.log.size = readOnly, 0
+		return err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -61,6 +61,9 @@ func liveOn(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := sqlstore.LengthenBy(store, 16<<10); err != nil { // often, so that lives end there too
+		return err
+	}
 	keys, err := os.OpenFile(path+".keys", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

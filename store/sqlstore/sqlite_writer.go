@@ -1,10 +1,8 @@
 package sqlstore
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 
 	"zombiezen.com/go/sqlite"
@@ -39,8 +37,7 @@ type sqWriter struct {
 	lastRun, lastRow int64
 	size             int64 // bytes bound in this batch
 	count            int64 // statements of this batch
-	shm              *os.File
-	frames           uint32
+	log              sqLog
 }
 
 // sqWrite is one call that waits for its commit.
@@ -69,7 +66,7 @@ func newSQWriter(s *SQLite, conn *sqlite.Conn) (*sqWriter, error) {
 		}
 		*to = stmt
 	}
-	w.shm, _ = os.Open(s.path + "-shm") // only to count
+	w.log.open(s.path, s.owner)
 	return w, nil
 }
 
@@ -105,9 +102,7 @@ func (w *sqWriter) close() {
 
 func (w *sqWriter) free() {
 	w.conn.Close()
-	if w.shm != nil {
-		w.shm.Close()
-	}
+	w.log.close()
 }
 
 func (w *sqWriter) serve() {
@@ -163,6 +158,7 @@ func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 	if err := w.step(w.begin); err != nil {
 		return err
 	}
+	w.log.lengthen()
 	if err := w.look(); err != nil {
 		return err
 	}
@@ -278,19 +274,9 @@ func (w *sqWriter) account(writes int) {
 	stats.syncs.Add(1)
 	stats.bytes.Add(w.size)
 	stats.statements.Add(w.count)
-	var head [4]byte
-	if w.shm == nil {
-		return
-	}
-	if _, err := w.shm.ReadAt(head[:], 16); err != nil {
-		return
-	}
-	frames := binary.NativeEndian.Uint32(head[:])
-	added := frames - w.frames
-	if frames < w.frames { // the log was moved into the file and is used again
-		added = frames
+	pages, again := w.log.grown()
+	if again {
 		stats.syncs.Add(2)
 	}
-	w.frames = frames
-	stats.wal.Add(int64(added) * (4096 + 24))
+	stats.wal.Add(pages * logPage)
 }

@@ -1,0 +1,103 @@
+package sqlstore
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+)
+
+// The log is made longer before it is needed: a sync of bytes that replace
+// others costs about half of one that lengthens the file, because the file
+// system has nothing of its own to write (docs/adr/0054).
+const (
+	logAhead = 256 << 10 // bytes ready behind the last page of the log
+	logGrows = 4 << 20   // by so many more at once: four times until it is used again from its beginning
+	logHead  = 32
+	logPage  = 4096 + 24
+)
+
+// sqLog is SQLite's write-ahead log as a file, and its index.
+type sqLog struct {
+	file   *os.File // nil: it is not lengthened
+	index  *os.File // nil: nothing is known of it
+	size   int64
+	grows  int64
+	frames uint32 // pages in it after the newest commit of this process
+}
+
+// open finds the files of the log, which SQLite has made by now. Without them
+// there is less to count, and syncs take longer.
+func (l *sqLog) open(path string, lengthen bool) {
+	l.grows = logGrows
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // SQLite keeps the log beside the file itself
+	}
+	l.index, _ = os.Open(path + "-shm")
+	if lengthen {
+		l.file, _ = os.OpenFile(path+"-wal", os.O_WRONLY, 0)
+	}
+}
+
+func (l *sqLog) close() {
+	for _, file := range []*os.File{l.file, l.index} {
+		if file != nil {
+			file.Close()
+		}
+	}
+}
+
+// pages tells how many pages of the log are valid.
+func (l *sqLog) pages() (n uint32, ok bool) {
+	var head [4]byte
+	if l.index == nil {
+		return 0, false
+	}
+	if _, err := l.index.ReadAt(head[:], 16); err != nil {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint32(head[:]), true
+}
+
+// lengthen writes zeros behind the end of the file, which SQLite takes for no
+// pages: their salt and checksum are wrong. It is called when the transaction
+// has the log's write lock and has written nothing: until it does, nobody
+// writes there. A disk without room is found by the writes that need it.
+func (l *sqLog) lengthen() {
+	if l.file == nil {
+		return
+	}
+	n, ok := l.pages()
+	need := logHead + int64(n)*logPage + min(logAhead, l.grows)
+	if !ok || need <= l.size {
+		return
+	}
+	info, err := l.file.Stat()
+	if err != nil {
+		return
+	}
+	if l.size = info.Size(); need <= l.size {
+		return
+	}
+	if _, err := l.file.WriteAt(make([]byte, l.grows), l.size); err != nil {
+		_ = l.file.Truncate(l.size) // what there is of room is for others
+		l.file.Close()
+		l.file = nil
+		return
+	}
+	l.size += l.grows
+}
+
+// grown counts the pages of the commit that was just made, and reports that
+// the log was moved into the file and is used again.
+func (l *sqLog) grown() (pages int64, again bool) {
+	n, ok := l.pages()
+	if !ok {
+		return 0, false
+	}
+	added := n - l.frames
+	if again = n < l.frames; again {
+		added = n
+	}
+	l.frames = n
+	return int64(added), again
+}
