@@ -51,8 +51,10 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 	retries := 0
 	for ctx.Err() == nil {
 		next := time.Now().Add(e.options.LookEvery)
+		var all time.Time // when a claim gave all that was due
 		if free := e.slots.free(); free > 0 && e.Health() == nil {
-			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, Full: e.slots.full()})
+			full := e.slots.full()
+			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, Full: full})
 			if err != nil && ctx.Err() == nil {
 				retries++
 				e.trouble(err)
@@ -66,6 +68,9 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 			if len(claimed.Runs) == free {
 				continue
 			}
+			if err == nil && len(full) == 0 {
+				all = time.Now()
+			}
 			if !claimed.Next.IsZero() && claimed.Next.Before(next) {
 				next = claimed.Next
 			}
@@ -76,12 +81,27 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 		if at := e.unpark(); !at.IsZero() && at.Before(next) {
 			next = at
 		}
-		timer := time.NewTimer(time.Until(next))
+		e.idle(ctx, wake, next, all)
+	}
+}
+
+// sated is how long a claim that gave all that was due makes another one for
+// the sake of a free slot needless: what becomes due is told.
+const sated = time.Second
+
+// idle blocks until there may be something to claim, or a parked run to look at.
+func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Time) {
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	for {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-e.kick:
 		case <-e.slots.freed:
+			if time.Since(all) < sated {
+				continue
+			}
 		case id := <-wake:
 			e.woken(id)
 			for more := true; more; {
@@ -93,7 +113,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 				}
 			}
 		}
-		timer.Stop()
+		return
 	}
 }
 
