@@ -1,0 +1,234 @@
+// Package bookstest is the exam of every cluster.Ledger.
+//
+//	func TestMemory(t *testing.T) {
+//		bookstest.Run(t, func(testing.TB) cluster.Ledger { return cluster.NewMemory() })
+//	}
+package bookstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Run examines a ledger. open makes an empty one, and closes it by t.Cleanup.
+func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
+	for _, part := range []struct {
+		name string
+		test func(exam)
+	}{
+		{"every field comes back", everyField},
+		{"commits fill in what is left empty", fillsIn},
+		{"copies go in and out", copies},
+		{"a commit is all or nothing", allOrNothing},
+		{"a cluster is compared and set", clusterConflict},
+		{"a journal row is compared and set", rowConflict},
+		{"a journal key is unique within its cluster", uniqueKey},
+		{"a completed job stays", jobStays},
+		{"a job id is one request's", jobIsOneRequest},
+		{"unknown things are told apart", unknown},
+		{"of two committers one wins", concurrency},
+		{"many commit at once", manyAtOnce},
+		{"a cancelled context writes nothing", cancelled},
+		{"list filters", listFilters},
+		{"list scopes", listScopes},
+		{"list is ordered by created, then id", listOrder},
+		{"list pages", listPages},
+		{"list goes on behind an id", listAfter},
+		{"a name is text, not a pattern", listPatterns},
+		{"a book leaves removed nodes out", bookNodes},
+		{"a scan goes on while others write", scanWhileWriting},
+		{"a scan selects", scanSelects},
+		{"unsettled is exact", unsettledExact},
+		{"jobs are listed newest first", jobsNewest},
+		{"events are in order and within the scope", eventsInOrder},
+		{"events become visible in order", eventsVisible},
+		{"the newest hello wins", hellos},
+		{"a commit keeps a newer hello", helloKept},
+		{"rows tell whose they are", rowsOwned},
+		{"usage counts what lives", usageCounts},
+		{"prune keeps what is young, leaked or forgotten", pruneKeeps},
+		{"nothing refers to a row that must exist", noForeignKeys},
+		{"random use agrees with memory", agreesWithMemory},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(exam{t, open(t)}) })
+	}
+}
+
+// exam is one ledger under examination.
+type exam struct {
+	*testing.T
+	books cluster.Ledger
+}
+
+var (
+	now      = time.Date(2030, 5, 1, 12, 0, 0, 123456789, time.UTC)
+	everyone = cluster.Scope{All: true}
+)
+
+func (e exam) commit(c *cluster.Change) {
+	e.Helper()
+	if err := e.books.Commit(e.Context(), c); err != nil {
+		e.Fatalf("commit: %v", err)
+	}
+}
+
+// conflict wants a change to be refused for what was written in between.
+func (e exam) conflict(c *cluster.Change) {
+	e.Helper()
+	if err := e.books.Commit(e.Context(), c); !errors.Is(err, fault.WriteConflict) {
+		e.Fatalf("commit gave %v, want WRITE_CONFLICT", err)
+	}
+}
+
+func (e exam) book(uuid string) *cluster.Book {
+	e.Helper()
+	b, err := e.books.Book(e.Context(), uuid)
+	if err != nil {
+		e.Fatalf("book %s: %v", uuid, err)
+	}
+	return b
+}
+
+func (e exam) list(q cluster.ClusterQuery) ([]cluster.Cluster, int) {
+	e.Helper()
+	all, total, err := e.books.List(e.Context(), q)
+	if err != nil {
+		e.Fatalf("list: %v", err)
+	}
+	return all, total
+}
+
+// names wants a list to be these clusters, and as many in all.
+func (e exam) names(what string, q cluster.ClusterQuery, total int, want ...string) {
+	e.Helper()
+	if q.Scope.AccountID == "" && q.Scope.DomainIDs == nil {
+		q.Scope = everyone
+	}
+	all, n := e.list(q)
+	var got []string
+	for _, c := range all {
+		got = append(got, c.Name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		e.Errorf("%s: clusters (-want +got):\n%s", what, diff)
+	}
+	if n != total {
+		e.Errorf("%s: total %d, want %d", what, n, total)
+	}
+}
+
+func (e exam) rows(q cluster.RowQuery) ([]cluster.OwnedRow, int) {
+	e.Helper()
+	rows, total, err := e.books.Rows(e.Context(), q)
+	if err != nil {
+		e.Fatalf("rows: %v", err)
+	}
+	return rows, total
+}
+
+func (e exam) events(q cluster.EventQuery) []cluster.Event {
+	e.Helper()
+	events, err := e.books.Events(e.Context(), q)
+	if err != nil {
+		e.Fatalf("events: %v", err)
+	}
+	return events
+}
+
+// equal compares records: what a store fills in counts too.
+func (e exam) equal(what string, want, got any) {
+	e.Helper()
+	if diff := cmp.Diff(want, got, secrets); diff != "" {
+		e.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// secrets are compared as they are, not as they print.
+var secrets = cmpopts.AcyclicTransformer("Reveal", func(s cluster.Secret) string { return s.Reveal() })
+
+// newCluster is a running one that nobody has to look at.
+func newCluster(name string) *cluster.Cluster {
+	return &cluster.Cluster{
+		UUID: "uuid-" + name, Name: name, Owner: cluster.Owner{AccountID: "amy", DomainID: "east"},
+		Provider: "sim", Zone: cluster.Entity{ID: "z1", Name: "zone one"}, Offering: cluster.Entity{ID: "o1"}, Template: cluster.Entity{ID: "t1"},
+		Desired: cluster.WantRunning, State: cluster.Running, NodeCount: 3, ControlCount: 1, Cores: 8, MemoryMB: 4096, Created: now, GC: true,
+	}
+}
+
+func newRow(key string) *cluster.JournalRow {
+	return &cluster.JournalRow{Kind: cluster.VM, Name: "name-" + key, Key: key, CallID: "call-" + key, Phase: cluster.Intent, Origin: cluster.Made, IntentAt: now}
+}
+
+func newJob(id string) *cluster.Job {
+	return &cluster.Job{ID: id, Command: "createContainerCluster", Kind: "create", Digest: "d", Created: now}
+}
+
+// with gives a copy that was changed.
+func with[T any](v *T, change func(*T)) *T {
+	n := *v
+	change(&n)
+	return &n
+}
+
+// fill gives every field of a record a value of its own.
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch v.Interface().(type) {
+	case time.Time:
+		v.Set(reflect.ValueOf(now.Add(time.Duration(*n) * 1001 * time.Millisecond)))
+		return
+	case json.RawMessage:
+		v.Set(reflect.ValueOf(json.RawMessage(fmt.Sprintf(`{"n":"<%d>"}`, *n))))
+		return
+	case machine.Ends:
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(fmt.Sprintf("v%d ä", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).Tag.Get("json") != "-" || v.Type() == reflect.TypeFor[cluster.Event]() {
+				fill(v.Field(i), n)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, n)
+		fill(value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	default:
+		panic("bookstest: no value for " + v.Type().String())
+	}
+}
+
+// filled is a record without an empty field.
+func filled[T any]() *T {
+	var v T
+	n := 0
+	fill(reflect.ValueOf(&v).Elem(), &n)
+	return &v
+}

@@ -1,0 +1,438 @@
+package bookstest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// put stores clusters one after the other, each a second older than the next.
+func (e exam) put(names ...string) map[string]*cluster.Cluster {
+	e.Helper()
+	all := map[string]*cluster.Cluster{}
+	for i, name := range names {
+		all[name] = newCluster(name)
+		all[name].Created = now.Add(time.Duration(i) * time.Second)
+		e.commit(&cluster.Change{Cluster: all[name]})
+	}
+	return all
+}
+
+func listFilters(e exam) {
+	all := e.put("Blue Team", "blue sky", "red", "ÄRGER", "gone")
+	change := func(name string, f func(*cluster.Cluster)) {
+		f(all[name])
+		e.commit(&cluster.Change{Cluster: all[name]})
+	}
+	change("red", func(c *cluster.Cluster) {
+		c.Description, c.Network.ID, c.State = "The BLUE-print", "n1", cluster.Stopped
+	})
+	change("gone", func(c *cluster.Cluster) { c.State, c.Removed = cluster.Destroyed, now })
+
+	type q = cluster.ClusterQuery
+	e.names("all that live", q{}, 4, "Blue Team", "blue sky", "red", "ÄRGER")
+	e.names("with destroyed", q{WithDestroyed: true}, 5, "Blue Team", "blue sky", "red", "ÄRGER", "gone")
+	e.names("destroyed by state", q{State: cluster.Destroyed}, 1, "gone")
+	e.names("state", q{State: cluster.Stopped}, 1, "red")
+	e.names("state with destroyed", q{State: cluster.Stopped, WithDestroyed: true}, 1, "red")
+	e.names("no such state", q{State: cluster.Alert}, 0)
+	e.names("uuid", q{UUID: "uuid-red"}, 1, "red")
+	e.names("uuid of a destroyed one", q{UUID: "uuid-gone"}, 0)
+	e.names("uuid with destroyed", q{UUID: "uuid-gone", WithDestroyed: true}, 1, "gone")
+	e.names("name without case", q{Name: "BLUE"}, 2, "Blue Team", "blue sky")
+	e.names("name beyond ASCII", q{Name: "ärg"}, 1, "ÄRGER")
+	e.names("exact name", q{Name: "blue sky", ExactName: true}, 1, "blue sky")
+	e.names("exact name is exact", q{Name: "Blue sky", ExactName: true}, 0)
+	e.names("exact name is whole", q{Name: "blue", ExactName: true}, 0)
+	e.names("keyword in name or description", q{Keyword: "blue"}, 3, "Blue Team", "blue sky", "red")
+	e.names("keyword not across them", q{Keyword: "redThe"}, 0)
+	e.names("keyword and name", q{Keyword: "blue", Name: "sky"}, 1, "blue sky")
+	e.names("network", q{Network: "n1"}, 1, "red")
+	e.names("account", q{AccountID: "amy"}, 4, "Blue Team", "blue sky", "red", "ÄRGER")
+	e.names("other account", q{AccountID: "bob"}, 0)
+	e.names("domain", q{DomainIDs: []string{"west", "east"}}, 4, "Blue Team", "blue sky", "red", "ÄRGER")
+	e.names("other domain", q{DomainIDs: []string{"west"}}, 0)
+}
+
+func listScopes(e exam) {
+	for _, o := range []cluster.Owner{{AccountID: "amy", DomainID: "east"}, {AccountID: "bob", DomainID: "east"}, {AccountID: "cid", DomainID: "west"}} {
+		c := newCluster(o.AccountID)
+		c.Owner = o
+		e.commit(&cluster.Change{Cluster: c, Jobs: []*cluster.Job{newJob("job-" + o.AccountID)}, Events: []*cluster.Event{{At: now, Type: "cluster"}}})
+	}
+	for _, test := range []struct {
+		name  string
+		scope cluster.Scope
+		want  []string
+	}{
+		{"zero is nothing", cluster.Scope{}, nil},
+		{"all", everyone, []string{"amy", "bob", "cid"}},
+		{"one account", cluster.Scope{AccountID: "bob"}, []string{"bob"}},
+		{"a domain", cluster.Scope{DomainIDs: []string{"east"}}, []string{"amy", "bob"}},
+		{"domains", cluster.Scope{DomainIDs: []string{"west", "east"}}, []string{"amy", "bob", "cid"}},
+		{"account or domain", cluster.Scope{AccountID: "amy", DomainIDs: []string{"west"}}, []string{"amy", "cid"}},
+		{"an empty id is nobody's", cluster.Scope{DomainIDs: []string{""}}, nil},
+	} {
+		all, n := e.list(cluster.ClusterQuery{Scope: test.scope})
+		var got []string
+		for _, c := range all {
+			got = append(got, c.Name)
+		}
+		e.equal(test.name+": clusters", test.want, got)
+		if n != len(test.want) {
+			e.Errorf("%s: total %d, want %d", test.name, n, len(test.want))
+		}
+		jobs, n, err := e.books.Jobs(e.Context(), cluster.JobQuery{Scope: test.scope})
+		if err != nil || n != len(test.want) || len(jobs) != n {
+			e.Errorf("%s: %d jobs of %d, %v; want %d", test.name, len(jobs), n, err, len(test.want))
+		}
+		for _, j := range jobs {
+			if !test.scope.Sees(j.Owner) {
+				e.Errorf("%s: job of %s", test.name, j.Owner.AccountID)
+			}
+		}
+		if events := e.events(cluster.EventQuery{Scope: test.scope}); len(events) != len(test.want) {
+			e.Errorf("%s: %d events, want %d", test.name, len(events), len(test.want))
+		}
+	}
+	// A filter never widens the scope.
+	all, n := e.list(cluster.ClusterQuery{Scope: cluster.Scope{AccountID: "bob"}, AccountID: "amy", DomainIDs: []string{"east"}})
+	if len(all) > 0 || n > 0 {
+		e.Errorf("an account that asks for another's got %d of %d", len(all), n)
+	}
+}
+
+func listOrder(e exam) {
+	for i, name := range []string{"b", "d", "a", "c"} { // a and b were made at the same instant, in the order of their ids
+		c := newCluster(name)
+		c.Created = now.Add([]time.Duration{0, 2 * time.Second, 0, time.Nanosecond}[i])
+		e.commit(&cluster.Change{Cluster: c})
+	}
+	e.names("oldest first", cluster.ClusterQuery{}, 4, "b", "a", "c", "d")
+	e.names("newest first", cluster.ClusterQuery{NewestFirst: true}, 4, "d", "c", "a", "b")
+}
+
+func listPages(e exam) {
+	e.put("a", "b", "c", "d", "e")
+	type q = cluster.ClusterQuery
+	e.names("first", q{Limit: 2}, 5, "a", "b")
+	e.names("second", q{Limit: 2, Offset: 2}, 5, "c", "d")
+	e.names("last", q{Limit: 2, Offset: 4}, 5, "e")
+	e.names("past the end", q{Limit: 2, Offset: 6}, 5)
+	e.names("all", q{Limit: -1}, 5, "a", "b", "c", "d", "e")
+	e.names("filtered", q{Limit: 1, Offset: 1, Keyword: "uuid"}, 0)
+	e.names("backward", q{Limit: 2, Offset: 1, NewestFirst: true}, 5, "d", "c")
+
+	var change []string
+	for i := range 510 {
+		change = append(change, fmt.Sprintf("x%03d", i))
+	}
+	e.put(change...)
+	if all, n := e.list(q{Scope: everyone}); len(all) != cluster.PageLimit || n != 515 {
+		e.Errorf("without a limit: %d of %d, want %d of 515", len(all), n, cluster.PageLimit)
+	}
+	if all, n := e.list(q{Scope: everyone, Limit: -1, Keyword: "X"}); len(all) != 510 || n != 510 {
+		e.Errorf("unlimited: %d of %d, want 510 of 510", len(all), n)
+	}
+}
+
+func listAfter(e exam) {
+	all := e.put("a", "b", "c", "d")
+	type q = cluster.ClusterQuery
+	e.names("behind b", q{AfterID: all["b"].ID}, 4, "c", "d")
+	e.names("behind b, one", q{AfterID: all["b"].ID, Limit: 1}, 4, "c")
+	e.names("behind the last", q{AfterID: all["d"].ID}, 4)
+	e.names("backward behind c", q{AfterID: all["c"].ID, NewestFirst: true}, 4, "b", "a")
+	all["b"].State = cluster.Destroyed // the place stays a place
+	e.commit(&cluster.Change{Cluster: all["b"]})
+	e.names("behind a destroyed one", q{AfterID: all["b"].ID}, 3, "c", "d")
+	all["b"].Removed = now
+	e.commit(&cluster.Change{Cluster: all["b"]})
+	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+		e.Fatal(err)
+	}
+	e.names("behind one that is forgotten", q{AfterID: all["b"].ID}, 3, "c", "d")
+	e.names("backward behind one that is forgotten", q{AfterID: all["b"].ID, NewestFirst: true}, 3, "a")
+}
+
+func listPatterns(e exam) {
+	e.put("100%", "100 of them", "a_b", "axb", `back\slash`, "it's")
+	type q = cluster.ClusterQuery
+	e.names("percent", q{Name: "0%"}, 1, "100%")
+	e.names("underscore", q{Keyword: "a_b"}, 1, "a_b")
+	e.names("backslash", q{Keyword: `\`}, 1, `back\slash`)
+	e.names("quote", q{Name: "'s"}, 1, "it's")
+}
+
+func bookNodes(e exam) {
+	a := newCluster("a")
+	nodes := []*cluster.Node{{Name: "n1", Ordinal: 1}, {Name: "n2", Ordinal: 2}, {Name: "n3", Ordinal: 3}}
+	e.commit(&cluster.Change{Cluster: a, Nodes: nodes})
+	nodes[1].Removed = now
+	e.commit(&cluster.Change{Cluster: a, Nodes: nodes[1:2]})
+	e.equal("living nodes", []cluster.Node{*nodes[0], *nodes[2]}, e.book("uuid-a").Nodes)
+	a.State, a.Removed = cluster.Destroyed, now
+	e.commit(&cluster.Change{Cluster: a})
+	if b := e.book("uuid-a"); b.Cluster.State != cluster.Destroyed {
+		e.Errorf("a removed cluster reads %s", b.Cluster.State)
+	}
+}
+
+func scanWhileWriting(e exam) {
+	const n = 260 // more than any page
+	var ids []int64
+	for i := range n {
+		c := newCluster(fmt.Sprint("c", i))
+		e.commit(&cluster.Change{Cluster: c, Nodes: []*cluster.Node{{Name: "n"}}, Journal: []*cluster.JournalRow{newRow("k1"), newRow("k2")}})
+		ids = append(ids, c.ID)
+	}
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	all.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := e.books.Commit(e.Context(), &cluster.Change{Events: []*cluster.Event{{At: now}}}); err != nil {
+				e.Errorf("a write beside the scan: %v", err)
+				return
+			}
+		}
+	})
+	var seen []int64
+	err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(b *cluster.Book) error {
+		seen = append(seen, b.Cluster.ID)
+		if len(b.Nodes) != 1 || len(b.Journal) != 2 {
+			return fmt.Errorf("cluster %s has %d nodes and %d rows", b.Cluster.Name, len(b.Nodes), len(b.Journal))
+		}
+		if len(seen)%50 == 0 { // the visitor writes what it has judged
+			b.Cluster.Description = "seen"
+			return e.books.Commit(e.Context(), &cluster.Change{Cluster: &b.Cluster})
+		}
+		return nil
+	})
+	close(stop)
+	all.Wait()
+	if err != nil {
+		e.Fatal(err)
+	}
+	if !slices.Equal(seen, ids) {
+		e.Errorf("the scan gave %d clusters, want all %d in the order of ids", len(seen), n)
+	}
+	enough := errors.New("enough")
+	if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(*cluster.Book) error { return enough }); !errors.Is(err, enough) {
+		e.Errorf("the visitor's error became %v", err)
+	}
+}
+
+func scanSelects(e exam) {
+	all := e.put("a", "b", "c", "d", "e")
+	change := func(name string, f func(*cluster.Cluster)) {
+		f(all[name])
+		e.commit(&cluster.Change{Cluster: all[name]})
+	}
+	change("b", func(c *cluster.Cluster) { c.Provider = "local" })
+	change("c", func(c *cluster.Cluster) { c.Zone.ID = "z2" })
+	change("d", func(c *cluster.Cluster) { c.State = cluster.Expunge })
+	change("e", func(c *cluster.Cluster) { c.State = cluster.Destroyed })
+	for _, test := range []struct {
+		name string
+		q    cluster.ScanQuery
+		want []string
+	}{
+		{"all but destroyed", cluster.ScanQuery{}, []string{"a", "b", "c", "d"}},
+		{"provider", cluster.ScanQuery{Provider: "sim"}, []string{"a", "c", "d"}},
+		{"zone", cluster.ScanQuery{Zone: "z1"}, []string{"a", "b", "d"}},
+		{"provider and zone", cluster.ScanQuery{Provider: "sim", Zone: "z1"}, []string{"a", "d"}},
+		{"states", cluster.ScanQuery{States: []machine.State{cluster.Expunge, cluster.Destroyed}}, []string{"d", "e"}},
+		{"after", cluster.ScanQuery{AfterID: all["b"].ID}, []string{"c", "d"}},
+	} {
+		var got []string
+		if err := e.books.Scan(e.Context(), test.q, func(b *cluster.Book) error { got = append(got, b.Cluster.Name); return nil }); err != nil {
+			e.Fatal(err)
+		}
+		e.equal(test.name, test.want, got)
+	}
+}
+
+func unsettledExact(e exam) {
+	var want []string
+	for i, test := range []struct {
+		name string
+		set  func(*cluster.Cluster)
+		in   bool
+	}{
+		{"at rest", func(*cluster.Cluster) {}, false},
+		{"transient", func(c *cluster.Cluster) { c.State = cluster.Scaling }, true},
+		{"asked", func(c *cluster.Cluster) { c.Ask = &cluster.Ask{Kind: cluster.AskUpgrade} }, true},
+		{"alarm", func(c *cluster.Cluster) { c.Alarm = true }, true},
+		{"stopped as desired", func(c *cluster.Cluster) { c.State, c.Desired = cluster.Stopped, cluster.WantStopped }, false},
+		{"to be stopped", func(c *cluster.Cluster) { c.Desired = cluster.WantStopped }, true},
+		{"new", func(c *cluster.Cluster) { c.State = cluster.Created }, true},
+		{"alert", func(c *cluster.Cluster) { c.State = cluster.Alert }, true},
+		{"destroyed", func(c *cluster.Cluster) { c.State, c.Desired = cluster.Destroyed, cluster.WantDestroyed }, false},
+		{"destroyed with rests", func(c *cluster.Cluster) {
+			c.State, c.Desired, c.Alarm, c.GCNext, c.Ask = cluster.Destroyed, cluster.WantDestroyed, true, now, &cluster.Ask{}
+		}, false},
+		{"collector now", func(c *cluster.Cluster) { c.GCNext = now }, true},
+		{"collector before", func(c *cluster.Cluster) { c.GCNext = now.Add(-time.Hour) }, true},
+		{"collector later", func(c *cluster.Cluster) { c.GCNext = now.Add(time.Nanosecond) }, false},
+		{"recovery before", func(c *cluster.Cluster) { c.RecoverNext = now.Add(-time.Nanosecond) }, true},
+		{"recovery later", func(c *cluster.Cluster) { c.RecoverNext = now.Add(time.Hour) }, false},
+		{"findings within tolerance", func(c *cluster.Cluster) {
+			c.Findings, c.SuspectSince = []cluster.Finding{{Type: cluster.NotReady}}, now
+		}, false},
+	} {
+		c := newCluster(fmt.Sprintf("%02d %s", i, test.name))
+		test.set(c)
+		e.commit(&cluster.Change{Cluster: c})
+		if test.in {
+			want = append(want, c.UUID)
+		}
+	}
+	got, err := e.books.Unsettled(e.Context(), now, 100)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.equal("unsettled", want, got)
+	if got, err = e.books.Unsettled(e.Context(), now, 2); err != nil {
+		e.Fatal(err)
+	}
+	e.equal("limit", want[:2], got)
+	if got, err = e.books.Unsettled(e.Context(), now.Add(2*time.Hour), -1); err != nil || len(got) != len(want)+2 {
+		e.Errorf("two hours later %d are unsettled, %v; want %d", len(got), err, len(want)+2)
+	}
+	// What comes to rest is not told any more.
+	b := e.book(want[0])
+	b.Cluster.State = cluster.Running
+	e.commit(&cluster.Change{Cluster: &b.Cluster})
+	if got, err = e.books.Unsettled(e.Context(), now, 100); err != nil {
+		e.Fatal(err)
+	}
+	e.equal("after one came to rest", want[1:], got)
+}
+
+func jobsNewest(e exam) {
+	a, b := newCluster("a"), newCluster("b")
+	e.commit(&cluster.Change{Cluster: a})
+	e.commit(&cluster.Change{Cluster: b})
+	for i, id := range []string{"j1", "j3", "j2", "j2b"} { // j2 and j2b were made at the same instant
+		job := newJob(id)
+		job.Created = now.Add([]time.Duration{1, 3, 2, 2}[i] * time.Second)
+		book := a.ID
+		if id == "j3" {
+			book, job.Status, job.Completed = b.ID, cluster.JobDone, now
+		}
+		e.commit(&cluster.Change{Book: book, Jobs: []*cluster.Job{job}})
+	}
+	for _, test := range []struct {
+		name  string
+		q     cluster.JobQuery
+		total int
+		want  []string
+	}{
+		{"all", cluster.JobQuery{}, 4, []string{"j3", "j2b", "j2", "j1"}},
+		{"page", cluster.JobQuery{Offset: 1, Limit: 2}, 4, []string{"j2b", "j2"}},
+		{"past the end", cluster.JobQuery{Offset: 9}, 4, nil},
+		{"cluster", cluster.JobQuery{Cluster: "uuid-a"}, 3, []string{"j2b", "j2", "j1"}},
+		{"open", cluster.JobQuery{OnlyOpen: true}, 3, []string{"j2b", "j2", "j1"}},
+		{"open of a cluster", cluster.JobQuery{OnlyOpen: true, Cluster: "uuid-b"}, 0, nil},
+	} {
+		test.q.Scope = everyone
+		jobs, n, err := e.books.Jobs(e.Context(), test.q)
+		if err != nil {
+			e.Fatal(err)
+		}
+		var got []string
+		for _, j := range jobs {
+			got = append(got, j.ID)
+		}
+		e.equal(test.name, test.want, got)
+		if n != test.total {
+			e.Errorf("%s: total %d, want %d", test.name, n, test.total)
+		}
+	}
+}
+
+func eventsInOrder(e exam) {
+	a, b := newCluster("a"), newCluster("b")
+	b.Owner.AccountID = "bob"
+	e.commit(&cluster.Change{Cluster: a, Events: []*cluster.Event{{At: now, Type: "cluster", Event: "1"}, {At: now, Type: "drift", Event: "2"}}})
+	e.commit(&cluster.Change{Cluster: b, Events: []*cluster.Event{{At: now.Add(-time.Hour), Type: "cluster", Event: "3"}}})
+	e.commit(&cluster.Change{Book: a.ID, Events: []*cluster.Event{{At: now, Type: "leak", Event: "4"}}})
+	first := e.events(cluster.EventQuery{Scope: everyone})[0].Seq
+	for _, test := range []struct {
+		name string
+		q    cluster.EventQuery
+		want []string
+	}{
+		{"all", cluster.EventQuery{Scope: everyone}, []string{"1", "2", "3", "4"}},
+		{"after", cluster.EventQuery{Scope: everyone, After: first}, []string{"2", "3", "4"}},
+		{"limit", cluster.EventQuery{Scope: everyone, After: first, Limit: 2}, []string{"2", "3"}},
+		{"types", cluster.EventQuery{Scope: everyone, Types: []string{"leak", "drift"}}, []string{"2", "4"}},
+		{"cluster", cluster.EventQuery{Scope: everyone, Cluster: "uuid-a"}, []string{"1", "2", "4"}},
+		{"scope", cluster.EventQuery{Scope: cluster.Scope{AccountID: "bob"}}, []string{"3"}},
+		{"scope and cluster", cluster.EventQuery{Scope: cluster.Scope{AccountID: "bob"}, Cluster: "uuid-a"}, nil},
+		{"behind the last", cluster.EventQuery{Scope: everyone, After: first + 3}, nil},
+	} {
+		var got []string
+		for _, event := range e.events(test.q) {
+			got = append(got, event.Event)
+		}
+		e.equal(test.name, test.want, got)
+	}
+}
+
+// eventsVisible: who reads on behind the newest number it saw misses nothing,
+// though several write at once.
+func eventsVisible(e exam) {
+	const writers, each = 4, 40
+	var all sync.WaitGroup
+	for w := range writers {
+		c := newCluster(fmt.Sprint(w))
+		e.commit(&cluster.Change{Cluster: c})
+		all.Go(func() {
+			for range each {
+				if err := e.books.Commit(e.Context(), &cluster.Change{Book: c.ID, Events: []*cluster.Event{{At: now}, {At: now}}}); err != nil {
+					e.Error(err)
+					return
+				}
+			}
+		})
+	}
+	written := make(chan struct{})
+	go func() { all.Wait(); close(written) }()
+	var last int64
+	seen := 0
+	for finished := false; ; {
+		events := e.events(cluster.EventQuery{Scope: everyone, After: last, Limit: 7})
+		for _, event := range events {
+			if event.Seq <= last {
+				e.Fatalf("number %d comes behind %d", event.Seq, last)
+			}
+			last = event.Seq
+			seen++
+		}
+		if len(events) > 0 {
+			continue
+		}
+		if finished {
+			break
+		}
+		select {
+		case <-written:
+			finished = true
+		default:
+		}
+	}
+	if seen != 2*writers*each {
+		e.Errorf("a reader that follows saw %d of %d events", seen, 2*writers*each)
+	}
+}
