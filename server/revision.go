@@ -31,7 +31,7 @@ func revisionOf(header string) (revision int64, given bool, err error) {
 		text = text[1 : len(text)-1]
 	}
 	revision, err = strconv.ParseInt(text, 10, 64)
-	if err != nil || revision <= 0 {
+	if err != nil || revision <= 0 || strconv.FormatInt(revision, 10) != text { // "+1" and "01" are no ETags of ours
 		return 0, true, Malformed.Errorf("If-Match: %s is not one ETag of this server", header)
 	}
 	return revision, true, nil

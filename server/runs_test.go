@@ -205,8 +205,10 @@ func TestRevisionsOfRuns(t *testing.T) {
 	if p := old.problem(t); old.status != http.StatusPreconditionFailed || p.Code != "WRITE_CONFLICT" || p.Remedy == "" {
 		t.Errorf("an old If-Match: %d %s", old.status, old.body)
 	}
-	if got := h.do("POST", "/v1/runs/"+r.ID+"/pause", nil, "If-Match", "soon"); got.status != http.StatusBadRequest {
-		t.Errorf("a malformed If-Match: %d %s", got.status, got.body)
+	for _, wrong := range []string{"soon", `"+1"`, `+1`, `"01"`, `"-1"`, `"0"`, `"1`, `""`, `"1","2"`} {
+		if got := h.do("POST", "/v1/runs/"+r.ID+"/pause", nil, "If-Match", wrong); got.status != http.StatusBadRequest {
+			t.Errorf("If-Match: %s: %d %s", wrong, got.status, got.body)
+		}
 	}
 	if got := h.do("POST", "/v1/runs/"+r.ID+"/pause", nil, "If-Match", tag); got.status != http.StatusAccepted {
 		t.Errorf("If-Match: %d %s", got.status, got.body)

@@ -150,9 +150,9 @@ func (a *app) checkStore(ctx context.Context) error {
 		}
 		word := "healthy"
 		if !report.Healthy {
-			word = fmt.Sprintf("%d places are damaged", len(report.Damage))
+			word = fmt.Sprintf("damaged in %s", counted(len(report.Damage), "place"))
 		}
-		fmt.Fprintf(&b, "%s: %d runs, %d events, %s\n", path, report.Runs, report.Events, word)
+		fmt.Fprintf(&b, "%s: %s, %s, %s\n", path, counted(report.Runs, "run"), counted(report.Events, "event"), word)
 		return b.String()
 	}); err != nil {
 		return err
@@ -360,5 +360,5 @@ func importText(i classic.Imported, w classic.Written) string {
 	for _, key := range i.Ignored {
 		text += "ignored " + key + ": it is no run record\n"
 	}
-	return text + fmt.Sprintf("%d runs imported, %d known already, %d damaged\n", w.New, w.Known, len(i.Damaged()))
+	return text + fmt.Sprintf("%s imported, %d known already, %d damaged\n", counted(w.New, "run"), w.Known, len(i.Damaged()))
 }

@@ -100,7 +100,7 @@ func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control
 // runsOf gives the newest runs whose subject is an object.
 func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
 	runs := []view.Run{}
-	for _, subject := range []string{o.Ref.String() + "/" + o.UID, o.Ref.String()} {
+	for _, subject := range subjectNames(o) {
 		page, err := b.List(ctx, workflow.Query{Subject: subject, Limit: most})
 		if err != nil {
 			return nil, err
@@ -229,7 +229,7 @@ func (a *app) watchCommand() *cobra.Command {
 	var wait time.Duration
 	cmd := &cobra.Command{
 		Use: "watch ID | KIND NAME", Short: "Watch a run until it rests, or an object",
-		Long:              "Watches a run until it has ended or is paused, or an object until it is gone,\nwithout working on it.",
+		Long:              "Watches a run until it has ended or is paused, or an object until it is gone or\nneeds a remedy (exit code 4), without working on it.",
 		Example:           "  pawl watch gk3v\n  pawl watch etcd c1 --timeout 10m",
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeRunsOrKinds,
@@ -277,15 +277,27 @@ func (a *app) watchObject(ctx context.Context, b backend.Backend, ref control.Re
 	if _, err := objects.Get(ctx, ref); err != nil {
 		return err
 	}
-	err = a.repeat(ctx, b, ref.Kind, true, func() (any, []string, string, error) {
+	var last control.Object
+	held := false
+	err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
 		o, err := objects.Get(ctx, ref)
+		last = o
 		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).String(), err
+	}, func() bool {
+		held = needsRemedy(ctx, b, last)
+		return held
 	})
 	if errors.Is(err, control.NotFound) {
 		a.say("%s is gone", ref)
 		return nil
 	}
-	if err == nil && ctx.Err() != nil {
+	switch {
+	case err == nil && held:
+		if f := view.StateOf(last).Fault; f != nil {
+			a.hint("  remedy: %s", f.Remedy)
+		}
+		return end(view.ExitRemedy)
+	case err == nil && ctx.Err() != nil:
 		return end(view.ExitGoing)
 	}
 	return err

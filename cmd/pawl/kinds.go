@@ -27,7 +27,7 @@ var (
 	})
 	NotDefined = fault.Declare(fault.Kind{
 		Code: "FLOW_DIFFERS", Class: fault.Blocked,
-		Title:  "the server has another definition of the flow than the file",
+		Title:  "the server does not have the definition of the flow that the file holds",
 		Remedy: "Load the file where the server finds its flows (--flows), or start the flow by its name.",
 	})
 	LocalOnly = fault.Declare(fault.Kind{

@@ -59,7 +59,7 @@ flows, machines and faults are kinds of their own.`,
 	f.StringVarP(&o.selector, "selector", "l", "", "only objects with these `labels`: key=value, key!=value, key, !key")
 	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
 	f.StringVar(&o.flow, "flow", "", "only runs of this `flow`")
-	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`")
+	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`; the uid of an object may be left out")
 	f.StringVar(&o.parent, "parent", "", "only runs that this `run` started")
 	f.StringSliceVar(&o.phases, "phase", nil, "only runs in these `phases`")
 	f.BoolVar(&o.active, "active", false, "only runs that have not ended")
@@ -86,7 +86,7 @@ func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOp
 		if name != "" {
 			return a.getRun(ctx, b, name)
 		}
-		return a.repeat(ctx, b, "", o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) })
+		return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) }, endless)
 	case "flow", "flows":
 		return a.getFlows(ctx, b, name)
 	case "machine", "machines":
@@ -94,11 +94,15 @@ func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOp
 	case "fault", "faults":
 		return a.getFaults(ctx, b, name)
 	}
-	return a.repeat(ctx, b, kind, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, name, o) })
+	return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, name, o) }, endless)
 }
 
-// repeat prints a list, and with --watch again whenever it has changed.
-func (a *app) repeat(ctx context.Context, b backend.Runs, kind string, watch bool, read func() (any, []string, string, error)) error {
+// endless is the watch of a list.
+func endless() bool { return false }
+
+// repeat prints a list, and with --watch again whenever it has changed, until
+// it is over.
+func (a *app) repeat(ctx context.Context, b backend.Runs, watch bool, read func() (any, []string, string, error), over func() bool) error {
 	if !watch {
 		v, names, text, err := read()
 		if err != nil {
@@ -120,6 +124,9 @@ func (a *app) repeat(ctx context.Context, b backend.Runs, kind string, watch boo
 				return err
 			}
 			before = shown
+		}
+		if over() {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -182,7 +189,7 @@ func (a *app) getRun(ctx context.Context, b backend.Backend, id string) error {
 }
 
 func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
-	q := workflow.Query{Active: o.active, Flow: o.flow, Subject: o.subject, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	q := workflow.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
 	for _, p := range o.phases {
 		phase, err := parsePhase(p)
 		if err != nil {
@@ -193,20 +200,22 @@ func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (an
 	if o.all || q.Limit <= 0 {
 		q.Limit = 500
 	}
-	var all view.Runs
-	for {
-		page, err := b.List(ctx, q)
+	all := view.Runs{Items: []view.Run{}}
+	subjects := subjectsOf(ctx, b, o.subject)
+	for _, q.Subject = range subjects {
+		found, err := listRuns(ctx, b, q, o.all || len(subjects) > 1) // no cursor stands in two lists
 		if err != nil {
 			return nil, nil, "", err
 		}
-		all.Items, all.Next = append(all.Items, page.Items...), page.Next
-		if !o.all || page.Next == "" {
-			break
-		}
-		q.Cursor = page.Next
+		all.Items, all.Next = append(all.Items, found.Items...), found.Next
 	}
-	if all.Items == nil {
-		all.Items = []view.Run{}
+	slices.SortStableFunc(all.Items, func(x, y view.Run) int { return y.CreatedAt.Compare(x.CreatedAt) })
+	more := ""
+	if all.Next != "" {
+		more = fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
+	}
+	if len(subjects) > 1 && !o.all && len(all.Items) > q.Limit {
+		all.Items, more = all.Items[:q.Limit], fmt.Sprintf("more: pawl get --subject %s --all\n", o.subject)
 	}
 	var ids []string
 	for _, r := range all.Items {
@@ -216,10 +225,46 @@ func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (an
 	if len(all.Items) == 0 {
 		text = "no runs\n"
 	}
-	if all.Next != "" {
-		text += fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
+	return all, ids, text + more, nil
+}
+
+func listRuns(ctx context.Context, b backend.Runs, q workflow.Query, whole bool) (view.Runs, error) {
+	all := view.Runs{Items: []view.Run{}}
+	for {
+		page, err := b.List(ctx, q)
+		if err != nil {
+			return all, err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if !whole || page.Next == "" {
+			return all, nil
+		}
+		q.Cursor = page.Next
 	}
-	return all, ids, text, nil
+}
+
+// subjectsOf are the names that runs may have for a subject: an object's runs
+// carry its uid, and people leave it out.
+func subjectsOf(ctx context.Context, b backend.Backend, subject string) []string {
+	if strings.Count(subject, "/") != 2 {
+		return []string{subject}
+	}
+	objects, err := b.Objects()
+	if err != nil {
+		return []string{subject}
+	}
+	kind, name, _ := strings.Cut(subject, "/")
+	o, err := objects.Get(ctx, refOf(kind, "", name))
+	if err != nil {
+		return []string{subject}
+	}
+	return subjectNames(o)
+}
+
+// subjectNames are the subjects of an object's runs: those that its machine
+// started, and those that people did.
+func subjectNames(o control.Object) []string {
+	return []string{o.Ref.String() + "/" + o.UID, o.Ref.String()}
 }
 
 func parsePhase(text string) (workflow.Phase, error) {
@@ -323,6 +368,9 @@ func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) erro
 }
 
 func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) error {
+	if a.flags.server != "" {
+		return LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
+	}
 	machines, err := b.Machines(ctx)
 	if err != nil {
 		return err

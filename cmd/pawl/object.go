@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func (a *app) applyCommand() *cobra.Command {
@@ -30,7 +31,8 @@ has loaded a machine for their kind brings them to their spec. Several documents
 may stand in a file. Flows and machines are not applied: a server loads them
 with --flows and --machines.
 
-With --wait the command ends when every object is Ready for its spec.`,
+With --wait the command ends when every object is Ready for its spec, or at once
+with exit code 4 when one needs a remedy.`,
 		Example: "  pawl apply -f cluster.yaml\n  pawl apply -f clusters/ --wait 5m\n  pawl get etcd c1 -o yaml | sed 's/members: 3/members: 5/' | pawl apply -f -",
 		Args:    cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -145,7 +147,21 @@ func standingOf(o control.Object) standing {
 	return s
 }
 
-// awaitReady waits until an object is Ready for its newest spec.
+// needsRemedy reports an object that does not go on by itself: its machine has
+// seen its newest spec, and what holds it up is neither tried again nor healed.
+func needsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
+	s := view.StateOf(o)
+	if s.Fault == nil || s.Fault.ObservedGeneration < o.Generation {
+		return false
+	}
+	if s.RunPhase == string(workflow.Paused) { // unless somebody has resumed it meanwhile
+		r, err := b.Run(ctx, s.Run)
+		return err != nil || r.Phase == workflow.Paused && rests(r)
+	}
+	return s.Fault.Class != fault.Transient
+}
+
+// awaitReady waits until an object is Ready for its newest spec, or needs a remedy.
 func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control.Objects, want control.Object, wait time.Duration) (control.Object, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -167,6 +183,9 @@ func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control
 		}
 		if s.ready && o.Generation >= want.Generation {
 			return o, nil
+		}
+		if o.Generation >= want.Generation && needsRemedy(ctx, b, o) {
+			return o, end(view.ExitRemedy)
 		}
 		select {
 		case <-waiting.Done():
@@ -302,9 +321,13 @@ func (a *app) awaitGone(ctx context.Context, b backend.Backend, objects control.
 		if err != nil {
 			return err
 		}
+		s := standingOf(o)
+		if needsRemedy(ctx, b, o) {
+			a.say("%s is still there: %s  %s", gone.Ref, s.text, s.blocked)
+			return end(view.ExitRemedy)
+		}
 		select {
 		case <-waiting.Done():
-			s := standingOf(o)
 			a.say("%s is still there: %s  %s", gone.Ref, s.text, s.blocked)
 			if s.blocked != "" {
 				return end(view.ExitRemedy)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -52,6 +53,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 		{"look", "Look:", []*cobra.Command{a.getCommand(), a.describeCommand(), a.watchCommand(), a.historyCommand(), a.explainCommand()}},
 		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.deleteCommand()}},
 		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
+		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
 		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand()}},
 		{"care", "Care:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
 	}
@@ -90,7 +92,7 @@ func joinWaits(args []string) []string {
 			return append(out, args[i:]...)
 		}
 		if args[i] == "--wait" && i+1 < len(args) {
-			if _, err := time.ParseDuration(args[i+1]); err == nil {
+			if new(span).Set(args[i+1]) == nil {
 				out = append(out, "--wait="+args[i+1])
 				i++
 				continue
@@ -106,10 +108,45 @@ const forever = time.Duration(1<<63 - 1)
 
 // waitFlag adds --wait.
 func waitFlag(cmd *cobra.Command, wait *time.Duration, otherwise time.Duration, text string) {
-	cmd.Flags().DurationVar(wait, "wait", otherwise, text)
-	f := cmd.Flags().Lookup("wait")
-	f.NoOptDefVal = forever.String()
+	*wait = otherwise
+	f := cmd.Flags().VarPF((*span)(wait), "wait", "", text)
+	f.NoOptDefVal = foreverWord
 	f.DefValue = ""
+}
+
+const foreverWord = "forever"
+
+// span is a duration of a flag; it may be forever.
+type span time.Duration
+
+// String implements pflag.Value.
+func (s *span) String() string {
+	if time.Duration(*s) == forever {
+		return foreverWord
+	}
+	return time.Duration(*s).String()
+}
+
+// Set implements pflag.Value.
+func (s *span) Set(text string) error {
+	if text == foreverWord {
+		*s = span(forever)
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	*s = span(d)
+	return err
+}
+
+// Type implements pflag.Value.
+func (s *span) Type() string { return "duration" }
+
+// counted is a number of things in words.
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
 }
 
 // suggest ends a message about an unknown word with the nearest known one.

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/machinefile"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -126,6 +127,9 @@ func (a *app) sameDefinition(ctx context.Context, b backend.Backend, file, name 
 		return err
 	}
 	has, err := b.Flow(ctx, name)
+	if fault.Of(err) == workflow.FlowUnknown {
+		return NotDefined.Errorf("the server has loaded no flow %s, and %s is not sent to it", name, file)
+	}
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 			if o.cert != "" {
 				scheme = "https"
 			}
-			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %d flows and %d machines\n", verb, scheme, addr, flows, machines)
+			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %s and %s\n", verb, scheme, addr, counted(flows, "flow"), counted(machines, "machine"))
 		},
 	})
 }

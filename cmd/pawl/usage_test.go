@@ -80,6 +80,7 @@ func TestBadInput(t *testing.T) {
 		{"run flow.yaml --input-file nowhere.json", 2, "nowhere.json"},
 		{"run flow.yaml --input-file list.json --input n=1", 2, "holds no object"},
 		{"run flow.yaml --wait long", 2, ""},
+		{"run nowhere.yaml --wait forever", 2, "nowhere.yaml"},
 		{"run flow.yaml --store tape", 2, "memory, sqlite or postgres"},
 		{"run flow.yaml --store postgres", 2, "needs --dsn postgres://"},
 		{"run flow.yaml --actions dig", 2, "there is no ready-made action"},
@@ -172,18 +173,30 @@ func TestHelp(t *testing.T) {
 		if code != 0 || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help ends with %d: %s%s", verb, code, out, said)
 		}
+		if wait := strings.Contains(out, "--wait "); wait != strings.Contains(out, "--wait duration[=forever]") {
+			t.Errorf("%s --help tells of --wait in nanoseconds:\n%s", verb, out)
+		}
+	}
+}
+
+func TestCounted(t *testing.T) {
+	for n, want := range map[int]string{0: "0 machines", 1: "1 machine", 2: "2 machines"} {
+		if got := counted(n, "machine"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }
 
 // --wait takes its time from the next word only if that is a time.
 func TestWaitStandsAlone(t *testing.T) {
 	for line, want := range map[string]string{
-		"resume gk3v --wait 10m": "resume gk3v --wait=10m",
-		"resume --wait gk3v":     "resume --wait gk3v",
-		"resume gk3v --wait":     "resume gk3v --wait",
-		"resume gk3v --wait=1s":  "resume gk3v --wait=1s",
-		"run -- --wait 1s":       "run -- --wait 1s",
-		"apply --wait 1h -f x":   "apply --wait=1h -f x",
+		"resume gk3v --wait 10m":  "resume gk3v --wait=10m",
+		"resume --wait gk3v":      "resume --wait gk3v",
+		"resume gk3v --wait":      "resume gk3v --wait",
+		"resume gk3v --wait=1s":   "resume gk3v --wait=1s",
+		"resume a --wait forever": "resume a --wait=forever",
+		"run -- --wait 1s":        "run -- --wait 1s",
+		"apply --wait 1h -f x":    "apply --wait=1h -f x",
 	} {
 		if got := strings.Join(joinWaits(strings.Fields(line)), " "); got != want {
 			t.Errorf("%s became %s, want %s", line, got, want)
