@@ -98,7 +98,8 @@ var table = map[string]room{
 
 	"store/sqlstore":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"provider/sim":        {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
-	"provider/local":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"provider/local":      {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local/"}), libs: anyLib}, // and its node program
+	"provider/local/node": {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local"}), libs: anyLib},
 	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"telemetry":           {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"server":              {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"view", "console"}), libs: anyLib},

@@ -64,7 +64,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(a.docsCommand())
+	root.AddCommand(a.docsCommand(), a.nodeCommand())
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -1,0 +1,121 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// The ports of a VM on an address of its own.
+const (
+	healthPort = 7298
+	apiPort    = 6443
+)
+
+// Networks are 127.64.x.0/24 to 127.126.x.0/24; VMs without one share 127.127.0.0/16.
+const (
+	firstNet, lastNet = 64, 126
+	loneNet           = 127
+)
+
+// freeRange chooses a range for a network.
+func freeRange(networks []*record) (string, error) {
+	used := map[string]bool{}
+	for _, n := range networks {
+		used[n.Range] = true
+	}
+	for range 10_000 {
+		r := fmt.Sprintf("127.%d.%d.0/24", firstNet+rand.IntN(lastNet-firstNet+1), rand.IntN(256))
+		if !used[r] {
+			return r, nil
+		}
+	}
+	return "", cluster.CapacityExhausted.Errorf("no range of addresses is left for a network")
+}
+
+// home of a VM: an address, and the ports on it.
+type home struct{ address, health, api string }
+
+// freeHome chooses where a VM listens: an address of the range that nobody has,
+// or ports of the one address there is.
+func (p *Provider) freeHome(rangeText string, vms []*record) (home, error) {
+	addresses, ports := map[string]bool{}, map[string]bool{}
+	for _, vm := range vms {
+		addresses[vm.Address] = true
+		ports[vm.Node.Health], ports[vm.Node.API] = true, true
+	}
+	if !p.options.OneAddress {
+		h, err := ownAddress(rangeText, addresses)
+		if !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return h, err
+		}
+	}
+	health, err := freePort("127.0.0.1", 0, ports)
+	if err != nil {
+		return home{}, err
+	}
+	ports[health] = true
+	api, err := freePort("127.0.0.1", 0, ports)
+	if err != nil {
+		return home{}, err
+	}
+	return home{"127.0.0.1", health, api}, nil
+}
+
+func ownAddress(rangeText string, used map[string]bool) (home, error) {
+	candidate := func() string {
+		return fmt.Sprintf("127.%d.%d.%d", loneNet, rand.IntN(256), 2+rand.IntN(250))
+	}
+	if _, ipNet, err := net.ParseCIDR(rangeText); err == nil {
+		ip := ipNet.IP.To4()
+		next := rand.IntN(250)
+		candidate = func() string {
+			next++
+			return fmt.Sprintf("%d.%d.%d.%d", ip[0], ip[1], ip[2], 2+next%250)
+		}
+	}
+	for range 500 {
+		address := candidate()
+		if used[address] {
+			continue
+		}
+		health, err := freePort(address, healthPort, nil)
+		if err != nil {
+			return home{}, err
+		}
+		api, err := freePort(address, apiPort, map[string]bool{health: true})
+		return home{address, health, api}, err
+	}
+	return home{}, cluster.CapacityExhausted.Errorf("no address is left in %s", rangeText)
+}
+
+// freePort gives host:port that nobody listens on: the wanted port, or any.
+// Ports are chosen below those that the kernel gives to connections, so that a
+// VM that is stopped for a while finds its own free again.
+func freePort(address string, port int, used map[string]bool) (string, error) {
+	for range 100 {
+		if port == 0 {
+			port = 20_000 + rand.IntN(12_000)
+		}
+		text := net.JoinHostPort(address, strconv.Itoa(port))
+		port = 0
+		if used[text] {
+			continue
+		}
+		listener, err := net.Listen("tcp", text)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return "", cluster.ProviderRefused.Errorf("no port on %s: %w", address, err)
+		}
+		listener.Close()
+		return text, nil
+	}
+	return "", cluster.CapacityExhausted.Errorf("no port is left on %s", address)
+}

@@ -1,0 +1,108 @@
+package local
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Catalog lists what there is: one zone, sizes, versions of the node program,
+// and the owner's networks.
+func (p *Provider) Catalog(ctx context.Context, owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var entries []cluster.Entry
+	switch kind {
+	case cluster.Zone:
+		entries = append(entries, cluster.Entry{Kind: kind, ID: ZoneID, Name: ZoneID, Default: true})
+	case cluster.Offering:
+		for i, o := range p.options.Offerings {
+			entries = append(entries, cluster.Entry{Kind: kind, ID: o.ID, Name: o.Name, Cores: o.Cores, MemoryMB: o.MemoryMB, Default: i == 0})
+		}
+	case cluster.Template:
+		for i, t := range p.options.Templates {
+			entries = append(entries, cluster.Entry{Kind: kind, ID: t.ID, Name: t.Name, Default: i == 0})
+		}
+	case cluster.NetworkOffering:
+		entries = append(entries, cluster.Entry{Kind: kind, ID: NetworkOfferingID, Name: NetworkOfferingID, Default: true, Services: services()})
+	case cluster.Network:
+		return p.networks(owner)
+	}
+	return entries, p.shelf.there()
+}
+
+// services that a network must have; what means nothing on loopback stands in nobody's way.
+func services() []string {
+	return []string{"Dhcp", "Dns", "UserData", "SourceNat", "Firewall", "PortForwarding", "Lb"}
+}
+
+func (p *Provider) networks(owner cluster.Owner) ([]cluster.Entry, error) {
+	networks, err := p.shelf.all(cluster.Network, "")
+	if err != nil {
+		return nil, err
+	}
+	vms, err := p.shelf.all(cluster.VM, "")
+	if err != nil {
+		return nil, err
+	}
+	users := map[string]string{}
+	for _, vm := range vms {
+		if c := vm.Tags[cluster.TagCluster]; c != "" {
+			users[vm.Spec.Network] = c
+		}
+	}
+	var entries []cluster.Entry
+	for _, n := range networks {
+		if n.broken != nil || n.Owner != owner {
+			continue
+		}
+		user := users[n.ID]
+		if user == "" {
+			user = n.Tags[cluster.TagCluster]
+		}
+		entries = append(entries, cluster.Entry{Kind: cluster.Network, ID: n.ID, Name: n.Name, Zone: ZoneID, Services: services(), InUse: user, State: "Implemented"})
+	}
+	return entries, nil
+}
+
+// Check says what stands in the way of a plan.
+func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var findings []cluster.Finding
+	find := func(code fault.Code, what, text string) {
+		findings = append(findings, cluster.Finding{Type: cluster.InTheWay, Resource: what, Evidence: text, Code: code, Alarm: true, At: p.options.Now()})
+	}
+	missing := cluster.EntityRefused.Code
+	if n.Zone != "" && n.Zone != ZoneID {
+		find(missing, n.Zone, "there is no such zone")
+	}
+	if _, ok := p.options.template(n.Template); !ok {
+		find(missing, n.Template, "there is no such template")
+	}
+	if n.KeyPair != "" {
+		find(missing, n.KeyPair, "this provider knows no key pairs")
+	}
+	if n.Network != "" {
+		switch r, err := p.shelf.load(n.Network); {
+		case isGone(err) || err == nil && r.Kind != cluster.Network:
+			find(missing, n.Network, "there is no such network")
+		case err != nil:
+			return nil, err
+		}
+	}
+	vms, err := p.shelf.all(cluster.VM, "")
+	if err != nil {
+		return nil, err
+	}
+	offering, ok := p.options.offering(n.Offering)
+	if !ok {
+		find(missing, n.Offering, "there is no such offering")
+	} else if err := p.room(vms, n.Nodes, offering); err != nil {
+		find(cluster.CapacityExhausted.Code, offering.Name, err.Error())
+	}
+	return findings, nil
+}

@@ -1,0 +1,169 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// job is an act under way. It is all in its text: whoever polls it needs no memory.
+type job struct {
+	act      cluster.Action
+	id       string
+	identity string
+	at       time.Time // when it was asked for
+}
+
+func (j job) String() string {
+	return strings.Join([]string{string(j.act), j.id, j.identity, strconv.FormatInt(j.at.UnixNano(), 10)}, "/")
+}
+
+func parseJob(text string) (job, error) {
+	part := strings.Split(text, "/")
+	if len(part) != 4 {
+		return job{}, cluster.ProviderRefused.Errorf("job %q: no such job", text)
+	}
+	at, err := strconv.ParseInt(part[3], 10, 64)
+	if err != nil {
+		return job{}, cluster.ProviderRefused.Errorf("job %q: no such job", text)
+	}
+	return job{act: cluster.Action(part[0]), id: part[1], identity: part[2], at: time.Unix(0, at)}, nil
+}
+
+// again is when to ask for a job that is not done.
+const again = 250 * time.Millisecond
+
+// step looks once, and acts at most once.
+func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
+	p.reap()
+	lock := p.lockOf(j.id)
+	lock.Lock()
+	defer lock.Unlock()
+	r, err := p.shelf.load(j.id)
+	if err == nil && r.broken == nil && j.identity != "" && r.Identity != j.identity {
+		err = gone(j.id, nil) // another thing has its key by now
+	}
+	if errors.Is(err, cluster.ErrGone) {
+		if j.act == cluster.Destroy {
+			return cluster.Progress{Done: true}, nil
+		}
+		return cluster.Progress{Done: true, Err: err}, nil
+	}
+	if err != nil {
+		return cluster.Progress{}, err
+	}
+	if r.Kind == cluster.Network {
+		return p.stepNetwork(r, j)
+	}
+	s, err := p.look(ctx, r)
+	if err != nil {
+		return cluster.Progress{}, err
+	}
+	done := cluster.Progress{Done: true, Ref: r.ref()}
+	open := cluster.Progress{Ref: r.ref(), After: again}
+	switch j.act {
+	case cluster.Start:
+		switch s.state {
+		case running:
+			return done, nil
+		case stopped:
+			if at := p.mark(r, launchFile).At; !at.Before(j.at) {
+				done.Err = cluster.ProviderRefused.Errorf("%s: the process has ended; %s", r.Name, p.lastWords(r))
+				return done, nil
+			}
+			return open, p.launch(r)
+		case unread:
+			done.Err = cluster.ProviderRefused.Errorf("%s: %w", j.id, r.broken)
+			return done, nil
+		case silent:
+			if p.options.Now().Sub(j.at) > p.options.StartWithin {
+				done.Err = cluster.ProviderRefused.Errorf("%s: the process does not answer; %s", r.Name, p.lastWords(r))
+				return done, nil
+			}
+		}
+		return open, nil
+	case cluster.Stop, cluster.ForceStop:
+		switch s.state {
+		case stopped:
+			return done, nil
+		case unread:
+			done.Err = cluster.ProviderRefused.Errorf("%s: %w", j.id, r.broken)
+			return done, nil
+		}
+		return open, p.halt(r, s, func(time.Duration) bool { return j.act == cluster.ForceStop })
+	case cluster.Destroy:
+		// A process without a record is left alone: it ends when its directory is gone.
+		if s.state != stopped && s.state != unread {
+			return open, p.halt(r, s, func(since time.Duration) bool { return since > p.options.StopWithin })
+		}
+		return done, p.vanish(r)
+	}
+	return cluster.Progress{}, cluster.ProviderRefused.Errorf("%s: a VM knows no %q", r.Name, j.act)
+}
+
+// vanish removes the directory of a thing.
+func (p *Provider) vanish(r *record) error {
+	unlock, err := p.shelf.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return p.shelf.remove(r.ID)
+}
+
+func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
+	done := cluster.Progress{Done: true, Ref: r.ref()}
+	if j.act != cluster.Destroy {
+		done.Err = cluster.ProviderRefused.Errorf("%s: a network knows no %q", r.Name, j.act)
+		return done, nil
+	}
+	unlock, err := p.shelf.lock() // no VM comes into it now
+	if err != nil {
+		return cluster.Progress{}, err
+	}
+	defer unlock()
+	vms, err := p.shelf.all(cluster.VM, "")
+	if err != nil {
+		return cluster.Progress{}, err
+	}
+	for _, vm := range vms {
+		if vm.Spec.Network == r.ID {
+			return cluster.Progress{}, cluster.ResourceInUse.Errorf("network %s: VM %s is in it", r.Name, vm.Name)
+		}
+	}
+	return done, p.shelf.remove(r.ID)
+}
+
+// settle steps until the job is done or patience is over; then it is to be polled.
+func (p *Provider) settle(ctx context.Context, j job) (cluster.Call, error) {
+	deadline := time.Now().Add(p.options.Patience)
+	call := cluster.Call{Job: j.String(), Ref: cluster.Ref{ID: j.id, Identity: j.identity, Zone: ZoneID}}
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, again) {
+		progress, err := p.step(ctx, j)
+		if progress.Ref.ID != "" {
+			call.Ref = progress.Ref
+		}
+		switch {
+		case err != nil:
+			return call, err
+		case progress.Done && progress.Err != nil:
+			return call, progress.Err
+		case progress.Done:
+			call.Job, call.Done = "", true
+			return call, nil
+		case time.Now().Add(pause).After(deadline):
+			return call, nil
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return call, nil // what was begun goes on; the job tells how
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package local
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+// Provider makes VMs of processes. It keeps no state but what is in its
+// directory, starts no goroutine that outlives a call, and needs no closing.
+type Provider struct {
+	options Options
+	shelf   shelf
+	client  *http.Client
+	seed    maphash.Seed
+	locks   [64]sync.Mutex // by id: acts on one thing come one after the other
+
+	mu       sync.Mutex
+	children map[int]struct{} // ids of processes that this one has started
+}
+
+var (
+	_ cluster.Provider = (*Provider)(nil)
+	_ cluster.Logs     = (*Provider)(nil)
+)
+
+// New opens a data directory. CREDENTIALS_REFUSED or PROVIDER_UNREACHABLE if it cannot be used.
+func New(o Options) (*Provider, error) {
+	if o.Dir == "" {
+		return nil, cluster.ProviderRefused.Errorf("the local provider needs a data directory")
+	}
+	o, err := o.filled()
+	if err != nil {
+		return nil, trouble(err)
+	}
+	p := &Provider{options: o, shelf: shelf{o.Dir}, seed: maphash.MakeSeed(), children: map[int]struct{}{}}
+	p.client = &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	if err := p.shelf.open(); err != nil {
+		return nil, err
+	}
+	// Processes are known by the path of their directory: there is one spelling of it.
+	if p.shelf.dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
+		return nil, trouble(err)
+	}
+	return p, nil
+}
+
+// Capabilities say that there are VMs and networks, and nothing else.
+func (p *Provider) Capabilities() cluster.Capabilities {
+	return cluster.Capabilities{
+		Kinds: []cluster.Kind{cluster.VM, cluster.Network}, CallIDs: true, Tags: true, UserData: userDataLimit, CallsHome: true, Logs: true,
+	}
+}
+
+func (p *Provider) lockOf(id string) *sync.Mutex {
+	return &p.locks[maphash.String(p.seed, id)%uint64(len(p.locks))]
+}
+
+// Create makes a VM and starts it, or a network. The directory is the intent:
+// after a crash before the start the VM is there, Stopped, and Create or Start
+// goes on.
+func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+	if err := ctx.Err(); err != nil {
+		return cluster.Call{}, err
+	}
+	if folders[w.Kind] == "" {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", w.Name, w.Kind)
+	}
+	r, err := p.record(w)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	if r.Kind == cluster.Network || r.broken != nil {
+		return cluster.Call{Ref: r.ref(), Done: true}, nil
+	}
+	// The first launch is Create's; what is stopped after it was stopped by somebody.
+	j := job{act: cluster.Start, id: r.ID, identity: r.Identity, at: r.Created}
+	if _, alive := p.process(r); !alive && !p.mark(r, launchFile).At.IsZero() {
+		return cluster.Call{Ref: r.ref(), Done: true}, nil
+	}
+	return p.settle(ctx, j)
+}
+
+// record gives the record of a Want: the one there is, or a new one.
+func (p *Provider) record(w cluster.Want) (*record, error) {
+	unlock, err := p.shelf.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := p.shelf.there(); err != nil {
+		return nil, err
+	}
+	id := idOf(w)
+	if r, err := p.shelf.load(id); !isGone(err) {
+		return r, err
+	}
+	r := &record{
+		ID: id, Kind: w.Kind, Name: w.Name, Identity: disk.Random(16), Key: w.Key, CallID: w.CallID, Tags: maps.Clone(w.Tags), Owner: w.Owner,
+		Spec: w.Spec, Created: p.options.Now(),
+	}
+	r.Spec.Zone = ZoneID
+	if w.Spec.Zone != "" && w.Spec.Zone != ZoneID {
+		return nil, cluster.ProviderRefused.Errorf("%s: there is no zone %q", w.Name, w.Spec.Zone)
+	}
+	if w.Kind == cluster.Network {
+		networks, err := p.shelf.all(cluster.Network, "")
+		if err != nil {
+			return nil, err
+		}
+		if r.Range, err = freeRange(networks); err != nil {
+			return nil, err
+		}
+		return r, p.shelf.add(r, nil)
+	}
+	if err := p.furnish(r); err != nil {
+		return nil, err
+	}
+	return r, p.shelf.add(r, map[string][]byte{node.UserDataFile: w.Spec.UserData})
+}
+
+// furnish checks what a VM is made of, and finds room for it.
+func (p *Provider) furnish(r *record) error {
+	offering, ok := p.options.offering(r.Spec.Offering)
+	if !ok {
+		return cluster.ProviderRefused.Errorf("%s: there is no offering %q", r.Name, r.Spec.Offering)
+	}
+	template, ok := p.options.template(r.Spec.Template)
+	if !ok {
+		return cluster.ProviderRefused.Errorf("%s: there is no template %q", r.Name, r.Spec.Template)
+	}
+	if n := len(r.Spec.UserData); n > userDataLimit {
+		return cluster.ProviderRefused.Errorf("%s: %d bytes of user data; %d are allowed", r.Name, n, userDataLimit)
+	}
+	var rangeText string
+	if r.Spec.Network != "" {
+		network, err := p.shelf.load(r.Spec.Network)
+		if isGone(err) || err == nil && network.Kind != cluster.Network {
+			return cluster.ProviderRefused.Errorf("%s: there is no network %q", r.Name, r.Spec.Network)
+		}
+		if err != nil {
+			return err
+		}
+		rangeText = network.Range
+	}
+	vms, err := p.shelf.all(cluster.VM, "")
+	if err != nil {
+		return err
+	}
+	r.Cores, r.MemoryMB = offering.Cores, offering.MemoryMB
+	if err := p.room(vms, 1, offering); err != nil {
+		return err
+	}
+	at, err := p.freeHome(rangeText, vms)
+	if err != nil {
+		return err
+	}
+	r.Address = at.address
+	r.Node = node.Config{
+		Identity: r.Identity, Name: r.Name, Role: r.Spec.Role, Version: template.Version, Health: at.health, API: at.api, Times: p.options.Times,
+	}
+	return nil
+}
+
+// room checks the limits of the machine for n more VMs.
+func (p *Provider) room(vms []*record, n int, o Offering) error {
+	cores, memory := 0, 0
+	for _, vm := range vms {
+		cores, memory = cores+vm.Cores, memory+vm.MemoryMB
+	}
+	for _, l := range []struct {
+		what            string
+		used, more, all int
+	}{
+		{"VMs", len(vms), n, p.options.MaxVMs}, {"cores", cores, n * o.Cores, p.options.Cores}, {"MB of memory", memory, n * o.MemoryMB, p.options.MemoryMB},
+	} {
+		if l.used+l.more > l.all {
+			return cluster.CapacityExhausted.Errorf("this machine may have %d %s; %d are used, %d more are wanted", l.all, l.what, l.used, l.more)
+		}
+	}
+	return nil
+}
+
+// Act starts, stops or destroys. It waits a little; what takes longer is to be polled.
+func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (cluster.Call, error) {
+	if err := ctx.Err(); err != nil {
+		return cluster.Call{}, err
+	}
+	if !slices.Contains([]cluster.Action{cluster.Start, cluster.Stop, cluster.ForceStop, cluster.Destroy}, a) {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: nothing knows %q", ref.Name, a)
+	}
+	r, err := p.known(ref)
+	switch {
+	case isGone(err) && a == cluster.Destroy:
+		return cluster.Call{Ref: ref, Done: true}, nil
+	case err != nil:
+		return cluster.Call{Ref: ref}, err
+	}
+	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.broken == nil && r.Tags[cluster.TagInstallation] != own {
+		return cluster.Call{Ref: ref}, cluster.ProviderRefused.Errorf("%s is not of this installation", r.Name)
+	}
+	return p.settle(ctx, job{act: a, id: r.ID, identity: r.Identity, at: p.options.Now()})
+}
+
+// Poll follows a call.
+func (p *Provider) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, error) {
+	if c.Done || c.Job == "" {
+		return cluster.Progress{Done: true, Ref: c.Ref}, nil
+	}
+	j, err := parseJob(c.Job)
+	if err != nil {
+		return cluster.Progress{}, err
+	}
+	return p.step(ctx, j)
+}

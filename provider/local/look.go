@@ -1,0 +1,193 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+// pageSize of List without a size, and how many VMs are asked for their health at once.
+const (
+	pageSize = 500
+	atOnce   = 16
+)
+
+func isGone(err error) bool { return errors.Is(err, cluster.ErrGone) }
+
+// known gives the record of a thing that was seen before. cluster.ErrGone if it
+// is not there, or is another one by now.
+func (p *Provider) known(ref cluster.Ref) (*record, error) {
+	if ref.ID == "" {
+		return nil, cluster.ProviderRefused.Errorf("%s: a thing is known by its id", ref.Name)
+	}
+	if ref.Kind != "" && folders[ref.Kind] == "" {
+		return nil, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", ref.ID, ref.Kind)
+	}
+	r, err := p.shelf.load(ref.ID)
+	if err != nil {
+		return nil, err
+	}
+	if ref.Identity != "" && r.broken == nil && r.Identity != ref.Identity {
+		return nil, gone(ref.ID, nil)
+	}
+	return r, nil
+}
+
+// Get reads one thing, with its user data.
+func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, error) {
+	p.reap()
+	if err := ctx.Err(); err != nil {
+		return cluster.Resource{}, err
+	}
+	r, err := p.known(ref)
+	if err != nil {
+		return cluster.Resource{}, err
+	}
+	shown, err := p.show(ctx, r)
+	if err != nil || r.Kind != cluster.VM || r.broken != nil {
+		return shown, err
+	}
+	shown.UserData, err = os.ReadFile(p.shelf.path(r.ID, node.UserDataFile))
+	if errors.Is(err, os.ErrNotExist) {
+		_, err = p.known(ref) // gone since, or the file alone is
+	} else {
+		err = trouble(err)
+	}
+	return shown, err
+}
+
+// show is a record as others see it.
+func (p *Provider) show(ctx context.Context, r *record) (cluster.Resource, error) {
+	shown := cluster.Resource{
+		Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity, Tags: maps.Clone(r.Tags), Power: cluster.Up, State: "Implemented",
+		Address: r.Address, Created: r.Created, Spec: r.Spec,
+	}
+	if r.Kind == cluster.Network && r.broken == nil {
+		shown.Address = r.Range
+		return shown, nil
+	}
+	s, err := p.look(ctx, r)
+	shown.State, shown.Power = s.state, powers[s.state]
+	return shown, err
+}
+
+// Find looks for what a Want has made: by its key, its call id, or its name and tags.
+func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
+	p.reap()
+	if err := ctx.Err(); err != nil {
+		return cluster.Resource{}, err
+	}
+	if folders[w.Kind] == "" {
+		return cluster.Resource{}, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", w.Name, w.Kind)
+	}
+	if w.Key != "" {
+		if r, err := p.shelf.load(idOf(w)); err == nil {
+			return p.show(ctx, r)
+		} else if !isGone(err) {
+			return cluster.Resource{}, err
+		}
+	}
+	all, err := p.shelf.all(w.Kind, "")
+	if err != nil {
+		return cluster.Resource{}, err
+	}
+	for _, matches := range []func(*record) bool{
+		func(r *record) bool { return w.CallID != "" && r.CallID == w.CallID },
+		func(r *record) bool { return w.Name != "" && r.Name == w.Name && carries(r.Tags, w.Tags) },
+	} {
+		if i := slices.IndexFunc(all, matches); i >= 0 {
+			return p.show(ctx, all[i])
+		}
+	}
+	return cluster.Resource{}, fmt.Errorf("%w: %s %s", cluster.ErrGone, w.Kind, w.Name)
+}
+
+func carries(tags, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if tags[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// List gives a page, in the order of ids: what is there all the time is seen,
+// whatever comes and goes meanwhile.
+func (p *Provider) List(ctx context.Context, f cluster.Filter, page cluster.Cursor) (cluster.Page, error) {
+	p.reap()
+	if err := ctx.Err(); err != nil {
+		return cluster.Page{}, err
+	}
+	kind, size := f.Kind, f.Size
+	if kind == "" {
+		kind = cluster.VM
+	}
+	if size <= 0 {
+		size = pageSize
+	}
+	if folders[kind] == "" || f.Zone != "" && f.Zone != ZoneID {
+		return cluster.Page{}, nil
+	}
+	all, err := p.shelf.all(kind, string(page))
+	if err != nil {
+		return cluster.Page{}, err
+	}
+	all = slices.DeleteFunc(all, func(r *record) bool { return !p.passes(r, f) })
+	var next cluster.Cursor
+	if len(all) > size {
+		all = all[:size]
+		next = cluster.Cursor(all[size-1].ID)
+	}
+	items := make([]cluster.Resource, len(all))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, r := range all {
+		group.Go(func() (err error) {
+			items[i], err = p.show(ctx, r)
+			return err
+		})
+	}
+	return cluster.Page{Items: items, Next: next}, group.Wait()
+}
+
+// passes applies a filter. In a network everybody is seen.
+func (p *Provider) passes(r *record, f cluster.Filter) bool {
+	if f.Cluster != "" && r.Tags[cluster.TagCluster] != f.Cluster {
+		return false
+	}
+	if f.Network != "" {
+		return r.Spec.Network == f.Network || r.ID == f.Network
+	}
+	tag := r.Tags[cluster.TagInstallation]
+	return tag != "" && (p.options.Installation == "" || tag == p.options.Installation)
+}
+
+// Logs gives the newest lines that the process of a VM wrote. lines <= 0: 100.
+func (p *Provider) Logs(ctx context.Context, ref cluster.Ref, lines int) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	r, err := p.known(ref)
+	if err != nil {
+		return "", err
+	}
+	if r.Kind != cluster.VM {
+		return "", cluster.ProviderRefused.Errorf("%s: only VMs write logs", r.Name)
+	}
+	if lines <= 0 {
+		lines = 100
+	}
+	text, err := tail(p.shelf.path(r.ID, node.LogFile), lines)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil // it was never started
+	}
+	return text, trouble(err)
+}

@@ -1,0 +1,238 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+	"github.com/pawl-dev/pawl/provider/local/internal/host"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+// Files of a VM that the provider writes when it acts.
+const (
+	launchFile = "launch.json" // the newest start
+	haltFile   = "halt.json"   // the newest stop
+)
+
+// mark is a start or a stop of a process.
+type mark struct {
+	At      time.Time    `json:"at"`
+	Process host.Process `json:"process"`
+}
+
+// The provider's words for the states of a VM.
+const (
+	running  = "Running"
+	starting = "Starting"
+	stopping = "Stopping"
+	stopped  = "Stopped"
+	silent   = "Silent" // the process lives and does not answer with its identity
+	unread   = "Unreadable"
+)
+
+var powers = map[string]cluster.Power{
+	running: cluster.Up, starting: cluster.GoingUp, stopping: cluster.GoingDown, stopped: cluster.Down,
+	silent: cluster.UnknownPower, unread: cluster.Broken,
+}
+
+// probeTimeout is how long a health may take to answer.
+const probeTimeout = 2 * time.Second
+
+// sight is what can be seen of a VM.
+type sight struct {
+	state   string
+	process host.Process // that of the VM, proven; zero: none
+}
+
+// look sees a VM. Only an error of the context is one.
+func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
+	if r.broken != nil {
+		return sight{state: unread}, nil
+	}
+	health, err := p.probe(ctx, r)
+	if err != nil {
+		if ctx.Err() != nil {
+			return sight{}, ctx.Err()
+		}
+		health = nil
+	}
+	process, alive := p.process(r)
+	if !alive && health != nil {
+		// its file is lost or wrong, the process is not
+		process = host.Of(r.Identity, health.PID)
+		alive = process.Lives() && process.Runs(p.shelf.path(r.ID))
+	}
+	return judge(facts{
+		alive: alive, process: process, healthy: health != nil,
+		launch: p.mark(r, launchFile), halt: p.mark(r, haltFile), now: p.options.Now(), grace: p.options.StartWithin,
+	}), nil
+}
+
+// facts of a VM.
+type facts struct {
+	alive, healthy bool
+	process        host.Process
+	launch, halt   mark
+	now            time.Time
+	grace          time.Duration // for a process that does not answer yet
+}
+
+func judge(f facts) sight {
+	switch {
+	case !f.alive && f.healthy:
+		return sight{state: running} // it answers, but cannot be found among the processes
+	case !f.alive:
+		return sight{state: stopped}
+	case f.halt.Process.Same(f.process):
+		return sight{stopping, f.process}
+	case f.healthy:
+		return sight{running, f.process}
+	case f.launch.Process.Same(f.process) && f.now.Sub(f.launch.At) < f.grace:
+		return sight{starting, f.process}
+	}
+	return sight{silent, f.process}
+}
+
+// process finds the process of a VM: as it wrote itself, or as it was started.
+func (p *Provider) process(r *record) (host.Process, bool) {
+	var written host.Process
+	_ = disk.ReadJSON(p.shelf.path(r.ID, node.ProcessFile), &written) // not there yet, or damaged: no process
+	for _, process := range []host.Process{written, p.mark(r, launchFile).Process} {
+		if process.Identity == r.Identity && process.Lives() && process.Runs(p.shelf.path(r.ID)) {
+			return process, true
+		}
+	}
+	return host.Process{}, false
+}
+
+// mark reads a mark; the zero mark if there is none.
+func (p *Provider) mark(r *record, file string) mark {
+	var m mark
+	if disk.ReadJSON(p.shelf.path(r.ID, file), &m) != nil {
+		return mark{}
+	}
+	return m
+}
+
+// probe asks for the health. An answer with another identity is none.
+func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Node.Health+"/healthz", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	var h node.Health
+	if err := json.NewDecoder(io.LimitReader(response.Body, 64<<10)).Decode(&h); err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK || h.Identity != r.Identity {
+		return nil, errors.New("somebody else answers")
+	}
+	return &h, nil
+}
+
+// launch starts the process of a VM, in a session of its own.
+func (p *Provider) launch(r *record) error {
+	dir := p.shelf.path(r.ID)
+	log, err := os.OpenFile(filepath.Join(dir, node.LogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return trouble(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(p.options.Command[0], append(p.options.Command[1:len(p.options.Command):len(p.options.Command)], "--dir", dir)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GOMAXPROCS=" + strconv.Itoa(max(r.Cores, 1)), "GOMEMLIMIT=" + strconv.Itoa(max(r.MemoryMB, 64)) + "MiB",
+	}, p.options.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
+			return cluster.CapacityExhausted.Errorf("%s: the machine starts no process: %w", r.Name, err)
+		}
+		return cluster.ProviderRefused.Errorf("%s: the node program does not start: %w", r.Name, err)
+	}
+	pid := cmd.Process.Pid
+	p.bear(pid)
+	m := mark{At: p.options.Now(), Process: host.Of(r.Identity, pid)}
+	_ = cmd.Process.Release() // it is reaped by its id
+	if err := disk.WriteJSON(filepath.Join(dir, launchFile), m); err != nil {
+		return trouble(err) // the process writes its own file, and is found by it
+	}
+	return nil
+}
+
+// halt ends the process of a VM that look has proven: SIGTERM once, and SIGKILL
+// for it and its group if force says so.
+func (p *Provider) halt(r *record, s sight, force func(since time.Duration) bool) error {
+	if s.process == (host.Process{}) {
+		return cluster.ProviderRefused.Errorf("%s: something answers as this VM, but its process cannot be found; nothing was killed", r.Name)
+	}
+	m := p.mark(r, haltFile)
+	if !m.Process.Same(s.process) {
+		m = mark{At: p.options.Now(), Process: s.process}
+		if err := disk.WriteJSON(p.shelf.path(r.ID, haltFile), m); err != nil {
+			return trouble(err)
+		}
+		if err := s.process.Signal(syscall.SIGTERM, false); err != nil {
+			return refusedSignal(r, err)
+		}
+	}
+	if force(p.options.Now().Sub(m.At)) {
+		return refusedSignal(r, s.process.Signal(syscall.SIGKILL, true))
+	}
+	return nil
+}
+
+func refusedSignal(r *record, err error) error {
+	if err == nil {
+		return nil
+	}
+	return cluster.CredentialsRefused.Errorf("%s: the process cannot be told to end: %w", r.Name, err)
+}
+
+// bear remembers a child, to be reaped when it has ended.
+func (p *Provider) bear(pid int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.children[pid] = struct{}{}
+}
+
+// reap takes leave of children that have ended, or they would stay as zombies.
+func (p *Provider) reap() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for pid := range p.children {
+		switch got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || got == pid:
+			delete(p.children, pid)
+		}
+	}
+}
+
+// lastWords are what a process wrote last, for the one who wonders why it ended.
+func (p *Provider) lastWords(r *record) string {
+	text, err := tail(p.shelf.path(r.ID, node.LogFile), 1)
+	if err != nil || text == "" {
+		return "it wrote nothing"
+	}
+	return fmt.Sprintf("its last words: %.300s", text)
+}

@@ -1,0 +1,144 @@
+package node
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+)
+
+// authority is the CA of a control node.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+}
+
+const caLife = 10 * 365 * 24 * time.Hour
+
+// openAuthority reads the CA of a directory, or makes it. The key is written
+// first: a crash between the two makes a new CA, which nobody has seen yet.
+func openAuthority(dir, name string, now time.Time) (*authority, error) {
+	text, err := os.ReadFile(filepath.Join(dir, caFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return makeAuthority(dir, name, now)
+	}
+	if err != nil {
+		return nil, err
+	}
+	keyText, err := os.ReadFile(filepath.Join(dir, caKeyFile))
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(text, keyText)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", caFile, err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s: no ECDSA key", caKeyFile)
+	}
+	return &authority{cert: pair.Leaf, key: key, pem: string(text)}, nil
+}
+
+func makeAuthority(dir, name string, now time.Time) (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: "CA of " + name, Organization: []string{"pawl"}},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := disk.WriteFile(filepath.Join(dir, caKeyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})); err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	if err := disk.WriteFile(filepath.Join(dir, caFile), text); err != nil {
+		return nil, err
+	}
+	return &authority{cert: cert, key: key, pem: string(text)}, nil
+}
+
+// serve gives what a listener on an address shows: a certificate made at each
+// boot, with the CA behind it, so that those who know its hash can check it.
+func (a *authority) serve(address string, now time.Time) (*tls.Config, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: address}, IPAddresses: []net.IP{net.ParseIP(address)},
+		NotBefore: now.Add(-time.Hour), NotAfter: a.cert.NotAfter,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key}},
+	}, nil
+}
+
+// pinned accepts the host of a control node whose CA has the hash, and nobody else.
+func pinned(host, caHash string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ServerName: host,
+		InsecureSkipVerify: true, // the roots of the machine count for nothing here: VerifyConnection decides
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 {
+				return errors.New("the control node shows no certificate")
+			}
+			roots := x509.NewCertPool()
+			for _, c := range s.PeerCertificates {
+				sum := sha256.Sum256(c.Raw)
+				if subtle.ConstantTimeCompare([]byte(hex.EncodeToString(sum[:])), []byte(caHash)) == 1 && c.IsCA {
+					roots.AddCert(c)
+				}
+			}
+			if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host}); err != nil {
+				return fmt.Errorf("the CA of the control node is not the pinned one: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+func serial() *big.Int {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return big.NewInt(time.Now().UnixNano())
+	}
+	return n
+}

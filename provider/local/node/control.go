@@ -1,0 +1,198 @@
+package node
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+)
+
+// control serves the cluster's endpoint.
+type control struct {
+	ca      *authority
+	roster  *roster
+	key     []byte // signs leases
+	times   Times
+	self    func() Member
+	cluster string
+	now     func() time.Time
+	changed func() // somebody came or left
+
+	mu        sync.Mutex
+	tokenHash string // hex SHA-256 of the join token; empty: none is valid
+	members   map[string]string
+	closed    bool // draining: only renewals
+}
+
+// newControl opens what a control node keeps in its directory. token is the
+// join token of its user data: valid until home says which one is.
+func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time) (*control, error) {
+	ca, err := openAuthority(dir, c.Name, now())
+	if err != nil {
+		return nil, err
+	}
+	key, err := os.ReadFile(filepath.Join(dir, leaseKeyFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		key = []byte(disk.Random(32))
+		err = disk.WriteFile(filepath.Join(dir, leaseKeyFile), key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h := &control{ca: ca, roster: newRoster(c.Times.Silence), key: key, times: c.Times, cluster: b.Cluster, now: now, changed: func() {}}
+	if b.Token != "" {
+		h.tokenHash = hashOf(b.Token.Reveal())
+	}
+	return h, nil
+}
+
+// told takes over what home says.
+func (h *control) told(a cluster.HelloAnswer) {
+	h.mu.Lock()
+	h.tokenHash, h.members, h.closed = a.JoinToken, a.Members, a.Drain
+	h.mu.Unlock()
+	h.roster.forget(a.Removed)
+}
+
+// admits reports whether a node may join with what it brings, and whether that
+// is its lease.
+func (h *control) admits(m Member, token string) (ok, lease bool) {
+	if same(token, h.lease(m.Name, m.Identity)) {
+		return true, true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if token == "" || h.closed {
+		return false, false
+	}
+	return h.tokenHash != "" && same(hashOf(token), h.tokenHash) || h.members[m.Name] != "" && same(token, h.members[m.Name]), false
+}
+
+// lease is what a node that has joined brings from then on. It is computed, so
+// that a control node that starts again knows it.
+func (h *control) lease(name, identity string) string {
+	mac := hmac.New(sha256.New, h.key)
+	fmt.Fprintf(mac, "%d:%s%s", len(name), name, identity)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// list gives the joined nodes and the control node itself.
+func (h *control) list() []Member { return append([]Member{h.self()}, h.roster.list(h.now())...) }
+
+// handler serves /version, /nodes and /join.
+func (h *control) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		self := h.self()
+		answer(w, http.StatusOK, map[string]string{"version": self.Version, "cluster": h.cluster, "node": self.Name})
+	})
+	mux.HandleFunc("GET /nodes", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string][]Member{"nodes": h.list()})
+	})
+	mux.HandleFunc("POST /join", func(w http.ResponseWriter, r *http.Request) { h.join(w, r) })
+	mux.HandleFunc("DELETE /join", func(w http.ResponseWriter, r *http.Request) { h.leave(w, r) })
+	return mux
+}
+
+func (h *control) join(w http.ResponseWriter, r *http.Request) {
+	m, ok := memberOf(w, r)
+	if !ok {
+		return
+	}
+	if ok, _ := h.admits(m, bearer(r)); !ok {
+		refuse(w, http.StatusUnauthorized, "the token is not one of this cluster")
+		return
+	}
+	isNew, ok := h.roster.renew(h.now(), m)
+	if !ok {
+		refuse(w, http.StatusForbidden, "this node was removed from the cluster")
+		return
+	}
+	answer(w, http.StatusOK, joinAnswer{Lease: h.lease(m.Name, m.Identity), Renew: h.times.Renew, Silence: h.times.Silence})
+	if isNew {
+		h.changed()
+	}
+}
+
+func (h *control) leave(w http.ResponseWriter, r *http.Request) {
+	m, ok := memberOf(w, r)
+	if !ok {
+		return
+	}
+	if _, lease := h.admits(m, bearer(r)); !lease {
+		refuse(w, http.StatusUnauthorized, "only the node itself may leave")
+		return
+	}
+	left := h.roster.leave(m.Name, m.Identity)
+	w.WriteHeader(http.StatusNoContent)
+	if left {
+		h.changed()
+	}
+}
+
+// config is how the cluster is reached, in the form that tools of clusters read.
+func (h *control) config(endpoint string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters:
+- name: %[1]q
+  cluster:
+    server: %[2]q
+    certificate-authority-data: %[3]s
+contexts:
+- name: %[1]q
+  context:
+    cluster: %[1]q
+    user: ""
+current-context: %[1]q
+`, h.cluster, endpoint, base64.StdEncoding.EncodeToString([]byte(h.ca.pem)))
+}
+
+// memberOf reads who wants to join or leave.
+func memberOf(w http.ResponseWriter, r *http.Request) (Member, bool) {
+	var m Member
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&m); err != nil || m.Name == "" || m.Identity == "" {
+		refuse(w, http.StatusBadRequest, "name and identity are required")
+		return m, false
+	}
+	return m, true
+}
+
+func bearer(r *http.Request) string {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}
+
+func answer(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the caller may have left
+}
+
+func refuse(w http.ResponseWriter, status int, text string) {
+	answer(w, status, map[string]string{"error": text})
+}
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,356 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+	"github.com/pawl-dev/pawl/provider/local/internal/host"
+)
+
+var (
+	errRemoved = errors.New("the directory of the node is gone")
+	errTaken   = errors.New("another process is this node")
+)
+
+// Run is the node of a data directory, until the context ends or the directory
+// is gone. It writes its log to stderr. The provider has made the directory.
+func Run(ctx context.Context, dir string) error {
+	return run(ctx, dir, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+}
+
+func run(ctx context.Context, dir string, logger *slog.Logger) error {
+	var d Document
+	if err := disk.ReadJSON(filepath.Join(dir, File), &d); err != nil {
+		return err
+	}
+	held, err := takeLock(ctx, filepath.Join(dir, lockFile))
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if err := disk.WriteJSON(filepath.Join(dir, ProcessFile), host.Self(d.Node.Identity)); err != nil {
+		return err
+	}
+	d.Node.Times = d.Node.Times.filled()
+	n := &node{dir: dir, config: d.Node, log: logger, started: time.Now(), reason: "Starting", bell: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	err = n.serve(ctx)
+	if errors.Is(err, errRemoved) {
+		logger.Info("the directory is gone, and with it the node")
+		return nil
+	}
+	return err
+}
+
+// takeLock waits a moment: the process before may be on its way out.
+func takeLock(ctx context.Context, path string) (*os.File, error) {
+	for range 50 {
+		held, err := disk.TryLock(path)
+		if held != nil || err != nil {
+			return held, err
+		}
+		if !await(ctx, 100*time.Millisecond, nil) {
+			return nil, ctx.Err()
+		}
+	}
+	return nil, errTaken
+}
+
+type node struct {
+	dir     string
+	config  Config
+	boot    cluster.Bootstrap
+	log     *slog.Logger
+	started time.Time
+	head    *control      // of a control node
+	bell    chan struct{} // home should hear something
+	turn    chan struct{} // the worker's place changed
+
+	mu         sync.Mutex
+	ready      bool
+	reason     string
+	where      place
+	credential string
+}
+
+// serve does all that the node does, side by side.
+func (n *node) serve(ctx context.Context) error {
+	known := n.readUserData()
+	group, ctx := errgroup.WithContext(ctx)
+	health, err := net.Listen("tcp", n.config.Health)
+	if err != nil {
+		return err
+	}
+	n.httpServer(ctx, group, health, n.healthHandler())
+	group.Go(func() error { return n.watch(ctx) })
+	if known {
+		if err := n.join(ctx, group); err != nil {
+			n.state(false, "Broken: "+err.Error())
+			n.log.Error("the node does not work", "error", err)
+		}
+		n.callHome(ctx, group)
+	}
+	n.log.Info("the node is up", "name", n.config.Name, "role", n.config.Role, "version", n.config.Version, "health", n.config.Health)
+	err = group.Wait()
+	if err == nil || errors.Is(err, context.Canceled) {
+		n.log.Info("the node is down")
+		return nil
+	}
+	return err
+}
+
+// readUserData reports whether it is that of a node. Any other VM is up all the same.
+func (n *node) readUserData() bool {
+	text, err := os.ReadFile(filepath.Join(n.dir, UserDataFile))
+	if err == nil {
+		n.boot, err = cluster.ParseBootstrap(text)
+	}
+	if err != nil {
+		n.state(false, "NoBootstrap: "+err.Error())
+		return false
+	}
+	n.where = place{control: n.boot.Control, caHash: n.boot.CAHash}
+	if n.config.Role == "" {
+		n.config.Role = n.boot.Role
+	}
+	return true
+}
+
+// join makes a control node serve and a worker join.
+func (n *node) join(ctx context.Context, group *errgroup.Group) error {
+	address, _, err := net.SplitHostPort(n.config.API)
+	if err != nil {
+		return err
+	}
+	if n.config.Role == cluster.Control {
+		if n.head, err = newControl(n.dir, n.config, n.boot, time.Now); err != nil {
+			return err
+		}
+		n.head.self, n.head.changed = n.self, func() { ring(n.bell) }
+		config, err := n.head.ca.serve(address, time.Now())
+		if err != nil {
+			return err
+		}
+		listener, err := newTLSListener(n.config.API, config)
+		if err != nil {
+			return err
+		}
+		n.httpServer(ctx, group, listener, n.head.handler())
+		n.state(true, "")
+		return nil
+	}
+	n.state(false, waitsForControl)
+	j := &joiner{
+		times: n.config.Times, self: n.self(), lease: n.read(leaseFile), tokens: n.tokens, now: time.Now, log: n.log, bell: n.turn,
+		place: func() place { n.mu.Lock(); defer n.mu.Unlock(); return n.where },
+		dial:  func(p place) (link, error) { return controlCaller(p.control, p.caHash) },
+		keep:  func(lease string) error { return disk.WriteFile(filepath.Join(n.dir, leaseFile), []byte(lease)) },
+		state: n.state,
+	}
+	group.Go(func() error { j.run(ctx); return nil })
+	return nil
+}
+
+func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
+	n.credential = n.read(credentialFile)
+	home, err := homeCaller(n.boot)
+	if err != nil {
+		n.log.Error("no way home", "error", err)
+		return
+	}
+	g := &greeter{
+		times: n.config.Times, token: n.boot.Token.Reveal(), credential: n.credential, say: home.hello, hello: n.hello, heard: n.heard, bell: n.bell, log: n.log,
+		keep: func(credential string) error {
+			n.mu.Lock()
+			n.credential = credential
+			n.mu.Unlock()
+			return disk.WriteFile(filepath.Join(n.dir, credentialFile), []byte(credential))
+		},
+	}
+	group.Go(func() error {
+		defer home.close()
+		g.run(ctx)
+		return nil
+	})
+}
+
+// heard takes over what home says.
+func (n *node) heard(a cluster.HelloAnswer) {
+	if n.head != nil {
+		n.head.told(a)
+		if a.Drain {
+			n.state(false, draining)
+		} else {
+			n.state(true, "")
+		}
+		return
+	}
+	n.mu.Lock()
+	next := n.where
+	next.drain = a.Drain
+	if a.Control != "" && a.CAHash != "" {
+		next.control, next.caHash = a.Control, a.CAHash
+	}
+	changed := next != n.where
+	n.where = next
+	n.mu.Unlock()
+	if changed {
+		ring(n.turn)
+	}
+}
+
+// tokens are what a worker may join with: the token of its user data, and,
+// when that is spent, what only home and it can know.
+func (n *node) tokens() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	tokens := []string{n.boot.Token.Reveal()}
+	if n.credential != "" {
+		tokens = append(tokens, hashOf(n.credential))
+	}
+	return tokens
+}
+
+// state takes over whether the node is ready, and tells home.
+func (n *node) state(ready bool, reason string) {
+	n.mu.Lock()
+	changed := n.ready != ready || n.reason != reason
+	n.ready, n.reason = ready, reason
+	n.mu.Unlock()
+	if changed {
+		n.log.Info("readiness", "ready", ready, "reason", reason)
+		ring(n.bell)
+	}
+}
+
+// self is the node as a list shows it.
+func (n *node) self() Member {
+	address, _, _ := net.SplitHostPort(n.config.Health) // the provider has written it
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return Member{
+		Name: n.config.Name, Identity: n.config.Identity, Role: n.config.Role, Version: n.config.Version, Address: address,
+		Ready: n.ready, Since: n.started, Seen: time.Now(),
+	}
+}
+
+func (n *node) hello() cluster.Hello {
+	self := n.self()
+	h := cluster.Hello{
+		Cluster: n.boot.Cluster, Node: n.boot.Node, Identity: self.Identity, Role: n.boot.Role, Version: self.Version, Address: self.Address, Ready: self.Ready,
+	}
+	n.mu.Lock()
+	h.Reason = n.reason
+	n.mu.Unlock()
+	if n.head != nil {
+		h.Endpoint, h.CACert = "https://"+n.config.API, n.head.ca.pem
+		h.Config = n.head.config(h.Endpoint)
+		for _, m := range n.head.list() {
+			if m.Ready {
+				h.Joined = append(h.Joined, m.Name)
+			}
+		}
+	}
+	return h
+}
+
+func (n *node) healthHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		self := n.self()
+		n.mu.Lock()
+		reason := n.reason
+		n.mu.Unlock()
+		answer(w, http.StatusOK, Health{
+			Identity: self.Identity, Cluster: n.boot.Cluster, Node: self.Name, Role: self.Role, Version: self.Version, Ready: self.Ready, Reason: reason, PID: os.Getpid(),
+		})
+	})
+	return mux
+}
+
+// httpServer serves until the context ends.
+func (n *node) httpServer(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0), // handshakes of strangers
+	}
+	group.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		defer cancel()
+		if server.Shutdown(last) != nil {
+			server.Close()
+		}
+		return nil
+	})
+}
+
+// patience is how many looks a node waits for the whole data directory, which
+// may be away for a while: unmounted, or moved.
+const patience = 10
+
+// watch ends the node when its directory is no longer its own: at once if it
+// alone is gone, later if all of the provider's is.
+func (n *node) watch(ctx context.Context) error {
+	for lost := 0; await(ctx, n.config.Times.Watch, nil); {
+		var d Document
+		switch err := disk.ReadJSON(filepath.Join(n.dir, File), &d); {
+		case err == nil && d.Node.Identity != n.config.Identity:
+			return errRemoved
+		case !errors.Is(err, fs.ErrNotExist):
+			lost = 0
+			continue
+		}
+		_, err := os.Stat(filepath.Join(n.dir, "..", "..", MarkerFile))
+		if lost++; err == nil || lost > patience {
+			return errRemoved
+		}
+	}
+	return nil
+}
+
+// read gives a small secret of the directory, or nothing.
+func (n *node) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(n.dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		n.log.Warn("a file cannot be read", "error", err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default: // it rings already
+	}
+}
+
+func newTLSListener(address string, config *tls.Config) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("the endpoint: %w", err)
+	}
+	return tls.NewListener(listener, config), nil
+}

@@ -1,0 +1,253 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+// record is what a VM or network is: vms/<id>/vm.json, networks/<id>/network.json.
+// It is written once.
+type record struct {
+	ID       string            `json:"id"`
+	Kind     cluster.Kind      `json:"kind"`
+	Name     string            `json:"name"`
+	Identity string            `json:"identity"`
+	Key      string            `json:"key,omitempty"`
+	CallID   string            `json:"callId,omitempty"`
+	Tags     map[string]string `json:"tags,omitempty"`
+	Owner    cluster.Owner     `json:"owner,omitzero"`
+	Spec     cluster.Spec      `json:"spec"`
+	Created  time.Time         `json:"created"`
+	Cores    int               `json:"cores,omitempty"`
+	MemoryMB int               `json:"memoryMB,omitempty"`
+	Address  string            `json:"address,omitempty"` // of a VM
+	Range    string            `json:"range,omitempty"`   // of a network
+	Node     node.Config       `json:"node,omitzero"`     // what its process reads
+
+	broken error // why the record cannot be read; then only ID and Kind are known
+}
+
+// ref is the name to come back to the thing.
+func (r *record) ref() cluster.Ref {
+	return cluster.Ref{Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity}
+}
+
+const (
+	networkFile = "network.json"
+	lockFile    = "lock"
+)
+
+// shape of an id: what it names, and what tells it from others.
+var shape = regexp.MustCompile(`^(vm|network)-[0-9a-f]{24}$`)
+
+// folders of the kinds.
+var folders = map[cluster.Kind]string{cluster.VM: "vms", cluster.Network: "networks"}
+
+// idOf derives the id, and so the name of the directory, from the key: the same
+// key can only ever make one thing. Without a key every call makes a new one.
+func idOf(w cluster.Want) string {
+	key := w.Key
+	if key == "" {
+		key = disk.Random(16)
+	}
+	sum := sha256.New()
+	for _, part := range []string{w.Tags[cluster.TagInstallation], w.Tags[cluster.TagCluster], string(w.Kind), key} {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return string(w.Kind) + "-" + hex.EncodeToString(sum.Sum(nil))[:24]
+}
+
+// shelf is the data directory.
+type shelf struct{ dir string }
+
+func (s shelf) folder(kind cluster.Kind) string { return filepath.Join(s.dir, folders[kind]) }
+
+func (s shelf) path(id string, file ...string) string {
+	kind, _, _ := strings.Cut(id, "-")
+	return filepath.Join(append([]string{s.folder(cluster.Kind(kind)), id}, file...)...)
+}
+
+func fileOf(kind cluster.Kind) string {
+	if kind == cluster.Network {
+		return networkFile
+	}
+	return node.File
+}
+
+// open makes the data directory, or finds it.
+func (s shelf) open() error {
+	for _, dir := range []string{s.dir, s.folder(cluster.VM), s.folder(cluster.Network)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return trouble(err)
+		}
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.there(); err != nil {
+		if err := disk.WriteJSON(filepath.Join(s.dir, node.MarkerFile), map[string]any{"made": time.Now().UTC()}); err != nil {
+			return trouble(err)
+		}
+	}
+	s.sweep()
+	return nil
+}
+
+// there proves that the data directory is there: what is missing in it is gone.
+func (s shelf) there() error {
+	_, err := os.Stat(filepath.Join(s.dir, node.MarkerFile))
+	return trouble(err)
+}
+
+// lock keeps others from making things at the same time, in this process and in others.
+func (s shelf) lock() (unlock func(), err error) {
+	f, err := disk.Lock(filepath.Join(s.dir, lockFile))
+	if err != nil {
+		return nil, trouble(err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// sweep removes what a crash left half-made or half-removed. The lock is held.
+func (s shelf) sweep() {
+	for _, folder := range folders {
+		entries, err := os.ReadDir(filepath.Join(s.dir, folder))
+		if err != nil {
+			continue // reading will tell
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), ".") {
+				os.RemoveAll(filepath.Join(s.dir, folder, e.Name()))
+			}
+		}
+	}
+}
+
+// add makes the directory of a record with all its files, or nothing. The lock is held.
+func (s shelf) add(r *record, files map[string][]byte) (err error) {
+	folder := s.folder(r.Kind)
+	half, err := os.MkdirTemp(folder, ".new-*") // 0700
+	if err != nil {
+		return trouble(err)
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(half)
+		}
+	}()
+	for name, data := range files {
+		if err := disk.WriteFile(filepath.Join(half, name), data); err != nil {
+			return trouble(err)
+		}
+	}
+	if err := disk.WriteJSON(filepath.Join(half, fileOf(r.Kind)), r); err != nil {
+		return trouble(err)
+	}
+	if err := os.Rename(half, s.path(r.ID)); err != nil {
+		return trouble(err)
+	}
+	return trouble(disk.SyncDir(folder))
+}
+
+// remove makes a directory gone at once, and then removes what was in it. The
+// lock is held: sweep would do the same.
+func (s shelf) remove(id string) error {
+	path := s.path(id)
+	away := filepath.Join(filepath.Dir(path), ".gone-"+id+"-"+disk.Random(4))
+	if err := os.Rename(path, away); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return s.there()
+		}
+		return trouble(err)
+	}
+	if err := disk.SyncDir(filepath.Dir(path)); err != nil {
+		return trouble(err)
+	}
+	return trouble(os.RemoveAll(away))
+}
+
+// load reads a record. cluster.ErrGone if its directory is proven not to be there.
+func (s shelf) load(id string) (*record, error) {
+	if !shape.MatchString(id) {
+		return nil, gone(id, s.there()) // we never made such a thing
+	}
+	kind, _, _ := strings.Cut(id, "-")
+	r := &record{}
+	err := disk.ReadJSON(s.path(id, fileOf(cluster.Kind(kind))), r)
+	if err == nil && r.ID == id {
+		return r, nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, trouble(err)
+	}
+	switch _, dirErr := os.Stat(s.path(id)); {
+	case errors.Is(dirErr, fs.ErrNotExist):
+		return nil, gone(id, s.there())
+	case dirErr != nil:
+		return nil, trouble(dirErr)
+	case err == nil:
+		err = errors.New("the record is that of another thing")
+	}
+	return &record{ID: id, Kind: cluster.Kind(kind), broken: err}, nil
+}
+
+// all reads the records of a kind that come after an id, in the order of ids.
+func (s shelf) all(kind cluster.Kind, after string) ([]*record, error) {
+	entries, err := os.ReadDir(s.folder(kind)) // sorted
+	if err != nil {
+		return nil, trouble(err)
+	}
+	if err := s.there(); err != nil {
+		return nil, err
+	}
+	var found []*record
+	for _, e := range entries {
+		if e.Name() <= after || !shape.MatchString(e.Name()) {
+			continue
+		}
+		r, err := s.load(e.Name())
+		if errors.Is(err, cluster.ErrGone) {
+			continue // since the folder was read
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, r)
+	}
+	return found, nil
+}
+
+func gone(id string, trouble error) error {
+	if trouble != nil {
+		return trouble
+	}
+	return fmt.Errorf("%w: %s", cluster.ErrGone, id)
+}
+
+// trouble tells what it means when a file cannot be read or written.
+func trouble(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return cluster.CredentialsRefused.Errorf("the data directory: %w", err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return cluster.CapacityExhausted.Errorf("the data directory: %w", err)
+	}
+	return cluster.ProviderUnreachable.Errorf("the data directory: %w", err)
+}

@@ -1,0 +1,38 @@
+package local
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// tailMost bytes are read of a log at most.
+const tailMost = 1 << 20
+
+// tail gives the newest lines of a file.
+func tail(path string, lines int) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	from := max(0, size-tailMost)
+	text := make([]byte, size-from)
+	n, err := f.ReadAt(text, from)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	text = text[:n]
+	if from > 0 { // the first line is half a one
+		text = text[bytes.IndexByte(text, '\n')+1:]
+	}
+	at := len(bytes.TrimSuffix(text, []byte("\n")))
+	for ; lines > 0 && at >= 0; lines-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	return string(text[at+1:]), nil
+}
