@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -60,6 +61,21 @@ type Tolerances struct {
 	Transitional time.Duration // 10 m in Starting, Stopping, Migrating
 	Passes       int           // 3 of unknown_state, not_ready, endpoint_unreachable
 	Hello        time.Duration // 90 s until a node is not ready
+	Policy       Recovery      // of clusters that have none; nil: restart
+	Retry        Backoff       // between recoveries by policy; RecoverBackoff
+}
+
+// DefaultHello is how long a hello is fresh.
+const DefaultHello = 90 * time.Second
+
+// OrDefault fills in the defaults.
+func (t Tolerances) OrDefault() Tolerances {
+	t.Transitional = cmp.Or(t.Transitional, 10*time.Minute)
+	t.Passes = cmp.Or(t.Passes, 3)
+	t.Hello = cmp.Or(t.Hello, DefaultHello)
+	t.Retry = cmp.Or(t.Retry, RecoverBackoff)
+	t.Policy = t.Policy.Or(nil)
+	return t
 }
 
 // Observed is what one pass has seen of a cluster.

@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // Lookup is what asking the provider for a journal row's thing has brought.
 // The zero Lookup: nobody has asked.
@@ -12,7 +15,18 @@ type Lookup struct {
 }
 
 // LookupOf makes a Lookup of an answer of Provider.Find or Get.
-func LookupOf(r Resource, err error) Lookup { return Lookup{} }
+func LookupOf(r Resource, err error) Lookup {
+	switch {
+	case err == nil:
+		return Lookup{Found: &r}
+	case errors.Is(err, ErrGone):
+		return Lookup{Gone: true}
+	default:
+		return Lookup{Err: err}
+	}
+}
+
+func (l Lookup) asked() bool { return l.Found != nil || l.Gone || l.Open || l.Err != nil }
 
 // JournalAct is the next thing to do for a row.
 type JournalAct string
@@ -29,7 +43,7 @@ const (
 	MarkGone   JournalAct = "gone"          // save it as Gone: proven
 	NeverMade  JournalAct = "never_created" // save it as NeverCreated: no delete call
 	TryLater   JournalAct = "later"         // change nothing
-	Lost       JournalAct = "lost"          // it was there and is gone: save it as Gone, and make another with a new row
+	Lost       JournalAct = "lost"          // it was there and is gone: save it as Gone; another one needs a new row
 	Nothing    JournalAct = "nothing"       // it is as it should be, or not ours to touch
 )
 
@@ -37,16 +51,86 @@ const (
 // intent until a lookup that finds nothing is believed. runLive: the run that
 // wants it works.
 func DecideMake(row *JournalRow, l Lookup, now time.Time, settle time.Duration, runLive bool) JournalAct {
-	return TryLater
+	settled := now.Sub(row.IntentAt) >= settle
+	switch {
+	case !row.Phase.Open():
+		return Lost
+	case l.Err != nil, row.Phase == Closing, row.Phase == Leaked:
+		return TryLater // one that closes is unmade first
+	case row.Phase == Present && !l.asked():
+		return Nothing
+	case l.Open, row.JobID != "" && !l.asked():
+		return FollowJob
+	case !l.asked():
+		return LookFirst
+	case another(row, l):
+		return Lost
+	case l.Found != nil && row.Phase == Intent:
+		return TakeIDs
+	case l.Found != nil && row.Phase == Accepted:
+		return Confirm
+	case l.Found != nil:
+		return Nothing
+	case row.Phase == Present:
+		return Lost
+	case !settled:
+		return TryLater // what was just made may not be seen yet
+	case row.Phase == Accepted:
+		return Lost
+	case runLive:
+		return SendCreate
+	default:
+		return NeverMade
+	}
 }
 
-// DecideUnmake says what a row that is not to be there needs next.
+// DecideUnmake says what a row that is not to be there needs next. A call is
+// only sent for what was looked up before: the id may be another thing's now.
 func DecideUnmake(row *JournalRow, l Lookup, now time.Time, settle time.Duration) JournalAct {
-	return TryLater
+	switch {
+	case !row.Phase.Open(), row.Origin == Given:
+		return Nothing
+	case l.Err != nil:
+		return TryLater
+	case l.Open, row.JobID != "" && !l.asked():
+		return FollowJob // a call in flight is followed to its end
+	case row.ProviderID != "" && (row.Phase == Intent || row.Phase == Accepted || row.Phase == Present):
+		return MarkClose
+	case !l.asked():
+		return LookFirst
+	case another(row, l):
+		return MarkGone
+	case l.Found != nil && row.ProviderID == "":
+		return TakeIDs
+	case l.Found != nil:
+		return SendDelete
+	case row.ProviderID != "":
+		return MarkGone
+	case now.Sub(row.IntentAt) < settle:
+		return TryLater
+	default:
+		return NeverMade
+	}
+}
+
+// another reports that what was found is not what the row speaks of.
+func another(row *JournalRow, l Lookup) bool {
+	return l.Found != nil && row.ProviderID != "" && (l.Found.ID != row.ProviderID || row.Identity != "" && l.Found.Identity != row.Identity)
 }
 
 // Ours is the proof without which nothing is deleted: its id came from our own
 // answer and the identity is the same still; or it carries the tags of this
 // installation and of a cluster that this database knows, and a name of ours.
 // row and known may be nil. A given thing is never ours.
-func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool { return false }
+func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool {
+	if row != nil && row.ProviderID != "" && row.ProviderID == r.ID && row.Kind == r.Kind {
+		if row.Origin == Given {
+			return false
+		}
+		if row.Identity == r.Identity {
+			return true
+		}
+	}
+	return known != nil && installation != "" && r.Tags[TagInstallation] == installation &&
+		r.Tags[TagCluster] == known.UUID && known.UUID != "" && NamedByUs(known, r.Name)
+}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/machine"
@@ -8,7 +10,61 @@ import (
 
 // Enter changes what a transition changes in a cluster beside Position, RunID
 // and Ask: state, reason, times of collector and recovery, what was found.
-// reason is kept by Alert, Expunge and a failed create; gc: GCBackoff.
+// reason is kept by Alert, Expunge and a failed create; a run that succeeds
+// takes it away. gc: GCBackoff.
 func Enter(c *Cluster, event Occurrence, to machine.State, reason Reason, now time.Time, gc Backoff) {
 	c.State, c.StateSince = to, now
+	c.RecoverNext, c.GCNext = time.Time{}, time.Time{}
+	switch {
+	case event == OnFaulty:
+		c.Reason = FaultyReason(c)
+	case to == Alert, to == Expunge, event == OnNotMade:
+		c.Reason = reason
+	case to == Running, to == Stopped:
+		c.Reason = Reason{}
+	}
+	switch to {
+	case Running, Stopped:
+		c.Findings, c.Alarm, c.SuspectSince = nil, false, time.Time{}
+		c.Started = c.Started || to == Running
+	case Expunge:
+		c.GCAttempts++
+		c.GCNext = now.Add(gc.After(c.GCAttempts, c.UUID))
+	case Destroyed:
+		c.Removed = now
+		c.Findings, c.Alarm, c.SuspectSince = nil, false, time.Time{}
+	}
+}
+
+// FaultyReason is the reason of a cluster in which something is found that is beyond its tolerance.
+func FaultyReason(c *Cluster) Reason {
+	r := Reason{Code: ClusterFaulty.Code}
+	var texts []string
+	for _, f := range c.Findings {
+		if !f.Alarm {
+			continue
+		}
+		if r.Resource == "" {
+			r.Resource = f.Resource
+		}
+		texts = append(texts, f.String())
+	}
+	const most = 5
+	if more := len(texts) - most; more > 0 {
+		texts = append(texts[:most], fmt.Sprintf("and %d more", more))
+	}
+	r.Text = strings.Join(texts, "; ")
+	return r
+}
+
+// String is a finding in words: its type, what it is about, and the evidence.
+func (f Finding) String() string {
+	text := string(f.Type)
+	if f.Resource != "" {
+		text += " " + f.Resource
+	}
+	if f.Evidence != "" {
+		text += ": " + f.Evidence
+	}
+	return text
 }

@@ -1,6 +1,13 @@
 package cluster
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
 
 // RecoveryOptions are the limits of a plan. The zero value is usable.
 type RecoveryOptions struct {
@@ -15,15 +22,15 @@ type RecoveryOptions struct {
 type RecoveryPlan struct {
 	Start   []Node       // VMs that are stopped
 	Replace []Node       // VMs that are missing or broken: their rest is destroyed first
-	Create  []NewNodes   // what lacks up to the desired count
 	Adopt   []Resource   // VMs of ours without a row, entered into the books
-	Remove  []Resource   // VMs of ours without a row, destroyed with proof
+	Create  []NewNodes   // what then lacks up to the desired count
+	Remove  []Resource   // things of ours without a row, destroyed with proof
 	Drop    []Node       // workers beyond the desired count, the first victim first
 	Mend    []JournalRow // network, address, rules that are gone or changed: made again
 	// Forbidden is what is needed and neither the policy nor the consent allows.
 	Forbidden []Finding
-	// Batches are Start, Replace and Create in the order of the work, at most
-	// MaxUnavailable in each.
+	// Batches are Start, Replace and Create in the order of the work, Start and
+	// Replace at most MaxUnavailable at a time, control nodes first.
 	Batches []RecoveryBatch
 }
 
@@ -44,24 +51,312 @@ func (p RecoveryPlan) Empty() bool {
 	return len(p.Start)+len(p.Replace)+len(p.Create)+len(p.Adopt)+len(p.Remove)+len(p.Drop)+len(p.Mend) == 0
 }
 
-// Err is the fault of what the plan must leave undone: nil, RECOVERY_FORBIDDEN
-// or LAST_CONTROL_NODE.
-func (p RecoveryPlan) Err() error { return nil }
+// Err is the fault of what the plan must leave undone: nil, LAST_CONTROL_NODE
+// or RECOVERY_FORBIDDEN.
+func (p RecoveryPlan) Err() error {
+	if len(p.Forbidden) == 0 {
+		return nil
+	}
+	kind := RecoveryForbidden
+	var texts []string
+	for _, f := range p.Forbidden {
+		if f.Code == LastControl.Code {
+			kind = LastControl
+		}
+		texts = append(texts, f.String()+" ("+f.Then+")")
+	}
+	return kind.Errorf("%s", strings.Join(texts, "; ")).With("resource", p.Forbidden[0].Resource)
+}
 
-// PlanRecovery says what a recover run does to a cluster, by the policy.
+// PlanRecovery says what a recover run does to a cluster that is to run. nil
+// is the default policy.
 func PlanRecovery(b *Book, seen Observed, policy Recovery, o RecoveryOptions) RecoveryPlan {
-	return RecoveryPlan{}
+	if seen.Trouble != nil || !seen.Listed[VM] {
+		return RecoveryPlan{}
+	}
+	l := newLook(&b.Cluster, b, seen, o.Now, o.Tolerances)
+	l.up = true
+	return l.plan(l.differences(), policy.Or(l.tol.Policy), o)
+}
+
+// planner makes a plan of differences.
+type planner struct {
+	*look
+	policy Recovery
+	o      RecoveryOptions
+	plan   RecoveryPlan
+	bad    map[string]int // of nodes by name: how much is wrong; the worst go first
+}
+
+func (l *look) plan(differences []difference, policy Recovery, o RecoveryOptions) RecoveryPlan {
+	p := &planner{look: l, policy: policy, o: o, bad: map[string]int{}}
+	differences = slices.Clone(differences)
+	for i := range l.b.Nodes {
+		if n := &l.b.Nodes[i]; n.VMID == "" && n.Removed.IsZero() { // its VM never came to be
+			d := l.about(Missing, n.Name, "", atOnce, "its VM was never made")
+			d.node, d.row = n, l.rowOf(n)
+			differences = append(differences, d)
+		}
+	}
+	p.drop(differences)
+	for _, d := range differences {
+		if d.node != nil && !slices.ContainsFunc(p.plan.Drop, func(n Node) bool { return n.Name == d.node.Name }) {
+			p.node(d, differences)
+		}
+	}
+	p.extras(differences)
+	p.fill()
+	for _, d := range differences {
+		if d.row != nil && d.node == nil {
+			p.mend(d)
+		}
+	}
+	p.batch()
+	return p.plan
+}
+
+// ills of a node, the worst last.
+const (
+	illSilent = iota + 1
+	illDown
+	illBroken
+	illMissing
+)
+
+func (p *planner) ill(d difference) int {
+	switch {
+	case d.node == nil:
+		return 0
+	case d.Type == Missing:
+		return illMissing
+	case d.Type == PowerState && d.patience == atOnce && strings.HasPrefix(d.Evidence, "broken"):
+		return illBroken
+	case d.Type == PowerState && d.patience == atOnce && strings.HasPrefix(d.Evidence, "stopped"):
+		return illDown
+	case d.Type == NotReady:
+		return illSilent
+	}
+	return 0
+}
+
+// long reports a difference that is older than a VM may take to change its state.
+func (p *planner) long(d difference) bool {
+	old, ok := p.before[d.key()]
+	return ok && p.now.Sub(old.Since) >= p.tol.Transitional
+}
+
+func (p *planner) node(d difference, all []difference) {
+	switch ill := p.ill(d); {
+	case ill == illDown && p.policy.Allows(Restart):
+		p.plan.Start = append(p.plan.Start, *d.node)
+	case ill == illDown:
+		p.forbid(d, RecoveryForbidden, "restart is not allowed")
+	case ill == illSilent && (!p.long(d) || !p.policy.Allows(Replace)):
+		// it may come back; a run waits for it
+	case ill >= illSilent && d.node.Role == Control && ill != illMissing && !p.o.Consent && !p.otherControl(d.node, all):
+		p.forbid(d, LastControl, "the last control node is replaced by consent only")
+	case ill >= illSilent && p.policy.Allows(Replace):
+		p.plan.Replace = append(p.plan.Replace, *d.node)
+	case ill >= illSilent:
+		p.forbid(d, RecoveryForbidden, "replace is not allowed")
+	}
+}
+
+// otherControl reports a ready control node beside one.
+func (p *planner) otherControl(not *Node, all []difference) bool {
+	return slices.ContainsFunc(p.b.Nodes, func(n Node) bool {
+		vm := p.things[thingID{VM, n.VMID}]
+		return n.Role == Control && n.Removed.IsZero() && n.Name != not.Name && vm != nil && vm.Power == Up &&
+			!slices.ContainsFunc(all, func(d difference) bool { return d.node != nil && d.node.Name == n.Name })
+	})
+}
+
+func (p *planner) forbid(d difference, by *fault.Kind, why string) {
+	f := d.Finding
+	f.Code, f.Then = by.Code, why
+	p.plan.Forbidden = append(p.plan.Forbidden, f)
+}
+
+// drop chooses the workers beyond the desired count: the worst, then the newest.
+func (p *planner) drop(differences []difference) {
+	for _, d := range differences {
+		if d.node != nil {
+			p.bad[d.node.Name] = max(p.bad[d.node.Name], p.ill(d))
+		}
+	}
+	workers := slices.DeleteFunc(slices.Clone(p.b.Nodes), func(n Node) bool { return n.Role != Worker || !n.Removed.IsZero() })
+	surplus := len(workers) - p.c.NodeCount
+	if surplus <= 0 || p.c.NodeCount < 1 {
+		return
+	}
+	slices.SortStableFunc(workers, func(a, b Node) int {
+		return cmp.Or(-cmp.Compare(p.bad[a.Name], p.bad[b.Name]), -cmp.Compare(a.Ordinal, b.Ordinal))
+	})
+	if len(p.policy) == 0 {
+		p.forbid(p.about(Count, string(Worker), "", atOnce, "%d workers too many", surplus), RecoveryForbidden, "nothing is allowed")
+		return
+	}
+	p.plan.Drop = workers[:surplus]
+}
+
+// lack is how many nodes of a role are to be made or adopted.
+func (p *planner) lack(role Role) int {
+	want := map[Role]int{Control: p.c.ControlCount, Worker: p.c.NodeCount}[role]
+	for _, n := range p.b.Nodes {
+		if n.Role == role && n.Removed.IsZero() {
+			want--
+		}
+	}
+	for _, r := range p.plan.Adopt {
+		if of, _, _ := RoleOf(p.c, r.Name); of == role {
+			want--
+		}
+	}
+	return max(0, want)
+}
+
+func (p *planner) extras(differences []difference) {
+	for _, d := range differences {
+		if d.Type != ExtraOwned || d.patience == never {
+			continue
+		}
+		role, _, isNode := RoleOf(p.c, d.thing.Name)
+		switch {
+		case len(p.policy) == 0:
+			p.forbid(d, RecoveryForbidden, "nothing is allowed")
+		case d.thing.Kind == VM && isNode && p.policy.Allows(Adopt) && p.lack(role) > 0:
+			p.plan.Adopt = append(p.plan.Adopt, *d.thing)
+		default:
+			p.plan.Remove = append(p.plan.Remove, *d.thing)
+		}
+	}
+}
+
+func (p *planner) fill() {
+	for _, role := range []Role{Control, Worker} {
+		n := p.lack(role)
+		switch {
+		case n == 0:
+		case p.policy.Allows(Replace):
+			p.plan.Create = append(p.plan.Create, NewNodes{role, n})
+		default:
+			p.forbid(p.about(Count, string(role), "", atOnce, "%d %s nodes lack", n, role), RecoveryForbidden, "replace is not allowed")
+		}
+	}
+}
+
+func (p *planner) mend(d difference) {
+	switch {
+	case d.Type == RuleChanged && len(p.policy) > 0, p.policy.Allows(Replace):
+		p.plan.Mend = append(p.plan.Mend, *d.row)
+	default:
+		p.forbid(d, RecoveryForbidden, "replace is not allowed")
+	}
+}
+
+func (p *planner) batch() {
+	size := max(1, p.o.MaxUnavailable)
+	controlFirst := func(a, b Node) int {
+		return cmp.Or(strings.Compare(string(a.Role), string(b.Role)), cmp.Compare(a.Ordinal, b.Ordinal))
+	}
+	slices.SortStableFunc(p.plan.Start, controlFirst)
+	slices.SortStableFunc(p.plan.Replace, controlFirst)
+	for part := range slices.Chunk(p.plan.Start, size) {
+		p.plan.Batches = append(p.plan.Batches, RecoveryBatch{Start: part})
+	}
+	for part := range slices.Chunk(p.plan.Replace, size) {
+		p.plan.Batches = append(p.plan.Batches, RecoveryBatch{Replace: part})
+	}
+	if len(p.plan.Create) > 0 {
+		p.plan.Batches = append(p.plan.Batches, RecoveryBatch{Create: p.plan.Create})
+	}
+}
+
+// tell writes into findings what the plan does about them, and when.
+func (p RecoveryPlan) tell(findings []Finding, at time.Time) {
+	node := func(nodes []Node, f Finding) bool {
+		return slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == f.Resource })
+	}
+	thing := func(things []Resource, f Finding) bool {
+		return slices.ContainsFunc(things, func(r Resource) bool { return r.ID == f.ID })
+	}
+	for i := range findings {
+		f := &findings[i]
+		forbidden := slices.IndexFunc(p.Forbidden, func(o Finding) bool { return o.Type == f.Type && o.Resource == f.Resource && o.ID == f.ID })
+		switch {
+		case f.Type == Foreign:
+			f.Then = "left alone"
+			continue
+		case forbidden >= 0:
+			f.Then, f.Code = "nothing: "+p.Forbidden[forbidden].Then, p.Forbidden[forbidden].Code
+			continue
+		case f.Type == ExtraOwned && thing(p.Adopt, *f):
+			f.Then = "adopt it"
+		case f.Type == ExtraOwned && thing(p.Remove, *f):
+			f.Then = "remove it"
+		case node(p.Drop, *f):
+			f.Then = "remove the node"
+		case node(p.Start, *f):
+			f.Then = "start it"
+		case node(p.Replace, *f):
+			f.Then = "replace it"
+		case f.Type == Count && (len(p.Create) > 0 || len(p.Drop) > 0 || len(p.Adopt) > 0 || len(p.Replace) > 0):
+			f.Then = "correct the number of nodes"
+		case slices.ContainsFunc(p.Mend, func(row JournalRow) bool { return row.ProviderID == f.ID && f.ID != "" }):
+			f.Then = "make it again"
+		default:
+			f.Then = "wait"
+			continue
+		}
+		f.At = at
+	}
 }
 
 // ParseRecovery reads a policy: none, or a list of restart, replace and adopt
 // with commas. An empty text is the default, nil. CLUSTER_INVALID otherwise.
-func ParseRecovery(text string) (Recovery, error) { return nil, nil }
+func ParseRecovery(text string) (Recovery, error) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	switch text {
+	case "":
+		return nil, nil
+	case "none":
+		return Recovery{}, nil
+	}
+	var r Recovery
+	for word := range strings.SplitSeq(text, ",") {
+		if m := Remedy(strings.TrimSpace(word)); !slices.Contains(r, m) {
+			r = append(r, m)
+		}
+	}
+	return r, ValidateRecovery(r)
+}
 
 // String is what ParseRecovery reads.
-func (r Recovery) String() string { return "" }
+func (r Recovery) String() string {
+	switch {
+	case r == nil:
+		return ""
+	case len(r) == 0:
+		return "none"
+	}
+	words := make([]string, len(r))
+	for i, m := range r {
+		words[i] = string(m)
+	}
+	return strings.Join(words, ",")
+}
 
-// Or is the policy, or a default (restart if that is nil too).
-func (r Recovery) Or(other Recovery) Recovery { return r }
+// Or is the policy, or a default; restart if that is nil too.
+func (r Recovery) Or(other Recovery) Recovery {
+	switch {
+	case r != nil:
+		return r
+	case other != nil:
+		return other
+	default:
+		return Recovery{Restart}
+	}
+}
 
 // Allows reports a remedy within the policy.
-func (r Recovery) Allows(m Remedy) bool { return false }
+func (r Recovery) Allows(m Remedy) bool { return slices.Contains(r, m) }

@@ -1,5 +1,17 @@
 package cluster
 
+import (
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
 // CreateFacts are what a create request asks for, and what is known about it.
 // A nil entry is one that the provider does not show to the owner; where
 // nothing was asked for, it is the default, nil if there is none.
@@ -41,7 +53,18 @@ type Check struct {
 }
 
 // CreateChecks are the checks of a create request, in the order of the specification.
-var CreateChecks = []Check{}
+var CreateChecks = []Check{
+	{"Name", checkName},
+	{"Size", checkSize},
+	{"Access", checkAccess},
+	{"Zone", checkZone},
+	{"Offering", checkOffering},
+	{"KeyPair", checkKeyPair},
+	{"Registry", checkRegistry},
+	{"Template", checkTemplate},
+	{"Network", checkNetwork},
+	{"CIDRs", func(f *CreateFacts) error { return ValidateCIDRs(f.CIDRs) }},
+}
 
 // ValidateCreate runs the checks and gives the first fault: CLUSTER_INVALID,
 // ENTITY_REFUSED or ACCESS_REFUSED.
@@ -49,6 +72,189 @@ func ValidateCreate(f *CreateFacts) error {
 	for _, c := range CreateChecks {
 		if err := c.Run(f); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// MaxControl is the most control nodes of a cluster.
+const MaxControl = 7
+
+func invalid(parameter, format string, args ...any) error {
+	return ClusterInvalid.Errorf(format, args...).With("parameter", parameter)
+}
+
+func refuse(kind *fault.Kind, parameter, format string, args ...any) error {
+	return kind.Errorf(format, args...).With("parameter", parameter)
+}
+
+func checkName(f *CreateFacts) error {
+	switch {
+	case strings.TrimSpace(f.Name) == "":
+		return invalid("name", "name is empty")
+	case len(f.Name) > MaxName:
+		return invalid("name", "name has %d bytes, at most %d are allowed", len(f.Name), MaxName)
+	case strings.ContainsFunc(f.Name, unicode.IsControl):
+		return invalid("name", "name has control characters")
+	case CleanName(f.Name) == "":
+		return invalid("name", "name %q has no letter or digit of which a host name could be made", f.Name)
+	}
+	return nil
+}
+
+func checkSize(f *CreateFacts) error {
+	if err := validSize("size", f.Size, f.MaxWorkers); err != nil {
+		return err
+	}
+	switch {
+	case f.MostWorkers > 0 && f.Size > f.MostWorkers:
+		return invalid("size", "size %d: the account may have at most %d workers in a cluster", f.Size, f.MostWorkers)
+	case f.ControlNodes < 1 || f.ControlNodes > MaxControl || f.ControlNodes%2 == 0:
+		return invalid("controlnodes", "controlnodes %d is not an odd number from 1 to %d", f.ControlNodes, MaxControl)
+	}
+	return nil
+}
+
+func validSize(parameter string, size, most int) error {
+	if most <= 0 {
+		most = MaxWorkers
+	}
+	if size < 1 || size > most {
+		return invalid(parameter, "%s %d is not from 1 to %d", parameter, size, most)
+	}
+	return nil
+}
+
+func checkAccess(f *CreateFacts) error {
+	switch {
+	case f.Access != nil:
+		return f.Access
+	case !f.Enabled:
+		return refuse(AccessRefused, "account", "the account is disabled")
+	}
+	return nil
+}
+
+func checkZone(f *CreateFacts) error {
+	switch {
+	case f.Zone == nil:
+		return refuse(EntityRefused, "zoneid", "there is no zone %q", f.ZoneAsked)
+	case f.Zone.Disabled:
+		return refuse(AccessRefused, "zoneid", "zone %s is disabled", f.Zone.Name)
+	}
+	return nil
+}
+
+func checkOffering(f *CreateFacts) error {
+	cores, memory := max(1, f.MinCores), f.MinMemoryMB
+	if memory <= 0 {
+		memory = 512
+	}
+	o := f.Offering
+	switch {
+	case o == nil:
+		return refuse(EntityRefused, "serviceofferingid", "there is no service offering %q", f.OfferingAsked)
+	case !f.inZone(o):
+		return refuse(EntityRefused, "serviceofferingid", "service offering %s is not in zone %s", o.Name, f.Zone.Name)
+	case o.Disabled:
+		return refuse(EntityRefused, "serviceofferingid", "service offering %s is disabled", o.Name)
+	case o.Custom:
+		return refuse(EntityRefused, "serviceofferingid", "service offering %s has no fixed size", o.Name)
+	case o.Cores < cores:
+		return refuse(EntityRefused, "serviceofferingid", "service offering %s has %d cores, at least %d are needed", o.Name, o.Cores, cores)
+	case o.MemoryMB < memory:
+		return refuse(EntityRefused, "serviceofferingid", "service offering %s has %d MB of memory, at least %d are needed", o.Name, o.MemoryMB, memory)
+	}
+	return nil
+}
+
+// inZone reports an entry that may be used in the zone asked for.
+func (f *CreateFacts) inZone(e *Entry) bool { return e.Zone == "" || e.Zone == f.Zone.ID }
+
+func checkKeyPair(f *CreateFacts) error {
+	if f.KeyPairAsked != "" && f.KeyPair == nil {
+		return refuse(EntityRefused, "keypair", "the owner has no key pair %q", f.KeyPairAsked)
+	}
+	return nil
+}
+
+func checkRegistry(f *CreateFacts) error {
+	given := 0
+	r := f.Registry
+	for _, v := range []string{r.Username, r.Password, r.URL, r.Email} {
+		if v != "" {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return nil
+	case given < 4:
+		return invalid("dockerregistryurl", "of a registry, user name, password, URL and mail address are given together or not at all")
+	}
+	address := r.URL
+	if !strings.Contains(address, "://") {
+		address = "https://" + address // registries are often named without it
+	}
+	if u, err := url.Parse(address); err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
+		return invalid("dockerregistryurl", "the URL of the registry is none")
+	}
+	if a, err := mail.ParseAddress(r.Email); err != nil || a.Address != r.Email {
+		return invalid("dockerregistryemail", "%q is no mail address", r.Email)
+	}
+	return nil
+}
+
+func checkTemplate(f *CreateFacts) error {
+	switch {
+	case f.Template == nil && f.TemplateAsked == "":
+		return refuse(EntityRefused, "templateid", "no template is configured; name one")
+	case f.Template == nil:
+		return refuse(EntityRefused, "templateid", "there is no template %q", f.TemplateAsked)
+	case !f.inZone(f.Template):
+		return refuse(EntityRefused, "templateid", "template %s is not in zone %s", f.Template.Name, f.Zone.Name)
+	case f.Template.Disabled:
+		return refuse(EntityRefused, "templateid", "template %s is disabled", f.Template.Name)
+	case f.NeedsNetwork && f.NetworkAsked == "" && f.NetworkOffering == nil:
+		return refuse(EntityRefused, "networkid", "no network offering is configured; name a network")
+	}
+	return nil
+}
+
+// networkServices are what a network must have, beside source NAT.
+var networkServices = []string{"SourceNat", "Dhcp", "UserData", "Firewall", "PortForwarding"}
+
+func checkNetwork(f *CreateFacts) error {
+	n := f.Network
+	switch {
+	case f.NetworkAsked == "":
+		return nil
+	case n == nil:
+		return refuse(EntityRefused, "networkid", "there is no network %q for the owner", f.NetworkAsked)
+	case !f.inZone(n):
+		return refuse(EntityRefused, "networkid", "network %s is not in zone %s", n.Name, f.Zone.Name)
+	case n.System:
+		return refuse(EntityRefused, "networkid", "network %s is a system network", n.Name)
+	}
+	for _, s := range networkServices {
+		if !slices.ContainsFunc(n.Services, func(has string) bool { return strings.EqualFold(has, s) }) {
+			return refuse(EntityRefused, "networkid", "network %s lacks the service %s", n.Name, s)
+		}
+	}
+	switch {
+	case n.InUse != "":
+		return refuse(EntityRefused, "networkid", "network %s is used by another cluster", n.Name)
+	case n.Taken6443:
+		return refuse(EntityRefused, "networkid", "network %s has a rule on port 6443 already", n.Name)
+	}
+	return nil
+}
+
+// ValidateCIDRs checks a list of networks. CLUSTER_INVALID names the bad one.
+func ValidateCIDRs(cidrs []string) error {
+	for _, c := range cidrs {
+		if _, err := netip.ParsePrefix(c); err != nil {
+			return invalid("cidrlist", "%q is no network such as 192.0.2.0/24", c)
 		}
 	}
 	return nil
@@ -65,11 +271,76 @@ type ScaleFacts struct {
 
 // ValidateScale checks a scale request: exactly one of size, node ids and
 // autoscaling. CLUSTER_INVALID.
-func ValidateScale(f ScaleFacts) error { return nil }
+func ValidateScale(f ScaleFacts) error {
+	if f.MaxWorkers <= 0 {
+		f.MaxWorkers = MaxWorkers
+	}
+	switch {
+	case f.Autoscale != nil && (f.Size != 0 || len(f.NodeIDs) > 0):
+		return invalid("autoscalingenabled", "autoscaling excludes size and nodeids")
+	case f.Size != 0 && len(f.NodeIDs) > 0:
+		return invalid("nodeids", "nodeids exclude size")
+	case f.Autoscale != nil:
+		return validAutoscale(*f.Autoscale, f.MaxWorkers)
+	case len(f.NodeIDs) > 0:
+		_, err := Victims(f.Nodes, f.NodeIDs, 0)
+		return err
+	case f.Size == 0:
+		return invalid("size", "one of size, nodeids and autoscalingenabled is needed; size is at least 1")
+	}
+	return validSize("size", f.Size, f.MaxWorkers)
+}
+
+func validAutoscale(a Autoscale, most int) error {
+	switch {
+	case !a.Enabled && (a.Min != 0 || a.Max != 0):
+		return invalid("minsize", "minsize and maxsize are for autoscaling that is enabled")
+	case !a.Enabled:
+		return nil
+	case a.Min < 1 || a.Min >= a.Max || a.Max > most:
+		return invalid("minsize", "minsize %d, maxsize %d: 1 <= minsize < maxsize <= %d must hold", a.Min, a.Max, most)
+	}
+	return nil
+}
 
 // ValidateUpgrade checks a change of versions (x.y.z): no downgrade, one minor
-// at a time. CLUSTER_INVALID.
-func ValidateUpgrade(from, to string) error { return nil }
+// at a time. The version that the cluster has already is allowed: an upgrade
+// that failed goes on. CLUSTER_INVALID.
+func ValidateUpgrade(from, to string) error {
+	target, ok := semantic(to)
+	if !ok {
+		return invalid("versionid", "version %q is not x.y.z", to)
+	}
+	if from == "" {
+		return nil // nobody knows what runs there
+	}
+	now, ok := semantic(from)
+	switch {
+	case !ok:
+		return invalid("versionid", "the cluster's version %q is not x.y.z", from)
+	case slices.Compare(target[:], now[:]) < 0:
+		return invalid("versionid", "from %s to %s is a downgrade", from, to)
+	case target[0] != now[0] || target[1] > now[1]+1:
+		return invalid("versionid", "from %s to %s is more than one minor version", from, to)
+	}
+	return nil
+}
 
-// ValidateCIDRs checks a list of networks. CLUSTER_INVALID names the bad one.
-func ValidateCIDRs(cidrs []string) error { return nil }
+// semantic reads x.y.z; what follows a hyphen or plus is left out.
+func semantic(text string) (v [3]int, ok bool) {
+	if i := strings.IndexAny(text, "-+"); i >= 0 {
+		text = text[:i]
+	}
+	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
+	if len(parts) != 3 {
+		return v, false
+	}
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 {
+			return v, false
+		}
+		v[i] = n
+	}
+	return v, true
+}

@@ -1,7 +1,64 @@
 package cluster
 
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
 // Victims chooses the workers to remove. With ids (names or provider ids) they
 // are exactly those; CLUSTER_INVALID if one is no living worker of the nodes,
-// or if they are all workers. Without, so many go that keep stay: those not
-// ready first, then the newest. Control nodes are never victims.
-func Victims(nodes []Node, ids []string, keep int) ([]Node, error) { return nil, nil }
+// or if they are all workers. Without, so many go that keep stay, at least one:
+// those not ready first, then the newest. Control nodes are never victims.
+func Victims(nodes []Node, ids []string, keep int) ([]Node, error) {
+	workers := slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return n.Role != Worker || !n.Removed.IsZero() })
+	if len(ids) == 0 {
+		if keep < 1 {
+			return nil, ClusterInvalid.Errorf("%d workers: at least one must stay", keep).With("parameter", "size")
+		}
+		newest := newestHello(nodes)
+		slices.SortStableFunc(workers, func(a, b Node) int {
+			return cmp.Or(-compareBool(silent(a, newest), silent(b, newest)), -cmp.Compare(a.Ordinal, b.Ordinal))
+		})
+		return workers[:max(0, len(workers)-keep)], nil
+	}
+	var victims []Node
+	for _, id := range ids {
+		i := slices.IndexFunc(workers, func(n Node) bool { return id != "" && (n.Name == id || n.VMID == id) })
+		if i < 0 {
+			return nil, ClusterInvalid.Errorf("node %q is no worker of this cluster", id).With("parameter", "nodeids")
+		}
+		if !slices.ContainsFunc(victims, func(n Node) bool { return n.Name == workers[i].Name }) {
+			victims = append(victims, workers[i])
+		}
+	}
+	if len(victims) == len(workers) {
+		return nil, ClusterInvalid.Errorf("these are all workers of the cluster: at least one must stay").With("parameter", "nodeids")
+	}
+	return victims, nil
+}
+
+// silent reports a node that is not ready, or has fallen silent while others speak.
+func silent(n Node, newest time.Time) bool {
+	return n.VMID == "" || n.NotReady != "" || !newest.IsZero() && newest.Sub(n.HelloAt) > DefaultHello
+}
+
+func newestHello(nodes []Node) (newest time.Time) {
+	for _, n := range nodes {
+		if n.HelloAt.After(newest) {
+			newest = n.HelloAt
+		}
+	}
+	return newest
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	default:
+		return -1
+	}
+}

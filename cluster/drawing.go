@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Drawing is the lifecycle as a Mermaid state diagram. at is lit; empty: none.
+func Drawing(at machine.State) string {
+	var b strings.Builder
+	b.WriteString("stateDiagram-v2\n    [*] --> Created\n")
+	for _, e := range Edges {
+		fmt.Fprintf(&b, "    %s --> %s: %s\n", e.From, e.To, e.Event)
+	}
+	b.WriteString("    Destroyed --> [*]\n    classDef transient stroke-dasharray: 4\n")
+	for _, s := range States {
+		if Transient(s) {
+			fmt.Fprintf(&b, "    class %s transient\n", s)
+		}
+	}
+	if at != "" {
+		fmt.Fprintf(&b, "    classDef here stroke-width:4px\n    class %s here\n", at)
+	}
+	return b.String()
+}
+
+// EdgeTable is the lifecycle as a Markdown table. What Pawl added to the
+// machine of 2016 carries a plus.
+func EdgeTable() string {
+	var b strings.Builder
+	b.WriteString("| from | event | to | fired by |\n|---|---|---|---|\n")
+	for _, e := range Edges {
+		plus := ""
+		if e.Ours {
+			plus = " +"
+		}
+		fmt.Fprintf(&b, "| %s | %s%s | %s | %s |\n", e.From, e.Event, plus, e.To, e.By)
+	}
+	return b.String()
+}
