@@ -1,0 +1,16 @@
+package service
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// Nodes gives the living nodes of clusters that List gave, by their ids: one read for a whole page.
+func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
+	ids := make([]int64, len(clusters))
+	for i, c := range clusters {
+		ids[i] = c.ID
+	}
+	return s.options.Books.Nodes(ctx, ids)
+}
