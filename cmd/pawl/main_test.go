@@ -33,6 +33,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
+		WorkdirRoot:   t.TempDir(), // the one of testscript stays behind when a single script is run
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "USER=ann", "TZ=UTC", "NO_COLOR=1")
 			env.Values[processes{}] = map[string]*process{}

@@ -18,7 +18,8 @@ import (
 func killedWorker(t *testing.T, state, dir, script string, files ...string) []int {
 	t.Helper()
 	worker := exec.Command(os.Args[0], "-test.run=^TestWorkerProcess$")
-	worker.Env = append(os.Environ(), "ACTION_WORKER="+script, "ACTION_STATE="+state, "D="+dir)
+	// Who is killed cleans up nothing: its temporary files are this test's.
+	worker.Env = append(os.Environ(), "ACTION_WORKER="+script, "ACTION_STATE="+state, "D="+dir, "TMPDIR="+t.TempDir())
 	worker.Stderr = os.Stderr
 	out, err := worker.StdoutPipe()
 	if err != nil {
