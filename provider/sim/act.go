@@ -1,0 +1,105 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// act starts, stops or destroys.
+func (c *Cloud) act(ref cluster.Ref, a cluster.Action, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+	if ref.ID == "" {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s without an id", ref.Kind, ref.Name)
+	}
+	t, ok := c.things[ref.ID]
+	switch {
+	case !ok || t.Kind != ref.Kind:
+		if a == cluster.Destroy {
+			return cluster.Call{Ref: ref, Done: true}, nil
+		}
+		return cluster.Call{}, gone(ref)
+	case ref.Identity != "" && ref.Identity != t.Identity:
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
+	}
+	e.Name = t.Name
+	if j, ok := c.jobs[t.Job]; ok && !j.Done && j.What == string(a) {
+		e.Job = j.ID
+		return j.call(), nil
+	}
+	if a == cluster.Destroy {
+		return c.destroy(t, now, e, r)
+	}
+	if t.Kind != cluster.VM {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s cannot %s", t.Kind, t.Name, a)
+	}
+	done, err := passable(t, a)
+	if done || err != nil {
+		return cluster.Call{Ref: t.ref(), Done: done}, err
+	}
+	took := c.o.Times.Start
+	if a != cluster.Start {
+		took = c.o.Times.Stop
+	}
+	j := c.begin(t, string(a), "", took, now, r)
+	e.Job = j.ID
+	return j.call(), nil
+}
+
+// passable says whether a VM is where the action leads, or why it cannot go there now.
+func passable(t *thing, a cluster.Action) (done bool, err error) {
+	busy := cluster.ResourceInUse.Errorf("VM %s is %s", t.Name, t.State)
+	never := cluster.ProviderRefused.Errorf("VM %s is %s", t.Name, t.State)
+	up := a == cluster.Start
+	switch t.State {
+	case stateRunning:
+		return up, nil
+	case stateStopped:
+		return !up, nil
+	case stateMigrating:
+		if up {
+			return true, nil
+		}
+		return false, busy
+	case stateStarting, stateStopping:
+		if a == cluster.ForceStop {
+			return false, nil
+		}
+		return false, busy
+	case stateError:
+		if a == cluster.ForceStop {
+			return false, nil
+		}
+		return false, never
+	default: // Destroyed, Expunging
+		return false, never
+	}
+}
+
+func (c *Cloud) destroy(t *thing, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+	took := c.o.Times.Rule
+	switch t.Kind {
+	case cluster.VM:
+		took = c.o.Times.Destroy
+	case cluster.KeyPair:
+		took = 0
+	case cluster.Network:
+		took = c.o.Times.Network
+		for _, other := range c.within(t) {
+			if other.Kind == cluster.VM {
+				return cluster.Call{}, cluster.ResourceInUse.Errorf("network %s has VM %s", t.Name, other.Name)
+			}
+		}
+	case cluster.Address:
+		if _, lives := c.things[t.Spec.Network]; lives && t.SourceNAT {
+			return cluster.Call{}, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network", t.Address)
+		}
+	}
+	j := c.begin(t, string(cluster.Destroy), "", took, now, r)
+	e.Job = j.ID
+	return j.call(), nil
+}
+
+func gone(ref cluster.Ref) error {
+	return fmt.Errorf("%s %s %s: %w", ref.Kind, ref.Name, ref.ID, cluster.ErrGone)
+}

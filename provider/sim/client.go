@@ -1,0 +1,218 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// Client is a cluster.Provider. It keeps nothing: any number may be used.
+type Client struct {
+	cloud        *Cloud
+	installation string
+}
+
+var _ cluster.Provider = (*Client)(nil)
+
+// Capabilities are those of the Options.
+func (cl *Client) Capabilities() cluster.Capabilities {
+	o := &cl.cloud.o
+	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, CallsHome: o.Home != nil}
+}
+
+// do is what all calls have in common. effect runs under the lock of the cloud.
+func (cl *Client) do(ctx context.Context, e Entry, effect func(now time.Time, e *Entry, r *rule) error) error {
+	c := cl.cloud
+	e.Installation = cl.installation
+	if c.o.Around != nil {
+		if err := c.o.Around(e, Before); err != nil {
+			return err
+		}
+	}
+	if err := c.pass(ctx, e, c.o.Latency/2); err != nil {
+		return err
+	}
+	delay, err := c.carryOut(&e, effect)
+	if late := c.pass(ctx, e, delay+c.o.Latency-c.o.Latency/2); late != nil {
+		return late
+	}
+	if c.o.Around != nil {
+		if killed := c.o.Around(e, After); killed != nil {
+			return killed
+		}
+	}
+	return err
+}
+
+// carryOut is the cloud's side of a call: what happens there, and what it tells.
+func (c *Cloud) carryOut(e *Entry, effect func(now time.Time, e *Entry, r *rule) error) (delay time.Duration, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	c.advance(now)
+	e.Seq, e.At = c.next(), now
+	r := c.strike(e)
+	var told error
+	if r != nil {
+		delay, told = r.Delay, r.answer(e)
+	}
+	switch {
+	case c.unreachable:
+		err = cluster.ProviderUnreachable.Errorf("%s: connection refused", e)
+	case c.refused:
+		err = cluster.CredentialsRefused.Errorf("%s: unable to verify the credentials", e)
+	case told != nil && r.When == Before:
+		err = told
+	default:
+		err = effect(now, e, r)
+		if r != nil && r.Do == Duplicate {
+			err = effect(now, e, r)
+		}
+		if told != nil {
+			err = told
+		}
+		if failed := c.flush(); failed != nil {
+			err = failed
+		}
+		c.rouse()
+	}
+	if err != nil {
+		e.Code, e.Err = codeOf(err), err.Error()
+	}
+	c.calls.add(*e)
+	return delay, err
+}
+
+// pass lets time pass. The end of the context is a call without an answer.
+func (c *Cloud) pass(ctx context.Context, e Entry, d time.Duration) error {
+	err := ctx.Err()
+	if err == nil && d > 0 {
+		err = c.o.Sleep(ctx, d)
+	}
+	if err != nil {
+		return cluster.ProviderUnreachable.Errorf("%s: no answer: %w", e, err)
+	}
+	return nil
+}
+
+// Check says what stands in the way of a plan: ENTITY_REFUSED, CAPACITY_EXHAUSTED, QUOTA_EXCEEDED.
+func (cl *Client) Check(ctx context.Context, n cluster.Need) (found []cluster.Finding, err error) {
+	err = cl.do(ctx, Entry{Call: Check}, func(time.Time, *Entry, *rule) error {
+		found = cl.cloud.check(n)
+		return nil
+	})
+	return answer(found, err)
+}
+
+// Catalog lists what the owner may use.
+func (cl *Client) Catalog(ctx context.Context, owner cluster.Owner, kind cluster.Kind) (entries []cluster.Entry, err error) {
+	err = cl.do(ctx, Entry{Call: Catalog, Kind: kind}, func(time.Time, *Entry, *rule) error {
+		entries, err = cl.cloud.catalog(owner, kind)
+		return err
+	})
+	return answer(entries, err)
+}
+
+// Create makes a thing. PROVIDER_REFUSED for what does not fit, and the faults
+// of room, quota and rules.
+func (cl *Client) Create(ctx context.Context, w cluster.Want) (call cluster.Call, err error) {
+	e := Entry{Call: Create, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
+	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
+		call, err = cl.cloud.create(w, now, e, r)
+		return err
+	})
+	return answer(call, err)
+}
+
+// Act starts, stops or destroys. RESOURCE_IN_USE while another job has the
+// thing, ErrGone if it is not there and was not to be destroyed.
+func (cl *Client) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (call cluster.Call, err error) {
+	e := Entry{Call: Act, Action: a, Kind: ref.Kind, Name: ref.Name, ID: ref.ID}
+	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
+		call, err = cl.cloud.act(ref, a, now, e, r)
+		return err
+	})
+	return answer(call, err)
+}
+
+// Poll follows a job. PROVIDER_REFUSED if it is not known, or no longer.
+func (cl *Client) Poll(ctx context.Context, call cluster.Call) (p cluster.Progress, err error) {
+	if call.Done || call.Job == "" {
+		return cluster.Progress{Done: true, Ref: call.Ref}, ctx.Err()
+	}
+	e := Entry{Call: Poll, Kind: call.Ref.Kind, Name: call.Ref.Name, ID: call.Ref.ID, Job: call.Job}
+	err = cl.do(ctx, e, func(_ time.Time, e *Entry, _ *rule) (err error) {
+		p, err = cl.cloud.poll(call, e)
+		return err
+	})
+	return answer(p, err)
+}
+
+// Get reads one thing, user data included. ErrGone.
+func (cl *Client) Get(ctx context.Context, ref cluster.Ref) (got cluster.Resource, err error) {
+	e := Entry{Call: Get, Kind: ref.Kind, Name: ref.Name, ID: ref.ID}
+	err = cl.do(ctx, e, func(_ time.Time, e *Entry, _ *rule) error {
+		t, ok := cl.cloud.things[ref.ID]
+		if !ok || t.Kind != ref.Kind {
+			return gone(ref)
+		}
+		e.Name = t.Name
+		got = t.resource()
+		got.UserData = slices.Clone(t.UserData)
+		return nil
+	})
+	return answer(got, err)
+}
+
+// Find looks a want up by call id, then by name and tags. ErrGone.
+func (cl *Client) Find(ctx context.Context, w cluster.Want) (got cluster.Resource, err error) {
+	e := Entry{Call: Find, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
+	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
+		t := cl.cloud.find(w, now)
+		if t == nil {
+			return gone(cluster.Ref{Kind: w.Kind, Name: w.Name})
+		}
+		e.ID = t.ID
+		got = t.resource()
+		return nil
+	})
+	return answer(got, err)
+}
+
+// List gives a page, in the order in which things were made.
+func (cl *Client) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (page cluster.Page, err error) {
+	if f.Kind == "" {
+		f.Kind = cluster.VM
+	}
+	e := Entry{Call: List, Kind: f.Kind, Cluster: f.Cluster, Name: f.Network}
+	err = cl.do(ctx, e, func(now time.Time, _ *Entry, _ *rule) (err error) {
+		page, err = cl.cloud.list(cl.installation, f, at, now)
+		return err
+	})
+	return answer(page, err)
+}
+
+// Retag replaces the tags of a thing: for faces of the cloud that tag what is
+// made already. ErrGone.
+func (cl *Client) Retag(ctx context.Context, id string, tags map[string]string) error {
+	return cl.do(ctx, Entry{Call: Tag, ID: id}, func(_ time.Time, e *Entry, _ *rule) error {
+		t, ok := cl.cloud.things[id]
+		if !ok {
+			return gone(cluster.Ref{ID: id})
+		}
+		e.Kind, e.Name = t.Kind, t.Name
+		cl.cloud.retag(t, tags)
+		return nil
+	})
+}
+
+// answer gives nothing beside an error: an answer that is lost is lost whole.
+func answer[T any](v T, err error) (T, error) {
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return v, nil
+}

@@ -1,0 +1,290 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Cloud is the infrastructure, and itself the client of Options.Installation.
+// All methods may be called from several goroutines.
+type Cloud struct {
+	*Client
+	o Options
+
+	mu        sync.Mutex
+	seq       int64
+	things    map[string]*thing // by id
+	byName    map[name]*thing
+	byKey     map[wantKey]*thing
+	byKind    map[cluster.Kind]*index
+	byInst    map[string]*index // by installation and kind
+	byCluster map[string]*index
+	byNetwork map[string]*index
+	names     map[name]int // how often a name was used
+	jobs      map[string]*job
+	byCall    map[string]*job
+	due       queue // jobs that end
+	hellos    queue // nodes that call home
+	used      map[string]*usage
+	addresses int // public ones given out so far
+	networks  int
+	hosts     int // addresses given to VMs without a network
+	byIP      map[string]*thing
+
+	rules       []*rule
+	unreachable bool
+	refused     bool
+	calls       record[Entry]
+	deeds       record[Deed]
+	wake        context.CancelFunc // of Serve's sleep
+	sleeps      time.Time          // until then
+	file        *file
+}
+
+var _ cluster.Provider = (*Cloud)(nil)
+
+// New makes a cloud, or goes on with that of Options.File.
+func New(o Options) (*Cloud, error) {
+	o.fill()
+	c := &Cloud{
+		o: o, things: map[string]*thing{}, byName: map[name]*thing{}, byKey: map[wantKey]*thing{}, byKind: map[cluster.Kind]*index{},
+		byInst: map[string]*index{}, byCluster: map[string]*index{}, byNetwork: map[string]*index{}, names: map[name]int{},
+		jobs: map[string]*job{}, byCall: map[string]*job{}, used: map[string]*usage{}, byIP: map[string]*thing{},
+		calls: record[Entry]{most: o.Log}, deeds: record[Deed]{most: o.Log},
+	}
+	c.Client = c.As(o.Installation)
+	c.Inject(o.Script...)
+	if o.File != "" {
+		if err := c.load(o.File); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// As is a client with the tag of another installation: for what it lists by
+// default. An empty one lists everything.
+func (c *Cloud) As(installation string) *Client { return &Client{c, installation} }
+
+// Close writes what is to be kept. The cloud must not be used afterwards.
+func (c *Cloud) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.file == nil {
+		return nil
+	}
+	return c.file.close()
+}
+
+// enter puts a thing into every index it belongs to.
+func (c *Cloud) enter(t *thing) {
+	c.things[t.ID] = t
+	c.byName[t.name()] = t
+	if t.WantKey != (wantKey{}) {
+		c.byKey[t.WantKey] = t
+	}
+	in(c.byKind, t.Kind).add(t)
+	c.enterTags(t)
+	if t.Spec.Network != "" {
+		in(c.byNetwork, t.Spec.Network).add(t)
+	}
+	if t.Address != "" {
+		c.byIP[t.Address] = t
+	}
+	c.take(t, 1)
+}
+
+func (c *Cloud) enterTags(t *thing) {
+	if t.Installation != "" {
+		in(c.byInst, t.Installation+"/"+string(t.Kind)).add(t)
+	}
+	if t.Cluster != "" {
+		in(c.byCluster, t.Cluster).add(t)
+	}
+}
+
+func (c *Cloud) leaveTags(t *thing, was *thing) {
+	if was.Installation != "" && (t.gone || t.Installation != was.Installation) {
+		leave(c.byInst, was.Installation+"/"+string(t.Kind), func(x *thing) bool { return !x.gone && x.Installation == was.Installation })
+	}
+	if was.Cluster != "" && (t.gone || t.Cluster != was.Cluster) {
+		leave(c.byCluster, was.Cluster, func(x *thing) bool { return !x.gone && x.Cluster == was.Cluster })
+	}
+}
+
+// remove takes a thing out of the world, and what cannot be without it.
+func (c *Cloud) remove(t *thing, by string) {
+	if t.gone {
+		return
+	}
+	t.gone = true
+	delete(c.things, t.ID)
+	if c.byName[t.name()] == t {
+		delete(c.byName, t.name())
+	}
+	if c.byKey[t.WantKey] == t {
+		delete(c.byKey, t.WantKey)
+	}
+	if c.byIP[t.Address] == t {
+		delete(c.byIP, t.Address)
+	}
+	leave(c.byKind, t.Kind, lives)
+	c.leaveTags(t, t)
+	if t.Spec.Network != "" {
+		leave(c.byNetwork, t.Spec.Network, lives)
+	}
+	c.take(t, -1)
+	c.deed(Destroyed, by, t)
+	c.keepGone(t)
+	for _, other := range c.within(t) {
+		switch {
+		case t.Kind == cluster.VM && other.Kind == cluster.Balancer && slices.Contains(other.Spec.VMs, t.ID):
+			other.Spec.VMs = without(other.Spec.VMs, t.ID)
+			c.keep(other)
+		case t.Kind == cluster.VM && other.Kind == cluster.Forward && other.Spec.VM == t.ID,
+			t.Kind == cluster.Address && other.Spec.Address == t.ID,
+			t.Kind == cluster.Network && other.Kind != cluster.VM:
+			c.remove(other, by)
+		}
+	}
+}
+
+func lives(t *thing) bool { return !t.gone }
+
+// within are the things of a network, or of the network that a thing is in.
+func (c *Cloud) within(t *thing) []*thing {
+	network := t.Spec.Network
+	if t.Kind == cluster.Network {
+		network = t.ID
+	}
+	x, ok := c.byNetwork[network]
+	if !ok {
+		return nil
+	}
+	var all []*thing
+	for _, other := range x.items {
+		if !other.gone && other != t {
+			all = append(all, other)
+		}
+	}
+	return all
+}
+
+func without(all []string, one string) []string {
+	var rest []string
+	for _, s := range all {
+		if s != one {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
+func in[K comparable](m map[K]*index, key K) *index {
+	x, ok := m[key]
+	if !ok {
+		x = &index{}
+		m[key] = x
+	}
+	return x
+}
+
+func leave[K comparable](m map[K]*index, key K, belongs func(*thing) bool) {
+	x, ok := m[key]
+	if !ok {
+		return
+	}
+	if x.leave(belongs); len(x.items) == x.left {
+		delete(m, key)
+	}
+}
+
+// An event is a job that ends or a node that calls home, at a time.
+type event struct {
+	at   time.Time
+	seq  int64
+	id   string
+	boot int64 // of a node: which start of its VM this belongs to
+}
+
+type queue []event
+
+func (q queue) Len() int      { return len(q) }
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q queue) Less(i, j int) bool {
+	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].seq < q[j].seq
+}
+func (q *queue) Push(x any) { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+func (c *Cloud) next() int64 {
+	c.seq++
+	return c.seq
+}
+
+// advance settles what is over by now. Everything begins with it.
+func (c *Cloud) advance(now time.Time) {
+	for len(c.due) > 0 && !c.due[0].at.After(now) {
+		e := heap.Pop(&c.due).(event)
+		if j, ok := c.jobs[e.id]; ok {
+			c.end(j, e.at)
+		}
+	}
+}
+
+// Unreachable cuts every client off, or joins them again.
+func (c *Cloud) Unreachable(off bool) { c.verb(func(time.Time) { c.unreachable = off }) }
+
+// RefuseCredentials makes every client's credentials invalid, or valid again.
+func (c *Cloud) RefuseCredentials(off bool) { c.verb(func(time.Time) { c.refused = off }) }
+
+// verb changes the world behind the clients' back.
+func (c *Cloud) verb(change func(now time.Time)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	c.advance(now)
+	change(now)
+	if err := c.flush(); err != nil {
+		panic(err) // the file was writable a moment ago, and a verb has no answer
+	}
+	c.rouse()
+}
+
+// rouse ends Serve's sleep if something is due before its end.
+func (c *Cloud) rouse() {
+	if next := c.nextDue(); c.wake != nil && !next.IsZero() && next.Before(c.sleeps) {
+		c.wake()
+	}
+}
+
+// nextDue is when something happens by itself; zero: nothing will.
+func (c *Cloud) nextDue() time.Time {
+	var next time.Time
+	if len(c.due) > 0 {
+		next = c.due[0].at
+	}
+	if len(c.hellos) > 0 && (next.IsZero() || c.hellos[0].at.Before(next)) {
+		next = c.hellos[0].at
+	}
+	return next
+}
+
+func failure(code fault.Code, text string) error {
+	kind, ok := fault.Lookup(string(code))
+	if !ok {
+		kind = cluster.ProviderRefused
+	}
+	return kind.Errorf("%s", text)
+}

@@ -1,0 +1,325 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+const (
+	helloEvery    = 30 * time.Second
+	hellosAtOnce  = 16
+	endpointPort  = 6443
+	drainedReason = "drained"
+)
+
+// node is what runs on a VM, as far as it was told by its user data. It is
+// stored as JSON.
+type node struct {
+	Token   string
+	Cluster string
+	Name    string
+	Role    cluster.Role
+	Version string        `json:",omitempty"`
+	Boots   int64         // starts of its VM
+	Booted  time.Time     // it works from then on
+	Told    string        `json:",omitempty"` // the endpoint its home has the configuration of
+	Every   time.Duration `json:",omitempty"`
+
+	NotReady string   `json:",omitempty"`
+	Silent   bool     `json:",omitempty"`
+	Drained  bool     `json:",omitempty"`
+	Removed  []string `json:",omitempty"` // nodes it was told to forget
+}
+
+// parse makes a node of user data; nil if they say nothing of a home.
+func (c *Cloud) parse(t *thing, userData []byte) *node {
+	if len(userData) == 0 {
+		return nil
+	}
+	b, err := c.o.Parse(userData)
+	if err != nil {
+		return nil // any other machine
+	}
+	n := &node{Token: b.Token.Reveal(), Cluster: b.Cluster, Name: b.Node, Role: b.Role, Version: b.Version}
+	if n.Cluster == t.Cluster {
+		n.Cluster = t.Cluster // one text, not one for each
+	}
+	if n.Name == t.Name {
+		n.Name = t.Name
+	}
+	return n
+}
+
+// boot sets a VM running, from at on; its node works a while later.
+func (c *Cloud) boot(t *thing, at time.Time) {
+	t.State = stateRunning
+	if n := t.Node; n != nil {
+		n.Boots++
+		n.Booted, n.Told, n.Drained = at.Add(c.o.Times.Boot), "", false
+		c.hear(t, n.Booted)
+	}
+	c.keep(t)
+}
+
+func (t *thing) works(now time.Time) bool {
+	return !t.gone && t.Node != nil && (t.State == stateRunning || t.State == stateMigrating) && !now.Before(t.Node.Booted)
+}
+
+// Serve lets nodes call home until the context ends.
+func (c *Cloud) Serve(ctx context.Context) error {
+	for ctx.Err() == nil {
+		sleeping, wake := context.WithCancel(ctx)
+		next := c.Tick(ctx)
+		c.mu.Lock()
+		now := c.o.Now()
+		if due := c.nextDue(); !due.IsZero() {
+			next = due
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = max(next.Sub(now), 0)
+		}
+		c.wake, c.sleeps = wake, now.Add(wait)
+		c.mu.Unlock()
+		if wait > 0 {
+			_ = c.o.Sleep(sleeping, wait) // woken or ended: the loop sees which
+		}
+		c.mu.Lock()
+		c.wake = nil
+		c.mu.Unlock()
+		wake()
+	}
+	return ctx.Err()
+}
+
+// Tick settles what is over and lets the nodes that are due call home. It says
+// when it is worth calling again; zero: nothing will happen by itself.
+func (c *Cloud) Tick(ctx context.Context) time.Time {
+	type talk struct {
+		id    string
+		boot  int64
+		token string
+		hello cluster.Hello
+	}
+	var talks []talk
+	c.mu.Lock()
+	now := c.o.Now()
+	c.advance(now)
+	for len(c.hellos) > 0 && !c.hellos[0].at.After(now) {
+		e := heap.Pop(&c.hellos).(event)
+		t, ok := c.things[e.id]
+		if ok && t.Node.Boots == e.boot && !t.Node.Silent && t.works(now) {
+			talks = append(talks, talk{e.id, e.boot, t.Node.Token, c.hello(t, now)})
+		}
+	}
+	c.mu.Unlock()
+
+	var wg sync.WaitGroup
+	places := make(chan struct{}, hellosAtOnce)
+	for _, s := range talks {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			answer, err := c.o.Home(ctx, s.token, s.hello)
+			c.heard(s.id, s.boot, s.hello, answer, err)
+		})
+	}
+	wg.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nextDue()
+}
+
+// heard takes in what a node was told.
+func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.HelloAnswer, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	t, ok := c.things[id]
+	if !ok || t.Node.Boots != boot {
+		return
+	}
+	n := t.Node
+	before := *n
+	if err == nil {
+		n.Every = answer.Every
+	}
+	every := c.o.HelloEvery
+	if every == 0 {
+		if every = n.Every; every == 0 {
+			every = helloEvery
+		}
+	}
+	if err != nil {
+		c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Cluster: n.Cluster, Code: codeOf(err), Err: err.Error()})
+		c.hear(t, now.Add(every))
+		return
+	}
+	if answer.Credential != "" {
+		n.Token = answer.Credential
+	}
+	if h.Config != "" {
+		n.Told = h.Endpoint
+	}
+	for _, name := range answer.Removed {
+		if !slices.Contains(n.Removed, name) {
+			n.Removed = append(n.Removed, name)
+		}
+	}
+	if answer.Drain && !n.Drained {
+		n.Drained = true
+		every = min(every, time.Second) // it tells as soon as it is
+	}
+	if before.Token != n.Token || before.Told != n.Told || before.Drained != n.Drained || before.Every != n.Every || len(before.Removed) != len(n.Removed) {
+		c.keep(t)
+		if failed := c.flush(); failed != nil {
+			c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Err: failed.Error()})
+		}
+	}
+	c.hear(t, now.Add(every))
+}
+
+// hello is what a node says.
+func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
+	n := t.Node
+	h := cluster.Hello{Cluster: n.Cluster, Node: n.Name, Identity: t.Identity, Role: n.Role, Version: n.Version, Address: t.Address}
+	h.Ready, h.Reason = c.ready(t, now)
+	if n.Role != cluster.Control {
+		return h
+	}
+	h.Endpoint = c.endpoint(t)
+	for _, other := range c.nodes(n.Cluster) {
+		if ready, _ := c.ready(other, now); ready && other.works(now) && !slices.Contains(n.Removed, other.Node.Name) {
+			h.Joined = append(h.Joined, other.Node.Name)
+		}
+	}
+	if n.Told != h.Endpoint {
+		h.CACert = c.ca(n.Cluster, now)
+		h.Config = "apiVersion: v1\nkind: Config\nclusters:\n- name: " + n.Cluster + "\n  cluster:\n    server: " + h.Endpoint + "\n"
+	}
+	return h
+}
+
+func (c *Cloud) ready(t *thing, now time.Time) (ready bool, reason string) {
+	n := t.Node
+	switch {
+	case n.NotReady != "":
+		return false, n.NotReady
+	case n.Drained:
+		return false, drainedReason
+	case n.Role == cluster.Control:
+		return true, ""
+	}
+	for _, other := range c.nodes(n.Cluster) {
+		if other.Node.Role == cluster.Control && other.works(now) {
+			return true, ""
+		}
+	}
+	return false, "no control node answers"
+}
+
+// nodes are those of a cluster, as its tags or, without tags, its user data say.
+func (c *Cloud) nodes(uuid string) []*thing {
+	x, ok := c.byCluster[uuid]
+	if !ok {
+		return nil
+	}
+	var all []*thing
+	for _, t := range x.items {
+		if !t.gone && t.Kind == cluster.VM && t.Node != nil && t.Node.Cluster == uuid {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// endpoint is where the port of a control node is reached: by a rule if there is one.
+func (c *Cloud) endpoint(t *thing) string {
+	host, port := t.Address, endpointPort
+	for _, r := range c.within(t) {
+		leads := r.Kind == cluster.Forward && r.Spec.VM == t.ID || r.Kind == cluster.Balancer && slices.Contains(r.Spec.VMs, t.ID)
+		if a, ok := c.things[r.Spec.Address]; ok && leads && r.Spec.PrivatePort == endpointPort {
+			host, port = a.Address, r.Spec.Port
+			break
+		}
+	}
+	return fmt.Sprintf("https://%s", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// Probe asks an endpoint, as Hello.Endpoint gave it, whether it answers: nil if
+// its control node works and the rules lead there.
+func (c *Cloud) Probe(_ context.Context, endpoint string) error {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return fmt.Errorf("sim: endpoint %q: %w", endpoint, err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return fmt.Errorf("sim: endpoint %q has no port", endpoint)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.o.Now()
+	c.advance(now)
+	t, ok := c.byIP[u.Hostname()]
+	if !ok || c.unreachable {
+		return fmt.Errorf("sim: %s: no route to host", endpoint)
+	}
+	targets, open := []string{t.ID}, true
+	if t.Kind == cluster.Address {
+		targets, open = nil, false
+		for _, r := range c.within(t) {
+			if r.Spec.Address != t.ID || r.Spec.Port != port {
+				continue
+			}
+			switch r.Kind {
+			case cluster.Firewall:
+				open = true
+			case cluster.Forward:
+				targets = append(targets, r.Spec.VM)
+			case cluster.Balancer:
+				targets = append(targets, r.Spec.VMs...)
+			}
+		}
+	}
+	if !open {
+		return fmt.Errorf("sim: %s: timeout: no firewall rule is open", endpoint)
+	}
+	for _, id := range targets {
+		if vm, ok := c.things[id]; ok && vm.works(now) && vm.Node.Role == cluster.Control {
+			return nil
+		}
+	}
+	return fmt.Errorf("sim: %s: connection refused", endpoint)
+}
+
+// ca is a certificate that is the same for the same seed and cluster.
+func (c *Cloud) ca(uuid string, now time.Time) string {
+	seed := sha256.Sum256(fmt.Appendf(nil, "%d/%s", c.o.Seed, uuid))
+	key := ed25519.NewKeyFromSeed(seed[:])
+	from := time.Date(now.Year(), 1, 1, 0, 0, 0, 0, time.UTC)
+	template := &x509.Certificate{
+		SerialNumber: new(big.Int).SetBytes(seed[:8]), Subject: pkix.Name{CommonName: uuid}, NotBefore: from, NotAfter: from.AddDate(10, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		panic(err) // ed25519 needs no randomness, and the template is always the same
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}

@@ -1,0 +1,247 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// home is a server that nodes call.
+type home struct {
+	mu     sync.Mutex
+	hellos []cluster.Hello
+	tokens []string
+	at     []time.Time
+	answer func(h cluster.Hello) (cluster.HelloAnswer, error)
+}
+
+func (h *home) hello(_ context.Context, token string, said cluster.Hello) (cluster.HelloAnswer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hellos, h.tokens, h.at = append(h.hellos, said), append(h.tokens, token), append(h.at, time.Now())
+	if h.answer != nil {
+		return h.answer(said)
+	}
+	return cluster.HelloAnswer{}, nil
+}
+
+func (h *home) of(node string) []cluster.Hello {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []cluster.Hello
+	for _, said := range h.hellos {
+		if said.Node == node {
+			all = append(all, said)
+		}
+	}
+	return all
+}
+
+func node(t *testing.T, name string, role cluster.Role, network string) cluster.Want {
+	t.Helper()
+	w := vm(name)
+	w.Spec.Network, w.Spec.Role = network, role
+	data, err := cluster.Bootstrap{Home: "http://home", Cluster: "c1", Node: name, Role: role, Token: cluster.Secret("token of " + name)}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Spec.UserData = data
+	return w
+}
+
+// serve lets nodes call home as long as the test lives.
+func serve(t *testing.T, cloud *sim.Cloud) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := cloud.Serve(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("serve: %v", err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// A node calls home once it is booted, pays with its token, then with what it
+// was given, every so often.
+func TestHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &home{answer: func(said cluster.Hello) (cluster.HelloAnswer, error) {
+			return cluster.HelloAnswer{Credential: "credential of " + said.Node}, nil
+		}}
+		cloud := open(t, sim.Options{Home: h.hello, HelloEvery: 10 * time.Second, Times: sim.Times{Create: time.Minute, Boot: 30 * time.Second}})
+		serve(t, cloud)
+		began := time.Now()
+		if _, err := cloud.Create(t.Context(), node(t, "one", cluster.Control, "")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(90*time.Second + 25*time.Second)
+		synctest.Wait()
+		one, _ := cloud.Look(cluster.VM, "one")
+		said := h.of("one")
+		if len(said) != 3 || h.at[0].Sub(began) != 90*time.Second || h.at[2].Sub(began) != 110*time.Second {
+			t.Fatalf("%d hellos at %v", len(said), h.at)
+		}
+		if want := []string{"token of one", "credential of one", "credential of one"}; !slices.Equal(h.tokens, want) {
+			t.Errorf("paid with %q", h.tokens)
+		}
+		if s := said[0]; s.Cluster != "c1" || s.Identity != one.Identity || s.Role != cluster.Control || !s.Ready || s.Address != one.Address || !slices.Equal(s.Joined, []string{"one"}) {
+			t.Errorf("it said %+v", s)
+		}
+		if said[0].Config == "" || cluster.CAHash(said[0].CACert) == "" || said[0].Endpoint == "" {
+			t.Errorf("the first hello lacks config, CA or endpoint: %+v", said[0])
+		}
+		if said[1].Config != "" || said[1].Endpoint == "" {
+			t.Errorf("the second hello: %+v", said[1])
+		}
+		if err := cloud.Probe(t.Context(), said[0].Endpoint); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A refused node tries again; a silent, stopped or destroyed one says nothing.
+func TestHelloTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := true
+		h := &home{answer: func(cluster.Hello) (cluster.HelloAnswer, error) {
+			if refuse {
+				return cluster.HelloAnswer{}, errors.New("refused")
+			}
+			return cluster.HelloAnswer{Every: 20 * time.Second}, nil
+		}}
+		cloud := open(t, sim.Options{Home: h.hello})
+		serve(t, cloud)
+		mustMake(t, cloud, node(t, "one", cluster.Control, ""))
+		heard := func(d time.Duration) int {
+			before := len(h.of("one"))
+			time.Sleep(d)
+			synctest.Wait()
+			return len(h.of("one")) - before
+		}
+		if n := heard(65 * time.Second); n != 3 { // at once, then each 30 s
+			t.Errorf("%d hellos while it is refused", n)
+		}
+		refuse = false
+		heard(30 * time.Second) // and now each 20 s
+		if n := heard(60 * time.Second); n != 3 {
+			t.Errorf("%d hellos in a minute of every 20 s", n)
+		}
+		for name, c := range map[string]struct{ off, on func(string) error }{
+			"silence": {func(vm string) error { return cloud.Silence(vm, true) }, func(vm string) error { return cloud.Silence(vm, false) }},
+			"stop":    {cloud.StopVM, cloud.StartVM},
+			"break":   {cloud.BreakVM, cloud.StartVM},
+		} {
+			if err := c.off("one"); err != nil {
+				t.Fatal(err)
+			}
+			if n := heard(2 * time.Minute); n != 0 {
+				t.Errorf("%s: %d hellos", name, n)
+			}
+			if err := c.on("one"); err != nil {
+				t.Fatal(err)
+			}
+			if n := heard(50 * time.Second); n != 3 {
+				t.Errorf("%s, undone: %d hellos", name, n)
+			}
+		}
+		if err := cloud.DestroyVM("one"); err != nil {
+			t.Fatal(err)
+		}
+		if n := heard(2 * time.Minute); n != 0 {
+			t.Errorf("destroyed: %d hellos", n)
+		}
+	})
+}
+
+// Workers are ready while a control node works; the control node knows them.
+func TestJoin(t *testing.T) {
+	at := newClock()
+	h := &home{}
+	cloud := open(t, sim.Options{Home: h.hello, Now: at.now, HelloEvery: 10 * time.Second})
+	round := func() map[string]cluster.Hello {
+		at.at = at.at.Add(10 * time.Second)
+		cloud.Tick(t.Context())
+		last := map[string]cluster.Hello{}
+		for _, name := range []string{"control", "worker1", "worker2"} {
+			if all := h.of(name); len(all) > 0 {
+				last[name] = all[len(all)-1]
+			}
+		}
+		return last
+	}
+	for _, name := range []string{"worker1", "worker2"} {
+		mustMake(t, cloud, node(t, name, cluster.Worker, ""))
+	}
+	if said := round(); said["worker1"].Ready || said["worker1"].Reason == "" {
+		t.Errorf("a worker without a control node: %+v", said["worker1"])
+	}
+	mustMake(t, cloud, node(t, "control", cluster.Control, ""))
+	if said := round(); !said["worker1"].Ready || !slices.Equal(said["control"].Joined, []string{"worker1", "worker2", "control"}) {
+		t.Errorf("joined %v", said["control"].Joined)
+	}
+	if err := errors.Join(cloud.NotReady("worker1", "disk full"), cloud.StopVM("worker2")); err != nil {
+		t.Fatal(err)
+	}
+	if said := round(); said["worker1"].Reason != "disk full" || !slices.Equal(said["control"].Joined, []string{"control"}) {
+		t.Errorf("%+v, joined %v", said["worker1"], said["control"].Joined)
+	}
+	h.answer = func(said cluster.Hello) (cluster.HelloAnswer, error) {
+		return cluster.HelloAnswer{Drain: said.Node == "worker1", Removed: []string{"worker2"}}, nil
+	}
+	if err := errors.Join(cloud.NotReady("worker1", ""), cloud.StartVM("worker2")); err != nil {
+		t.Fatal(err)
+	}
+	round()
+	if said := round(); said["worker1"].Ready || said["worker1"].Reason != "drained" || !slices.Equal(said["control"].Joined, []string{"control"}) {
+		t.Errorf("after drain and removal: %+v, joined %v", said["worker1"], said["control"].Joined)
+	}
+}
+
+// The endpoint is where rules lead to the control node, and answers only there.
+func TestEndpoint(t *testing.T) {
+	at := newClock()
+	h := &home{}
+	cloud := open(t, sim.Options{Home: h.hello, Now: at.now, HelloEvery: 10 * time.Second})
+	net := mustMake(t, cloud, want(cluster.Network, "net", cluster.Spec{Zone: "zone-1", Offering: "isolated"}))
+	ip := mustMake(t, cloud, want(cluster.Address, "ip", cluster.Spec{Network: net.ID}))
+	control := mustMake(t, cloud, node(t, "control", cluster.Control, net.ID))
+	endpoint := func() cluster.Hello {
+		at.at = at.at.Add(10 * time.Second)
+		cloud.Tick(t.Context())
+		all := h.of("control")
+		return all[len(all)-1]
+	}
+	if said := endpoint(); said.Endpoint != fmt.Sprintf("https://%s:6443", control.Address) || cloud.Probe(t.Context(), said.Endpoint) != nil {
+		t.Errorf("without rules: %s", said.Endpoint)
+	}
+	mustMake(t, cloud, want(cluster.Forward, "pf", cluster.Spec{Address: ip.ID, Port: 443, PrivatePort: 6443, VM: control.ID}))
+	said := endpoint()
+	if said.Endpoint != fmt.Sprintf("https://%s:443", ip.Address) || said.Config == "" {
+		t.Errorf("with a rule: %+v", said)
+	}
+	if err := cloud.Probe(t.Context(), said.Endpoint); err == nil {
+		t.Error("it answers through a closed firewall")
+	}
+	mustMake(t, cloud, want(cluster.Firewall, "fw", cluster.Spec{Address: ip.ID, Port: 443}))
+	if err := cloud.Probe(t.Context(), said.Endpoint); err != nil {
+		t.Error(err)
+	}
+	if err := cloud.StopVM("control"); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{said.Endpoint, "https://203.0.113.1:443", "https://" + ip.Address, "://"} {
+		if err := cloud.Probe(t.Context(), url); err == nil {
+			t.Errorf("%s answers", url)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package sim
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// How long the cloud knows what became of a job.
+const keepJobs = 24 * time.Hour
+
+// What jobs do beside actions.
+const (
+	doCreate  = "create"
+	doMigrate = "migrate"
+)
+
+// job is work that ends later. It is stored as JSON.
+type job struct {
+	ID     string
+	CallID string `json:",omitempty"`
+	Seq    int64
+	What   string // doCreate, doMigrate, or an action
+	Ref    cluster.Ref
+	Owner  cluster.Owner
+	Began  time.Time
+	Ends   time.Time
+	Done   bool       `json:",omitempty"`
+	Stuck  bool       `json:",omitempty"`
+	Code   fault.Code `json:",omitempty"` // it fails, or has failed, with this
+	Text   string     `json:",omitempty"`
+}
+
+func (j *job) err() error {
+	if j.Code == "" {
+		return nil
+	}
+	return failure(j.Code, j.Text)
+}
+
+// call is the answer to who asked for the job. A failure is left to Poll.
+func (j *job) call() cluster.Call {
+	return cluster.Call{Job: j.ID, Ref: j.Ref, Done: j.Done && j.Code == ""}
+}
+
+// begin starts a job on a thing. callID may be empty; r is the rule that struck.
+func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now time.Time, r *rule) *job {
+	seq := c.next()
+	j := &job{
+		Seq: seq, CallID: callID, What: what, Ref: t.ref(), Owner: t.Owner, Began: now, Ends: now.Add(took),
+		ID: callID,
+	}
+	if callID == "" || c.o.NoCallIDs || c.jobs[callID] != nil {
+		t.Jobs++
+		j.ID, _ = c.hash(t.Jobs, "job/"+t.ID)
+	}
+	if r != nil && r.Do == FailJob {
+		j.Code, j.Text = codeOf(r.err()), fault.Message(r.err())
+	}
+	c.jobs[j.ID] = j
+	if callID != "" && !c.o.NoCallIDs {
+		c.byCall[callID] = j
+	}
+	t.Was, t.Job = t.State, j.ID
+	switch what {
+	case doCreate:
+		t.State = stateSettingUp
+		if t.Kind == cluster.VM {
+			t.State = stateStarting
+		}
+	case doMigrate:
+		t.State = stateMigrating
+	case string(cluster.Start):
+		t.State = stateStarting
+	case string(cluster.Stop), string(cluster.ForceStop):
+		t.State = stateStopping
+	case string(cluster.Destroy):
+		t.State = stateExpunging
+	}
+	c.keep(t)
+	switch {
+	case r != nil && r.Do == Stuck:
+		j.Stuck = true
+	case took <= 0:
+		c.end(j, now)
+	default:
+		heap.Push(&c.due, event{at: j.Ends, seq: seq, id: j.ID})
+	}
+	if j.Done && j.Code == "" && c.byCall[callID] != j {
+		c.drop(j) // nobody needs to ask for what was over at once
+		j.ID = ""
+		return j
+	}
+	c.keepJob(j)
+	return j
+}
+
+func (c *Cloud) drop(j *job) {
+	delete(c.jobs, j.ID)
+	if c.byCall[j.CallID] == j {
+		delete(c.byCall, j.CallID)
+	}
+	c.keepJobGone(j)
+}
+
+// end lets a job have its effect, or forgets it if it has been over for long.
+func (c *Cloud) end(j *job, at time.Time) {
+	if j.Done {
+		c.drop(j)
+		return
+	}
+	j.Done, j.Stuck, j.Ends = true, false, at
+	if j.Began.Before(at) || j.Code != "" || c.byCall[j.CallID] == j {
+		heap.Push(&c.due, event{at: at.Add(keepJobs), seq: j.Seq, id: j.ID})
+		c.keepJob(j)
+	}
+	t, ok := c.things[j.Ref.ID]
+	if !ok || t.Job != j.ID {
+		if j.What != string(cluster.Destroy) && j.Code == "" {
+			j.Code, j.Text = cluster.ProviderRefused.Code, "another job has taken the place of this one"
+		}
+		return
+	}
+	failed := j.Code != ""
+	switch j.What {
+	case doCreate:
+		c.created(t, failed, at)
+	case doMigrate:
+		t.State = stateRunning
+	case string(cluster.Start):
+		t.State = stateStopped
+		if !failed {
+			c.boot(t, at)
+		}
+	case string(cluster.Stop), string(cluster.ForceStop):
+		t.State = stateStopped
+		if failed {
+			t.State = t.Was
+		}
+	case string(cluster.Destroy):
+		if !failed {
+			c.remove(t, "call")
+			return
+		}
+		t.State = t.Was
+	}
+	c.keep(t)
+}
+
+func (c *Cloud) created(t *thing, failed bool, at time.Time) {
+	switch {
+	case t.Kind == cluster.VM && failed:
+		t.State = stateError
+	case t.Kind == cluster.VM:
+		c.boot(t, at)
+	case failed:
+		c.remove(t, "call")
+	default:
+		t.State = stateReady
+	}
+}
+
+// Unstick lets all stuck jobs end now.
+func (c *Cloud) Unstick() {
+	c.verb(func(now time.Time) {
+		for _, j := range c.jobs {
+			if j.Stuck {
+				c.end(j, now)
+			}
+		}
+	})
+}
+
+// poll says how far a job is.
+func (c *Cloud) poll(call cluster.Call, e *Entry) (cluster.Progress, error) {
+	j, ok := c.jobs[call.Job]
+	if !ok {
+		return cluster.Progress{}, cluster.ProviderRefused.Errorf("there is no job %q", call.Job)
+	}
+	e.Name, e.ID, e.Kind = j.Ref.Name, j.Ref.ID, j.Ref.Kind
+	if !j.Done {
+		p := cluster.Progress{Ref: j.Ref}
+		if !j.Stuck {
+			p.After = j.Ends.Sub(c.o.Now())
+		}
+		return p, nil
+	}
+	return cluster.Progress{Done: true, Err: j.err(), Ref: j.Ref}, nil
+}

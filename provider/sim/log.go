@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Verb is what a client called.
+type Verb string
+
+// The calls.
+const (
+	Check   Verb = "check"
+	Catalog Verb = "catalog"
+	Create  Verb = "create"
+	Act     Verb = "act"
+	Poll    Verb = "poll"
+	Get     Verb = "get"
+	Find    Verb = "find"
+	List    Verb = "list"
+	Tag     Verb = "tag" // by Retag, which other faces of the cloud use
+)
+
+// When is before or after the effect of a call.
+type When int
+
+// The two moments. A rule's default is Before.
+const (
+	Before When = iota
+	After
+)
+
+func (w When) String() string {
+	if w == After {
+		return "after"
+	}
+	return "before"
+}
+
+// Entry is one call of a client.
+type Entry struct {
+	Seq          int64
+	At           time.Time // when it began
+	Installation string    // of the client
+	Call         Verb
+	Kind         cluster.Kind
+	Action       cluster.Action // of Act
+	Name         string
+	ID           string // where it is known
+	Key          string // of Create and Find
+	CallID       string
+	Job          string
+	Cluster      string     // of its tags, or of List
+	Fault        string     // the rule that was applied
+	Code         fault.Code // of its failure
+	Err          string
+}
+
+// String is one line.
+func (e Entry) String() string {
+	text := fmt.Sprintf("%s %s %s", e.Call, e.Kind, e.Name)
+	if e.Action != "" {
+		text = fmt.Sprintf("%s %s %s", e.Action, e.Kind, e.Name)
+	}
+	if e.Err != "" {
+		text += ": " + e.Err
+	}
+	return text
+}
+
+// What is what became of a thing.
+type What string
+
+// The deeds.
+const (
+	Made      What = "made"
+	Destroyed What = "destroyed"
+	Changed   What = "changed" // by a verb
+)
+
+// Deed is a thing made, destroyed, or changed behind the clients' back.
+type Deed struct {
+	Seq          int64
+	At           time.Time
+	What         What
+	By           string // "call", or the name of a verb
+	Kind         cluster.Kind
+	ID, Name     string
+	Identity     string
+	Installation string
+	Cluster      string
+	Foreign      bool
+}
+
+// record keeps the newest entries.
+type record[T any] struct {
+	most    int
+	entries []T
+	dropped int
+}
+
+func (r *record[T]) add(e T) {
+	if r.most < 0 {
+		r.dropped++
+		return
+	}
+	if len(r.entries) >= 2*r.most {
+		r.dropped += len(r.entries) - r.most
+		r.entries = slices.Delete(r.entries, 0, len(r.entries)-r.most)
+	}
+	r.entries = append(r.entries, e)
+}
+
+func (r *record[T]) all() []T { return slices.Clone(r.entries) }
+
+func (c *Cloud) deed(what What, by string, t *thing) {
+	c.deeds.add(Deed{
+		Seq: c.next(), At: c.o.Now(), What: what, By: by, Kind: t.Kind, ID: t.ID, Name: t.Name, Identity: t.Identity,
+		Installation: t.Installation, Cluster: t.Cluster, Foreign: t.Foreign,
+	})
+}
+
+// Calls are all calls so far, oldest first, as far as Options.Log keeps them.
+func (c *Cloud) Calls() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls.all()
+}
+
+// Deeds are all things made, destroyed and changed so far, oldest first, as
+// far as Options.Log keeps them.
+func (c *Cloud) Deeds() []Deed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.deeds.all()
+}
+
+// Forgotten says how many calls and deeds the log no longer has.
+func (c *Cloud) Forgotten() (calls, deeds int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls.dropped, c.deeds.dropped
+}
+
+// ClearLog forgets calls and deeds.
+func (c *Cloud) ClearLog() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls.entries, c.deeds.entries = nil, nil
+}
+
+// All is every thing there is, foreign and not yet visible ones too, in the
+// order they were made, with user data.
+func (c *Cloud) All(kinds ...cluster.Kind) []cluster.Resource {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(c.o.Now())
+	all := make([]*thing, 0, len(c.things))
+	for _, t := range c.things {
+		if len(kinds) == 0 || slices.Contains(kinds, t.Kind) {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b *thing) int { return int(a.Seq - b.Seq) })
+	resources := make([]cluster.Resource, len(all))
+	for i, t := range all {
+		resources[i] = t.resource()
+		resources[i].UserData = slices.Clone(t.UserData)
+	}
+	return resources
+}
+
+// Look reads a thing by id or name without a call. ok is false if there is none.
+func (c *Cloud) Look(kind cluster.Kind, idOrName string) (r cluster.Resource, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(c.o.Now())
+	t := c.named(kind, idOrName)
+	if t == nil {
+		return r, false
+	}
+	r = t.resource()
+	r.UserData = slices.Clone(t.UserData)
+	return r, true
+}
+
+func (c *Cloud) named(kind cluster.Kind, idOrName string) *thing {
+	if t, ok := c.things[idOrName]; ok && (kind == "" || t.Kind == kind) {
+		return t
+	}
+	return c.byName[name{string(kind), idOrName}]
+}

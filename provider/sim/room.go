@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// usage is what is taken of a zone's room or of an owner's quota.
+type usage struct{ vms, cores, memory, networks, addresses int }
+
+func (u usage) plus(v usage) usage {
+	return usage{u.vms + v.vms, u.cores + v.cores, u.memory + v.memory, u.networks + v.networks, u.addresses + v.addresses}
+}
+
+func (u usage) times(n int) usage {
+	return usage{u.vms * n, u.cores * n, u.memory * n, u.networks * n, u.addresses * n}
+}
+
+// over names the first limit that is exceeded. Limits of 0 are none.
+func (u usage) over(limit usage) string {
+	for _, x := range []struct {
+		what       string
+		have, most int
+	}{
+		{"VMs", u.vms, limit.vms}, {"cores", u.cores, limit.cores}, {"MB of memory", u.memory, limit.memory},
+		{"networks", u.networks, limit.networks}, {"addresses", u.addresses, limit.addresses},
+	} {
+		if x.most > 0 && x.have > x.most {
+			return fmt.Sprintf("%d %s are needed, %d is the limit", x.have, x.what, x.most)
+		}
+	}
+	return ""
+}
+
+// weight is what a thing takes, whatever its state: the room of a stopped VM is
+// kept for it.
+func (t *thing) weight() usage {
+	switch t.Kind {
+	case cluster.VM:
+		return usage{vms: 1, cores: t.Cores, memory: t.MemoryMB}
+	case cluster.Network:
+		return usage{networks: 1}
+	case cluster.Address:
+		return usage{addresses: 1}
+	default:
+		return usage{}
+	}
+}
+
+func (c *Cloud) take(t *thing, sign int) {
+	for _, key := range []string{"zone/" + t.Spec.Zone, "owner/" + t.Owner.AccountID} {
+		u, ok := c.used[key]
+		if !ok {
+			u = &usage{}
+			c.used[key] = u
+		}
+		*u = u.plus(t.weight().times(sign))
+	}
+}
+
+func (c *Cloud) zone(id string) *Zone {
+	at := slices.IndexFunc(c.o.Zones, func(z Zone) bool { return z.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return &c.o.Zones[at]
+}
+
+func (c *Cloud) usedBy(key string) usage {
+	if u, ok := c.used[key]; ok {
+		return *u
+	}
+	return usage{}
+}
+
+// room says whether there is room and quota for more: QUOTA_EXCEEDED, CAPACITY_EXHAUSTED.
+func (c *Cloud) room(zone *Zone, owner cluster.Owner, more usage) error {
+	if err := c.quota(owner, more); err != nil {
+		return err
+	}
+	limit := usage{vms: zone.VMs, cores: zone.Cores, memory: zone.MemoryMB, addresses: zone.Addresses}
+	if text := within(c.usedBy("zone/"+zone.ID).plus(more), more, limit); text != "" {
+		return cluster.CapacityExhausted.Errorf("zone %s: %s", zone.Name, text)
+	}
+	return nil
+}
+
+func (c *Cloud) quota(owner cluster.Owner, more usage) error {
+	q, ok := c.o.Quotas[owner.AccountID]
+	if !ok {
+		q = c.o.Quota
+	}
+	limit := usage{vms: q.VMs, cores: q.Cores, memory: q.MemoryMB, networks: q.Networks, addresses: q.Addresses}
+	if text := within(c.usedBy("owner/"+owner.AccountID).plus(more), more, limit); text != "" {
+		return cluster.QuotaExceeded.Errorf("account %s: %s", owner.AccountID, text)
+	}
+	return nil
+}
+
+// within asks only for what there is to be more of.
+func within(all, more, limit usage) string {
+	for _, x := range []struct {
+		more  int
+		limit *int
+	}{{more.vms, &limit.vms}, {more.cores, &limit.cores}, {more.memory, &limit.memory}, {more.networks, &limit.networks}, {more.addresses, &limit.addresses}} {
+		if x.more == 0 {
+			*x.limit = 0
+		}
+	}
+	return all.over(limit)
+}
+
+// SetZone changes a zone, or adds it. What is there stays there.
+func (c *Cloud) SetZone(z Zone) {
+	c.verb(func(time.Time) {
+		if old := c.zone(z.ID); old != nil {
+			*old = z
+			return
+		}
+		c.o.Zones = append(c.o.Zones, z)
+	})
+}
+
+// SetQuota changes what an owner may have; an empty account: every other one.
+func (c *Cloud) SetQuota(account string, q Quota) {
+	c.verb(func(time.Time) {
+		if account == "" {
+			c.o.Quota = q
+			return
+		}
+		quotas := map[string]Quota{account: q}
+		for other, theirs := range c.o.Quotas {
+			if other != account {
+				quotas[other] = theirs
+			}
+		}
+		c.o.Quotas = quotas
+	})
+}
+
+func entry(all []cluster.Entry, id string) *cluster.Entry {
+	at := slices.IndexFunc(all, func(e cluster.Entry) bool { return e.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
+}
+
+// check says what stands in the way of a plan.
+func (c *Cloud) check(n cluster.Need) []cluster.Finding {
+	var found []cluster.Finding
+	say := func(code fault.Code, resource, format string, args ...any) {
+		found = append(found, cluster.Finding{Type: cluster.InTheWay, Resource: resource, Evidence: fmt.Sprintf(format, args...), Code: code, Since: c.o.Now()})
+	}
+	unfit := func(kind cluster.Kind, id string, e *cluster.Entry) {
+		switch {
+		case e == nil:
+			say(cluster.EntityRefused.Code, id, "there is no %s %q", kind, id)
+		case e.Disabled:
+			say(cluster.EntityRefused.Code, id, "%s %s is disabled", kind, e.Name)
+		case e.Zone != "" && e.Zone != n.Zone:
+			say(cluster.EntityRefused.Code, id, "%s %s is not in zone %s", kind, e.Name, n.Zone)
+		}
+	}
+	zone, offering := c.zone(n.Zone), entry(c.o.Offerings, n.Offering)
+	switch {
+	case zone == nil:
+		say(cluster.EntityRefused.Code, n.Zone, "there is no zone %q", n.Zone)
+	case zone.Disabled:
+		say(cluster.EntityRefused.Code, n.Zone, "zone %s is disabled", zone.Name)
+	}
+	unfit(cluster.Offering, n.Offering, offering)
+	unfit(cluster.Template, n.Template, entry(c.o.Templates, n.Template))
+	if n.Network != "" {
+		if t := c.things[n.Network]; t == nil || t.Kind != cluster.Network || t.Spec.Zone != n.Zone {
+			say(cluster.EntityRefused.Code, n.Network, "there is no network %q in zone %s", n.Network, n.Zone)
+		}
+	}
+	if n.KeyPair != "" {
+		if t := c.named(cluster.KeyPair, n.KeyPair); t == nil || t.Owner != n.Owner {
+			say(cluster.EntityRefused.Code, n.KeyPair, "the owner has no key pair %q", n.KeyPair)
+		}
+	}
+	if zone == nil || offering == nil {
+		return found
+	}
+	more := usage{vms: 1, cores: offering.Cores, memory: offering.MemoryMB}.times(n.Nodes)
+	if n.Network == "" && slices.Contains(c.o.Kinds, cluster.Network) {
+		more.networks = 1
+	}
+	if err := c.room(zone, n.Owner, more); err != nil {
+		say(codeOf(err), "", "%s", fault.Message(err))
+	}
+	return found
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Effect is what goes wrong with a call.
+type Effect string
+
+// The effects.
+const (
+	Fail         Effect = "fail"      // the call is refused with Rule.Err
+	Timeout      Effect = "timeout"   // no answer within Rule.Delay: PROVIDER_UNREACHABLE
+	Lost         Effect = "lost"      // a timeout behind the effect
+	Throttle     Effect = "throttle"  // PROVIDER_THROTTLED
+	Unauthorized Effect = "401"       // CREDENTIALS_REFUSED
+	Stuck        Effect = "stuck"     // accepted, and its job never ends (until Unstick)
+	FailJob      Effect = "fail job"  // accepted, and its job ends with Rule.Err
+	Duplicate    Effect = "duplicate" // the request arrives twice; the second answer is given
+	Slow         Effect = "slow"      // it takes Rule.Delay more
+)
+
+// Rule is a fault on demand. Empty fields match everything; of several rules
+// that match the first is applied.
+type Rule struct {
+	Label  string // for the log and Fired; empty: made of the rest
+	Call   Verb
+	Action cluster.Action
+	Kind   cluster.Kind
+	Name   string // pattern of path.Match over the thing's name or id
+
+	Nth   int     // only the nth call that matches, from 1; 0: each
+	Times int     // at most so often; 0: no end
+	P     float64 // probability of each; 0: always. It hangs on seed, call and name, not on the order of calls
+
+	Do    Effect
+	When  When  // of Fail and Timeout
+	Err   error // of Fail and FailJob; nil: PROVIDER_REFUSED
+	Delay time.Duration
+}
+
+type rule struct {
+	Rule
+	number  int
+	matched int
+	fired   int
+	seen    map[string]uint64 // of each call and name: how often, for P
+}
+
+// Inject adds rules.
+func (c *Cloud) Inject(rules ...Rule) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range rules {
+		if r.Do == Lost {
+			r.When = After
+		}
+		if r.Label == "" {
+			r.Label = fmt.Sprintf("%s %s%s %s %s", r.Do, r.Call, r.Action, r.Kind, r.Name)
+		}
+		c.rules = append(c.rules, &rule{Rule: r, number: len(c.rules), seen: map[string]uint64{}})
+	}
+}
+
+// Heal removes all rules. Stuck jobs stay stuck.
+func (c *Cloud) Heal() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rules = nil
+}
+
+// Fired says how often the rules of a label were applied; an empty label: all.
+func (c *Cloud) Fired(label string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, r := range c.rules {
+		if label == "" || r.Label == label {
+			n += r.fired
+		}
+	}
+	return n
+}
+
+// strike finds the rule that applies to a call.
+func (c *Cloud) strike(e *Entry) *rule {
+	for _, r := range c.rules {
+		if r.matches(e) && r.hits(c.o.Seed, e) {
+			r.fired++
+			e.Fault = r.Label
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *rule) matches(e *Entry) bool {
+	if r.Call != "" && r.Call != e.Call || r.Action != "" && r.Action != e.Action || r.Kind != "" && r.Kind != e.Kind {
+		return false
+	}
+	if r.Name == "" || r.Name == e.ID {
+		return true
+	}
+	ok, err := path.Match(r.Name, e.Name)
+	return err == nil && ok
+}
+
+func (r *rule) hits(seed uint64, e *Entry) bool {
+	r.matched++
+	switch {
+	case r.Nth > 0 && r.matched != r.Nth, r.Times > 0 && r.fired >= r.Times:
+		return false
+	case r.P > 0:
+		key := fmt.Sprintf("%d/%s/%s/%s/%s", r.number, e.Call, e.Action, e.Kind, e.Name)
+		r.seen[key]++
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d/%d/%s", seed, r.seen[key], key))
+		return float64(binary.BigEndian.Uint64(sum[:])>>11)/(1<<53) < r.P
+	}
+	return true
+}
+
+// answer is what the caller is told instead of the truth; nil: the truth.
+func (r *rule) answer(e *Entry) error {
+	switch r.Do {
+	case Fail:
+		return r.err()
+	case Timeout, Lost:
+		return cluster.ProviderUnreachable.Errorf("%s: no answer", e)
+	case Throttle:
+		return cluster.ProviderThrottled.Errorf("%s: too many calls", e)
+	case Unauthorized:
+		return cluster.CredentialsRefused.Errorf("%s: unable to verify the credentials", e)
+	default:
+		return nil
+	}
+}
+
+func (r *rule) err() error {
+	if r.Err != nil {
+		return r.Err
+	}
+	return cluster.ProviderRefused.Errorf("by order of the script")
+}
+
+func codeOf(err error) fault.Code {
+	if kind := fault.Of(err); kind != nil {
+		return kind.Code
+	}
+	return ""
+}

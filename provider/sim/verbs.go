@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"container/heap"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// The verbs below are what others do to the cloud behind our back. They take
+// an id or a name, and give an error if there is no such thing.
+
+func (c *Cloud) change(kind cluster.Kind, idOrName, by string, do func(t *thing, now time.Time) error) error {
+	var err error
+	c.verb(func(now time.Time) {
+		t := c.named(kind, idOrName)
+		if t == nil {
+			err = fmt.Errorf("sim: there is no %s %q", kind, idOrName)
+			return
+		}
+		if err = do(t, now); err == nil && !t.gone {
+			c.deed(Changed, by, t)
+			c.keep(t)
+		}
+	})
+	return err
+}
+
+// state sets a VM's state as if no job had ever been under way.
+func (c *Cloud) state(vm, by, state string) error {
+	return c.change(cluster.VM, vm, by, func(t *thing, now time.Time) error {
+		t.Job = ""
+		if state == stateRunning {
+			c.boot(t, now)
+			return nil
+		}
+		t.State = state
+		return nil
+	})
+}
+
+// StopVM stops a VM at once.
+func (c *Cloud) StopVM(vm string) error { return c.state(vm, "StopVM", stateStopped) }
+
+// StartVM starts a VM at once.
+func (c *Cloud) StartVM(vm string) error { return c.state(vm, "StartVM", stateRunning) }
+
+// BreakVM puts a VM into state Error.
+func (c *Cloud) BreakVM(vm string) error { return c.state(vm, "BreakVM", stateError) }
+
+// TrashVM destroys a VM without expunging it: it is listed as Destroyed.
+func (c *Cloud) TrashVM(vm string) error { return c.state(vm, "TrashVM", stateDestroyed) }
+
+// SetState gives a VM a state of any word: an unlisted one is unknown.
+func (c *Cloud) SetState(vm, state string) error { return c.state(vm, "SetState", state) }
+
+// DestroyVM destroys and expunges a VM at once.
+func (c *Cloud) DestroyVM(vm string) error {
+	return c.change(cluster.VM, vm, "DestroyVM", func(t *thing, _ time.Time) error {
+		c.remove(t, "DestroyVM")
+		return nil
+	})
+}
+
+// Migrate moves a running VM to another host, which takes Times.Migrate.
+func (c *Cloud) Migrate(vm string) error {
+	return c.change(cluster.VM, vm, "Migrate", func(t *thing, now time.Time) error {
+		if t.State != stateRunning {
+			return fmt.Errorf("sim: VM %s is %s", t.Name, t.State)
+		}
+		t.Host++
+		c.begin(t, doMigrate, "", c.o.Times.Migrate, now, nil)
+		return nil
+	})
+}
+
+// StripTags removes all tags of a thing.
+func (c *Cloud) StripTags(kind cluster.Kind, idOrName string) error {
+	return c.SetTags(kind, idOrName, nil)
+}
+
+// SetTags replaces all tags of a thing.
+func (c *Cloud) SetTags(kind cluster.Kind, idOrName string, tags map[string]string) error {
+	return c.change(kind, idOrName, "SetTags", func(t *thing, _ time.Time) error {
+		c.retag(t, tags)
+		return nil
+	})
+}
+
+// ChangeRule changes what a rule says. Its address and network stay.
+func (c *Cloud) ChangeRule(kind cluster.Kind, idOrName string, change func(*cluster.Spec)) error {
+	return c.change(kind, idOrName, "ChangeRule", func(t *thing, _ time.Time) error {
+		address, network := t.Spec.Address, t.Spec.Network
+		change(&t.Spec)
+		t.Spec.Address, t.Spec.Network, t.Spec.UserData = address, network, nil
+		return nil
+	})
+}
+
+// Delete removes anything at once, and what cannot be without it; the VMs of a
+// network stay.
+func (c *Cloud) Delete(kind cluster.Kind, idOrName string) error {
+	return c.change(kind, idOrName, "Delete", func(t *thing, _ time.Time) error {
+		c.remove(t, "Delete")
+		return nil
+	})
+}
+
+// DeleteNetwork removes a network with its addresses and rules. Its VMs stay.
+func (c *Cloud) DeleteNetwork(network string) error { return c.Delete(cluster.Network, network) }
+
+// AddForeignVM makes a VM of somebody else, without our tags, in a network if
+// that is not empty.
+func (c *Cloud) AddForeignVM(name, network string) (cluster.Resource, error) {
+	return c.Add(cluster.Want{
+		Kind: cluster.VM, Name: name, Owner: cluster.Owner{AccountID: "somebody-else"},
+		Spec: cluster.Spec{Network: network, Offering: c.o.Offerings[0].ID, Template: c.o.Templates[0].ID, Zone: c.o.Zones[0].ID},
+	})
+}
+
+// AddNetwork makes a network as its owner would, to be given to a cluster.
+func (c *Cloud) AddNetwork(name string, owner cluster.Owner) (cluster.Resource, error) {
+	return c.Add(cluster.Want{
+		Kind: cluster.Network, Name: name, Owner: owner,
+		Spec: cluster.Spec{Offering: c.o.NetworkOfferings[0].ID, Zone: c.o.Zones[0].ID},
+	})
+}
+
+// Add makes a thing of somebody else: ready at once, and marked as foreign.
+func (c *Cloud) Add(w cluster.Want) (cluster.Resource, error) {
+	var made cluster.Resource
+	var err error
+	c.verb(func(now time.Time) {
+		t := &thing{Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, Foreign: true}
+		t.setTags(w.Tags)
+		t.Spec.UserData = nil
+		if network, ok := c.things[w.Spec.Network]; ok {
+			t.Spec.Zone = network.Spec.Zone
+		}
+		if _, err = c.prepare(t, w); err != nil {
+			return
+		}
+		c.add(t, "Add")
+		t.State = stateReady
+		if t.Kind == cluster.VM {
+			c.boot(t, now)
+		}
+		if t.Kind == cluster.Network && !c.o.LateSourceNAT {
+			c.sourceNAT(t, now)
+		}
+		made = t.resource()
+	})
+	return made, err
+}
+
+// NotReady lets a node say that it is not ready, and why; an empty reason: it
+// is again.
+func (c *Cloud) NotReady(vm, reason string) error {
+	return c.node(vm, "NotReady", func(_ *thing, n *node) { n.NotReady = reason })
+}
+
+// Silence lets a node say nothing more, or speak again.
+func (c *Cloud) Silence(vm string, silent bool) error {
+	return c.node(vm, "Silence", func(t *thing, n *node) {
+		if n.Silent = silent; !silent {
+			c.hear(t, c.o.Now())
+		}
+	})
+}
+
+func (c *Cloud) node(vm, by string, change func(*thing, *node)) error {
+	return c.change(cluster.VM, vm, by, func(t *thing, _ time.Time) error {
+		if t.Node == nil {
+			return fmt.Errorf("sim: VM %s is no node: its user data tell no home", t.Name)
+		}
+		change(t, t.Node)
+		return nil
+	})
+}
+
+// hear plans a node's next call home.
+func (c *Cloud) hear(t *thing, at time.Time) {
+	if c.o.Home == nil || t.Node == nil || t.Node.Silent {
+		return
+	}
+	heap.Push(&c.hellos, event{at: at, seq: t.Seq, id: t.ID, boot: t.Node.Boots})
+}
