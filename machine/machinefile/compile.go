@@ -3,7 +3,6 @@ package machinefile
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // compiler makes a machine from what was read.
@@ -237,36 +237,8 @@ func (c *compiler) observation(o observation) {
 
 // value turns a node into what json.Marshal takes.
 func (c *compiler) value(n *yaml.Node) any {
-	switch n.Kind {
-	case yaml.MappingNode:
-		out := map[string]any{}
-		c.d.entries(n, "a mapping", func(key, value *yaml.Node) { out[key.Value] = c.value(value) })
-		return out
-	case yaml.SequenceNode:
-		out := make([]any, len(n.Content))
-		for i, item := range n.Content {
-			out[i] = c.value(item)
-		}
-		return out
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
-	case "!!int":
-		var v int64
-		if err := n.Decode(&v); err != nil {
-			c.d.add(c.d.mark(n), "%s does not fit into 64 bits", n.Value)
-		}
-		return v
-	case "!!float":
-		var v float64
-		if err := n.Decode(&v); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			c.d.add(c.d.mark(n), "%s is no number JSON can hold", n.Value)
-			return 0
-		}
-		return v
-	}
-	return n.Value
+	return plain.Reader{
+		Entries: func(n *yaml.Node, each func(key, value *yaml.Node)) { c.d.entries(n, "a mapping", each) },
+		Wrong:   func(n *yaml.Node, format string, args ...any) { c.d.add(c.d.mark(n), format, args...) },
+	}.Value(n)
 }

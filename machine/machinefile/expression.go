@@ -1,24 +1,19 @@
 package machinefile
 
 import (
-	"encoding/base64"
-	"fmt"
-	"math"
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
-	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // Limits of expressions, those of flow files.
@@ -46,8 +41,8 @@ type expression struct {
 
 // expression compiles the CEL of a scalar node; nil after an error.
 func (c *compiler) expression(n *yaml.Node, what string, wants *cel.Type) *expression {
-	if n.Kind != yaml.ScalarNode || isNull(n) {
-		c.d.add(c.d.mark(n), "%s must be an expression, not %s", what, kindOf(n))
+	if n.Kind != yaml.ScalarNode || plain.IsNull(n) {
+		c.d.add(c.d.mark(n), "%s must be an expression, not %s", what, plain.Kind(n))
 		return nil
 	}
 	env, err := environment()
@@ -136,66 +131,9 @@ func (x *expression) value(s *machine.Subject) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := plainOf(value, 0)
+	stored, err := plain.Of(value)
 	if err != nil {
 		return nil, workflow.ExpressionFailed.Errorf("%s: %w", x.source, err)
 	}
-	return plain, nil
-}
-
-// plainOf turns a result into what JSON can hold: whole numbers stay 64-bit
-// integers, bytes are base64, times RFC 3339 UTC.
-func plainOf(value ref.Val, depth int) (any, error) {
-	if depth > 100 {
-		return nil, fmt.Errorf("the value is nested more than 100 deep")
-	}
-	switch v := value.(type) {
-	case types.Null:
-		return nil, nil
-	case types.Bool, types.Int, types.String:
-		return v.Value(), nil
-	case types.Uint:
-		if v > math.MaxInt64 {
-			return nil, fmt.Errorf("%d does not fit into 64 bits", uint64(v))
-		}
-		return int64(v), nil
-	case types.Double:
-		if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return f, nil
-		}
-		return nil, fmt.Errorf("the result is no number JSON can hold")
-	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), nil
-	case types.Timestamp:
-		return v.UTC().Format(time.RFC3339Nano), nil
-	case types.Duration:
-		return v.Duration.String(), nil
-	case *types.Optional:
-		if !v.HasValue() {
-			return nil, nil
-		}
-		return plainOf(v.GetValue(), depth+1)
-	case traits.Mapper:
-		object := map[string]any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			element, err := plainOf(v.Get(key), depth+1)
-			if err != nil {
-				return nil, err
-			}
-			object[fmt.Sprint(key.Value())] = element
-		}
-		return object, nil
-	case traits.Lister:
-		list := []any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			element, err := plainOf(it.Next(), depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, element)
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("a value of type %s cannot be stored", value.Type().TypeName())
+	return stored, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // document is a file as it was read: what is written, and where.
@@ -88,7 +89,7 @@ func read(file flowfile.File, found *report) *document {
 func (d *document) places(n *yaml.Node) {
 	d.entries(n, "states", func(key, value *yaml.Node) {
 		s := state{path: "states/" + key.Value, name: key.Value}
-		if isNull(value) {
+		if plain.IsNull(value) {
 			d.states = append(d.states, s) // a final state
 			return
 		}
@@ -230,7 +231,7 @@ func (d *document) at(path []string) mark {
 // object reads a mapping strictly: each key once, and only known ones.
 func (d *document) object(n *yaml.Node, path, what string, known keys) {
 	if n.Kind != yaml.MappingNode {
-		d.add(d.mark(n), "%s must be a mapping, not %s", what, kindOf(n))
+		d.add(d.mark(n), "%s must be a mapping, not %s", what, plain.Kind(n))
 		return
 	}
 	d.entries(n, what, func(key, value *yaml.Node) {
@@ -240,7 +241,7 @@ func (d *document) object(n *yaml.Node, path, what string, known keys) {
 			return
 		}
 		d.marks[strings.TrimPrefix(path+"/"+key.Value, "/")] = d.mark(value)
-		if isNull(value) {
+		if plain.IsNull(value) {
 			d.add(d.mark(value), "%s is empty", key.Value)
 			return
 		}
@@ -251,7 +252,7 @@ func (d *document) object(n *yaml.Node, path, what string, known keys) {
 // entries reads a mapping with names of the author's choice.
 func (d *document) entries(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		d.add(d.mark(n), "%s must be a mapping, not %s", what, kindOf(n))
+		d.add(d.mark(n), "%s must be a mapping, not %s", what, plain.Kind(n))
 		return
 	}
 	seen := map[string]int{}
@@ -276,7 +277,7 @@ func (d *document) entries(n *yaml.Node, what string, each func(key, value *yaml
 
 func (d *document) each(n *yaml.Node, path string, read func(item *yaml.Node, path string)) {
 	if n.Kind != yaml.SequenceNode {
-		d.add(d.mark(n), "%s must be a list, not %s", path[strings.LastIndexByte(path, '/')+1:], kindOf(n))
+		d.add(d.mark(n), "%s must be a list, not %s", path[strings.LastIndexByte(path, '/')+1:], plain.Kind(n))
 		return
 	}
 	for i, item := range n.Content {
@@ -290,7 +291,7 @@ func (d *document) text(what string, to *string) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		switch {
 		case n.Kind != yaml.ScalarNode:
-			d.add(d.mark(n), "%s must be a string, not %s", what, kindOf(n))
+			d.add(d.mark(n), "%s must be a string, not %s", what, plain.Kind(n))
 		case n.Value == "":
 			d.add(d.mark(n), "%s is empty", what)
 		default:
@@ -312,7 +313,7 @@ func (d *document) texts(what, path string, to *[]string) func(*yaml.Node) {
 func (d *document) flag(what string, to *bool) func(*yaml.Node) {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-			d.add(d.mark(n), "%s must be true or false, not %s", what, kindOf(n))
+			d.add(d.mark(n), "%s must be true or false, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = strings.EqualFold(n.Value, "true")
@@ -324,26 +325,11 @@ func (d *document) duration(what string, to *time.Duration) func(*yaml.Node) {
 		v, err := time.ParseDuration(n.Value)
 		switch {
 		case n.Kind != yaml.ScalarNode || err != nil:
-			d.add(d.mark(n), "%s must be a duration such as 30s or 5m, not %s", what, kindOf(n))
+			d.add(d.mark(n), "%s must be a duration such as 30s or 5m, not %s", what, plain.Kind(n))
 		case v < machine.ShortestEvery:
 			d.add(d.mark(n), "%s must be at least %s, not %s", what, machine.ShortestEvery, n.Value)
 		default:
 			*to = v
 		}
-	}
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case isNull(n):
-		return "nothing"
-	default:
-		return strconv.Quote(n.Value)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // flowDoc is a flow file as it was written.
@@ -324,7 +325,7 @@ var celWords = []string{"as", "break", "const", "continue", "else", "false", "fo
 func (r *reader) schema(what string, to **schemaDoc) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
-			r.wrong(n, "%s must be a JSON Schema, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a JSON Schema, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = &schemaDoc{n, r.mark(n), r.json(n)}

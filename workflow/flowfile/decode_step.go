@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // deepest is how far groups, loops and brackets may be nested.
@@ -23,7 +24,7 @@ func (r *reader) steps(what string, to *[]*stepDoc, depth int) read {
 			r.wrong(n, "%s is empty", what)
 		}
 		r.list(what, func(n *yaml.Node) {
-			if isNull(n) {
+			if plain.IsNull(n) {
 				r.wrong(n, "a step is empty")
 				return
 			}
@@ -233,7 +234,7 @@ func (p policy) whole() workflow.Retry {
 
 func (r *reader) code(n *yaml.Node) fault.Code {
 	if n.Kind != yaml.ScalarNode || !isCode(n.Value) {
-		r.wrong(n, "a fault code is UPPER_SNAKE, not %s", kindOf(n))
+		r.wrong(n, "a fault code is UPPER_SNAKE, not %s", plain.Kind(n))
 		return ""
 	}
 	return fault.Code(n.Value)
@@ -250,7 +251,7 @@ func isCode(s string) bool {
 
 func (r *reader) with(n *yaml.Node) []byte {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "with must be a mapping, not %s", kindOf(n))
+		r.wrong(n, "with must be a mapping, not %s", plain.Kind(n))
 		return nil
 	}
 	return r.json(n)
@@ -353,7 +354,7 @@ func (r *reader) bracket(n *yaml.Node, depth int) *bracketDoc {
 	side := func(name string, to **stepDoc) read {
 		return func(n *yaml.Node) {
 			if n.Kind != yaml.MappingNode {
-				r.wrong(n, "%s must be a step, not %s", name, kindOf(n))
+				r.wrong(n, "%s must be a step, not %s", name, plain.Kind(n))
 				return
 			}
 			*to = r.bracketStep(n, name, depth)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // node is a step of the expanded flow: groups are resolved, names are given.
@@ -238,7 +240,7 @@ func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
 			if !holdsExpression(value) {
 				quiet := &reader{report: &report{}}
 				if v := quiet.value(value); !fits(p.kind, v) {
-					e.errorf(mark{s.at.file, value.Line, value.Column}, "parameter %s of group %s is of type %s, not %s", p.name.value, g.name.value, p.kind, kindOf(value))
+					e.errorf(mark{s.at.file, value.Line, value.Column}, "parameter %s of group %s is of type %s, not %s", p.name.value, g.name.value, p.kind, plain.Kind(value))
 				}
 			}
 			merged.Content = append(merged.Content, key, value)

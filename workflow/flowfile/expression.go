@@ -16,6 +16,7 @@ import (
 	"cel.dev/cel-go/ext"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // Limits of expressions (workflow.md 2.1).
@@ -342,11 +343,11 @@ func (x *expression) json(view workflow.View) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := plainOf(value, 0)
+	stored, err := plain.Of(value)
 	if err != nil {
 		return nil, x.failed("%w", err)
 	}
-	return plain, nil
+	return stored, nil
 }
 
 func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
 // reader turns YAML nodes into values and reports what does not fit.
@@ -107,7 +109,7 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 	}
 	found := map[string]*yaml.Node{}
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "%s must be a mapping, not %s", what, kindOf(n))
+		r.wrong(n, "%s must be a mapping, not %s", what, plain.Kind(n))
 		return found
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -123,7 +125,7 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 			r.wrong(key, "key %q is repeated (first in line %d)", name, found[name].Line)
 		default:
 			found[name] = key
-			if isNull(value) {
+			if plain.IsNull(value) {
 				r.wrong(value, "%s is empty", name)
 			} else {
 				reads(value)
@@ -136,7 +138,7 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 // entries reads a mapping with names of the author's choice.
 func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "%s must be a mapping, not %s", what, kindOf(n))
+		r.wrong(n, "%s must be a mapping, not %s", what, plain.Kind(n))
 		return
 	}
 	seen := map[string]bool{}
@@ -159,7 +161,7 @@ func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.N
 func (r *reader) list(what string, each read) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
-			r.wrong(n, "%s must be a list, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a list, not %s", what, plain.Kind(n))
 			return
 		}
 		for _, item := range n.Content {
@@ -202,8 +204,8 @@ func (r *reader) textOf(n *yaml.Node) text {
 
 func (r *reader) text(what string, to *text) read {
 	return func(n *yaml.Node) {
-		if n.Kind != yaml.ScalarNode || isNull(n) {
-			r.wrong(n, "%s must be a string, not %s", what, kindOf(n))
+		if n.Kind != yaml.ScalarNode || plain.IsNull(n) {
+			r.wrong(n, "%s must be a string, not %s", what, plain.Kind(n))
 			return
 		}
 		if n.Value == "" {
@@ -217,7 +219,7 @@ func (r *reader) text(what string, to *text) read {
 func (r *reader) prose(what string, to *string) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode {
-			r.wrong(n, "%s must be a string, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a string, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = n.Value
@@ -246,7 +248,7 @@ func (r *reader) whole(what string, low int, to *int) read {
 	return func(n *yaml.Node) {
 		v, err := strconv.Atoi(n.Value)
 		if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || err != nil {
-			r.wrong(n, "%s must be a whole number, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a whole number, not %s", what, plain.Kind(n))
 			return
 		}
 		if v < low || v > math.MaxInt32 {
@@ -261,7 +263,7 @@ func (r *reader) number(what string, low, high float64, to **float64) read {
 	return func(n *yaml.Node) {
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || v < low || v > high {
-			r.wrong(n, "%s must be a number from %v to %v, not %s", what, low, high, kindOf(n))
+			r.wrong(n, "%s must be a number from %v to %v, not %s", what, low, high, plain.Kind(n))
 			return
 		}
 		*to = &v
@@ -271,7 +273,7 @@ func (r *reader) number(what string, low, high float64, to **float64) read {
 func (r *reader) flag(what string, to *bool) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-			r.wrong(n, "%s must be true or false, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be true or false, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = strings.EqualFold(n.Value, "true")
@@ -288,7 +290,7 @@ func choice[T ~string](r *reader, what string, to *T, choices ...T) read {
 		for i, c := range choices {
 			words[i] = string(c)
 		}
-		r.wrong(n, "%s must be one of %s, not %s%s", what, strings.Join(words, ", "), kindOf(n), hint(n.Value, words))
+		r.wrong(n, "%s must be one of %s, not %s%s", what, strings.Join(words, ", "), plain.Kind(n), hint(n.Value, words))
 	}
 }
 
@@ -300,7 +302,7 @@ func (r *reader) duration(what string, to *time.Duration) read {
 		d, err := parseDuration(n.Value)
 		switch {
 		case n.Kind != yaml.ScalarNode || err != nil:
-			r.wrong(n, "%s must be a duration such as 30s, 5m or 1h30m, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a duration such as 30s, 5m or 1h30m, not %s", what, plain.Kind(n))
 		case d <= 0:
 			r.wrong(n, "%s must be longer than 0, not %q", what, n.Value)
 		default:
@@ -332,7 +334,7 @@ func (r *reader) size(what string, most int, to *int) read {
 	return func(n *yaml.Node) {
 		m := sizes.FindStringSubmatch(n.Value)
 		if n.Kind != yaml.ScalarNode || m == nil {
-			r.wrong(n, "%s must be a size such as 128KiB, not %s", what, kindOf(n))
+			r.wrong(n, "%s must be a size such as 128KiB, not %s", what, plain.Kind(n))
 			return
 		}
 		v, _ := strconv.Atoi(m[1])
@@ -347,41 +349,7 @@ func (r *reader) size(what string, most int, to *int) read {
 
 // value turns a node into what json.Marshal takes: whole numbers as int64.
 func (r *reader) value(n *yaml.Node) any {
-	switch n.Kind {
-	case yaml.MappingNode:
-		object := make(map[string]any, len(n.Content)/2)
-		r.entries(n, "a mapping", func(key, value *yaml.Node) { object[key.Value] = r.value(value) })
-		return object
-	case yaml.SequenceNode:
-		list := make([]any, len(n.Content))
-		for i, item := range n.Content {
-			list[i] = r.value(item)
-		}
-		return list
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
-	case "!!int":
-		var v int64
-		if err := n.Decode(&v); err != nil {
-			r.wrong(n, "%s does not fit into 64 bits", n.Value)
-		}
-		return v
-	case "!!float":
-		var v float64
-		if err := n.Decode(&v); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			r.wrong(n, "%s is no number JSON can hold", n.Value)
-			return 0
-		}
-		return v
-	case "!!str", "!!timestamp", "!!binary":
-		return n.Value
-	}
-	r.wrong(n, "the tag %s is refused", n.Tag)
-	return nil
+	return plain.Reader{Wrong: r.wrong, Entries: func(n *yaml.Node, each func(key, value *yaml.Node)) { r.entries(n, "a mapping", each) }}.Value(n)
 }
 
 // json is value in canonical encoding.
@@ -396,21 +364,6 @@ func canonical(v any) json.RawMessage {
 		panic(fmt.Sprintf("flowfile: %T cannot be encoded: %v", v, err)) // only values made from JSON or YAML come here
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case isNull(n):
-		return "nothing"
-	default:
-		return strconv.Quote(n.Value)
-	}
 }
 
 func keysOf[V any](m map[string]V) []string {

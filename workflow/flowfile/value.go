@@ -1,83 +1,13 @@
 package flowfile
 
 import (
-	"encoding/base64"
 	"fmt"
-	"math"
-	"time"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 )
-
-// plainOf turns the result of an expression into what JSON can hold. Whole
-// numbers stay 64-bit integers, bytes are base64, times RFC 3339 UTC.
-func plainOf(value ref.Val, depth int) (any, error) {
-	if depth > 100 {
-		return nil, fmt.Errorf("the value is nested more than 100 deep")
-	}
-	switch v := value.(type) {
-	case types.Null:
-		return nil, nil
-	case types.Bool:
-		return bool(v), nil
-	case types.Int:
-		return int64(v), nil
-	case types.Uint:
-		if v > math.MaxInt64 {
-			return nil, fmt.Errorf("%d does not fit into 64 bits", uint64(v))
-		}
-		return int64(v), nil
-	case types.Double:
-		if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {
-			return f, nil
-		}
-		return nil, fmt.Errorf("the result is no number JSON can hold")
-	case types.String:
-		return string(v), nil
-	case types.Bytes:
-		return base64.StdEncoding.EncodeToString(v), nil
-	case types.Timestamp:
-		return v.UTC().Format(time.RFC3339Nano), nil
-	case types.Duration:
-		return v.Duration.String(), nil
-	case *types.Optional:
-		if !v.HasValue() {
-			return nil, nil
-		}
-		return plainOf(v.GetValue(), depth+1)
-	case stepsMap:
-		return nil, fmt.Errorf("steps as a whole is no value: name the step, as in steps.Create.output")
-	case traits.Mapper:
-		object := map[string]any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			element, err := plainOf(v.Get(key), depth+1)
-			if err != nil {
-				return nil, err
-			}
-			name, err := plainOf(key, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			object[fmt.Sprint(name)] = element
-		}
-		return object, nil
-	case traits.Lister:
-		list := []any{}
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			element, err := plainOf(it.Next(), depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, element)
-		}
-		return list, nil
-	}
-	return nil, fmt.Errorf("a value of type %s cannot be stored", typeName(value))
-}
 
 func typeName(v ref.Val) string { return v.Type().TypeName() }
 

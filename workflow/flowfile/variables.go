@@ -98,6 +98,11 @@ type stepsMap struct {
 	vars *variables
 }
 
+// CannotBeStored implements plain.Refused.
+func (m stepsMap) CannotBeStored() error {
+	return fmt.Errorf("steps as a whole is no value: name the step, as in steps.Create.output")
+}
+
 // Find implements traits.Mapper.
 func (m stepsMap) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.Value().(string)
