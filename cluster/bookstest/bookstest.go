@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 		{"list goes on behind an id", listAfter},
 		{"a name is text, not a pattern", listPatterns},
 		{"a book leaves removed nodes out", bookNodes},
+		{"nodes of several clusters in one read", nodesOfSeveral},
 		{"a scan goes on while others write", scanWhileWriting},
 		{"a scan selects", scanSelects},
 		{"unsettled is exact", unsettledExact},

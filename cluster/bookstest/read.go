@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -180,6 +181,40 @@ func bookNodes(e exam) {
 	e.commit(&cluster.Change{Cluster: a})
 	if b := e.book("uuid-a"); b.Cluster.State != cluster.Destroyed {
 		e.Errorf("a removed cluster reads %s", b.Cluster.State)
+	}
+}
+
+func nodesOfSeveral(e exam) {
+	var ids []int64
+	want := map[string][]string{}
+	for i := range 600 { // more than a page
+		c := newCluster(fmt.Sprint("c", i))
+		nodes := []*cluster.Node{{Name: c.Name + "-n1"}, {Name: c.Name + "-n2", Removed: now}, {Name: c.Name + "-n3"}}
+		e.commit(&cluster.Change{Cluster: c, Nodes: nodes})
+		if i != 1 {
+			ids = append(ids, c.ID)
+			want[c.Name] = []string{c.Name + "-n1", c.Name + "-n3"}
+		}
+	}
+	nodes, err := e.books.Nodes(e.Context(), ids)
+	if err != nil {
+		e.Fatal(err)
+	}
+	got := map[string][]string{}
+	for id, list := range nodes {
+		for _, n := range list {
+			if n.ClusterID != id {
+				e.Errorf("node %s of cluster %d stands under %d", n.Name, n.ClusterID, id)
+			}
+			name, _, _ := strings.Cut(n.Name, "-")
+			got[name] = append(got[name], n.Name)
+		}
+	}
+	e.equal("nodes", want, got)
+	for _, none := range [][]int64{nil, {4711000}} {
+		if nodes, err := e.books.Nodes(e.Context(), none); err != nil || len(nodes) != 0 {
+			e.Errorf("nodes of %v: %v %v", none, nodes, err)
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type row interface {
 type medium interface {
 	// read gives a session that sees one moment per statement.
 	read(ctx context.Context, do func(session) error) error
+	// still gives a session that sees one moment throughout, and writes nothing.
+	still(ctx context.Context, do func(session) error) error
 	// write gives a session that is durable, as a whole, when write returns nil.
 	// lock says what it will change: sessions of one lock never overlap. do may
 	// be called again.

@@ -45,6 +45,9 @@ func (m sqMedium) read(ctx context.Context, do func(session) error) error {
 	return m.s.read(ctx, func(conn *sqlite.Conn) error { return do(sqSession{conn: conn}) })
 }
 
+// still is read: a session of a reader is one transaction.
+func (m sqMedium) still(ctx context.Context, do func(session) error) error { return m.read(ctx, do) }
+
 // write needs no lock: the database has one writer at a time.
 func (m sqMedium) write(ctx context.Context, _ string, do func(session) error) error {
 	var told bool

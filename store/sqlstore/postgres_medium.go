@@ -77,6 +77,10 @@ func (m pgMedium) read(ctx context.Context, do func(session) error) error {
 	return pgError(do(pgSession{ctx, m.p.pool}))
 }
 
+func (m pgMedium) still(ctx context.Context, do func(session) error) error {
+	return m.p.still(ctx, func(tx pgx.Tx) error { return do(pgSession{ctx, tx}) })
+}
+
 // write holds an advisory lock of the transaction; two names that share a hash only wait for each other.
 func (m pgMedium) write(ctx context.Context, lock string, do func(session) error) error {
 	select {

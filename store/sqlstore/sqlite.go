@@ -34,6 +34,7 @@ type SQLite struct {
 	readers chan *sqlite.Conn
 	wake    *waker
 	changed bell // rings when a feed may have grown
+	seal    *Sealer
 	hands   hands
 	stats   sqStats
 	broken  atomic.Pointer[fault.Error] // set when the file turned out to be damaged
@@ -59,7 +60,11 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	if err != nil {
 		return nil, workflow.InputInvalid.Errorf("path %s: %w", o.Path, err)
 	}
-	s := &SQLite{path: path, wake: newWaker()}
+	seal, err := o.sealer()
+	if err != nil {
+		return nil, err
+	}
+	s := &SQLite{path: path, wake: newWaker(), seal: seal}
 	s.hands.init()
 	if !o.Client {
 		if s.lock, err = lockFile(path + ".lock"); err != nil {

@@ -39,6 +39,12 @@ type Options struct {
 	Client bool
 
 	Readers int // connections to a SQLite file for reading; default 4
+
+	// MasterKey seals secrets; MasterKeys open those that older keys have
+	// sealed. They are never stored. Without one, what is secret cannot be
+	// written (MASTER_KEY_MISSING). See MasterKeyFile.
+	MasterKey  []byte
+	MasterKeys [][]byte
 }
 
 // Store is what both databases implement.
@@ -52,6 +58,10 @@ type Store interface {
 	Objects() control.Objects
 	// Locks are the locks of all that share the database.
 	Locks() lock.Medium
+	// Clusters is the ledger of container clusters.
+	Clusters() *Clusters
+	// Sealer seals with the master key of Options.
+	Sealer() *Sealer
 	// Close waits for writes under way and closes the database.
 	Close() error
 }
@@ -104,10 +114,15 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	case o.DSN != "" && o.Path != "":
 		return nil, workflow.InputInvalid.Errorf("Options.Path and Options.DSN are both set: give one")
 	case strings.HasPrefix(o.DSN, "postgres://"), strings.HasPrefix(o.DSN, "postgresql://"), strings.Contains(o.DSN, "="):
+		seal, err := o.sealer()
+		if err != nil {
+			return nil, err
+		}
 		p, err := openPostgres(ctx, o.DSN)
 		if err != nil {
 			return nil, err
 		}
+		p.seal = seal
 		return p, nil
 	case o.DSN != "":
 		o.Path = strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")

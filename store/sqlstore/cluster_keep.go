@@ -1,0 +1,222 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+const pruneMost = 500 // rows of one write
+
+// Prune implements cluster.Ledger. It works in small writes: what it has
+// removed when it fails stays removed.
+func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (removed int, err error) {
+	keep = keep.OrDefault()
+	n, err := c.pruneClusters(ctx, now.Add(-keep.Clusters).UnixNano())
+	if err != nil {
+		return n, err
+	}
+	jobs, err := c.pruneRows(ctx, "job", "number", "status <> 0 AND completed <> 0 AND completed <= $1", now.Add(-keep.Jobs).UnixNano())
+	if err != nil {
+		return n + jobs, err
+	}
+	events, err := c.pruneRows(ctx, "cluster_event", "seq", "at <> 0 AND at <= $1", now.Add(-keep.Events).UnixNano())
+	return n + jobs + events, err
+}
+
+// pruneRows removes the rows of a table that are old, oldest first.
+func (c *Clusters) pruneRows(ctx context.Context, table, key, old string, before int64) (removed int, err error) {
+	sql := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT %d) RETURNING %s", table, key, key, table, old, pruneMost, key)
+	for {
+		found, err := c.some(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT 1", key, table, old), before)
+		if err != nil || len(found) == 0 { // a write that changes nothing is none
+			return removed, err
+		}
+		n := 0
+		var newest int64
+		err = c.m.write(ctx, "prune/"+table, func(s session) error {
+			n, newest = 0, 0
+			if err := s.query(sql, []any{before}, func(r row) error { n++; newest = max(newest, r.int(0)); return nil }); err != nil {
+				return err
+			}
+			if table == "cluster_event" && n > 0 {
+				return s.query(`UPDATE cluster_feed SET floor = $1 WHERE floor < $1`, []any{newest}, nil)
+			}
+			return nil
+		})
+		if err != nil {
+			return removed, err
+		}
+		if removed += n; n < pruneMost {
+			return removed, nil
+		}
+	}
+}
+
+// some gives the numbers in the first column of an answer.
+func (c *Clusters) some(ctx context.Context, sql string, args ...any) (found []int64, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		found = nil
+		return s.query(sql, args, func(r row) error { found = append(found, r.int(0)); return nil })
+	})
+	return found, err
+}
+
+// pruneClusters removes what destroyed clusters have left. Rows behind which
+// something may be stay, and their cluster stays with them, to tell whose they are.
+func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int, err error) {
+	for after := int64(0); ; {
+		list, err := c.some(ctx, `SELECT id FROM container_cluster WHERE state = 'Destroyed' AND removed <= $1 AND id > $2
+			AND (NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase NOT IN ('gone', 'never_created'))
+				OR EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase IN ('gone', 'never_created'))
+				OR EXISTS (SELECT 1 FROM container_cluster_vm_map n WHERE n.cluster_id = container_cluster.id)
+				OR EXISTS (SELECT 1 FROM container_cluster_details d WHERE d.cluster_id = container_cluster.id))
+			ORDER BY id LIMIT 500`, before, after)
+		if err != nil || len(list) == 0 {
+			return removed, err
+		}
+		for _, id := range list {
+			n := 0
+			err := c.m.write(ctx, bookLock(id), func(s session) error {
+				n = 0
+				known, err := one(s, `SELECT id FROM container_cluster WHERE id = $1 AND state = 'Destroyed' AND removed <= $2`, []any{id, before})
+				if err != nil || known == 0 {
+					return err
+				}
+				for _, sql := range []string{
+					`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND phase IN ('gone', 'never_created') RETURNING 1`,
+					`DELETE FROM container_cluster_vm_map WHERE cluster_id = $1 RETURNING 1`,
+					`DELETE FROM container_cluster_details WHERE cluster_id = $1 RETURNING 1`,
+					`DELETE FROM container_cluster WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = $1) RETURNING 1`,
+				} {
+					if err := s.query(sql, []any{id}, func(row) error { n++; return nil }); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return removed, err
+			}
+			removed += n
+		}
+		after = list[len(list)-1]
+	}
+}
+
+// EventFloor is the number of the newest event that was removed: who asks for
+// events after an older one misses some.
+func (c *Clusters) EventFloor(ctx context.Context) (floor int64, err error) {
+	found, err := c.some(ctx, `SELECT floor FROM cluster_feed`)
+	if len(found) > 0 {
+		floor = found[0]
+	}
+	return floor, err
+}
+
+// sealedTable is a table with sealed columns. Where a secret stands is told by
+// table, column and the text in owner, which never changes.
+type sealedTable struct {
+	name, owner string
+	columns     []string
+}
+
+// sealedTables are what Rotate seals anew.
+var sealedTables = []sealedTable{
+	{"container_cluster_details", "cluster", []string{"password", "registry_password", "config_data", "ca_key"}},
+	{"job", "id", []string{"password"}},
+}
+
+// Rotate seals with the newest master key what older ones have sealed, while
+// the store is in use, and gives the number of rows. Afterwards the older keys
+// are not needed any more, but for backups and exports made before.
+func (s *SQLite) Rotate(ctx context.Context) (int, error) { return rotate(ctx, sqMedium{s}, s.seal) }
+
+// Rotate seals with the newest master key what older ones have sealed. See SQLite.Rotate.
+func (p *Postgres) Rotate(ctx context.Context) (int, error) { return rotate(ctx, pgMedium{p}, p.seal) }
+
+func rotate(ctx context.Context, m medium, seal *Sealer) (rows int, err error) {
+	if len(seal.keys) == 0 {
+		return 0, MasterKeyMissing.Errorf("there is nothing to rotate to")
+	}
+	for _, t := range sealedTables {
+		n, err := rotateTable(ctx, m, seal, t)
+		rows += n
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// rotateTable goes through a table in the order of its owners. A row that is
+// written in between is left alone: its writer has sealed it.
+func rotateTable(ctx context.Context, m medium, seal *Sealer, t sealedTable) (rows int, err error) {
+	type sealed struct {
+		owner string
+		old   [][]byte
+	}
+	sql := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s > $1 ORDER BY %s LIMIT 200", t.owner, strings.Join(t.columns, ", "), t.name, t.owner, t.owner)
+	for after := ""; ; {
+		var list []sealed
+		err := m.read(ctx, func(s session) error {
+			list = nil
+			return s.query(sql, []any{after}, func(r row) error {
+				found := sealed{owner: r.text(0)}
+				for i := range t.columns {
+					found.old = append(found.old, r.bytes(i+1))
+				}
+				list = append(list, found)
+				return nil
+			})
+		})
+		if err != nil || len(list) == 0 {
+			return rows, err
+		}
+		after = list[len(list)-1].owner
+		list = slices.DeleteFunc(list, func(r sealed) bool {
+			return !slices.ContainsFunc(r.old, func(old []byte) bool { return !seal.Current(old) })
+		})
+		if len(list) == 0 {
+			continue
+		}
+		changed := 0
+		err = m.write(ctx, "rotate/"+t.name, func(s session) error {
+			changed = 0
+			for _, r := range list {
+				won := false
+				for i, column := range t.columns {
+					if seal.Current(r.old[i]) {
+						continue
+					}
+					at := place(t.name, column, r.owner)
+					secret, err := seal.Open(at, r.old[i])
+					if err != nil {
+						return err
+					}
+					next, err := seal.Seal(at, secret)
+					if err != nil {
+						return err
+					}
+					update := fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.owner, column)
+					if err := s.query(update, []any{next, r.owner, bytes.Clone(r.old[i])}, func(row) error { won = true; return nil }); err != nil {
+						return err
+					}
+				}
+				if won {
+					changed++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return rows, err
+		}
+		rows += changed
+	}
+}

@@ -1,0 +1,463 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// where gathers conditions and their arguments.
+type where struct {
+	conditions []string
+	args       []any
+}
+
+// and adds a condition; each ? in it is the next argument.
+func (w *where) and(condition string, args ...any) {
+	for _, arg := range args {
+		condition = strings.Replace(condition, "?", w.arg(arg), 1)
+	}
+	w.conditions = append(w.conditions, condition)
+}
+
+func (w *where) arg(v any) string {
+	w.args = append(w.args, v)
+	return fmt.Sprintf("$%d", len(w.args))
+}
+
+// String is the clause.
+func (w *where) String() string {
+	if len(w.conditions) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(w.conditions, " AND ")
+}
+
+// in is a condition for one of several values. Their number is rounded up, so
+// that few different statements are made.
+func in[T ~string | ~int64](w *where, column string, values []T) string {
+	size := 1
+	for size < len(values) {
+		size *= 2
+	}
+	var list []string
+	for i := range size {
+		switch v := reflect.ValueOf(values[min(i, len(values)-1)]); v.Kind() {
+		case reflect.String:
+			list = append(list, w.arg(v.String()))
+		default:
+			list = append(list, w.arg(v.Int()))
+		}
+	}
+	return column + " IN (" + strings.Join(list, ", ") + ")"
+}
+
+// scope restricts to what a caller may see. The zero Scope sees nothing.
+func (w *where) scope(s cluster.Scope) {
+	if s.All {
+		return
+	}
+	var either []string
+	if s.AccountID != "" {
+		either = append(either, "account_id = "+w.arg(s.AccountID))
+	}
+	if len(s.DomainIDs) > 0 {
+		either = append(either, in(w, "domain_id", s.DomainIDs))
+	}
+	if either == nil {
+		either = []string{"1 = 0"}
+	}
+	w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")
+}
+
+// page is the end of a list. Limit 0 is the default, a negative one none.
+func (w *where) page(order string, offset, limit int) string {
+	n := int64(cmp.Or(limit, cluster.PageLimit))
+	if limit < 0 {
+		n = math.MaxInt64
+	}
+	return " ORDER BY " + order + " LIMIT " + w.arg(n) + " OFFSET " + w.arg(int64(max(0, offset)))
+}
+
+// containing is the pattern of a text within another one; both are in lower case.
+func containing(text string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(plain(text))) + "%"
+}
+
+var selectCluster = "SELECT id, " + clusterTable.all + " FROM container_cluster"
+
+// Book implements cluster.Books. All of it is of one moment.
+func (c *Clusters) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+	var b *cluster.Book
+	err := c.m.still(ctx, func(s session) error {
+		b = nil
+		if err := s.query(selectCluster+" WHERE uuid = $1", []any{uuid}, func(r row) (err error) {
+			b = new(cluster.Book)
+			b.Cluster, err = readCluster(r)
+			return err
+		}); err != nil || b == nil {
+			return err
+		}
+		return books(s, []*cluster.Book{b})
+	})
+	if err == nil && b == nil {
+		err = cluster.NotFound.Errorf("no cluster has the id %q", uuid)
+	}
+	return b, err
+}
+
+// books adds nodes and journal to clusters that are in the order of their ids.
+func books(s session, list []*cluster.Book) error {
+	first, last := list[0].Cluster.ID, list[len(list)-1].Cluster.ID
+	of := map[int64]*cluster.Book{}
+	for _, b := range list {
+		of[b.Cluster.ID] = b
+	}
+	err := s.query("SELECT id, "+nodeTable.all+" FROM container_cluster_vm_map WHERE cluster_id BETWEEN $1 AND $2 AND removed IS NULL", []any{first, last}, func(r row) error {
+		if b := of[r.int(1)]; b != nil {
+			b.Nodes = append(b.Nodes, readNode(r))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = s.query("SELECT id, "+rowTable.all+" FROM container_cluster_resource WHERE cluster_id BETWEEN $1 AND $2", []any{first, last}, func(r row) error {
+		b := of[r.int(1)]
+		if b == nil {
+			return nil
+		}
+		from := reader{row: r}
+		b.Journal = append(b.Journal, readRow(&from))
+		return from.err
+	})
+	for _, b := range list { // no index has this order
+		slices.SortFunc(b.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(b.Journal, func(a, b cluster.JournalRow) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return err
+}
+
+// Details implements cluster.Books. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
+func (c *Clusters) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
+	var d *cluster.Details
+	err := c.m.still(ctx, func(s session) error {
+		d = nil
+		id, err := one(s, `SELECT id FROM container_cluster WHERE uuid = $1`, []any{uuid})
+		if err != nil || id == 0 {
+			return err
+		}
+		d = &cluster.Details{ClusterID: id, NetworkCleanup: true}
+		return s.query("SELECT "+detailsTable.all+" FROM container_cluster_details WHERE cluster_id = $1", []any{id}, func(r row) (err error) {
+			d, err = readDetails(c.seal, r)
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case d == nil:
+		return nil, cluster.NotFound.Errorf("no cluster has the id %q", uuid)
+	}
+	return d, nil
+}
+
+// List implements cluster.Books.
+func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []cluster.Cluster, total int, err error) {
+	var w where
+	w.scope(q.Scope)
+	if q.State != "" {
+		w.and("state = ?", string(q.State))
+	} else if !q.WithDestroyed {
+		w.and("state <> 'Destroyed'")
+	}
+	for _, equal := range [][2]string{{"uuid", q.UUID}, {"account_id", q.AccountID}, {"network_id", q.Network}} {
+		if equal[1] != "" {
+			w.and(equal[0]+" = ?", equal[1])
+		}
+	}
+	if len(q.DomainIDs) > 0 {
+		w.conditions = append(w.conditions, in(&w, "domain_id", q.DomainIDs))
+	}
+	switch {
+	case q.Name != "" && q.ExactName:
+		w.and("name = ?", plain(q.Name))
+	case q.Name != "":
+		w.and(`folded_name LIKE ? ESCAPE '\'`, containing(q.Name))
+	}
+	if q.Keyword != "" {
+		pattern := containing(q.Keyword)
+		w.and(`(folded_name LIKE ? ESCAPE '\' OR folded_description LIKE ? ESCAPE '\')`, pattern, pattern)
+	}
+	err = c.m.still(ctx, func(s session) error {
+		n, err := one(s, "SELECT count(*) FROM container_cluster"+w.String(), w.args)
+		if err != nil {
+			return err
+		}
+		page, total = nil, int(n)
+		if total == 0 {
+			return nil
+		}
+		rest := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+		tail, err := rest.clusterPage(s, q)
+		if err != nil {
+			return err
+		}
+		return s.query(selectCluster+rest.String()+tail, rest.args, func(r row) error {
+			c, err := readCluster(r)
+			page = append(page, c)
+			return err
+		})
+	})
+	return page, total, err
+}
+
+// clusterPage adds the place in the list, and gives what follows the conditions.
+func (w *where) clusterPage(s session, q cluster.ClusterQuery) (string, error) {
+	order, behind := "created, id", ">"
+	if q.NewestFirst {
+		order, behind = "created DESC, id DESC", "<"
+	}
+	if q.AfterID == 0 {
+		return w.page(order, q.Offset, q.Limit), nil
+	}
+	created, known := int64(0), false
+	if err := s.query(`SELECT created FROM container_cluster WHERE id = $1`, []any{q.AfterID}, func(r row) error {
+		created, known = r.int(0), true
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	if known {
+		w.and("(created, id) "+behind+" (?, ?)", created, q.AfterID)
+	} else { // it was removed: ids grow as time does
+		w.and("id "+behind+" ?", q.AfterID)
+	}
+	return w.page(order, 0, q.Limit), nil
+}
+
+// scanPage is how many books a scan holds.
+const scanPage = 100
+
+// Scan implements cluster.Ledger. The books of a page are of one moment; no
+// transaction is open while visit works.
+func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Book) error) error {
+	for after := q.AfterID; ; {
+		list, err := c.scanPage(ctx, q, after)
+		if err != nil {
+			return err
+		}
+		for _, b := range list {
+			if err := cmp.Or(ctx.Err(), visit(b)); err != nil {
+				return err
+			}
+		}
+		if len(list) < scanPage {
+			return ctx.Err()
+		}
+		after = list[len(list)-1].Cluster.ID
+	}
+}
+
+func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int64) (list []*cluster.Book, err error) {
+	var w where
+	w.and("id > ?", after)
+	if q.Provider != "" {
+		w.and("provider = ?", q.Provider)
+	}
+	if q.Zone != "" {
+		w.and("zone_id = ?", q.Zone)
+	}
+	if len(q.States) > 0 {
+		w.conditions = append(w.conditions, in(&w, "state", q.States))
+	} else {
+		w.and("state <> 'Destroyed'")
+	}
+	sql := selectCluster + w.String() + w.page("id", 0, scanPage)
+	err = c.m.still(ctx, func(s session) error {
+		list = nil
+		if err := s.query(sql, w.args, func(r row) error {
+			found, err := readCluster(r)
+			list = append(list, &cluster.Book{Cluster: found})
+			return err
+		}); err != nil || len(list) == 0 {
+			return err
+		}
+		return books(s, list)
+	})
+	return list, err
+}
+
+// Nodes implements cluster.Ledger.
+func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluster.Node, error) {
+	found := map[int64][]cluster.Node{}
+	if len(clusters) == 0 {
+		return found, ctx.Err()
+	}
+	err := c.m.still(ctx, func(s session) error {
+		clear(found)
+		for some := range slices.Chunk(clusters, cluster.PageLimit) {
+			var w where
+			w.and("removed IS NULL")
+			w.conditions = append(w.conditions, in(&w, "cluster_id", some))
+			if err := s.query("SELECT id, "+nodeTable.all+" FROM container_cluster_vm_map"+w.String(), w.args, func(r row) error {
+				n := readNode(r)
+				found[n.ClusterID] = append(found[n.ClusterID], n)
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, nodes := range found {
+		slices.SortFunc(nodes, func(a, b cluster.Node) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return found, err
+}
+
+// Unsettled implements cluster.Ledger.
+func (c *Clusters) Unsettled(ctx context.Context, now time.Time, limit int) (uuids []string, err error) {
+	var w where
+	w.and("look_at <= ?", now.UnixNano())
+	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id", 0, limit)
+	err = c.m.read(ctx, func(s session) error {
+		uuids = nil
+		return s.query(sql, w.args, func(r row) error { uuids = append(uuids, r.text(0)); return nil })
+	})
+	return uuids, err
+}
+
+// Job implements cluster.Ledger. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
+func (c *Clusters) Job(ctx context.Context, id string) (*cluster.Job, error) {
+	var j *cluster.Job
+	err := c.m.read(ctx, func(s session) error {
+		return s.query("SELECT "+jobTable.all+" FROM job WHERE id = $1", []any{id}, func(r row) error {
+			found, err := readJob(c.seal, r)
+			j = &found
+			return err
+		})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case j == nil:
+		return nil, cluster.JobNotFound.Errorf("no job has the id %q", id)
+	}
+	return j, nil
+}
+
+// Jobs implements cluster.Ledger. A password whose key is missing is left out:
+// the list can be read all the same.
+func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster.Job, total int, err error) {
+	var w where
+	w.scope(q.Scope)
+	if q.Cluster != "" {
+		w.and("cluster = ?", q.Cluster)
+	}
+	if q.OnlyOpen {
+		w.and("status = 0")
+	}
+	err = c.m.still(ctx, func(s session) error {
+		n, err := one(s, "SELECT count(*) FROM job"+w.String(), w.args)
+		if err != nil {
+			return err
+		}
+		page, total = nil, int(n)
+		rest := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+		tail := rest.page("created DESC, number DESC", q.Offset, q.Limit)
+		return s.query("SELECT "+jobTable.all+" FROM job"+rest.String()+tail, rest.args, func(r row) error {
+			j, err := readJob(c.seal, r)
+			page = append(page, j)
+			if errors.Is(err, MasterKeyMissing) || errors.Is(err, MasterKeyUnknown) {
+				return nil
+			}
+			return err
+		})
+	})
+	return page, total, err
+}
+
+// Events implements cluster.Ledger.
+func (c *Clusters) Events(ctx context.Context, q cluster.EventQuery) (page []cluster.Event, err error) {
+	var w where
+	w.and("seq > ?", q.After)
+	w.scope(q.Scope)
+	if q.Cluster != "" {
+		w.and("cluster = ?", q.Cluster)
+	}
+	if len(q.Types) > 0 {
+		w.conditions = append(w.conditions, in(&w, "type", q.Types))
+	}
+	sql := "SELECT " + eventTable.all + " FROM cluster_event" + w.String() + w.page("seq", 0, q.Limit)
+	err = c.m.read(ctx, func(s session) error {
+		page = nil
+		return s.query(sql, w.args, func(r row) error {
+			e, err := readEvent(r)
+			page = append(page, e)
+			return err
+		})
+	})
+	return page, err
+}
+
+var selectOwnedRow = "SELECT r.id, r." + strings.Join(rowTable.columns, ", r.") + `, c.uuid, c.name, c.provider, c.account_id, c.domain_id, c.state
+	FROM container_cluster_resource r LEFT JOIN container_cluster c ON c.id = r.cluster_id`
+
+// Rows implements cluster.Ledger. A row whose cluster is gone is told without it.
+func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster.OwnedRow, total int, err error) {
+	err = c.m.still(ctx, func(s session) error {
+		page, total = nil, 0
+		var w where
+		if q.Cluster != "" {
+			id, err := one(s, `SELECT id FROM container_cluster WHERE uuid = $1`, []any{q.Cluster})
+			if err != nil || id == 0 {
+				return err
+			}
+			w.and("r.cluster_id = ?", id)
+		}
+		if len(q.Phases) > 0 {
+			w.conditions = append(w.conditions, in(&w, "r.phase", q.Phases))
+		}
+		if q.Kind != "" {
+			w.and("r.kind = ?", string(q.Kind))
+		}
+		n, err := one(s, "SELECT count(*) FROM container_cluster_resource r"+w.String(), w.args)
+		if err != nil {
+			return err
+		}
+		total = int(n)
+		tail := w.page("r.intent_at, r.id", q.Offset, q.Limit)
+		return s.query(selectOwnedRow+w.String()+tail, w.args, func(r row) error {
+			from := reader{row: r}
+			o := cluster.OwnedRow{JournalRow: readRow(&from)}
+			o.Cluster, o.ClusterName, o.Provider = from.text(), from.text(), from.text()
+			o.Owner = cluster.Owner{AccountID: from.text(), DomainID: from.text()}
+			o.State = machine.State(from.text())
+			page = append(page, o)
+			return from.err
+		})
+	})
+	return page, total, err
+}
+
+// Usage implements cluster.Ledger.
+func (c *Clusters) Usage(ctx context.Context, o cluster.Owner) (u cluster.Usage, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		return s.query(`SELECT count(*), CAST(coalesce(sum(node_count + control_count), 0) AS bigint), CAST(coalesce(sum(cores), 0) AS bigint),
+			CAST(coalesce(sum(memory), 0) AS bigint) FROM container_cluster WHERE account_id = $1 AND state <> 'Destroyed'`, []any{o.AccountID}, func(r row) error {
+			u = cluster.Usage{Clusters: int(r.int(0)), Nodes: int(r.int(1)), Cores: int(r.int(2)), MemoryMB: int(r.int(3))}
+			return nil
+		})
+	})
+	return u, err
+}

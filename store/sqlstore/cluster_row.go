@@ -1,0 +1,324 @@
+package sqlstore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// table is how a record stands in a table: its columns, and the statements made of them.
+type table struct {
+	name    string
+	columns []string
+	all     string // the columns with commas
+	insert  string // INSERT of all columns: what follows says what becomes of a known one
+	update  string // UPDATE of all columns: the condition follows
+}
+
+func newTable(name, columns string) table {
+	t := table{name: name, columns: strings.Fields(columns)}
+	t.all = strings.Join(t.columns, ", ")
+	t.insert = fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", name, t.all, parameters(1, len(t.columns)))
+	var set []string
+	for i, c := range t.columns {
+		set = append(set, fmt.Sprintf("%s = $%d", c, i+1))
+	}
+	t.update = fmt.Sprintf("UPDATE %s SET %s", name, strings.Join(set, ", "))
+	return t
+}
+
+// parameters are n of them, from a number on.
+func parameters(from, n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("$%d", from+i))
+	}
+	return strings.Join(list, ", ")
+}
+
+var (
+	clusterTable = newTable("container_cluster", `uuid name description zone_id zone_name service_offering_id offering_name template_id template_name
+		network_id network_name node_count control_count account_id domain_id provider state state_since desired key_pair cores memory version
+		endpoint console_endpoint created removed gc gc_attempts gc_next revision run_id reason_code reason_text reason_step reason_resource
+		on_failure recovery recover_tries recover_next cidr_list alarm suspect_since observed_at started forget autoscale position ask findings
+		folded_name folded_description look_at`)
+	nodeTable = newTable("container_cluster_vm_map", `cluster_id vm_id resource_key name role ordinal template_id template_name removed
+		hello_at version address ready_at not_ready`)
+	detailsTable = newTable("container_cluster_details", `cluster_id cluster username password registry_username registry_password registry_url
+		registry_email network_cleanup config_data ca_cert ca_key join_token_hash join_token_expires join_token_names join_token_run credentials`)
+	rowTable = newTable("container_cluster_resource", `cluster_id key revision kind name run_id step attempt call_id job_id provider_id identity
+		phase origin spec attempts last_code last_error intent_at present_at closing_at gone_at next_at`)
+	jobTable = newTable("job", `id cluster_id cluster command kind digest account_id domain_id actor status code text step password run_id created completed`)
+	// body holds what no query asks for.
+	eventTable = newTable("cluster_event", `seq at cluster account_id domain_id type body data`)
+)
+
+// plain is a text that both databases take: valid UTF-8 without NUL.
+func plain(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+func flag(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// orNull is a time in a column that is NULL for none.
+func orNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixNano()
+}
+
+// documents are values as JSON, NULL for zero ones; err is the first that has no JSON.
+type documents struct{ err error }
+
+func (d *documents) of(v any) any {
+	if reflect.ValueOf(v).IsZero() {
+		return nil
+	}
+	return d.text(v)
+}
+
+// text keeps <, > and & as they are: json.Marshal would not.
+func (d *documents) text(v any) string {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil && d.err == nil {
+		d.err = fmt.Errorf("sqlstore: %T has no JSON: %w", v, err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// reader takes columns one after the other.
+type reader struct {
+	row  row
+	next int
+	err  error
+}
+
+func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
+
+func (r *reader) text() string { r.next++; return r.row.text(r.next - 1) }
+
+func (r *reader) bytes() []byte { r.next++; return r.row.bytes(r.next - 1) }
+
+func (r *reader) time() time.Time { return instant(r.int()) }
+
+func (r *reader) document(v any) {
+	if text := r.text(); text != "" && r.err == nil {
+		if err := json.Unmarshal([]byte(text), v); err != nil {
+			r.err = workflow.StoreCorrupt.Errorf("a stored %T: %w", v, err)
+		}
+	}
+}
+
+// listed reads a text with commas.
+func listed(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
+
+func recoveryText(r cluster.Recovery) any {
+	if r == nil {
+		return nil
+	}
+	if len(r) == 0 {
+		return "none"
+	}
+	var list []string
+	for _, remedy := range r {
+		list = append(list, string(remedy))
+	}
+	return strings.Join(list, ",")
+}
+
+func recoveryOf(s string) cluster.Recovery {
+	switch s {
+	case "":
+		return nil
+	case "none":
+		return cluster.Recovery{}
+	}
+	var r cluster.Recovery
+	for _, remedy := range strings.Split(s, ",") {
+		r = append(r, cluster.Remedy(remedy))
+	}
+	return r
+}
+
+// lookAt is when the walker must look at a cluster: 1 at once, NULL never.
+func lookAt(c *cluster.Cluster) any {
+	switch {
+	case c.State == cluster.Destroyed:
+		return nil
+	case cluster.Transient(c.State), c.Ask != nil, c.Alarm, string(c.Desired) != string(c.State):
+		return int64(1)
+	case c.GCNext.IsZero():
+		return orNull(c.RecoverNext)
+	case c.RecoverNext.IsZero() || c.GCNext.Before(c.RecoverNext):
+		return orNull(c.GCNext)
+	}
+	return orNull(c.RecoverNext)
+}
+
+func clusterValues(c *cluster.Cluster, revision int64) ([]any, error) {
+	var d documents
+	values := []any{c.UUID, plain(c.Name), plain(c.Description), c.Zone.ID, plain(c.Zone.Name), c.Offering.ID, plain(c.Offering.Name), c.Template.ID, plain(c.Template.Name),
+		c.Network.ID, plain(c.Network.Name), c.NodeCount, c.ControlCount, c.Owner.AccountID, c.Owner.DomainID, c.Provider, string(c.State), nanos(c.StateSince),
+		string(c.Desired), c.KeyPair, c.Cores, c.MemoryMB, c.Version, c.Endpoint, c.ConsoleEndpoint, nanos(c.Created), orNull(c.Removed), flag(c.GC),
+		c.GCAttempts, nanos(c.GCNext), revision, c.RunID, string(c.Reason.Code), plain(c.Reason.Text), c.Reason.Step, plain(c.Reason.Resource), string(c.OnFailure),
+		recoveryText(c.Recovery), c.RecoverTries, nanos(c.RecoverNext), strings.Join(c.CIDRs, ","), flag(c.Alarm), nanos(c.SuspectSince), nanos(c.ObservedAt),
+		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Ask), d.of(c.Findings),
+		strings.ToLower(plain(c.Name)), strings.ToLower(plain(c.Description)), lookAt(c)}
+	return values, d.err
+}
+
+// readCluster reads id and the columns of clusterTable.
+func readCluster(from row) (c cluster.Cluster, err error) {
+	r := &reader{row: from}
+	c.ID, c.UUID, c.Name, c.Description = r.int(), r.text(), r.text(), r.text()
+	for _, e := range []*cluster.Entity{&c.Zone, &c.Offering, &c.Template, &c.Network} {
+		e.ID, e.Name = r.text(), r.text()
+	}
+	c.NodeCount, c.ControlCount = int(r.int()), int(r.int())
+	c.Owner = cluster.Owner{AccountID: r.text(), DomainID: r.text()}
+	c.Provider, c.State, c.StateSince, c.Desired, c.KeyPair = r.text(), machine.State(r.text()), r.time(), cluster.Desired(r.text()), r.text()
+	c.Cores, c.MemoryMB, c.Version, c.Endpoint, c.ConsoleEndpoint = int(r.int()), int(r.int()), r.text(), r.text(), r.text()
+	c.Created, c.Removed, c.GC, c.GCAttempts, c.GCNext, c.Revision, c.RunID = r.time(), r.time(), r.int() != 0, int(r.int()), r.time(), r.int(), r.text()
+	c.Reason = cluster.Reason{Code: fault.Code(r.text()), Text: r.text(), Step: r.text(), Resource: r.text()}
+	c.OnFailure, c.Recovery, c.RecoverTries, c.RecoverNext, c.CIDRs = cluster.OnFailure(r.text()), recoveryOf(r.text()), int(r.int()), r.time(), listed(r.text())
+	c.Alarm, c.SuspectSince, c.ObservedAt, c.Started, c.Forget = r.int() != 0, r.time(), r.time(), r.int() != 0, r.int() != 0
+	r.document(&c.Autoscale)
+	r.document(&c.Position)
+	r.document(&c.Ask)
+	r.document(&c.Findings)
+	return c, r.err
+}
+
+func nodeValues(n *cluster.Node, book int64) []any {
+	return []any{book, n.VMID, n.Key, n.Name, string(n.Role), n.Ordinal, n.Template.ID, plain(n.Template.Name), orNull(n.Removed),
+		nanos(n.HelloAt), n.Version, n.Address, nanos(n.ReadyAt), plain(n.NotReady)}
+}
+
+func readNode(from row) (n cluster.Node) {
+	r := &reader{row: from}
+	n.ID, n.ClusterID, n.VMID, n.Key, n.Name, n.Role, n.Ordinal = r.int(), r.int(), r.text(), r.text(), r.text(), cluster.Role(r.text()), int(r.int())
+	n.Template, n.Removed = cluster.Entity{ID: r.text(), Name: r.text()}, r.time()
+	n.HelloAt, n.Version, n.Address, n.ReadyAt, n.NotReady = r.time(), r.text(), r.text(), r.time(), r.text()
+	return n
+}
+
+func rowValues(r *cluster.JournalRow, book, revision int64) ([]any, error) {
+	var d documents
+	values := []any{book, r.Key, revision, string(r.Kind), r.Name, r.RunID, r.Step, r.Attempt, r.CallID, r.JobID, r.ProviderID, r.Identity,
+		string(r.Phase), string(r.Origin), d.text(r.Spec), r.Attempts, string(r.LastCode), plain(r.LastError),
+		nanos(r.IntentAt), nanos(r.PresentAt), nanos(r.ClosingAt), nanos(r.GoneAt), nanos(r.NextAt)}
+	return values, d.err
+}
+
+// readRow reads id and the columns of rowTable.
+func readRow(r *reader) (j cluster.JournalRow) {
+	j.ID, j.ClusterID, j.Key, j.Revision, j.Kind, j.Name = r.int(), r.int(), r.text(), r.int(), cluster.Kind(r.text()), r.text()
+	j.RunID, j.Step, j.Attempt, j.CallID, j.JobID, j.ProviderID, j.Identity = r.text(), r.text(), int(r.int()), r.text(), r.text(), r.text(), r.text()
+	j.Phase, j.Origin = cluster.Phase(r.text()), cluster.Origin(r.text())
+	r.document(&j.Spec)
+	j.Attempts, j.LastCode, j.LastError = int(r.int()), fault.Code(r.text()), r.text()
+	j.IntentAt, j.PresentAt, j.ClosingAt, j.GoneAt, j.NextAt = r.time(), r.time(), r.time(), r.time(), r.time()
+	return j
+}
+
+// place is where a sealed column stands: what is sealed opens nowhere else.
+func place(table, column, owner string) string { return table + "." + column + " of " + owner }
+
+func detailsValues(seal *Sealer, d *cluster.Details, book int64, uuid string) ([]any, error) {
+	var err error
+	var docs documents
+	sealed := func(column string, s cluster.Secret) []byte {
+		out, e := seal.Seal(place(detailsTable.name, column, uuid), s.Reveal())
+		if err == nil {
+			err = e
+		}
+		return out
+	}
+	values := []any{book, uuid, plain(d.Username), sealed("password", d.Password), plain(d.RegistryUsername), sealed("registry_password", d.RegistryPassword),
+		plain(d.RegistryURL), plain(d.RegistryEmail), flag(d.NetworkCleanup), sealed("config_data", d.ConfigData), plain(d.CACert), sealed("ca_key", d.CAKey),
+		d.JoinTokenHash, nanos(d.JoinTokenExpires), docs.of(d.JoinTokenNames), d.JoinTokenRun, docs.of(d.Credentials)}
+	return values, errors.Join(err, docs.err)
+}
+
+// readDetails reads the columns of detailsTable.
+func readDetails(seal *Sealer, from row) (*cluster.Details, error) {
+	r, d := &reader{row: from}, new(cluster.Details)
+	d.ClusterID = r.int()
+	uuid := r.text()
+	open := func(column string) cluster.Secret {
+		secret, err := seal.Open(place(detailsTable.name, column, uuid), r.bytes())
+		if r.err == nil {
+			r.err = err
+		}
+		return cluster.Secret(secret)
+	}
+	d.Username, d.Password, d.RegistryUsername, d.RegistryPassword = r.text(), open("password"), r.text(), open("registry_password")
+	d.RegistryURL, d.RegistryEmail, d.NetworkCleanup = r.text(), r.text(), r.int() != 0
+	d.ConfigData, d.CACert, d.CAKey = open("config_data"), r.text(), open("ca_key")
+	d.JoinTokenHash, d.JoinTokenExpires = r.text(), r.time()
+	r.document(&d.JoinTokenNames)
+	d.JoinTokenRun = r.text()
+	r.document(&d.Credentials)
+	return d, r.err
+}
+
+func jobValues(seal *Sealer, j *cluster.Job) ([]any, error) {
+	password, err := seal.Seal(place(jobTable.name, "password", j.ID), j.Password.Reveal())
+	return []any{j.ID, j.ClusterID, j.Cluster, plain(j.Command), j.Kind, j.Digest, j.Owner.AccountID, j.Owner.DomainID, plain(j.User), int(j.Status),
+		string(j.Code), plain(j.Text), j.Step, password, j.RunID, nanos(j.Created), nanos(j.Completed)}, err
+}
+
+// readJob reads the columns of jobTable. err is that of the password alone.
+func readJob(seal *Sealer, from row) (j cluster.Job, err error) {
+	r := &reader{row: from}
+	j.ID, j.ClusterID, j.Cluster, j.Command, j.Kind, j.Digest = r.text(), r.int(), r.text(), r.text(), r.text(), r.text()
+	j.Owner = cluster.Owner{AccountID: r.text(), DomainID: r.text()}
+	j.User, j.Status, j.Code, j.Text, j.Step = r.text(), cluster.JobStatus(r.int()), fault.Code(r.text()), r.text(), r.text()
+	password, err := seal.Open(place(jobTable.name, "password", j.ID), r.bytes())
+	j.Password, j.RunID, j.Created, j.Completed = cluster.Secret(password), r.text(), r.time(), r.time()
+	return j, err
+}
+
+func eventValues(e *cluster.Event, seq int64) ([]any, error) {
+	var d documents
+	body := *e
+	body.Seq, body.Data = 0, nil
+	var data any
+	if e.Data != nil {
+		data = string(e.Data)
+	}
+	return []any{seq, nanos(e.At), e.Cluster, e.Owner.AccountID, e.Owner.DomainID, e.Type, d.text(body), data}, d.err
+}
+
+// readEvent reads the columns of eventTable.
+func readEvent(from row) (cluster.Event, error) {
+	r := &reader{row: from}
+	seq, at, uuid, account, domain, kind := r.int(), r.time(), r.text(), r.text(), r.text(), r.text()
+	var e cluster.Event
+	r.document(&e)
+	e.Seq, e.At, e.Cluster, e.Owner, e.Type = seq, at, uuid, cluster.Owner{AccountID: account, DomainID: domain}, kind
+	if data := r.text(); data != "" {
+		e.Data = json.RawMessage(data)
+	}
+	return e, r.err
+}

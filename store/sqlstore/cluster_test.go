@@ -1,0 +1,39 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+)
+
+var masterKey = bytes.Repeat([]byte{7}, sqlstore.KeySize)
+
+func TestClustersSQLite(t *testing.T) {
+	bookstest.Run(t, func(t testing.TB) cluster.Ledger {
+		return openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: masterKey}).Clusters()
+	})
+}
+
+func TestClustersPostgres(t *testing.T) {
+	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
+	bookstest.Run(t, func(t testing.TB) cluster.Ledger {
+		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Clusters()
+	})
+}
+
+// openPostgres opens a database of its own.
+func openPostgres(t testing.TB, o sqlstore.Options) sqlstore.Store {
+	t.Helper()
+	o.DSN = pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)
+	s, err := sqlstore.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}

@@ -1,0 +1,266 @@
+package sqlstore
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The faults of sealed columns.
+var (
+	MasterKeyMissing = fault.Declare(fault.Kind{
+		Code: "MASTER_KEY_MISSING", Class: fault.Blocked,
+		Title:  "there is no master key to seal or open secrets with",
+		Remedy: "Give the server its master key, by file or by variable. A lost key cannot be replaced: what it sealed must be set anew.",
+	})
+	MasterKeyUnknown = fault.Declare(fault.Kind{
+		Code: "MASTER_KEY_UNKNOWN", Class: fault.Blocked,
+		Title:  "a secret was sealed with a master key that was not given",
+		Remedy: "Give the server the key whose id the message names, behind the newest one; then rotate, and it is not needed any more.",
+	})
+	MasterKeyInvalid = fault.Declare(fault.Kind{
+		Code: "MASTER_KEY_INVALID", Class: fault.Invalid,
+		Title:  "this is no master key, or its file is open to others",
+		Remedy: "A key is 32 random bytes in base64, one a line, the newest first; its file must be readable by its owner only (chmod 600).",
+	})
+)
+
+// KeySize is that of a master key in bytes.
+const KeySize = 32
+
+// Sealer seals what must not be read from a database alone. It uses
+// AES-256-GCM; the envelope names the key, so that several may be in use while
+// they are rotated:
+//
+//	1 | id of the key (8) | nonce (12) | cipher text and tag
+//
+// What is sealed is bound to a place: copied to another row, it does not open.
+type Sealer struct {
+	newest string
+	keys   map[string]cipher.AEAD
+}
+
+const (
+	sealVersion = 1
+	keyIDSize   = 8
+	nonceSize   = 12
+	sealHead    = 1 + keyIDSize + nonceSize
+)
+
+// NewSealer makes a sealer: the first key seals, all of them open. Without any
+// key, sealing and opening fail (MASTER_KEY_MISSING).
+func NewSealer(keys ...[]byte) (*Sealer, error) {
+	s := &Sealer{keys: map[string]cipher.AEAD{}}
+	for _, key := range keys {
+		if len(key) != KeySize {
+			return nil, MasterKeyInvalid.Errorf("a master key has %d bytes, not %d", len(key), KeySize)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			return nil, err
+		}
+		id := keyID(key)
+		if s.newest == "" {
+			s.newest = id
+		}
+		s.keys[id] = aead
+	}
+	return s, nil
+}
+
+func (o Options) sealer() (*Sealer, error) {
+	keys := o.MasterKeys
+	if o.MasterKey != nil {
+		keys = append([][]byte{o.MasterKey}, keys...)
+	}
+	return NewSealer(keys...)
+}
+
+// Sealer seals with the master key of Options.
+func (s *SQLite) Sealer() *Sealer { return s.seal }
+
+// Sealer seals with the master key of Options.
+func (p *Postgres) Sealer() *Sealer { return p.seal }
+
+// keyID tells keys apart and nothing about them.
+func keyID(key []byte) string {
+	sum := sha256.Sum256(append([]byte("pawl master key id\x00"), key...))
+	return string(sum[:keyIDSize])
+}
+
+// Seal seals a secret for a place. An empty secret stays empty.
+func (s *Sealer) Seal(place, secret string) ([]byte, error) {
+	if secret == "" {
+		return []byte{}, nil
+	}
+	aead := s.keys[s.newest]
+	if aead == nil {
+		return nil, MasterKeyMissing.Errorf("%s cannot be sealed", place)
+	}
+	out := append(make([]byte, 0, sealHead+len(secret)+aead.Overhead()), sealVersion)
+	out = append(out, s.newest...)
+	out = out[:sealHead]
+	if _, err := rand.Read(out[1+keyIDSize:]); err != nil {
+		return nil, err
+	}
+	return aead.Seal(out, out[1+keyIDSize:], []byte(secret), []byte(place)), nil
+}
+
+// Open gives back what Seal has sealed for the same place.
+// MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN, or STORE_CORRUPT if it was changed.
+func (s *Sealer) Open(place string, sealed []byte) (string, error) {
+	if len(sealed) == 0 {
+		return "", nil
+	}
+	if len(sealed) < sealHead || sealed[0] != sealVersion {
+		return "", workflow.StoreCorrupt.Errorf("%s is no sealed secret", place)
+	}
+	id := string(sealed[1 : 1+keyIDSize])
+	aead := s.keys[id]
+	switch {
+	case len(s.keys) == 0:
+		return "", MasterKeyMissing.Errorf("%s is sealed with key %x", place, id)
+	case aead == nil:
+		return "", MasterKeyUnknown.Errorf("%s is sealed with key %x, given are %s", place, id, s.ids())
+	}
+	secret, err := aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:], []byte(place))
+	if err != nil {
+		return "", workflow.StoreCorrupt.Errorf("%s was changed after it was sealed", place)
+	}
+	return string(secret), nil
+}
+
+// Current reports what needs no other key than the newest: rotation leaves it alone.
+func (s *Sealer) Current(sealed []byte) bool {
+	return len(sealed) < sealHead || string(sealed[1:1+keyIDSize]) == s.newest
+}
+
+func (s *Sealer) ids() string {
+	var ids []string
+	for id := range s.keys {
+		ids = append(ids, hex.EncodeToString([]byte(id)))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// ParseMasterKeys reads keys in base64, one a line, the newest first. Empty
+// lines and those that begin with # are passed over.
+func ParseMasterKeys(text string) (keys [][]byte, err error) {
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		key, err := base64.StdEncoding.DecodeString(line)
+		if err != nil || len(key) != KeySize {
+			return nil, MasterKeyInvalid.Errorf("line %d of the master keys is not %d bytes in base64", len(keys)+1, KeySize)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, MasterKeyInvalid.Errorf("there is no master key in it")
+	}
+	return keys, nil
+}
+
+// MasterKeyFile reads the keys of a file. One that does not exist is made with
+// a random key, for its owner only (0600); so a SQLite file may have its key
+// beside it. A file that others may read is refused (MASTER_KEY_INVALID).
+func MasterKeyFile(path string) ([][]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return makeKeyFile(path)
+	case err != nil:
+		return nil, MasterKeyInvalid.Errorf("%w", err)
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, MasterKeyInvalid.Errorf("%s may be read by others: its mode is %o", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, MasterKeyInvalid.Errorf("%w", err)
+	}
+	keys, err := ParseMasterKeys(string(text))
+	if err != nil {
+		return nil, MasterKeyInvalid.Errorf("%s: %w", path, err)
+	}
+	return keys, nil
+}
+
+func makeKeyFile(path string) ([][]byte, error) {
+	key := NewMasterKey()
+	err := writeKeys(path, [][]byte{key}, func(temporary string) error { return os.Link(temporary, path) }) // never over another's
+	if errors.Is(err, fs.ErrExist) {
+		return MasterKeyFile(path)
+	}
+	return [][]byte{key}, err
+}
+
+// NewMasterKey is a random key.
+func NewMasterKey() []byte {
+	key := make([]byte, KeySize)
+	_, _ = rand.Read(key) // it does not fail: see crypto/rand
+	return key
+}
+
+// AddMasterKey puts a new key before those of a file: the next start of the
+// server seals with it, and Rotate then seals all secrets anew.
+func AddMasterKey(path string) error {
+	keys, err := MasterKeyFile(path)
+	if err != nil {
+		return err
+	}
+	return writeKeys(path, append([][]byte{NewMasterKey()}, keys...), func(temporary string) error { return os.Rename(temporary, path) })
+}
+
+// KeepNewestKey removes all keys but the newest from a file, after Rotate.
+func KeepNewestKey(path string) error {
+	keys, err := MasterKeyFile(path)
+	if err != nil {
+		return err
+	}
+	return writeKeys(path, keys[:1], func(temporary string) error { return os.Rename(temporary, path) })
+}
+
+// writeKeys makes a whole and durable file, then puts it in its place.
+func writeKeys(path string, keys [][]byte, place func(temporary string) error) error {
+	var text bytes.Buffer
+	for _, key := range keys {
+		text.WriteString(base64.StdEncoding.EncodeToString(key) + "\n")
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".master-key-") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(text.Bytes())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := place(f.Name()); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
