@@ -217,30 +217,44 @@ func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (an
 	if len(subjects) > 1 && !o.all && len(all.Items) > q.Limit {
 		all.Items, more = all.Items[:q.Limit], fmt.Sprintf("more: pawl get --subject %s --all\n", o.subject)
 	}
-	var ids []string
-	for _, r := range all.Items {
-		ids = append(ids, r.ID)
-	}
 	text := view.RunTable(all.Items, time.Now()).String()
 	if len(all.Items) == 0 {
 		text = "no runs\n"
 	}
-	return all, ids, text + more, nil
+	return all, namesOf(all.Items, func(r view.Run) string { return r.ID }), text + more, nil
 }
 
-func listRuns(ctx context.Context, b backend.Runs, q workflow.Query, whole bool) (view.Runs, error) {
-	all := view.Runs{Items: []view.Run{}}
-	for {
+func listRuns(ctx context.Context, b backend.Runs, q workflow.Query, whole bool) (all view.Runs, err error) {
+	all.Items, all.Next, err = pages(q.Cursor, whole, func(cursor string) ([]view.Run, string, error) {
+		q.Cursor = cursor
 		page, err := b.List(ctx, q)
-		if err != nil {
-			return all, err
+		return page.Items, page.Next, err
+	})
+	return all, err
+}
+
+// pages reads one page of a list, or the whole of it.
+func pages[T any](cursor string, whole bool, read func(cursor string) ([]T, string, error)) (all []T, next string, err error) {
+	all = []T{}
+	for next = cursor; ; {
+		var page []T
+		if page, next, err = read(next); err != nil {
+			return nil, "", err
 		}
-		all.Items, all.Next = append(all.Items, page.Items...), page.Next
-		if !whole || page.Next == "" {
-			return all, nil
+		all = append(all, page...)
+		if !whole || next == "" {
+			return all, next, nil
 		}
-		q.Cursor = page.Next
 	}
+}
+
+// namesOf are what -o name prints.
+func namesOf[T any](all []T, name func(T) string) []string {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = name(one)
+	}
+	return names
 }
 
 // subjectsOf are the names that runs may have for a subject: an object's runs
@@ -303,23 +317,13 @@ func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name str
 		q.Limit = control.MaxPage
 	}
 	var all control.Page
-	for {
+	all.Items, all.Next, err = pages(q.Cursor, o.all, func(cursor string) ([]control.Object, string, error) {
+		q.Cursor = cursor
 		page, err := objects.List(ctx, q)
-		if err != nil {
-			return nil, nil, "", err
-		}
-		all.Items, all.Next = append(all.Items, page.Items...), page.Next
-		if !o.all || page.Next == "" {
-			break
-		}
-		q.Cursor = page.Next
-	}
-	if all.Items == nil {
-		all.Items = []control.Object{}
-	}
-	var names []string
-	for _, object := range all.Items {
-		names = append(names, object.Ref.String())
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return nil, nil, "", err
 	}
 	text := view.ObjectTable(all.Items, time.Now()).String()
 	if len(all.Items) == 0 {
@@ -328,7 +332,7 @@ func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name str
 	if all.Next != "" {
 		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
 	}
-	return all, names, text, nil
+	return all, namesOf(all.Items, func(o control.Object) string { return o.Ref.String() }), text, nil
 }
 
 // refOf names an object: NAME, or NAMESPACE/NAME.
@@ -354,12 +358,10 @@ func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) erro
 	if err != nil {
 		return err
 	}
-	names := []string{}
 	for i, f := range flows {
 		flows[i] = f.Brief()
-		names = append(names, f.Name)
 	}
-	return a.emit(view.Flows{Items: flows}, names, func() string {
+	return a.emit(view.Flows{Items: flows}, namesOf(flows, func(f view.Flow) string { return f.Name }), func() string {
 		if len(flows) == 0 {
 			return "no flows are loaded; name files with --flows\n"
 		}
@@ -415,11 +417,7 @@ func (a *app) getFaults(ctx context.Context, b backend.Backend, code string) err
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, k := range kinds {
-		names = append(names, string(k.Code))
-	}
-	return a.emit(view.Kinds{Items: kinds}, names, func() string { return view.KindTable(kinds).String() })
+	return a.emit(view.Kinds{Items: kinds}, namesOf(kinds, func(k view.Kind) string { return string(k.Code) }), func() string { return view.KindTable(kinds).String() })
 }
 
 func (a *app) explainCommand() *cobra.Command {
