@@ -7,8 +7,11 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// act starts, stops or destroys.
-func (c *Cloud) act(ref cluster.Ref, a cluster.Action, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+// Trash is an action of clouds alone: a VM is destroyed and not expunged.
+const Trash cluster.Action = "trash"
+
+// act starts, stops or destroys. callID may be empty.
+func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
 	if ref.ID == "" {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s without an id", ref.Kind, ref.Name)
 	}
@@ -23,25 +26,30 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, now time.Time, e *Entry, 
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
 	}
 	e.Name = t.Name
-	if j, ok := c.jobs[t.Job]; ok && !j.Done && j.What == string(a) {
+	if j, ok := c.jobs[t.Job]; ok && !j.Done && j.What == string(a) && callID == "" {
 		e.Job = j.ID
 		return j.call(), nil
 	}
 	if a == cluster.Destroy {
-		return c.destroy(t, now, e, r)
+		return c.destroy(t, callID, now, e, r)
 	}
 	if t.Kind != cluster.VM {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s cannot %s", t.Kind, t.Name, a)
 	}
 	done, err := passable(t, a)
-	if done || err != nil {
-		return cluster.Call{Ref: t.ref(), Done: done}, err
+	switch {
+	case err != nil:
+		return cluster.Call{}, err
+	case done && callID != "":
+		return c.note(t, string(a), callID, now).call(), nil
+	case done:
+		return cluster.Call{Ref: t.ref(), Done: true}, nil
 	}
 	took := c.o.Times.Start
 	if a != cluster.Start {
 		took = c.o.Times.Stop
 	}
-	j := c.begin(t, string(a), "", took, now, r)
+	j := c.begin(t, string(a), callID, took, now, r)
 	e.Job = j.ID
 	return j.call(), nil
 }
@@ -51,6 +59,9 @@ func passable(t *thing, a cluster.Action) (done bool, err error) {
 	busy := cluster.ResourceInUse.Errorf("VM %s is %s", t.Name, t.State)
 	never := cluster.ProviderRefused.Errorf("VM %s is %s", t.Name, t.State)
 	up := a == cluster.Start
+	if a == Trash {
+		return t.State == stateDestroyed, nil
+	}
 	switch t.State {
 	case stateRunning:
 		return up, nil
@@ -76,7 +87,7 @@ func passable(t *thing, a cluster.Action) (done bool, err error) {
 	}
 }
 
-func (c *Cloud) destroy(t *thing, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+func (c *Cloud) destroy(t *thing, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
 	took := c.o.Times.Rule
 	switch t.Kind {
 	case cluster.VM:
@@ -95,7 +106,7 @@ func (c *Cloud) destroy(t *thing, now time.Time, e *Entry, r *rule) (cluster.Cal
 			return cluster.Call{}, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network", t.Address)
 		}
 	}
-	j := c.begin(t, string(cluster.Destroy), "", took, now, r)
+	j := c.begin(t, string(cluster.Destroy), callID, took, now, r)
 	e.Job = j.ID
 	return j.call(), nil
 }

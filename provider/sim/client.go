@@ -129,12 +129,7 @@ func (cl *Client) Create(ctx context.Context, w cluster.Want) (call cluster.Call
 // Act starts, stops or destroys. RESOURCE_IN_USE while another job has the
 // thing, ErrGone if it is not there and was not to be destroyed.
 func (cl *Client) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (call cluster.Call, err error) {
-	e := Entry{Call: Act, Action: a, Kind: ref.Kind, Name: ref.Name, ID: ref.ID}
-	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
-		call, err = cl.cloud.act(ref, a, now, e, r)
-		return err
-	})
-	return answer(call, err)
+	return cl.ActAs(ctx, ref, a, "")
 }
 
 // Poll follows a job. PROVIDER_REFUSED if it is not known, or no longer.
@@ -192,20 +187,6 @@ func (cl *Client) List(ctx context.Context, f cluster.Filter, at cluster.Cursor)
 		return err
 	})
 	return answer(page, err)
-}
-
-// Retag replaces the tags of a thing: for faces of the cloud that tag what is
-// made already. ErrGone.
-func (cl *Client) Retag(ctx context.Context, id string, tags map[string]string) error {
-	return cl.do(ctx, Entry{Call: Tag, ID: id}, func(_ time.Time, e *Entry, _ *rule) error {
-		t, ok := cl.cloud.things[id]
-		if !ok {
-			return gone(cluster.Ref{ID: id})
-		}
-		e.Kind, e.Name = t.Kind, t.Name
-		cl.cloud.retag(t, tags)
-		return nil
-	})
 }
 
 // answer gives nothing beside an error: an answer that is lost is lost whole.

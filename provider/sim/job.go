@@ -74,7 +74,7 @@ func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now tim
 		t.State = stateMigrating
 	case string(cluster.Start):
 		t.State = stateStarting
-	case string(cluster.Stop), string(cluster.ForceStop):
+	case string(cluster.Stop), string(cluster.ForceStop), string(Trash):
 		t.State = stateStopping
 	case string(cluster.Destroy):
 		t.State = stateExpunging
@@ -93,6 +93,15 @@ func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now tim
 		j.ID = ""
 		return j
 	}
+	c.keepJob(j)
+	return j
+}
+
+// note is a job that is over before it began, and takes no other's place.
+func (c *Cloud) note(t *thing, what, callID string, now time.Time) *job {
+	j := &job{ID: callID, CallID: callID, Seq: c.next(), What: what, Ref: t.ref(), Owner: t.Owner, Began: now, Ends: now, Done: true}
+	c.jobs[j.ID], c.byCall[callID] = j, j
+	heap.Push(&c.due, event{at: now.Add(keepJobs), seq: j.Seq, id: j.ID})
 	c.keepJob(j)
 	return j
 }
@@ -139,6 +148,8 @@ func (c *Cloud) end(j *job, at time.Time) {
 		if failed {
 			t.State = t.Was
 		}
+	case string(Trash):
+		t.State = stateDestroyed
 	case string(cluster.Destroy):
 		if !failed {
 			c.remove(t, "call")

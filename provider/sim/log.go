@@ -22,7 +22,7 @@ const (
 	Get     Verb = "get"
 	Find    Verb = "find"
 	List    Verb = "list"
-	Tag     Verb = "tag" // by Retag, which other faces of the cloud use
+	Edit    Verb = "edit" // of what is there: tags, members of a balancer
 )
 
 // When is before or after the effect of a call.

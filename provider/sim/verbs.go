@@ -110,11 +110,17 @@ func (c *Cloud) Delete(kind cluster.Kind, idOrName string) error {
 // DeleteNetwork removes a network with its addresses and rules. Its VMs stay.
 func (c *Cloud) DeleteNetwork(network string) error { return c.Delete(cluster.Network, network) }
 
-// AddForeignVM makes a VM of somebody else, without our tags, in a network if
-// that is not empty.
+// AddForeignVM makes a VM that is not ours, without our tags: in a network, as
+// the network's owner would, or outside of any, as somebody else.
 func (c *Cloud) AddForeignVM(name, network string) (cluster.Resource, error) {
+	owner := cluster.Owner{AccountID: "somebody-else"}
+	c.mu.Lock()
+	if t := c.named(cluster.Network, network); t != nil {
+		owner, network = t.Owner, t.ID
+	}
+	c.mu.Unlock()
 	return c.Add(cluster.Want{
-		Kind: cluster.VM, Name: name, Owner: cluster.Owner{AccountID: "somebody-else"},
+		Kind: cluster.VM, Name: name, Owner: owner,
 		Spec: cluster.Spec{Network: network, Offering: c.o.Offerings[0].ID, Template: c.o.Templates[0].ID, Zone: c.o.Zones[0].ID},
 	})
 }

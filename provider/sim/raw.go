@@ -1,0 +1,255 @@
+package sim
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// What follows is what a cloud can do beyond a cluster.Provider: for its other
+// faces, such as sim/wire. It is logged, and struck by scripts, like the rest.
+
+// Query selects things. Zero fields do not restrict.
+type Query struct {
+	Kind    cluster.Kind
+	ID      string // then Visible does not count
+	Name    string
+	Like    string // part of the name, without case
+	Zone    string
+	Network string // what is in it
+	Address string // rules of an address, by id
+	Owner   cluster.Owner
+	Tags    map[string]string
+	Where   func(Shown) bool
+
+	Offset, Limit int // Limit 0: all
+}
+
+// Shown is a thing as its cloud knows it.
+type Shown struct {
+	cluster.Resource
+	Owner           cluster.Owner
+	Cores, MemoryMB int
+	Host            int
+	Services        []string // of a network
+	System          bool
+}
+
+func (t *thing) shown() Shown {
+	return Shown{t.resource(), t.Owner, t.Cores, t.MemoryMB, t.Host, slices.Clone(t.Services), t.System}
+}
+
+// Select gives the things of a query in the order they were made, and how many
+// there are in all. It counts as Get if it has an id, else as List.
+func (cl *Client) Select(ctx context.Context, q Query) (found []Shown, total int, err error) {
+	e := Entry{Call: List, Kind: q.Kind, Name: q.Name, Cluster: q.Tags[cluster.TagCluster]}
+	if q.ID != "" {
+		e.Call, e.ID = Get, q.ID
+	}
+	err = cl.do(ctx, e, func(now time.Time, _ *Entry, _ *rule) error {
+		found, total = cl.cloud.search(q, now)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return found, total, nil
+}
+
+func (c *Cloud) search(q Query, now time.Time) (found []Shown, total int) {
+	for _, t := range c.candidates(q) {
+		if t.gone || q.ID == "" && now.Before(t.Visible) || !q.fits(t) {
+			continue
+		}
+		if q.Where != nil && !q.Where(t.shown()) {
+			continue
+		}
+		if total++; total > q.Offset && (q.Limit <= 0 || len(found) < q.Limit) {
+			found = append(found, t.shown())
+		}
+	}
+	return found, total
+}
+
+func (c *Cloud) candidates(q Query) []*thing {
+	one := func(t *thing) []*thing {
+		if t == nil {
+			return nil
+		}
+		return []*thing{t}
+	}
+	x := c.byKind[q.Kind]
+	switch {
+	case q.ID != "":
+		return one(c.things[q.ID])
+	case q.Name != "":
+		return one(c.byName[name{string(q.Kind), q.Name}])
+	case q.Tags[cluster.TagCluster] != "":
+		x = c.byCluster[q.Tags[cluster.TagCluster]]
+	case q.Network != "":
+		x = c.byNetwork[q.Network]
+	case q.Tags[cluster.TagInstallation] != "":
+		x = c.byInst[q.Tags[cluster.TagInstallation]+"/"+string(q.Kind)]
+	}
+	if x == nil {
+		return nil
+	}
+	return x.items
+}
+
+func (q *Query) fits(t *thing) bool {
+	switch {
+	case t.Kind != q.Kind, q.Name != "" && t.Name != q.Name, q.Zone != "" && t.Spec.Zone != q.Zone,
+		q.Network != "" && t.Spec.Network != q.Network, q.Address != "" && t.Spec.Address != q.Address,
+		q.Owner != (cluster.Owner{}) && t.Owner != q.Owner,
+		q.Like != "" && !strings.Contains(strings.ToLower(t.Name), strings.ToLower(q.Like)):
+		return false
+	}
+	for key, value := range q.Tags {
+		switch key {
+		case cluster.TagInstallation:
+			if t.Installation != value {
+				return false
+			}
+		case cluster.TagCluster:
+			if t.Cluster != value {
+				return false
+			}
+		case cluster.TagKey:
+			if t.Key != value {
+				return false
+			}
+		default:
+			if got, ok := t.Tags[key]; !ok || got != value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ActAs is Act under a call id, which becomes the id of its job; an action that
+// has nothing to do then has a job too.
+func (cl *Client) ActAs(ctx context.Context, ref cluster.Ref, a cluster.Action, callID string) (call cluster.Call, err error) {
+	e := Entry{Call: Act, Action: a, Kind: ref.Kind, Name: ref.Name, ID: ref.ID, CallID: callID}
+	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
+		call, err = cl.cloud.act(ref, a, callID, now, e, r)
+		return err
+	})
+	return answer(call, err)
+}
+
+// EditAs changes tags and spec of a thing under a call id. What change refuses
+// is refused; the rest of the spec than VMs and CIDRs stays. ErrGone.
+func (cl *Client) EditAs(ctx context.Context, ref cluster.Ref, callID string, change func(tags map[string]string, spec *cluster.Spec) error) (call cluster.Call, err error) {
+	e := Entry{Call: Edit, Kind: ref.Kind, Name: ref.Name, ID: ref.ID, CallID: callID}
+	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
+		c := cl.cloud
+		t, ok := c.things[ref.ID]
+		if !ok || t.Kind != ref.Kind {
+			return gone(ref)
+		}
+		e.Name = t.Name
+		tags, spec := t.tags(), t.resource().Spec
+		if err := change(tags, &spec); err != nil {
+			return err
+		}
+		if !maps.Equal(tags, t.tags()) {
+			c.retag(t, tags)
+		}
+		t.Spec.VMs, t.Spec.CIDRs = spec.VMs, spec.CIDRs
+		c.keep(t)
+		call = c.note(t, "edit", callID, now).call()
+		return nil
+	})
+	return answer(call, err)
+}
+
+// Job is work of the cloud.
+type Job struct {
+	ID           string
+	What         string // create, migrate, edit, or an action
+	Ref          cluster.Ref
+	Owner        cluster.Owner
+	Began, Ended time.Time // Ended is zero while it is open
+	Err          error     // of one that has ended
+}
+
+func (j *job) shown() Job {
+	s := Job{ID: j.ID, What: j.What, Ref: j.Ref, Owner: j.Owner, Began: j.Began}
+	if j.Done {
+		s.Ended, s.Err = j.Ends, j.err()
+	}
+	return s
+}
+
+// Job reads a job. ok is false if there is none. It counts as Poll.
+func (cl *Client) Job(ctx context.Context, id string) (found Job, ok bool, err error) {
+	err = cl.do(ctx, Entry{Call: Poll, Job: id}, func(_ time.Time, e *Entry, _ *rule) error {
+		j, known := cl.cloud.jobs[id]
+		if known {
+			found, ok = j.shown(), true
+			e.Kind, e.Name, e.ID = j.Ref.Kind, j.Ref.Name, j.Ref.ID
+		}
+		return nil
+	})
+	if err != nil {
+		return Job{}, false, err
+	}
+	return found, ok, nil
+}
+
+// HasJob reports a job without a call.
+func (c *Cloud) HasJob(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.jobs[id]
+	return ok
+}
+
+// Jobs are all jobs that are not forgotten, oldest first. It counts as List.
+func (cl *Client) Jobs(ctx context.Context) (all []Job, err error) {
+	err = cl.do(ctx, Entry{Call: List}, func(time.Time, *Entry, *rule) error {
+		var jobs []*job
+		for _, j := range cl.cloud.jobs {
+			jobs = append(jobs, j)
+		}
+		slices.SortFunc(jobs, func(a, b *job) int { return int(a.Seq - b.Seq) })
+		for _, j := range jobs {
+			all = append(all, j.shown())
+		}
+		return nil
+	})
+	return answer(all, err)
+}
+
+// Room is what there is and what is taken. A Limit of 0 is none.
+type Room struct{ VMs, Cores, MemoryMB, Networks, Addresses Level }
+
+// Level is how full something is.
+type Level struct{ Used, Limit int }
+
+// Rooms gives the room of a zone, and that of an owner's quota. It counts as Check.
+func (cl *Client) Rooms(ctx context.Context, zone string, owner cluster.Owner) (ofZone, ofOwner Room, err error) {
+	err = cl.do(ctx, Entry{Call: Check}, func(time.Time, *Entry, *rule) error {
+		c := cl.cloud
+		u := c.usedBy("zone/" + zone)
+		z := c.zone(zone)
+		if z == nil {
+			z = &Zone{}
+		}
+		ofZone = Room{Level{u.vms, z.VMs}, Level{u.cores, z.Cores}, Level{u.memory, z.MemoryMB}, Level{u.networks, 0}, Level{u.addresses, z.Addresses}}
+		q, ok := c.o.Quotas[owner.AccountID]
+		if !ok {
+			q = c.o.Quota
+		}
+		u = c.usedBy("owner/" + owner.AccountID)
+		ofOwner = Room{Level{u.vms, q.VMs}, Level{u.cores, q.Cores}, Level{u.memory, q.MemoryMB}, Level{u.networks, q.Networks}, Level{u.addresses, q.Addresses}}
+		return nil
+	})
+	return ofZone, ofOwner, err
+}
