@@ -104,6 +104,7 @@ var table = map[string]room{
 	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"telemetry":           {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"server":              {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"view", "console"}), libs: anyLib},
+	"server/query":        {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"server", "view"}), libs: anyLib},
 
 	"kube/api":               {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
 	"kube/controller":        {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// Directory tells the cluster service about accounts and domains. It is a service.Directory.
+type Directory struct{ Store account.Store }
+
+// Resolve finds an account by name within a domain (id). ACCESS_REFUSED if there is none.
+func (d Directory) Resolve(ctx context.Context, name, domainID string) (cluster.Owner, error) {
+	found, err := d.Store.Accounts(ctx, account.Query{Name: name, DomainIDs: []string{domainID}, Limit: 1})
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	if len(found) == 0 || name == "" {
+		return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q in domain %q", name, domainID)
+	}
+	return cluster.Owner{AccountID: found[0].ID, DomainID: found[0].DomainID}, nil
+}
+
+// Names gives the name of an owner's account, the path of its domain, and
+// whether the account may work. An account that is gone has its id as name.
+func (d Directory) Names(ctx context.Context, o cluster.Owner) (name, domain string, enabled bool, err error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return "", "", false, err
+	}
+	domain = o.DomainID
+	if found, ok := tree[o.DomainID]; ok {
+		domain = found.Path
+	}
+	a, err := d.Store.Account(ctx, o.AccountID)
+	if errors.Is(err, account.NotFound) {
+		return o.AccountID, domain, false, nil
+	}
+	return a.Name, domain, tree.Works(a), err
+}
+
+// Limits of an account.
+func (d Directory) Limits(ctx context.Context, o cluster.Owner) (cluster.Limits, error) {
+	a, err := d.Store.Account(ctx, o.AccountID)
+	if errors.Is(err, account.NotFound) {
+		return cluster.Limits{}, cluster.AccessRefused.Errorf("there is no account %s", o.AccountID)
+	}
+	return cluster.Limits(a.Limits), err
+}
+
+// Subtree gives a domain and all below it. ACCESS_REFUSED if there is no such domain.
+func (d Directory) Subtree(ctx context.Context, domainID string) ([]string, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids := tree.Subtree(domainID)
+	if ids == nil {
+		return nil, cluster.AccessRefused.Errorf("there is no domain %q", domainID)
+	}
+	return ids, nil
+}
+
+func (d Directory) tree(ctx context.Context) (account.Tree, error) {
+	domains, err := d.Store.Domains(ctx)
+	return account.NewTree(domains), err
+}
+
+// Caller is an account as the cluster service sees it: what it makes is its
+// own, what it may touch is what the rules of section 9 let it use.
+func Caller(c account.Caller) cluster.Caller {
+	sight := account.SightOf(c.Tree, c.Account, account.UseCluster)
+	return cluster.Caller{
+		User: c.Name, Owner: cluster.Owner{AccountID: c.ID, DomainID: c.DomainID},
+		Scope:    cluster.Scope{All: sight.All, AccountID: sight.AccountID, DomainIDs: sight.DomainIDs},
+		Operator: c.Role == account.Operator, DomainAdmin: c.Role == account.DomainAdmin,
+	}
+}
+
+// Account gives the account of who asks. The operator's own tokens are those of account.System.
+func (d Directory) Account(ctx context.Context, who Principal) (account.Caller, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return account.Caller{}, err
+	}
+	id := who.Account
+	if id == "" && who.Role == Operator {
+		id = account.SystemID
+	}
+	a, err := d.Store.Account(ctx, id)
+	if errors.Is(err, account.NotFound) {
+		return account.Caller{}, Unauthenticated.Errorf("the account of the request is gone")
+	}
+	return account.Caller{Account: a, Tree: tree}, err
+}
+
+// Directed is the accounts of a store as those who may ask /v1. It is an Accounts.
+type Directed struct{ Desk *account.Desk }
+
+// ByToken finds whose token has this hash.
+func (d Directed) ByToken(ctx context.Context, hash TokenHash) (Principal, bool, error) {
+	c, found, err := d.Desk.ByToken(ctx, hash)
+	if err != nil || !found {
+		return Principal{}, false, err
+	}
+	return Principal{Name: c.Name, Role: roleOf(c.Role), Account: c.ID, Domain: c.DomainID}, true, nil
+}
+
+// Any reports whether there is any account, token or key beside the operator's own tokens.
+func (d Directed) Any(ctx context.Context) (bool, error) { return d.Desk.Any(ctx) }
+
+func roleOf(r account.Role) Role {
+	for _, role := range []Role{User, DomainAdmin, Operator} {
+		if strings.EqualFold(role.String(), string(r)) {
+			return role
+		}
+	}
+	return Anyone
+}

@@ -1,0 +1,80 @@
+package query
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// catalogCommands list what the providers offer the caller.
+func catalogCommands() []*command {
+	filters := slices.Concat([]parameter{found, named, inZone, keyword}, paging)
+	of := func(name, about, key string, kind cluster.Kind, fields []field, show func(cluster.Entry) object) *command {
+		return &command{name: name, about: about, params: filters, response: fields, run: func(ctx context.Context, c *call) (any, error) {
+			return c.catalog(ctx, key, kind, show)
+		}}
+	}
+	return []*command{
+		of("listZones", "lists zones", "zone", cluster.Zone, []field{
+			{name: "id", kind: "string", about: "the id of the zone"}, {name: "name", kind: "string", about: "its name"},
+			{name: "allocationstate", kind: "string", about: "Enabled or Disabled"}, {name: "networktype", kind: "string", about: "Advanced"},
+		}, func(e cluster.Entry) object {
+			return object{"allocationstate": map[bool]string{false: "Enabled", true: "Disabled"}[e.Disabled], "networktype": "Advanced"}
+		}),
+		of("listServiceOfferings", "lists offerings of nodes", "serviceoffering", cluster.Offering, []field{
+			{name: "id", kind: "string", about: "the id of the offering"}, {name: "name", kind: "string", about: "its name"},
+			{name: "displaytext", kind: "string", about: "its name"}, {name: "cpunumber", kind: "integer", about: "cores of a node"},
+			{name: "memory", kind: "integer", about: "memory of a node in MB"}, {name: "iscustomized", kind: "boolean", about: "true: it cannot be used"},
+			{name: "zoneid", kind: "string", about: "the zone it is in; absent: all"},
+		}, func(e cluster.Entry) object {
+			o := object{"displaytext": e.Name, "iscustomized": e.Custom, "zoneid": e.Zone}
+			if !e.Custom {
+				o["cpunumber"], o["memory"] = e.Cores, e.MemoryMB
+			}
+			return o
+		}),
+		of("listTemplates", "lists templates of nodes", "template", cluster.Template, []field{
+			{name: "id", kind: "string", about: "the id of the template"}, {name: "name", kind: "string", about: "its name"},
+			{name: "displaytext", kind: "string", about: "its name"}, {name: "isready", kind: "boolean", about: "whether it can be used"},
+			{name: "zoneid", kind: "string", about: "the zone it is in; absent: all"},
+		}, func(e cluster.Entry) object {
+			return object{"displaytext": e.Name, "isready": !e.Disabled, "zoneid": e.Zone}
+		}),
+		of("listNetworks", "lists networks", "network", cluster.Network, []field{
+			{name: "id", kind: "string", about: "the id of the network"}, {name: "name", kind: "string", about: "its name"},
+			{name: "zoneid", kind: "string", about: "the zone it is in"}, {name: "state", kind: "string", about: "its state"},
+			{name: "issystem", kind: "boolean", about: "true: it cannot be used"}, {name: "service", kind: "list", about: "what it offers"},
+		}, func(e cluster.Entry) object {
+			services := []object{}
+			for _, s := range e.Services {
+				services = append(services, object{"name": s})
+			}
+			return object{"zoneid": e.Zone, "state": e.State, "issystem": e.System, "service": services}
+		}),
+	}
+}
+
+func (c *call) catalog(ctx context.Context, key string, kind cluster.Kind, show func(cluster.Entry) object) (any, error) {
+	p, err := c.page()
+	if err != nil {
+		return nil, err
+	}
+	all, err := c.options.Clusters.Catalog(ctx, c.who, kind)
+	if err != nil {
+		return nil, err
+	}
+	v, items := c.values, []object{}
+	for _, e := range all {
+		if v.has("id") && v.text["id"] != e.ID || !like(e.Name, v.text["name"]) || !like(e.Name, v.text["keyword"]) ||
+			v.has("zoneid") && e.Zone != "" && e.Zone != v.text["zoneid"] && kind != cluster.Zone {
+			continue
+		}
+		o := object{"id": e.ID, "name": e.Name}
+		for name, value := range show(e) {
+			o.set(name, value)
+		}
+		items = append(items, o)
+	}
+	return listed(key, cut(items, p), len(items)), nil
+}

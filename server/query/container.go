@@ -1,0 +1,393 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// containerCommands are those of container clusters.
+func containerCommands() []*command {
+	return []*command{
+		{
+			name: "createContainerCluster", about: "creates a cluster of VMs", async: true, related: "listContainerCluster",
+			params: slices.Concat(creation, []parameter{
+				{name: "zoneid", kind: id, about: "the zone it is to be in", required: true, related: "listZones"},
+				{name: "size", also: "cluster", kind: number, about: "workers; control nodes come on top", required: true},
+				{name: "controlnodes", kind: number, about: "control nodes, an odd number; default 1"},
+				{name: "templateid", kind: id, about: "the template of its nodes; default the configured one", related: "listTemplates"},
+				{name: "cidrlist", kind: list, about: "who may reach the endpoint; default everyone"},
+				{name: "recovery", kind: list, about: "what may be done without a person: none, or some of restart, replace, adopt"},
+				{name: "onfailure", kind: text, about: "what becomes of a create that fails: rollback, lazy or keep"},
+				dryRun,
+			}),
+			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, containerFields), run: create,
+		},
+		{name: "deleteContainerCluster", about: "deletes a cluster", async: true, params: []parameter{
+			clusterID, {name: "force", kind: boolean, about: "true: VMs are not shut down first"},
+		}, response: succeeded, run: change(cluster.AskDelete)},
+		{name: "startContainerCluster", about: "starts a stopped cluster", async: true, params: []parameter{clusterID}, response: containerFields, run: change(cluster.AskStart)},
+		{name: "stopContainerCluster", about: "stops a cluster", async: true, params: []parameter{
+			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
+		}, response: succeeded, run: change(cluster.AskStop)},
+		{
+			name: "listContainerCluster", about: "lists clusters", related: "createContainerCluster",
+			params: slices.Concat([]parameter{
+				{name: "id", kind: id, about: "only the one with this id", uuid: true}, named,
+				{name: "state", kind: text, about: "only those in this state; destroyed ones are listed by it only"}, keyword,
+			}, selected, paging),
+			response: containerFields, run: listClusters,
+		},
+		{name: "scaleContainerCluster", about: "changes the number of workers", async: true, params: slices.Concat(scaling, []parameter{dryRun}), response: containerFields, run: scale},
+		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
+			clusterID,
+			{name: "versionid", also: "kubernetesversionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
+			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"},
+		}, response: containerFields, run: upgrade},
+		{name: "getContainerClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "recoverContainerCluster", about: "repairs a cluster", async: true, params: []parameter{
+			clusterID, {name: "recovery", kind: list, about: "what may be done this time: none, or some of restart, replace, adopt; default restart,replace"},
+		}, response: containerFields, run: change(cluster.AskRecover)},
+		{name: "getContainerClusterDrift", about: "compares what is desired, recorded and observed", params: []parameter{clusterID}, response: driftFields, run: drift},
+	}
+}
+
+// creation are the parameters that both families have.
+var creation = []parameter{
+	{name: "name", kind: text, about: "its name: a legal part of a host name", required: true},
+	{name: "serviceofferingid", kind: id, about: "the offering of its nodes", required: true, related: "listServiceOfferings"},
+	{name: "description", kind: text, about: "a description", length: cluster.MaxDescription},
+	{name: "account", also: "accountname", kind: text, about: "the account that is to own it; with domainid"},
+	{name: "domainid", kind: id, about: "the domain of that account"},
+	{name: "networkid", kind: id, about: "the network it is to be in; default a new one", related: "listNetworks"},
+	{name: "keypair", kind: text, about: "the key pair of its nodes"},
+	{name: "dockerregistryusername", kind: text, about: "the user of a registry; all four together"},
+	{name: "dockerregistrypassword", kind: text, about: "its password"},
+	{name: "dockerregistryurl", kind: text, about: "the URL of the registry"},
+	{name: "dockerregistryemail", kind: text, about: "the mail address of the user"},
+}
+
+var scaling = []parameter{
+	clusterID,
+	{name: "size", kind: number, about: "workers that are wanted; one of size, nodeids, autoscalingenabled"},
+	{name: "nodeids", kind: list, about: "workers that are to be removed"},
+	{name: "autoscalingenabled", kind: boolean, about: "whether an autoscaler changes the size; with minsize and maxsize"},
+	{name: "minsize", kind: number, about: "the least an autoscaler scales to"},
+	{name: "maxsize", kind: number, about: "the most an autoscaler scales to"},
+}
+
+var configFields = []field{
+	{name: "id", kind: "string", about: "the id of the cluster"},
+	{name: "name", kind: "string", about: "its name"},
+	{name: "configdata", kind: "string", about: "the configuration of a client"},
+}
+
+var driftFields = []field{
+	{name: "cluster", kind: "string", about: "the id of the cluster"},
+	{name: "state", kind: "string", about: "its state"},
+	{name: "desired", kind: "object", about: "what was asked for"},
+	{name: "recorded", kind: "object", about: "what the books say"},
+	{name: "observed", kind: "object", about: "what the provider says"},
+	{name: "findings", kind: "list", about: "what differs, since when, and what the policy will do"},
+}
+
+// request is what both families ask when they create.
+func (c *call) request() (service.CreateRequest, error) {
+	v := c.values
+	r := service.CreateRequest{
+		Name: v.text["name"], Description: v.text["description"], Zone: v.text["zoneid"], Offering: v.text["serviceofferingid"],
+		Template: v.text["templateid"], Network: v.text["networkid"], KeyPair: v.text["keypair"], Version: v.text["kubernetesversionid"],
+		Size: v.number("size"), ControlNodes: v.number("controlnodes"), Account: v.text["account"], DomainID: v.text["domainid"],
+		CIDRs: v.list("cidrlist"), OnFailure: cluster.OnFailure(v.text["onfailure"]), JobID: v.text["customjobid"], Command: c.command.name,
+	}
+	r.Registry.Username, r.Registry.Password = v.text["dockerregistryusername"], cluster.Secret(v.text["dockerregistrypassword"])
+	r.Registry.URL, r.Registry.Email = v.text["dockerregistryurl"], v.text["dockerregistryemail"]
+	if (r.Account == "") != (r.DomainID == "") {
+		return r, c.command.wrong("account", "account and domainid are given together")
+	}
+	if v.has("controlnodes") && r.ControlNodes < 1 {
+		return r, c.command.wrong("controlnodes", "%d: it is an odd number from 1", r.ControlNodes)
+	}
+	var err error
+	r.Recovery, err = c.recovery()
+	return r, err
+}
+
+// recovery reads a policy; nil if none is given.
+func (c *call) recovery() (cluster.Recovery, error) {
+	if !c.values.has("recovery") {
+		return nil, nil
+	}
+	policy := cluster.Recovery{}
+	for _, word := range c.values.list("recovery") {
+		if !strings.EqualFold(word, "none") {
+			policy = append(policy, cluster.Remedy(strings.ToLower(word)))
+		}
+	}
+	if err := cluster.ValidateRecovery(policy); err != nil {
+		return nil, c.command.wrong("recovery", "%q: it is none, or some of restart, replace, adopt", c.values.text["recovery"])
+	}
+	return policy, nil
+}
+
+func create(ctx context.Context, c *call) (any, error) {
+	r, err := c.request()
+	if err != nil {
+		return nil, err
+	}
+	c.target = r.Name
+	if c.values.boolean("dryrun") {
+		plan, err := c.options.Clusters.PlanCreate(ctx, c.who, r)
+		return object{"plan": plan}, err
+	}
+	made, job, err := c.options.Clusters.Create(ctx, c.who, r)
+	if err != nil {
+		return nil, err
+	}
+	c.target = made.UUID
+	return object{"id": made.UUID, "jobid": job.ID}, nil
+}
+
+// change runs the changes that take no more than an id and a flag.
+func change(kind cluster.AskKind) func(context.Context, *call) (any, error) {
+	return func(ctx context.Context, c *call) (any, error) {
+		policy, err := c.recovery()
+		if err != nil {
+			return nil, err
+		}
+		return c.ask(ctx, service.ChangeRequest{
+			Kind: kind, Forced: c.values.boolean("forced") || c.values.boolean("force"), Recovery: policy,
+		})
+	}
+}
+
+// ask asks for a change, or for its plan.
+func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
+	c.target = c.values.text["id"]
+	r.JobID, r.Command = c.values.text["customjobid"], c.command.name
+	if c.values.boolean("dryrun") {
+		plan, err := c.options.Clusters.PlanChange(ctx, c.who, c.target, r)
+		return object{"plan": plan}, err
+	}
+	_, job, err := c.options.Clusters.Change(ctx, c.who, c.target, r)
+	if err != nil {
+		return nil, err
+	}
+	return object{"jobid": job.ID}, nil
+}
+
+// scale asks for one of three things.
+func scale(ctx context.Context, c *call) (any, error) {
+	v := c.values
+	r := service.ChangeRequest{Kind: cluster.AskScale, Size: v.number("size"), NodeIDs: v.list("nodeids")}
+	ways := 0
+	for _, name := range []string{"size", "nodeids", "autoscalingenabled"} {
+		if v.has(name) {
+			ways++
+		}
+	}
+	bounded := v.has("minsize") || v.has("maxsize")
+	switch {
+	case ways != 1:
+		return nil, c.command.wrong("size", "one of size, nodeids and autoscalingenabled is given, not %d", ways)
+	case v.has("size") && r.Size < 1:
+		return nil, c.command.wrong("size", "%d: at least 1 worker is needed", r.Size)
+	case v.has("nodeids") && len(r.NodeIDs) == 0:
+		return nil, c.command.wrong("nodeids", "it names no node")
+	case bounded && !v.boolean("autoscalingenabled"):
+		return nil, c.command.wrong("minsize", "minsize and maxsize go with autoscalingenabled=true")
+	case v.has("autoscalingenabled"):
+		r.Autoscale = &cluster.Autoscale{Enabled: v.boolean("autoscalingenabled"), Min: v.number("minsize"), Max: v.number("maxsize")}
+		if a := r.Autoscale; a.Enabled && !(a.Min >= 1 && a.Min < a.Max) {
+			return nil, c.command.wrong("minsize", "%d to %d: 1 <= minsize < maxsize", a.Min, a.Max)
+		}
+	}
+	return c.ask(ctx, r)
+}
+
+func upgrade(ctx context.Context, c *call) (any, error) {
+	surge := max(c.values.number("surge"), 0)
+	if c.values.has("surge") && surge == 0 {
+		return nil, c.command.wrong("surge", "at least 1 node is added at a time")
+	}
+	return c.ask(ctx, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1)})
+}
+
+func config(ctx context.Context, c *call) (any, error) {
+	got, err := c.options.Clusters.Config(ctx, c.who, c.values.text["id"])
+	if err != nil {
+		return nil, err
+	}
+	return object{"clusterconfig": object{"id": got.ID, "name": got.Name, "configdata": got.Data.Reveal()}}, nil
+}
+
+func drift(ctx context.Context, c *call) (any, error) {
+	report, err := c.options.Clusters.Drift(ctx, c.who, c.values.text["id"])
+	return object{"drift": report}, err
+}
+
+// family is the name of a cluster in answers.
+func (c *command) family() string {
+	if c.kube {
+		return "kubernetescluster"
+	}
+	return "containercluster"
+}
+
+// statesOf are the states that a word of the state parameter means; nil if it is none.
+func (c *command) statesOf(word string) []machine.State {
+	if c.kube {
+		switch {
+		case strings.EqualFold(word, destroying):
+			return []machine.State{cluster.Expunging, cluster.Expunge}
+		case strings.EqualFold(word, upgrading):
+			return []machine.State{cluster.Scaling}
+		}
+	}
+	for _, s := range cluster.States {
+		if strings.EqualFold(string(s), word) {
+			return []machine.State{s}
+		}
+	}
+	return nil
+}
+
+// within narrows a query to what account, domainid, isrecursive and listall ask for.
+// A list never shows more than the caller may touch.
+func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.ClusterQuery, err error) {
+	who, v := c.who, c.values
+	if v.has("account") && !v.has("domainid") {
+		return who, q, c.command.wrong("account", "it is given together with domainid")
+	}
+	domain := v.text["domainid"]
+	switch {
+	case v.has("account"):
+		owner, err := c.directory.Resolve(ctx, v.text["account"], domain)
+		if err != nil {
+			return who, q, err
+		}
+		if !who.Scope.Sees(owner) {
+			return who, q, cluster.AccessRefused.Errorf("account %s is not in the reach of %s", v.text["account"], who.User)
+		}
+		q.AccountID = owner.AccountID
+	case domain != "":
+		ids, err := c.directory.Subtree(ctx, domain)
+		if err != nil {
+			return who, q, err
+		}
+		if domain != who.Owner.DomainID && !who.Scope.Sees(cluster.Owner{DomainID: domain}) {
+			return who, q, cluster.AccessRefused.Errorf("domain %s is not in the reach of %s", domain, who.User)
+		}
+		q.DomainIDs = []string{domain}
+		if v.boolean("isrecursive") {
+			q.DomainIDs = ids
+		}
+	case who.DomainAdmin && !v.boolean("listall"):
+		who.Scope = cluster.Scope{AccountID: who.Owner.AccountID}
+	}
+	return who, q, nil
+}
+
+func listClusters(ctx context.Context, c *call) (any, error) {
+	p, err := c.page()
+	if err != nil {
+		return nil, err
+	}
+	who, q, err := c.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := c.values
+	if v.has("id") {
+		return c.listOne(ctx, who, q, p)
+	}
+	q.Name, q.Keyword, q.ExactName, q.Offset, q.Limit = v.text["name"], v.text["keyword"], c.command.kube, p.offset, p.limit
+	if p.limit == everything {
+		q.Limit = -1
+	}
+	clusters, total, err := c.inState(ctx, who, q, p)
+	if err != nil || len(clusters) == 0 {
+		return object{}, err
+	}
+	nodes, err := c.options.Clusters.Nodes(ctx, clusters)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]object, len(clusters))
+	for i := range clusters {
+		s, err := c.showOne(ctx, &clusters[i], nodes[clusters[i].ID], c.command.kube)
+		if err != nil {
+			return nil, err
+		}
+		items[i] = s.object()
+	}
+	return listed(c.command.family(), items, total), nil
+}
+
+// inState lists clusters in a state. The alias family has words that mean two
+// states, or a part of one: then the page is cut here.
+func (c *call) inState(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) ([]cluster.Cluster, int, error) {
+	word := c.values.text["state"]
+	if word == "" {
+		return c.options.Clusters.List(ctx, who, q)
+	}
+	states := c.command.statesOf(word)
+	if states == nil {
+		return nil, 0, c.command.wrong("state", "%q is no state of a cluster", word)
+	}
+	if !c.command.kube || len(states) == 1 && states[0] != cluster.Scaling {
+		q.State = states[0]
+		return c.options.Clusters.List(ctx, who, q)
+	}
+	var all []cluster.Cluster
+	for _, q.State = range states {
+		q.Offset, q.Limit = 0, -1
+		some, _, err := c.options.Clusters.List(ctx, who, q)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, some...)
+	}
+	all = slices.DeleteFunc(all, func(one cluster.Cluster) bool {
+		return one.State == cluster.Scaling && isUpgrade(&one) != strings.EqualFold(word, upgrading)
+	})
+	slices.SortFunc(all, func(a, b cluster.Cluster) int {
+		if at := a.Created.Compare(b.Created); at != 0 {
+			return at
+		}
+		return int(a.ID - b.ID)
+	})
+	return cut(all, p), len(all), nil
+}
+
+// listOne lists a cluster by its id. An unknown or removed id is a wrong parameter.
+func (c *call) listOne(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery, p page) (any, error) {
+	v := c.values
+	b, err := c.options.Clusters.Get(ctx, c.who, v.text["id"])
+	if err != nil {
+		return nil, err
+	}
+	one := &b.Cluster
+	s, err := c.show(ctx, b, c.command.kube)
+	if err != nil {
+		return nil, err
+	}
+	if one.State == cluster.Destroyed && !strings.EqualFold(v.text["state"], string(cluster.Destroyed)) {
+		return nil, c.command.wrong("id", "cluster %s is removed", one.UUID)
+	}
+	named := like(one.Name, v.text["name"])
+	if c.command.kube && v.has("name") {
+		named = one.Name == v.text["name"]
+	}
+	fits := named && (like(one.Name, v.text["keyword"]) || like(one.Description, v.text["keyword"])) &&
+		(!v.has("state") || strings.EqualFold(s.state(), v.text["state"])) && (v.boolean("listall") || who.Scope.Sees(one.Owner)) &&
+		(q.AccountID == "" || q.AccountID == one.Owner.AccountID) && (q.DomainIDs == nil || slices.Contains(q.DomainIDs, one.Owner.DomainID))
+	if !fits || p.offset > 0 {
+		return object{}, nil
+	}
+	return listed(c.command.family(), []object{s.object()}, 1), nil
+}

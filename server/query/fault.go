@@ -1,0 +1,117 @@
+package query
+
+import (
+	"net/http"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/server"
+)
+
+func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Kind {
+	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy})
+}
+
+// The faults of the query face.
+var (
+	ParameterWrong = declare("PARAMETER_WRONG", fault.Invalid, "a parameter is missing or does not fit",
+		"Correct the parameter; listApis describes every command.")
+	MapIndexWrong = declare("MAP_INDEX_WRONG", fault.Invalid, "the index of a map parameter is no small number",
+		"Write maps as name[0].key=…&name[0].value=…")
+	CommandUnknown = declare("COMMAND_UNKNOWN", fault.Invalid, "there is no such command",
+		"Look up its name with listApis.")
+	CommandRefused = declare("COMMAND_REFUSED", fault.Invalid, "the command is not for this role",
+		"Ask an operator; listApis names the commands this account may call.")
+	SignatureRefused = declare("SIGNATURE_REFUSED", fault.Invalid, "unable to verify user credentials and/or request signature",
+		"Check the API key, its secret, the signature and the clock.")
+	PostRequired = declare("POST_REQUIRED", fault.Invalid, "commands that change something are sent by POST",
+		"Send the parameters as a form by POST.")
+	NoLogin = declare("LOGIN_REFUSED", fault.Invalid, "there are no passwords and no sessions",
+		"Sign requests with an API key; an operator makes one with `pawl key create`.")
+	RateLimited = declare("RATE_LIMITED", fault.Transient, "the account sends more requests than it may",
+		"Wait for the time in Retry-After and send the request again.")
+	Stopping = declare("SERVER_STOPPING", fault.Transient, "the server is stopping",
+		"Send the request again in a moment.")
+)
+
+// codes are those of faults in error answers; all others are 530.
+var codes = map[*fault.Kind]int{
+	PostRequired: 400, server.Malformed: 400, server.TooLarge: 400, server.TooSlow: 400,
+	SignatureRefused: 401, CommandRefused: 401, server.Unauthenticated: 401, server.Forbidden: 401,
+	RateLimited: 429, MapIndexWrong: 430,
+	ParameterWrong: 431, cluster.NotFound: 431, cluster.ClusterInvalid: 431, cluster.EntityRefused: 431, cluster.JobNotFound: 431,
+	cluster.JobReused: 431, account.Wrong: 431, account.DomainNotFound: 431, account.NotFound: 431,
+	CommandUnknown:        432,
+	cluster.AccessRefused: 531, cluster.StateRefused: 531, NoLogin: 531, account.Refused: 531,
+	cluster.AccountLimit: 532, cluster.QuotaExceeded: 532,
+	cluster.CapacityExhausted:   533,
+	cluster.ProviderUnreachable: 534, cluster.ProviderThrottled: 534, cluster.CredentialsRefused: 534,
+	cluster.ProviderRefused: 535,
+	cluster.ResourceInUse:   536, cluster.ForeignVM: 536,
+	cluster.RuleConflict: 537,
+	Stopping:             503, server.Busy: 503, server.NotReady: 503,
+}
+
+// detailed are the second numbers of codes; 405 has none.
+var detailed = map[int]int{
+	400: 4250, 401: 4250, 429: 4545, 430: 4350, 431: 4350, 432: 4555, 531: 4365,
+	532: 4370, 533: 4335, 534: 4380, 535: 4370, 536: 4375, 537: 4360, 530: 4250, 503: 4355,
+}
+
+// codeOf is the code of an error. A disabled zone and the like are no wrong
+// parameters: their faults say so with the detail "disabled".
+func codeOf(err error) int {
+	kind, details := fault.Of(err), fault.Details(err)
+	switch {
+	case kind == cluster.EntityRefused && details["disabled"] == true:
+		return 531
+	case kind == cluster.StateRefused && details["state"] == string(cluster.Destroyed):
+		return 431 // a removed id is an unknown one
+	}
+	if code, ok := codes[kind]; ok {
+		return code
+	}
+	return 530
+}
+
+// codeOfFault is codeOf for a fault that was recorded by its code.
+func codeOfFault(code fault.Code) int {
+	if kind, ok := fault.Lookup(string(code)); ok {
+		return codeOf(kind)
+	}
+	return 530
+}
+
+// told is the text of a fault for a caller. What a provider says of its
+// capacity, and what went wrong inside, is for operators.
+func told(code fault.Code, message string, operator bool) string {
+	kind, ok := fault.Lookup(string(code))
+	if !ok {
+		kind = fault.Unknown
+	}
+	if number := codeOf(kind); !operator && (number == 533 || number == 530 && !ours(kind)) {
+		message = kind.Title
+	}
+	if message == "" {
+		message = kind.Title
+	}
+	return message
+}
+
+// ours reports faults of clusters: they speak of the cluster, not of the inside.
+func ours(kind *fault.Kind) bool { return kind.Guide == clusterGuide }
+
+var clusterGuide = cluster.NotFound.Guide
+
+// failure is an error with a number of its own.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f failure) Error() string { return f.err.Error() }
+func (f failure) Unwrap() error { return f.err }
+
+// methodNotAllowed is the one error without a second number.
+const methodNotAllowed = http.StatusMethodNotAllowed

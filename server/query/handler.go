@@ -1,0 +1,311 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/server"
+)
+
+// Path is where the face is mounted.
+const Path = "/client/api"
+
+// Clusters is what this face asks of the cluster service. A *service.Service is one.
+type Clusters interface {
+	Create(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*cluster.Cluster, *cluster.Job, error)
+	Change(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*cluster.Cluster, *cluster.Job, error)
+	Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error)
+	PlanCreate(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*service.DryRun, error)
+	PlanChange(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*service.DryRun, error)
+	Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error)
+	List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error)
+	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
+	Details(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Details, error)
+	Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error)
+	Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error)
+	Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error)
+	Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error)
+	Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error)
+	Catalog(ctx context.Context, who cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error)
+	Versions() []service.Version
+}
+
+var _ Clusters = (*service.Service)(nil)
+
+// Options of the face. Clusters and Desk are required.
+type Options struct {
+	Clusters Clusters
+	Desk     *account.Desk
+
+	EnforcePostAndExpiry bool // version 3 of signatures only, and changes by POST only
+	PageMax              int  // of a page, and of a list without one; default 500
+	Rate                 int  // requests of an account each second; default 50
+	Burst                int  // that it may send at once after a pause; default 2 x Rate
+
+	Observe  func(command string, code int, took time.Duration) // hears of each answered request
+	Stopping func() bool                                        // true: answer 503; nil: never
+	Logger   *slog.Logger
+	Now      func() time.Time
+}
+
+// Face answers /client/api. It is an http.Handler for server.Options.Mount.
+type Face struct {
+	options   Options
+	commands  []*command
+	byName    map[string]*command // in lower case
+	directory server.Directory
+	rate      *rate
+	refused   *rate // of addresses whose requests are not authenticated
+}
+
+// New makes a face.
+func New(o Options) *Face {
+	if o.PageMax <= 0 {
+		o.PageMax = 500
+	}
+	if o.Rate <= 0 {
+		o.Rate = 50
+	}
+	if o.Burst <= 0 {
+		o.Burst = 2 * o.Rate
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Now().UTC() }
+	}
+	all, byName := routes()
+	return &Face{
+		options: o, commands: all, byName: byName, directory: server.Directory{Store: o.Desk.Store},
+		rate: newRate(o.Rate, o.Burst), refused: newRate(o.Rate, o.Burst),
+	}
+}
+
+// call is a request under way.
+type call struct {
+	*Face
+	command *command // nil: unknown
+	name    string   // as it was sent
+	sent    parameters
+	values  values
+	account account.Caller
+	who     cluster.Caller // zero until it is known
+	target  string         // what it concerns, for the audit trail
+	names   map[cluster.Owner][2]string
+}
+
+// ServeHTTP answers one request.
+func (f *Face) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	c := &call{Face: f, names: map[cluster.Owner][2]string{}}
+	answer, err := c.serve(r)
+	c.note(r.Context(), err)
+	code := http.StatusOK
+	if err != nil {
+		code = c.writeError(w, r, err)
+	} else {
+		c.write(w, r, http.StatusOK, answer)
+	}
+	if f.options.Observe != nil {
+		name := "unknown"
+		if c.command != nil {
+			name = c.command.name
+		}
+		f.options.Observe(name, code, time.Since(began))
+	}
+}
+
+// serve carries out a request. The order of its checks is that of section 3.
+func (c *call) serve(r *http.Request) (any, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodPost {
+		return nil, failure{methodNotAllowed, server.NoMethod.Errorf("%s takes GET and POST", Path)}
+	}
+	if c.options.Stopping != nil && c.options.Stopping() {
+		return nil, Stopping.Errorf("the server is stopping")
+	}
+	var err error
+	if c.sent, err = read(r); err != nil {
+		return nil, err
+	}
+	c.name = c.sent.get("command")
+	if strings.EqualFold(c.name, "login") {
+		return nil, c.login(r)
+	}
+	c.command = c.byName[strings.ToLower(c.name)]
+	if form := c.sent.get("response"); form != "" && !strings.EqualFold(form, "json") {
+		return nil, ParameterWrong.Errorf("%s: parameter response: %q: only json is served", c.name, form)
+	}
+	if c.command == nil {
+		if c.name == "" {
+			return nil, CommandUnknown.Errorf("the request names no command")
+		}
+		return nil, CommandUnknown.Errorf("there is no command %s", c.name)
+	}
+	if err := c.authenticate(r); err != nil {
+		return nil, err
+	}
+	if c.command.operators && !c.who.Operator {
+		return nil, CommandRefused.Errorf("%s: %s is %s, the command is for operators", c.command.name, c.account.Name, c.account.Role)
+	}
+	if c.values, err = c.command.check(c.sent); err != nil {
+		return nil, err
+	}
+	return c.command.run(r.Context(), c)
+}
+
+// login refuses: a well-known CLI tries it after a 401, with passwords that many know.
+func (c *call) login(r *http.Request) error {
+	err := NoLogin.Errorf("login: there are no passwords here")
+	if r.Method == http.MethodGet {
+		return failure{methodNotAllowed, err}
+	}
+	return err
+}
+
+// nobody's secret is compared when a key is unknown, so that this takes as long.
+const nobody = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// authenticate finds out who signed the request. All its failures read alike.
+func (c *call) authenticate(r *http.Request) error {
+	refuse := func() error {
+		if wait := c.refused.take(remote(r), c.options.Now()); wait > 0 {
+			return limited(wait)
+		}
+		return SignatureRefused.Errorf("%s", SignatureRefused.Title)
+	}
+	who, key, found, err := c.options.Desk.ByKey(r.Context(), c.sent.get("apikey"))
+	if err != nil {
+		return err
+	}
+	secret := key.Secret.Reveal()
+	if !found {
+		secret = nobody
+	}
+	good := verify(secret, c.sent.get("signature"), c.sent.signed())
+	if !found || !good || !fresh(c.sent, c.options.Now(), c.options.EnforcePostAndExpiry) {
+		return refuse()
+	}
+	c.account, c.who = who, server.Caller(who)
+	if err := c.options.Desk.Use(r.Context(), key.Credential); err != nil {
+		return err
+	}
+	if wait := c.rate.take(who.ID, c.options.Now()); wait > 0 {
+		return limited(wait)
+	}
+	if c.options.EnforcePostAndExpiry && r.Method == http.MethodGet && c.command.changes() {
+		return PostRequired.Errorf("%s: it changes something and was sent by GET", c.command.name)
+	}
+	return nil
+}
+
+func limited(wait time.Duration) error {
+	return RateLimited.Errorf("try again in %s", wait.Round(time.Millisecond)).With("retryAfter", int(wait/time.Second)+1)
+}
+
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// note writes a changing call into the audit trail. Who is not known leaves no entry: it changed nothing.
+func (c *call) note(ctx context.Context, err error) {
+	if c.command == nil || !c.command.changes() || c.account.ID == "" {
+		return
+	}
+	e := account.Entry{
+		At: c.options.Now(), Who: c.account.Name, Account: c.account.ID, Domain: c.account.DomainID,
+		Face: Path, Call: c.command.name, Target: c.target, Outcome: account.OK,
+	}
+	if err != nil {
+		e.Outcome = string(fault.Of(err).Code)
+	}
+	if err := c.options.Desk.Store.Note(context.WithoutCancel(ctx), e); err != nil {
+		c.options.Logger.Error("a call could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)
+	}
+}
+
+// errorBody is the inside of an error answer.
+type errorBody struct {
+	UUIDs  []string `json:"uuidList"`
+	Code   int      `json:"errorcode"`
+	Detail int      `json:"cserrorcode,omitempty"`
+	Text   string   `json:"errortext"`
+}
+
+// writeError answers a failed request and gives its code.
+func (c *call) writeError(w http.ResponseWriter, r *http.Request, err error) int {
+	body := c.errorOf(err)
+	if after, ok := fault.Details(err)["retryAfter"].(int); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(after))
+	}
+	if body.Code == methodNotAllowed {
+		w.Header().Set("Allow", "POST")
+	}
+	if body.Code == 530 {
+		c.options.Logger.Error("a request failed", "command", c.name, "code", fault.Of(err).Code, "error", err)
+	}
+	c.write(w, r, body.Code, body)
+	return body.Code
+}
+
+// errorOf tells an error: which command, what, and the remedy.
+func (c *call) errorOf(err error) errorBody {
+	var own failure
+	code := codeOf(err)
+	if errors.As(err, &own) {
+		code, err = own.code, own.err
+	}
+	kind := fault.Of(err)
+	text := told(kind.Code, fault.Message(err), c.who.Operator)
+	switch {
+	case kind == SignatureRefused: // all of them read alike, whatever the command
+		text = kind.Title
+	case c.command != nil && !strings.HasPrefix(text, c.command.name):
+		text = c.command.name + ": " + text
+	}
+	return errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: strings.TrimSuffix(text, ".") + ". " + kind.Remedy}
+}
+
+// key is the one key of an answer.
+func (c *call) key() string {
+	switch {
+	case c.command != nil:
+		return strings.ToLower(c.command.name) + "response"
+	case strings.EqualFold(c.name, "login"):
+		return "loginresponse"
+	default:
+		return "errorresponse"
+	}
+}
+
+func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body any) {
+	data, err := encodeJSON(map[string]any{c.key(): body})
+	if err != nil {
+		status, data = 530, fmt.Appendf(nil, `{%q:{"uuidList":[],"errorcode":530,"cserrorcode":4250,"errortext":"the answer cannot be encoded"}}`, c.key())
+		c.options.Logger.Error("an answer cannot be encoded", "command", c.name, "error", err)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // the caller may have gone
+}
+
+// changes reports commands that do more than read.
+func (c *command) changes() bool {
+	return !slices.ContainsFunc([]string{"get", "list", "query", "find"}, func(verb string) bool { return strings.HasPrefix(c.name, verb) })
+}

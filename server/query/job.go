@@ -1,0 +1,160 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+func jobCommands() []*command {
+	return []*command{
+		{name: "queryAsyncJobResult", about: "tells how a job stands", related: "listAsyncJobs", params: []parameter{
+			{name: "jobid", kind: id, about: "the id of the job", required: true, uuid: true},
+		}, response: jobFields, run: queryJob},
+		{name: "listAsyncJobs", about: "lists jobs, newest first", related: "queryAsyncJobResult", params: slices.Concat([]parameter{keyword}, selected, paging), response: jobFields, run: listJobs},
+	}
+}
+
+var jobFields = []field{
+	{name: "jobid", kind: "string", about: "the id of the job"},
+	{name: "cmd", kind: "string", about: "the command"},
+	{name: "accountid", kind: "string", about: "the account that owns it"},
+	{name: "account", kind: "string", about: "the name of that account"},
+	{name: "domainid", kind: "string", about: "its domain"},
+	{name: "domain", kind: "string", about: "the name of the domain"},
+	{name: "userid", kind: "string", about: "who asked"},
+	{name: "jobstatus", kind: "integer", about: "0 open, 1 done, 2 failed"},
+	{name: "jobprocstatus", kind: "integer", about: "always 0"},
+	{name: "jobresultcode", kind: "integer", about: "0, or the code of the failure"},
+	{name: "jobresulttype", kind: "string", about: "object"},
+	{name: "jobresult", kind: "object", about: "what came of it; absent while it is open"},
+	{name: "jobinstancetype", kind: "string", about: "what it works on"},
+	{name: "jobinstanceid", kind: "string", about: "the id of that"},
+	{name: "created", kind: "date", about: "when it was asked for"},
+	{name: "completed", kind: "date", about: "when it ended"},
+}
+
+func queryJob(ctx context.Context, c *call) (any, error) {
+	j, err := c.options.Clusters.Job(ctx, c.who, c.values.text["jobid"])
+	if err != nil {
+		return nil, err
+	}
+	return c.job(ctx, j)
+}
+
+func listJobs(ctx context.Context, c *call) (any, error) {
+	p, err := c.page()
+	if err != nil {
+		return nil, err
+	}
+	who, q, err := c.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch { // jobs are for owners and operators
+	case !who.Operator && q.AccountID != "" && q.AccountID != who.Owner.AccountID:
+		return nil, cluster.AccessRefused.Errorf("jobs of others are for operators")
+	case !who.Operator:
+		who.Scope = cluster.Scope{AccountID: who.Owner.AccountID}
+	case q.AccountID != "":
+		who.Scope = cluster.Scope{AccountID: q.AccountID}
+	case q.DomainIDs != nil:
+		who.Scope = cluster.Scope{DomainIDs: q.DomainIDs}
+	}
+	jobs, total, err := c.options.Clusters.Jobs(ctx, who, cluster.JobQuery{Offset: p.offset, Limit: p.limit})
+	if err != nil {
+		return nil, err
+	}
+	items := make([]object, 0, len(jobs))
+	for i := range jobs {
+		if word := c.values.text["keyword"]; !like(jobs[i].Command, word) {
+			continue
+		}
+		o, err := c.job(ctx, &jobs[i])
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, o)
+	}
+	return listed("asyncjobs", items, total), nil
+}
+
+// job is a job as clients poll it.
+func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
+	account, domain, err := c.namesOf(ctx, j.Owner)
+	if err != nil {
+		return nil, err
+	}
+	kube := strings.Contains(j.Command, "Kubernetes")
+	o := object{
+		"jobid": j.ID, "cmd": j.Command, "jobstatus": int(j.Status), "jobprocstatus": 0, "jobresultcode": 0, "created": date(j.Created),
+		"jobinstancetype": map[bool]string{false: "ContainerCluster", true: "KubernetesCluster"}[kube],
+	}
+	o.set("accountid", j.Owner.AccountID)
+	o.set("account", account)
+	o.set("domainid", j.Owner.DomainID)
+	o.set("domain", domain)
+	o.set("userid", j.Owner.AccountID)
+	o.set("jobinstanceid", j.Cluster)
+	if j.Status == cluster.JobOpen {
+		return o, nil
+	}
+	o["jobresulttype"] = "object"
+	if !j.Completed.IsZero() {
+		o["completed"] = date(j.Completed)
+	}
+	if j.Status == cluster.JobFailed {
+		code := codeOfFault(j.Code)
+		o["jobresultcode"] = code
+		body := errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: jobText(j, c.who.Operator)}
+		o["jobresult"] = body
+		return o, nil
+	}
+	o["jobresult"], err = c.jobResult(ctx, j, kube)
+	return o, err
+}
+
+// jobText is the text of a failed job: what, where and the remedy.
+func jobText(j *cluster.Job, operator bool) string {
+	text := j.Command + ": " + told(j.Code, j.Text, operator)
+	if j.Step != "" {
+		text += " (step " + j.Step + ")"
+	}
+	if kind, ok := fault.Lookup(string(j.Code)); ok {
+		text = strings.TrimSuffix(text, ".") + ". " + kind.Remedy
+	}
+	return text
+}
+
+// jobResult is what a successful job answers: the cluster as it is now, or that it succeeded.
+func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object, error) {
+	switch j.Kind {
+	case "delete", "stop":
+		return object{"success": true}, nil
+	case "forget":
+		leaks, err := c.leaks(ctx, j.Cluster, "", page{0, everything})
+		return object{"success": true, "leaks": leaks}, err
+	}
+	b, err := c.options.Clusters.Get(ctx, c.who, j.Cluster)
+	if fault.Of(err) == cluster.NotFound { // its rows are gone; the job is kept for a while
+		return object{"success": true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.show(ctx, b, kube)
+	if err != nil {
+		return nil, err
+	}
+	if j.Kind == "create" && c.who.Owner == j.Owner {
+		s.password = j.Password
+	}
+	family := "containercluster"
+	if kube {
+		family = "kubernetescluster"
+	}
+	return object{family: s.object()}, nil
+}

@@ -1,0 +1,166 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// kubeCommands are the same operations under the names that autoscalers, SDKs
+// and CLIs of Kubernetes clusters know.
+func kubeCommands() []*command {
+	all := []*command{
+		{
+			name: "createKubernetesCluster", about: "creates a Kubernetes cluster", async: true, related: "listKubernetesClusters",
+			params: slices.Concat(creation, []parameter{
+				{name: "zoneid", kind: id, about: "the zone it is to be in", required: true, related: "listZones"},
+				{name: "kubernetesversionid", kind: id, about: "the version of its nodes", required: true, related: "listKubernetesSupportedVersions"},
+				{name: "size", kind: number, about: "workers; control nodes come on top", required: true},
+				{name: "controlnodes", also: "masternodes", kind: number, about: "control nodes, an odd number; default 1"},
+				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; has no effect: the template decides it"},
+				dryRun,
+			}, notServed),
+			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
+		},
+		{name: "deleteKubernetesCluster", about: "deletes a Kubernetes cluster", async: true, params: []parameter{clusterID}, response: succeeded, run: change(cluster.AskDelete)},
+		{name: "startKubernetesCluster", about: "starts a stopped Kubernetes cluster", async: true, params: []parameter{clusterID}, response: kubeFields, run: change(cluster.AskStart)},
+		{name: "stopKubernetesCluster", about: "stops a Kubernetes cluster", async: true, params: []parameter{
+			clusterID, {name: "forced", kind: boolean, about: "true: VMs are not shut down first"},
+		}, response: succeeded, run: change(cluster.AskStop)},
+		{
+			name: "listKubernetesClusters", about: "lists Kubernetes clusters", related: "createKubernetesCluster",
+			params: slices.Concat([]parameter{
+				{name: "id", kind: id, about: "only the one with this id", uuid: true},
+				{name: "name", kind: text, about: "only those of this name"},
+				{name: "state", kind: text, about: "only those in this state"}, keyword,
+			}, selected, paging, []parameter{{name: "clustertype", kind: text, about: "CloudManaged, which all are"}}),
+			response: kubeFields, run: listKube,
+		},
+		{
+			name: "scaleKubernetesCluster", about: "changes the number of workers", async: true,
+			params: slices.Concat(scaling, []parameter{
+				{name: "serviceofferingid", kind: id, about: "the offering of its nodes; it cannot be changed", related: "listServiceOfferings"},
+				dryRun,
+			}, notServed),
+			response: kubeFields, run: scaleKube,
+		},
+		{name: "upgradeKubernetesCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
+			clusterID,
+			{name: "kubernetesversionid", also: "versionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
+			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"},
+		}, response: kubeFields, run: upgrade},
+		{name: "getKubernetesClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
+		{name: "listKubernetesSupportedVersions", about: "lists the versions that nodes may have", params: slices.Concat(
+			[]parameter{found, named, keyword, {name: "minimumsemanticversion", kind: text, about: "only this version and later ones"}}, paging),
+			response: versionFields, run: listVersions},
+	}
+	for _, c := range all {
+		c.kube = true
+	}
+	return all
+}
+
+// notServed are parameters of the original that would change what is made: to
+// ignore them would make something else than was asked for.
+var notServed = []parameter{
+	{name: "etcdnodes", kind: number, refused: "separate etcd nodes are not served"},
+	{name: "nodeofferings", kind: mapping, refused: "an offering per role is not served"},
+	{name: "nodetemplates", kind: mapping, refused: "a template per role is not served"},
+	{name: "externalloadbalanceripaddress", kind: text, refused: "an external balancer is not served"},
+}
+
+// refuseExternal refuses clusters that others manage.
+func (c *call) refuseExternal() error {
+	if kind := c.sent.get("clustertype"); kind != "" && kind != managed {
+		return c.command.wrong("clustertype", "%q: only %s is served", kind, managed)
+	}
+	return nil
+}
+
+func createKube(ctx context.Context, c *call) (any, error) {
+	if err := c.refuseExternal(); err != nil {
+		return nil, err
+	}
+	if disk := c.values.number("noderootdisksize"); c.values.has("noderootdisksize") && disk < 1 {
+		return nil, c.command.wrong("noderootdisksize", "%d GB is no size of a disk", disk)
+	}
+	return create(ctx, c)
+}
+
+func listKube(ctx context.Context, c *call) (any, error) {
+	if kind := c.values.text["clustertype"]; kind != "" && kind != managed {
+		return object{}, nil // there are none of others
+	}
+	return listClusters(ctx, c)
+}
+
+// scaleKube lets clients repeat the offering of the cluster, and change nothing of it.
+func scaleKube(ctx context.Context, c *call) (any, error) {
+	if offering := c.values.text["serviceofferingid"]; offering != "" {
+		b, err := c.options.Clusters.Get(ctx, c.who, c.values.text["id"])
+		if err != nil {
+			return nil, err
+		}
+		if b.Cluster.Offering.ID != offering {
+			return nil, c.command.wrong("serviceofferingid", "the offering of a cluster, %s, cannot be changed", b.Cluster.Offering.ID)
+		}
+	}
+	return scale(ctx, c)
+}
+
+var versionFields = []field{
+	{name: "id", kind: "string", about: "the id of the version"},
+	{name: "name", kind: "string", about: "its name"},
+	{name: "semanticversion", kind: "string", about: "x.y.z"},
+	{name: "templateid", kind: "string", about: "the template of its nodes"},
+	{name: "templatename", kind: "string", about: "the name of the template"},
+	{name: "state", kind: "string", about: "Enabled or Disabled"},
+	{name: "mincpunumber", kind: "integer", about: "cores that a node needs"},
+	{name: "minmemory", kind: "integer", about: "memory in MB that a node needs"},
+	{name: "supportsha", kind: "boolean", about: "several control nodes are possible"},
+	{name: "supportsautoscaling", kind: "boolean", about: "an autoscaler may change the size"},
+}
+
+func listVersions(_ context.Context, c *call) (any, error) {
+	p, err := c.page()
+	if err != nil {
+		return nil, err
+	}
+	v := c.values
+	least, ok := semantic(v.text["minimumsemanticversion"])
+	if v.has("minimumsemanticversion") && !ok {
+		return nil, c.command.wrong("minimumsemanticversion", "%q is no x.y.z", v.text["minimumsemanticversion"])
+	}
+	items := []object{}
+	for _, one := range c.options.Clusters.Versions() {
+		own, _ := semantic(one.Semantic)
+		if v.has("id") && one.ID != v.text["id"] || !like(one.Name, v.text["name"]) || !like(one.Name+" "+one.Semantic, v.text["keyword"]) || slices.Compare(own[:], least[:]) < 0 {
+			continue
+		}
+		o := object{
+			"id": one.ID, "name": one.Name, "semanticversion": one.Semantic, "state": map[bool]string{false: "Enabled", true: "Disabled"}[one.Disabled],
+			"mincpunumber": max(one.MinCores, 1), "minmemory": max(one.MinMemory, 512), "supportsha": true, "supportsautoscaling": true,
+		}
+		o.set("templateid", one.Template.ID)
+		o.set("templatename", one.Template.Name)
+		items = append(items, o)
+	}
+	return listed("kubernetessupportedversion", cut(items, p), len(items)), nil
+}
+
+// semantic reads x.y.z.
+func semantic(text string) (v [3]int, ok bool) {
+	at := 0
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || at == len(v) {
+			return v, false
+		}
+		v[at] = n
+		at++
+	}
+	return v, at > 0
+}

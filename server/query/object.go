@@ -1,0 +1,268 @@
+package query
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+)
+
+// shown is a cluster with what an answer says of it beside its row.
+type shown struct {
+	*cluster.Cluster
+	nodes           []cluster.Node
+	journal         []cluster.JournalRow // nil in lists
+	account, domain string
+	username        string // only of single clusters
+	version         service.Version
+	reason          string
+	password        cluster.Secret // only in the owner's create job
+	kube            bool
+}
+
+// field is a line of an object: what answers hold, and what listApis says of it.
+type field struct {
+	name, kind, about string
+	of                func(*shown) any // nil, or an empty text: it is left out
+}
+
+// Both shapes begin alike.
+var clusterFields = []field{
+	{"id", "string", "the id of the cluster", func(s *shown) any { return s.UUID }},
+	{"name", "string", "its name", func(s *shown) any { return s.Name }},
+	{"description", "string", "its description", func(s *shown) any { return s.Description }},
+	{"zoneid", "string", "the zone it is in", func(s *shown) any { return s.Zone.ID }},
+	{"zonename", "string", "the name of the zone", func(s *shown) any { return s.Zone.Name }},
+	{"serviceofferingid", "string", "the offering of its nodes", func(s *shown) any { return s.Offering.ID }},
+	{"serviceofferingname", "string", "the name of the offering", func(s *shown) any { return s.Offering.Name }},
+	{"templateid", "string", "the template of its nodes", func(s *shown) any { return s.Template.ID }},
+	{"networkid", "string", "its network", func(s *shown) any { return s.Network.ID }},
+	{"associatednetworkname", "string", "the name of its network", func(s *shown) any { return s.Network.Name }},
+	{"keypair", "string", "the key pair of its nodes", func(s *shown) any { return s.KeyPair }},
+	{"clustersize", "integer", "workers that are wanted", func(s *shown) any { return s.NodeCount }},
+	{"controlnodes", "integer", "control nodes that are wanted", func(s *shown) any { return s.ControlCount }},
+	{"state", "string", "its state", func(s *shown) any { return s.state() }},
+	{"cpunumber", "string", "cores of all nodes", func(s *shown) any { return itoa(s.Cores) }},
+	{"memory", "string", "memory of all nodes in MB", func(s *shown) any { return itoa(s.MemoryMB) }},
+	{"endpoint", "string", "where it is reached", func(s *shown) any { return s.Endpoint }},
+	{"consoleendpoint", "string", "where its console is reached", func(s *shown) any { return s.ConsoleEndpoint }},
+	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) any { return s.vmIDs() }},
+	{"account", "string", "the account that owns it", func(s *shown) any { return s.account }},
+	{"domainid", "string", "the domain of the owner", func(s *shown) any { return s.Owner.DomainID }},
+	{"domain", "string", "the name of the domain", func(s *shown) any { return s.domain }},
+	{"created", "date", "when it was made", func(s *shown) any { return date(s.Created) }},
+	{"username", "string", "the user of its endpoint", func(s *shown) any { return s.username }},
+	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) any { return s.password.Reveal() }},
+	{"desired", "string", "the state that was asked for", func(s *shown) any { return string(s.Desired) }},
+	{"reasoncode", "string", "the fault that keeps it from there", func(s *shown) any { return string(s.Reason.Code) }},
+	{"reason", "string", "the same in words", func(s *shown) any { return s.reason }},
+	{"remedy", "string", "what ends it", func(s *shown) any { return s.Reason.RemedyOf() }},
+	{"step", "string", "the step that failed", func(s *shown) any { return s.Reason.Step }},
+	{"jobid", "string", "the job that is under way", func(s *shown) any { return s.job() }},
+	{"nextattempt", "date", "when it is tried again", func(s *shown) any { return s.next() }},
+}
+
+var containerFields = slices.Concat(clusterFields, []field{
+	{"size", "string", "workers that are wanted", func(s *shown) any { return itoa(s.NodeCount) }},
+})
+
+var kubeFields = slices.Concat(clusterFields, []field{
+	{"size", "integer", "workers that are wanted", func(s *shown) any { return s.NodeCount }},
+	{"masternodes", "integer", "control nodes that are wanted", func(s *shown) any { return s.ControlCount }},
+	{"kubernetesversionid", "string", "the version of its nodes", func(s *shown) any { return s.Version }},
+	{"kubernetesversionname", "string", "the name of the version", func(s *shown) any { return s.version.Name }},
+	{"autoscalingenabled", "boolean", "whether an autoscaler changes its size", func(s *shown) any { return s.Autoscale.Enabled }},
+	{"minsize", "integer", "the least it scales to", func(s *shown) any { return whenSome(s.Autoscale.Min) }},
+	{"maxsize", "integer", "the most it scales to", func(s *shown) any { return whenSome(s.Autoscale.Max) }},
+	{"clustertype", "string", "always CloudManaged", func(*shown) any { return managed }},
+	{"ipaddress", "string", "the address of its endpoint", func(s *shown) any { return s.address() }},
+	{"ipaddressid", "string", "the id of that address; not in lists of several", func(s *shown) any { return s.addressID() }},
+	{"virtualmachines", "list", "its nodes, control nodes first", func(s *shown) any { return s.machines() }},
+})
+
+const managed = "CloudManaged"
+
+func whenSome(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// object is the cluster in the shape of its family.
+func (s *shown) object() object {
+	fields := containerFields
+	if s.kube {
+		fields = kubeFields
+	}
+	o := object{}
+	for _, f := range fields {
+		o.set(f.name, f.of(s))
+	}
+	return o
+}
+
+// State words of the alias family.
+const (
+	destroying = "Destroying"
+	upgrading  = "Upgrading"
+)
+
+func (s *shown) state() string {
+	switch {
+	case s.kube && (s.State == cluster.Expunge || s.State == cluster.Expunging):
+		return destroying
+	case s.kube && isUpgrade(s.Cluster):
+		return upgrading
+	}
+	return string(s.State)
+}
+
+func isUpgrade(c *cluster.Cluster) bool {
+	return c.State == cluster.Scaling && c.Ask != nil && c.Ask.Kind == cluster.AskUpgrade
+}
+
+func (s *shown) job() string {
+	if s.Ask == nil {
+		return ""
+	}
+	return s.Ask.Job
+}
+
+// next is when the policy or the collector tries again.
+func (s *shown) next() any {
+	switch {
+	case s.State == cluster.Alert && !s.RecoverNext.IsZero():
+		return date(s.RecoverNext)
+	case s.State == cluster.Expunge && !s.GCNext.IsZero():
+		return date(s.GCNext)
+	}
+	return nil
+}
+
+// ordered are the nodes as answers list them.
+func ordered(nodes []cluster.Node) []cluster.Node {
+	nodes = slices.Clone(nodes)
+	slices.SortStableFunc(nodes, func(a, b cluster.Node) int {
+		if a.Role != b.Role {
+			return strings.Compare(string(a.Role), string(b.Role)) // control before worker
+		}
+		return a.Ordinal - b.Ordinal
+	})
+	return nodes
+}
+
+func (s *shown) vmIDs() []string {
+	ids := []string{}
+	for _, n := range ordered(s.nodes) {
+		if n.VMID != "" {
+			ids = append(ids, n.VMID)
+		}
+	}
+	return ids
+}
+
+func (s *shown) machines() []object {
+	list := []object{}
+	for _, n := range ordered(s.nodes) {
+		vm := object{"name": n.Name, "displayname": n.Name, "state": s.power(n), "isexternalnode": false, "isetcdnode": false}
+		vm.set("id", n.VMID)
+		vm.set("zoneid", s.Zone.ID)
+		vm.set("ipaddress", n.Address)
+		if n.Address != "" {
+			vm["nic"] = []object{{"ipaddress": n.Address, "isdefault": true}}
+		}
+		list = append(list, vm)
+	}
+	return list
+}
+
+// power is the state of a VM as the newest pass has found it.
+func (s *shown) power(n cluster.Node) string {
+	for _, f := range s.Findings {
+		if f.Resource != n.Name {
+			continue
+		}
+		switch f.Type {
+		case cluster.Missing:
+			return "Destroyed"
+		case cluster.UnknownState:
+			return "Unknown"
+		case cluster.PowerState:
+			if s.Desired == cluster.WantStopped {
+				return "Running"
+			}
+			return "Stopped"
+		}
+	}
+	switch {
+	case n.VMID == "", n.ReadyAt.IsZero() && cluster.Transient(s.State):
+		return "Starting"
+	case s.State == cluster.Stopped:
+		return "Stopped"
+	}
+	return "Running"
+}
+
+func (s *shown) address() string {
+	u, err := url.Parse(s.Endpoint)
+	if err != nil || net.ParseIP(u.Hostname()) == nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+func (s *shown) addressID() string {
+	for _, row := range s.journal {
+		if row.Kind == cluster.Address && row.Phase.Open() {
+			return row.ProviderID
+		}
+	}
+	return ""
+}
+
+// show gathers what an answer says of one cluster.
+func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, error) {
+	s, err := c.showOne(ctx, &b.Cluster, b.Nodes, kube)
+	if err != nil {
+		return nil, err
+	}
+	s.journal = b.Journal
+	if d, err := c.options.Clusters.Details(ctx, c.who, b.Cluster.UUID); err == nil { // a cluster may have none any more
+		s.username = d.Username
+	}
+	return s, nil
+}
+
+func (c *call) showOne(ctx context.Context, one *cluster.Cluster, nodes []cluster.Node, kube bool) (*shown, error) {
+	account, domain, err := c.namesOf(ctx, one.Owner)
+	if err != nil {
+		return nil, err
+	}
+	s := &shown{Cluster: one, nodes: nodes, account: account, domain: domain, kube: kube}
+	if one.Reason.Code != "" {
+		s.reason = told(one.Reason.Code, one.Reason.Text, c.who.Operator)
+	}
+	for _, v := range c.options.Clusters.Versions() {
+		if v.ID == one.Version {
+			s.version = v
+		}
+	}
+	return s, nil
+}
+
+// namesOf gives the names of an owner's account and domain, once a request.
+func (c *call) namesOf(ctx context.Context, o cluster.Owner) (account, domain string, err error) {
+	known, ok := c.names[o]
+	if !ok {
+		if known[0], known[1], _, err = c.directory.Names(ctx, o); err != nil {
+			return "", "", err
+		}
+		c.names[o] = known
+	}
+	return known[0], known[1], nil
+}

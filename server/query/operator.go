@@ -1,0 +1,93 @@
+package query
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// operatorCommands are for operators only.
+func operatorCommands() []*command {
+	return []*command{
+		{
+			name: "forgetContainerCluster", about: "gives up what a cluster in Expunge could not delete", async: true, operators: true, related: "listContainerClusterLeaks",
+			params:   []parameter{clusterID, {name: "confirm", kind: text, about: "the name of the cluster", required: true}},
+			response: slices.Concat(succeeded, []field{{name: "leaks", kind: "list", about: "what may be left at the provider"}}), run: forget,
+		},
+		{
+			name: "listContainerClusterLeaks", about: "lists resources that could not be deleted, or were given up", operators: true, related: "forgetContainerCluster",
+			params: slices.Concat([]parameter{
+				{name: "clusterid", kind: id, about: "only those of this cluster", uuid: true},
+				{name: "kind", kind: text, about: "only those of this kind, such as vm"},
+			}, paging),
+			response: leakFields, run: listLeaks,
+		},
+	}
+}
+
+var leakFields = []field{
+	{name: "cluster", kind: "string", about: "the id of the cluster it was made for"},
+	{name: "clustername", kind: "string", about: "its name"},
+	{name: "account", kind: "string", about: "the account that owns the cluster"},
+	{name: "domain", kind: "string", about: "its domain"},
+	{name: "provider", kind: "string", about: "where it is"},
+	{name: "kind", kind: "string", about: "what it is"},
+	{name: "id", kind: "string", about: "the provider's id of it"},
+	{name: "resource", kind: "string", about: "its name"},
+	{name: "since", kind: "date", about: "since when it is to be gone"},
+	{name: "attempts", kind: "integer", about: "how often it was tried"},
+	{name: "code", kind: "string", about: "the last fault"},
+	{name: "text", kind: "string", about: "the same in words"},
+	{name: "remedy", kind: "string", about: "what ends it"},
+	{name: "phase", kind: "string", about: "where its journal row stands"},
+}
+
+func forget(ctx context.Context, c *call) (any, error) {
+	c.target = c.values.text["id"]
+	job, err := c.options.Clusters.Forget(ctx, c.who, c.target, c.values.text["confirm"], c.values.text["customjobid"])
+	if err != nil {
+		return nil, err
+	}
+	return object{"jobid": job.ID}, nil
+}
+
+func listLeaks(ctx context.Context, c *call) (any, error) {
+	p, err := c.page()
+	if err != nil {
+		return nil, err
+	}
+	leaks, total, err := c.someLeaks(ctx, c.values.text["clusterid"], cluster.Kind(c.values.text["kind"]), p)
+	return listed("leak", leaks, total), err
+}
+
+func (c *call) leaks(ctx context.Context, uuid string, kind cluster.Kind, p page) ([]object, error) {
+	leaks, _, err := c.someLeaks(ctx, uuid, kind, p)
+	return leaks, err
+}
+
+func (c *call) someLeaks(ctx context.Context, uuid string, kind cluster.Kind, p page) ([]object, int, error) {
+	found, total, err := c.options.Clusters.Leaks(ctx, c.who, uuid, kind, p.offset, p.limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	items := make([]object, 0, len(found))
+	for _, l := range found {
+		account, domain, err := c.namesOf(ctx, l.Owner)
+		if err != nil {
+			return nil, 0, err
+		}
+		o := object{"kind": string(l.Kind), "attempts": l.Attempts}
+		for name, text := range map[string]string{
+			"cluster": l.Cluster, "clustername": l.Name, "account": account, "domain": domain, "provider": l.Provider, "id": l.ID,
+			"resource": l.Resource, "code": l.Code, "text": l.Text, "remedy": l.Remedy, "phase": l.Phase,
+		} {
+			o.set(name, text)
+		}
+		if !l.Since.IsZero() {
+			o["since"] = date(l.Since)
+		}
+		items = append(items, o)
+	}
+	return items, total, nil
+}

@@ -1,0 +1,271 @@
+package query
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/server"
+)
+
+// maxParameters bounds the work that a request may cause before it is known who sent it.
+const maxParameters = 1000
+
+// pair is a parameter as it was sent.
+type pair struct{ name, value string }
+
+// parameters are those of a request, in the order in which they count: of two
+// with the same name (in any case) the later one is meant.
+type parameters []pair
+
+// read takes the parameters of the form body and of the query string: the
+// latter come after the former. REQUEST_MALFORMED.
+func read(r *http.Request) (parameters, error) {
+	var all parameters
+	if r.Method == http.MethodPost {
+		body, err := io.ReadAll(r.Body)
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			return nil, server.TooLarge.Errorf("the body has more than %d bytes", tooLarge.Limit)
+		} else if err != nil {
+			return nil, server.Malformed.Errorf("the body ended early: %w", err)
+		}
+		if len(body) > 0 {
+			media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+			if err != nil || media != "application/x-www-form-urlencoded" {
+				return nil, server.Malformed.Errorf("the body is no form: its Content-Type is %q", r.Header.Get("Content-Type"))
+			}
+		}
+		if all, err = all.parse(string(body)); err != nil {
+			return nil, err
+		}
+	}
+	return all.parse(r.URL.RawQuery)
+}
+
+// parse appends the parameters of a query string.
+func (p parameters) parse(text string) (parameters, error) {
+	for part := range strings.SplitSeq(text, "&") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		name, bad := url.QueryUnescape(name)
+		value, worse := url.QueryUnescape(value)
+		switch {
+		case bad != nil || worse != nil:
+			return nil, server.Malformed.Errorf("a parameter is not percent-encoded as it should be")
+		case name == "":
+			return nil, server.Malformed.Errorf("a parameter has no name")
+		case !utf8.ValidString(name) || !utf8.ValidString(value):
+			return nil, server.Malformed.Errorf("a parameter is not UTF-8")
+		case len(p) == maxParameters:
+			return nil, server.Malformed.Errorf("there are more than %d parameters", maxParameters)
+		}
+		p = append(p, pair{name, value})
+	}
+	return p, nil
+}
+
+// get gives what is meant by a name; "" if it is not there.
+func (p parameters) get(name string) string {
+	for _, one := range slices.Backward(p) {
+		if strings.EqualFold(one.name, name) {
+			return one.value
+		}
+	}
+	return ""
+}
+
+// fields splits a comma separated list.
+func fields(text string) []string {
+	var list []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// kind is the type of a parameter, as listApis names it.
+type kind string
+
+const (
+	text    kind = "string"
+	id      kind = "uuid"
+	number  kind = "integer"
+	boolean kind = "boolean"
+	list    kind = "list"
+	mapping kind = "map"
+)
+
+// Parameter is a row of a command's parameters.
+type parameter struct {
+	name     string
+	also     string // another name of the same
+	kind     kind
+	about    string
+	required bool
+	length   int    // of a string or of an item of a list; 0: 255
+	uuid     bool   // an id of ours: it has the form of one
+	refused  string // why any value is refused
+	related  string
+}
+
+const defaultLength = 255
+
+func (p parameter) most() int {
+	if p.length > 0 {
+		return p.length
+	}
+	return defaultLength
+}
+
+// values are the parameters of a command, checked and by name.
+type values struct {
+	text map[string]string
+	maps map[string]map[int]map[string]string
+}
+
+// check finds a command's parameters among those sent: PARAMETER_WRONG,
+// MAP_INDEX_WRONG. All others are ignored.
+func (c *command) check(sent parameters) (values, error) {
+	v := values{text: map[string]string{}, maps: map[string]map[int]map[string]string{}}
+	for _, p := range c.params {
+		if p.kind == mapping {
+			m, err := c.mapOf(p, sent)
+			if err != nil {
+				return v, err
+			}
+			if len(m) > 0 {
+				v.maps[p.name] = m
+			}
+		}
+		value := sent.get(p.name)
+		if value == "" && p.also != "" {
+			value = sent.get(p.also)
+		}
+		if value == "" && p.required {
+			return v, c.wrong(p.name, "it is missing")
+		}
+		if value == "" && len(v.maps[p.name]) == 0 {
+			continue
+		}
+		if p.refused != "" && !(p.kind == number && value == "0") {
+			return v, c.wrong(p.name, "%s", p.refused)
+		}
+		if why := p.judge(value); why != "" {
+			return v, c.wrong(p.name, "%s", why)
+		}
+		v.text[p.name] = value
+	}
+	return v, nil
+}
+
+// judge says what is wrong with a value; "" if nothing is.
+func (p parameter) judge(value string) string {
+	items := []string{value}
+	if p.kind == list {
+		items = fields(value)
+	}
+	for _, item := range items {
+		if strings.ContainsFunc(item, unicode.IsControl) {
+			return "it contains a control character"
+		}
+		if n := utf8.RuneCountInString(item); n > p.most() {
+			return "it has " + strconv.Itoa(n) + " characters, at most " + strconv.Itoa(p.most()) + " are allowed"
+		}
+	}
+	switch p.kind {
+	case number:
+		if _, err := strconv.ParseInt(value, 10, 32); err != nil {
+			return strconv.Quote(value) + " is no number"
+		}
+	case boolean:
+		if !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false") {
+			return strconv.Quote(value) + " is neither true nor false"
+		}
+	}
+	if p.uuid && !isUUID(value) {
+		return strconv.Quote(value) + " is no id"
+	}
+	return ""
+}
+
+// isUUID reports the form 8-4-4-4-12 of hexadecimal digits.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+const maxIndex = 999
+
+// mapOf collects name[0].key=value.
+func (c *command) mapOf(p parameter, sent parameters) (map[int]map[string]string, error) {
+	m := map[int]map[string]string{}
+	for _, one := range sent {
+		rest, ok := strings.CutPrefix(strings.ToLower(one.name), p.name+"[")
+		if !ok {
+			continue
+		}
+		index, key, ok := strings.Cut(rest, "]")
+		n, err := strconv.ParseUint(index, 10, 16)
+		if !ok || err != nil || n > maxIndex {
+			return nil, MapIndexWrong.Errorf("%s: parameter %s: %q is no index from 0 to %d", c.name, p.name, index, maxIndex)
+		}
+		if m[int(n)] == nil {
+			m[int(n)] = map[string]string{}
+		}
+		m[int(n)][strings.TrimPrefix(key, ".")] = one.value
+	}
+	return m, nil
+}
+
+// wrong is the fault of a parameter.
+func (c *command) wrong(name, format string, args ...any) error {
+	return ParameterWrong.Errorf("%s: parameter %s: "+format, append([]any{c.name, name}, args...)...)
+}
+
+func (v values) has(name string) bool { _, ok := v.text[name]; return ok }
+
+// number gives a number; 0 if it is not there.
+func (v values) number(name string) int {
+	n, _ := strconv.Atoi(v.text[name]) // checked
+	return n
+}
+
+func (v values) boolean(name string) bool { return strings.EqualFold(v.text[name], "true") }
+
+func (v values) list(name string) []string { return fields(v.text[name]) }
+
+// signed are the parameters that the signature covers, by their names as they were sent.
+func (p parameters) signed() map[string]string {
+	m := map[string]string{}
+	for _, one := range p {
+		m[one.name] = one.value
+	}
+	maps.DeleteFunc(m, func(name, _ string) bool { return strings.EqualFold(name, "signature") })
+	return m
+}

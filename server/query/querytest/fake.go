@@ -1,0 +1,362 @@
+// Package querytest is a cluster service for tests of the query face and of
+// its clients: it keeps clusters in memory and makes no VM.
+package querytest
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/server"
+)
+
+// Fake is a query.Clusters. Its zero fields are empty; make one with New.
+type Fake struct {
+	Books     *cluster.Memory
+	Directory server.Directory
+	Now       func() time.Time
+	Offers    map[cluster.Kind][]cluster.Entry
+	Known     []service.Version
+	Polls     int              // a job is done when it is asked for so often; 0: never by itself
+	Fails     map[string]error // method -> what it answers instead
+	Leaked    []service.Leak
+
+	mu     sync.Mutex
+	Calls  []string // what was asked: method and command
+	polled map[string]int
+	made   int
+}
+
+// New makes one over an empty book.
+func New(accounts account.Store, now func() time.Time) *Fake {
+	return &Fake{
+		Books: cluster.NewMemory(), Directory: server.Directory{Store: accounts}, Now: now, polled: map[string]int{}, Fails: map[string]error{},
+		Offers: map[cluster.Kind][]cluster.Entry{
+			cluster.Zone:     {{Kind: cluster.Zone, ID: "z1", Name: "Zone One"}, {Kind: cluster.Zone, ID: "z2", Name: "Zone Two", Disabled: true}},
+			cluster.Offering: {{Kind: cluster.Offering, ID: "o1", Name: "Small", Cores: 2, MemoryMB: 2048}, {Kind: cluster.Offering, ID: "o2", Name: "Own size", Custom: true}},
+			cluster.Template: {{Kind: cluster.Template, ID: "t1", Name: "Node", Zone: "z1"}},
+			cluster.Network:  {{Kind: cluster.Network, ID: "n1", Name: "net", Zone: "z1", State: "Implemented", Services: []string{"Dhcp", "SourceNat"}}},
+		},
+		Known: []service.Version{
+			{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "t1", Name: "Node"}, MinCores: 2, MinMemory: 2048},
+			{ID: "v2", Name: "1.31.0", Semantic: "1.31.0", Template: cluster.Entity{ID: "t2", Name: "Node 2"}, Disabled: true},
+		},
+	}
+}
+
+func (f *Fake) heard(method, what string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Calls = append(f.Calls, strings.TrimSpace(method+" "+what))
+	return f.Fails[method]
+}
+
+// uuid is the n-th id of a kind.
+func (f *Fake) uuid(kind string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.made++
+	sum := sha256.Sum256(fmt.Append(nil, kind, f.made))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+func (f *Fake) job(who cluster.Caller, c *cluster.Cluster, id, command, kind string) *cluster.Job {
+	if id == "" {
+		id = f.uuid("job")
+	}
+	return &cluster.Job{ID: id, Cluster: c.UUID, Command: command, Kind: kind, Owner: who.Owner, User: who.User, Created: f.Now()}
+}
+
+// Create stores a cluster that is Starting.
+func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*cluster.Cluster, *cluster.Job, error) {
+	if err := f.heard("Create", r.Command); err != nil {
+		return nil, nil, err
+	}
+	owner := who.Owner
+	if r.Account != "" {
+		found, err := f.Directory.Resolve(ctx, r.Account, r.DomainID)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !who.Scope.Sees(found) {
+			return nil, nil, cluster.AccessRefused.Errorf("account %s is not in the reach of %s", r.Account, who.User)
+		}
+		owner = found
+	}
+	if r.JobID != "" {
+		if job, err := f.Books.Job(ctx, r.JobID); err == nil {
+			if job.Digest != fmt.Sprint(r) {
+				return nil, nil, cluster.JobReused.Errorf("job %s was for another request", r.JobID)
+			}
+			b, err := f.Books.Book(ctx, job.Cluster)
+			return &b.Cluster, job, err
+		}
+	}
+	if r.Size < 1 || r.Size > cluster.MaxWorkers {
+		return nil, nil, cluster.ClusterInvalid.Errorf("size %d: it is 1 to %d", r.Size, cluster.MaxWorkers)
+	}
+	zone, err := f.entity(cluster.Zone, r.Zone)
+	if err != nil {
+		return nil, nil, err
+	}
+	offering, err := f.entity(cluster.Offering, r.Offering)
+	if err != nil {
+		return nil, nil, err
+	}
+	control := max(r.ControlNodes, 1)
+	c := &cluster.Cluster{
+		UUID: f.uuid("cluster"), Name: r.Name, Description: r.Description, Owner: owner, Provider: "fake", Zone: zone, Offering: offering,
+		Template: cluster.Entity{ID: "t1", Name: "Node"}, Network: cluster.Entity{ID: "n1", Name: "net"}, KeyPair: r.KeyPair, Version: r.Version,
+		Desired: cluster.WantRunning, NodeCount: r.Size, ControlCount: control, State: cluster.Starting, StateSince: f.Now(), GC: true,
+		Cores: 2 * (r.Size + control), MemoryMB: 2048 * (r.Size + control), Created: f.Now(),
+	}
+	job := f.job(who, c, r.JobID, r.Command, "create")
+	job.Owner, job.Digest, job.Password = owner, fmt.Sprint(r), "planted-password"
+	c.Ask = &cluster.Ask{Kind: cluster.AskStart, Job: job.ID}
+	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: &cluster.Details{Username: "admin", Password: "planted-password"}}
+	for i := range control + r.Size {
+		role, ordinal := cluster.Worker, i-control
+		if i < control {
+			role, ordinal = cluster.Control, i
+		}
+		change.Nodes = append(change.Nodes, f.node(c, role, ordinal))
+	}
+	return c, job, f.Books.Commit(ctx, change)
+}
+
+func (f *Fake) node(c *cluster.Cluster, role cluster.Role, ordinal int) *cluster.Node {
+	name := fmt.Sprintf("%s-%s%d", c.Name, role, ordinal)
+	return &cluster.Node{VMID: f.uuid("vm"), Key: name, Name: name, Role: role, Ordinal: ordinal, Address: fmt.Sprintf("10.0.0.%d", ordinal+10)}
+}
+
+func (f *Fake) entity(kind cluster.Kind, id string) (cluster.Entity, error) {
+	for _, e := range f.Offers[kind] {
+		if e.ID == id && e.Disabled {
+			return cluster.Entity{}, cluster.EntityRefused.Errorf("%s %s is disabled", kind, id).With("disabled", true)
+		}
+		if e.ID == id {
+			return cluster.Entity{ID: e.ID, Name: e.Name}, nil
+		}
+	}
+	return cluster.Entity{}, cluster.EntityRefused.Errorf("there is no %s %q", kind, id)
+}
+
+// Change moves a cluster into the transient state of what is asked.
+func (f *Fake) Change(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
+	if err := f.heard("Change", string(r.Kind)); err != nil {
+		return nil, nil, err
+	}
+	b, err := f.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &b.Cluster
+	if c.State == cluster.Destroyed || c.State == cluster.Stopped && r.Kind == cluster.AskScale {
+		return nil, nil, cluster.StateRefused.Errorf("%s of cluster %s: it is %s", r.Kind, c.Name, c.State).With("state", string(c.State))
+	}
+	job := f.job(who, c, r.JobID, r.Command, string(r.Kind))
+	job.Owner = c.Owner
+	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}
+	c.Ask = &cluster.Ask{Kind: r.Kind, Job: job.ID}
+	c.State = map[cluster.AskKind]machine.State{
+		cluster.AskStart: cluster.Starting, cluster.AskStop: cluster.Stopping, cluster.AskScale: cluster.Scaling,
+		cluster.AskUpgrade: cluster.Scaling, cluster.AskRecover: cluster.Recovering, cluster.AskDelete: cluster.Expunging,
+	}[r.Kind]
+	if r.Version != "" {
+		c.Ask.Version = r.Version
+	}
+	switch {
+	case r.Autoscale != nil:
+		c.Autoscale = *r.Autoscale
+	case len(r.NodeIDs) > 0:
+		for i := range b.Nodes {
+			if n := &b.Nodes[i]; slices.Contains(r.NodeIDs, n.VMID) {
+				n.Removed = f.Now()
+				change.Nodes = append(change.Nodes, n)
+				c.NodeCount--
+			}
+		}
+		if len(change.Nodes) != len(r.NodeIDs) {
+			return nil, nil, cluster.ClusterInvalid.Errorf("nodeids: not all are workers of cluster %s", c.Name)
+		}
+	case r.Size > 0:
+		for i := c.NodeCount; i < r.Size; i++ {
+			n := f.node(c, cluster.Worker, i)
+			change.Nodes = append(change.Nodes, n)
+		}
+		c.NodeCount = r.Size
+	}
+	return c, job, f.Books.Commit(ctx, change)
+}
+
+// End decides a job: done, or failed with a fault.
+func (f *Fake) End(ctx context.Context, id string, why error) error {
+	job, err := f.Books.Job(ctx, id)
+	if err != nil || job.Status != cluster.JobOpen {
+		return err
+	}
+	b, err := f.Books.Book(ctx, job.Cluster)
+	if err != nil {
+		return err
+	}
+	c := &b.Cluster
+	c.Ask, job.Status, job.Completed = nil, cluster.JobDone, f.Now()
+	switch cluster.AskKind(job.Kind) {
+	case cluster.AskStop:
+		c.State, c.Desired = cluster.Stopped, cluster.WantStopped
+	case cluster.AskDelete, "forget":
+		c.State, c.Desired, c.Removed = cluster.Destroyed, cluster.WantDestroyed, f.Now()
+	default:
+		c.State, c.Endpoint = cluster.Running, "https://10.1.1.9:6443/"
+	}
+	if why != nil {
+		reason := Reason(why)
+		job.Status, job.Code, job.Text, job.Step = cluster.JobFailed, reason.Code, reason.Text, reason.Step
+		c.State, c.Reason = cluster.Alert, reason
+	}
+	return f.Books.Commit(ctx, &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}})
+}
+
+// Forget makes a job that gives a cluster up.
+func (f *Fake) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
+	if err := f.heard("Forget", ""); err != nil {
+		return nil, err
+	}
+	b, err := f.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	if confirm != b.Cluster.Name {
+		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster", confirm)
+	}
+	job := f.job(who, &b.Cluster, jobID, "forgetContainerCluster", "forget")
+	return job, f.Books.Commit(ctx, &cluster.Change{Book: b.Cluster.ID, Jobs: []*cluster.Job{job}})
+}
+
+// PlanCreate is a plan of one step.
+func (f *Fake) PlanCreate(_ context.Context, _ cluster.Caller, r service.CreateRequest) (*service.DryRun, error) {
+	return &service.DryRun{Steps: []service.DryRunStep{{Name: "check", Text: "check quota"}}, Resources: []service.DryRunResource{}, Findings: []cluster.Finding{}}, f.heard("PlanCreate", r.Command)
+}
+
+// PlanChange is a plan of one step.
+func (f *Fake) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*service.DryRun, error) {
+	if _, err := f.Get(ctx, who, uuid); err != nil {
+		return nil, err
+	}
+	return f.PlanCreate(ctx, who, service.CreateRequest{Command: r.Command})
+}
+
+// Get is that of the service: ids that are not there, and those out of reach.
+func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Book, error) {
+	if err := f.heard("Get", ""); err != nil {
+		return nil, err
+	}
+	b, err := f.Books.Book(ctx, uuid)
+	if err == nil && !who.Scope.Sees(b.Cluster.Owner) {
+		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", uuid, who.User)
+	}
+	return b, err
+}
+
+// List gives what is in scope.
+func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
+	q.Scope = who.Scope
+	if err := f.heard("List", ""); err != nil {
+		return nil, 0, err
+	}
+	return f.Books.List(ctx, q)
+}
+
+// Nodes gives those of a page.
+func (f *Fake) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
+	var ids []int64
+	for _, c := range clusters {
+		ids = append(ids, c.ID)
+	}
+	return f.Books.Nodes(ctx, ids)
+}
+
+// Details of a cluster.
+func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*cluster.Details, error) {
+	return f.Books.Details(ctx, uuid)
+}
+
+// Drift is a report without findings.
+func (f *Fake) Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error) {
+	b, err := f.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, Findings: []cluster.Finding{}}, f.heard("Drift", "")
+}
+
+// Config is a short one.
+func (f *Fake) Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error) {
+	b, err := f.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	return &service.Config{ID: uuid, Name: b.Cluster.Name, Data: "apiVersion: v1\n"}, f.heard("Config", "")
+}
+
+// Leaks gives Leaked.
+func (f *Fake) Leaks(_ context.Context, _ cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error) {
+	all := slices.DeleteFunc(slices.Clone(f.Leaked), func(l service.Leak) bool {
+		return uuid != "" && l.Cluster != uuid || kind != "" && l.Kind != kind
+	})
+	from := min(offset, len(all))
+	return all[from:min(from+min(limit, len(all)), len(all))], len(all), f.heard("Leaks", "")
+}
+
+// Job gives a job, and ends it when it was polled often enough.
+func (f *Fake) Job(ctx context.Context, who cluster.Caller, id string) (*cluster.Job, error) {
+	if err := f.heard("Job", ""); err != nil {
+		return nil, err
+	}
+	job, err := f.Books.Job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if job.Owner != who.Owner && !who.Operator {
+		return nil, cluster.AccessRefused.Errorf("job %s is not in the reach of %s", id, who.User)
+	}
+	f.mu.Lock()
+	f.polled[id]++
+	over := f.Polls > 0 && f.polled[id] >= f.Polls
+	f.mu.Unlock()
+	if over {
+		if err := f.End(ctx, id, nil); err != nil {
+			return nil, err
+		}
+		return f.Books.Job(ctx, id)
+	}
+	return job, nil
+}
+
+// Jobs gives those in scope.
+func (f *Fake) Jobs(ctx context.Context, who cluster.Caller, q cluster.JobQuery) ([]cluster.Job, int, error) {
+	q.Scope = who.Scope
+	return f.Books.Jobs(ctx, q)
+}
+
+// Catalog gives Offers.
+func (f *Fake) Catalog(_ context.Context, _ cluster.Caller, kind cluster.Kind) ([]cluster.Entry, error) {
+	return f.Offers[kind], f.heard("Catalog", string(kind))
+}
+
+// Versions gives Known.
+func (f *Fake) Versions() []service.Version { return f.Known }
+
+// Reason is an error as a cluster records it.
+func Reason(err error) cluster.Reason {
+	return cluster.Reason{Code: fault.Of(err).Code, Text: fault.Message(err), Step: "network"}
+}
