@@ -235,7 +235,7 @@ func alert(c *Cluster, now time.Time) Occurrence {
 			return OnStop
 		}
 	case WantRunning:
-		if asked && slices.Contains([]AskKind{AskRecover, AskStart, AskScale}, c.Ask.Kind) || tried {
+		if asked && slices.Contains([]AskKind{AskRecover, AskStart, AskScale, AskUpgrade}, c.Ask.Kind) || tried {
 			return OnRecover
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
@@ -19,8 +20,8 @@ func (s *Server) flowRoutes() {
 	at(s, huma.Operation{OperationID: "listFlows", Method: http.MethodGet, Path: "/v1/flows", Summary: "List the loaded flows", Tags: tags}, Operator, s.listFlows)
 	at(s, huma.Operation{OperationID: "getFlow", Method: http.MethodGet, Path: "/v1/flows/{name}", Summary: "Read a loaded flow with its steps", Tags: tags,
 		Errors: []int{404}}, Operator, s.getFlow)
-	at(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Say what a run or a machine would do", Tags: tags,
-		Description: "Nothing is stored.", Errors: []int{404}, DefaultStatus: http.StatusOK}, Operator, s.plan)
+	at(s, huma.Operation{OperationID: "plan", Method: http.MethodPost, Path: "/v1/plans", Summary: "Say what a run, a machine or a change of a cluster would do", Tags: tags,
+		Description: "Nothing is stored. All but plans of clusters are the operator's.", Errors: []int{404, 409}, DefaultStatus: http.StatusOK}, User, s.plan)
 }
 
 func (s *Server) listFlows(ctx context.Context, _ *struct{}) (*struct{ Body view.Flows }, error) {
@@ -61,6 +62,8 @@ type planRequest struct {
 		Input    json.RawMessage `json:"input,omitempty"`
 		Object   *control.Ref    `json:"object,omitempty" doc:"what the machine would do with this object"`
 		Manifest *objectManifest `json:"manifest,omitempty" doc:"what the machine would do, were this applied"`
+		Create   *createBody     `json:"create,omitempty" doc:"what the creation of this cluster would do"`
+		Change   *changePlan     `json:"change,omitempty" doc:"what a change of a cluster would do"`
 	}
 }
 
@@ -78,19 +81,28 @@ type planAnswer struct {
 	Body struct {
 		Plan    *view.Plan      `json:"plan,omitempty" doc:"of a flow"`
 		Machine json.RawMessage `json:"machine,omitempty" doc:"of an object: the transition chosen, why, and what was refused"`
+		Cluster *service.DryRun   `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and what stands in the way"`
 	}
 }
 
 func (s *Server) plan(ctx context.Context, in *planRequest) (*planAnswer, error) {
 	b, out := in.Body, &planAnswer{}
 	given := 0
-	for _, there := range []bool{b.Flow != "", b.Object != nil, b.Manifest != nil} {
+	for _, there := range []bool{b.Flow != "", b.Object != nil, b.Manifest != nil, b.Create != nil, b.Change != nil} {
 		if there {
 			given++
 		}
 	}
 	if given != 1 {
-		return nil, Refused.Errorf("give one of flow, object, manifest; %d are given", given)
+		return nil, Refused.Errorf("give one of flow, object, manifest, create, change; %d are given", given)
+	}
+	if b.Create != nil || b.Change != nil {
+		var err error
+		out.Body.Cluster, err = s.planCluster(ctx, b.Create, b.Change)
+		return out, err
+	}
+	if err := allow(ctx, Operator); err != nil {
+		return nil, err
 	}
 	if b.Flow != "" {
 		p, err := s.options.Engine.Plan(b.Flow, b.Input)

@@ -19,6 +19,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
@@ -36,6 +38,9 @@ type Options struct {
 	Hosts    []string // names besides loopback's that requests may carry on loopback, as behind a proxy
 	Tokens   *Tokens  // the operator's; nil: none
 	Accounts Accounts // nil: none
+
+	Clusters *service.Service // nil: container clusters are NOT_SERVED
+	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
 
 	Healers     map[fault.Code]workflow.Healer // told by /v1/faults
 	PlanObject  func(ctx context.Context, object control.Object) (json.RawMessage, error)
@@ -120,6 +125,7 @@ func (s *Server) route() {
 	s.runRoutes()
 	s.objectRoutes()
 	s.flowRoutes()
+	s.clusterRoutes()
 	s.eventRoutes()
 	s.faultRoutes()
 	s.healthRoutes()

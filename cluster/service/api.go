@@ -159,23 +159,23 @@ type PatchRequest struct {
 	GC          *bool // operator
 }
 
-// Plan is what a change would do. Nothing of it is stored.
-type Plan struct {
-	Steps     []PlanStep        `json:"steps"`
-	Resources []PlanResource    `json:"resources"`
+// DryRun is what a change would do. Nothing of it is stored.
+type DryRun struct {
+	Steps     []DryRunStep      `json:"steps"`
+	Resources []DryRunResource  `json:"resources"`
 	Findings  []cluster.Finding `json:"findings"`
 }
 
-// PlanStep is a step that would run.
-type PlanStep struct {
+// DryRunStep is a step that would run.
+type DryRunStep struct {
 	Name    string `json:"name"`
 	Text    string `json:"text"`
 	Timeout string `json:"timeout,omitempty"`
 	Tries   int    `json:"tries,omitempty"`
 }
 
-// PlanResource is a resource that would be made, changed or deleted.
-type PlanResource struct {
+// DryRunResource is a resource that would be made, changed or deleted.
+type DryRunResource struct {
 	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace
 	Kind cluster.Kind `json:"kind"`
 	Name string       `json:"name"`
@@ -216,7 +216,9 @@ type DriftNode struct {
 type Leak struct {
 	Cluster  string        `json:"cluster,omitempty"`
 	Name     string        `json:"clusterName,omitempty"`
-	Owner    cluster.Owner `json:"owner"`
+	Owner    cluster.Owner `json:"-"`
+	Account  string        `json:"accountId,omitempty"`
+	Domain   string        `json:"domainId,omitempty"`
 	Provider string        `json:"provider"`
 	Kind     cluster.Kind  `json:"kind"`
 	ID       string        `json:"id,omitempty"`

@@ -12,13 +12,13 @@ import (
 
 // PlanCreate says what Create would do. Nothing is stored or made; findings say
 // what stands in the way: a limit of the account, the provider's capacity.
-func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRequest) (*Plan, error) {
+func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRequest) (*DryRun, error) {
 	c, _, err := s.draft(ctx, who, r)
 	if err != nil {
 		return nil, err
 	}
 	book := &cluster.Book{Cluster: *c}
-	plan := &Plan{Steps: s.stepsOf(cluster.FlowStart)}
+	plan := &DryRun{Steps: s.stepsOf(cluster.FlowStart)}
 	if c.Network.ID == "" {
 		plan.add("create", cluster.Network, cluster.ResourceName(c, "network"), "")
 	}
@@ -29,7 +29,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 }
 
 // PlanChange says what Change would do. Nothing is stored or made.
-func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*Plan, error) {
+func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*DryRun, error) {
 	book, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	if err != nil {
 		return nil, err
 	}
-	plan := &Plan{Steps: []PlanStep{}, Resources: []PlanResource{}, Findings: []cluster.Finding{}}
+	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
 	if change.Jobs[len(change.Jobs)-1].Status == cluster.JobDone {
 		return plan, nil
 	}
@@ -72,7 +72,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 	return plan, nil
 }
 
-func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *Plan) (*Plan, error) {
+func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRun) (*DryRun, error) {
 	c, have := &book.Cluster, livingWorkers(book.Nodes)
 	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
 		plan.addNodes(book, cluster.Worker, more)
@@ -94,7 +94,7 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *Plan)
 }
 
 // planRecovery looks at the cluster, for what a recovery does depends on that.
-func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Plan, ask *cluster.Ask) (*Plan, error) {
+func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *DryRun, ask *cluster.Ask) (*DryRun, error) {
 	seen, err := s.observe(ctx, book)
 	if err != nil {
 		return nil, err
@@ -185,8 +185,8 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, fresh bool) err
 }
 
 // stepsOf reads a flow as people see it.
-func (s *Service) stepsOf(flow string) []PlanStep {
-	steps := []PlanStep{}
+func (s *Service) stepsOf(flow string) []DryRunStep {
+	steps := []DryRunStep{}
 	for _, f := range s.Flows() {
 		if f.Name == flow {
 			steps = appendSteps(steps, f.Steps)
@@ -195,9 +195,9 @@ func (s *Service) stepsOf(flow string) []PlanStep {
 	return steps
 }
 
-func appendSteps(steps []PlanStep, of []workflow.Step) []PlanStep {
+func appendSteps(steps []DryRunStep, of []workflow.Step) []DryRunStep {
 	for _, step := range of {
-		p := PlanStep{Name: step.Name, Text: step.Description, Tries: step.Retry.Attempts}
+		p := DryRunStep{Name: step.Name, Text: step.Description, Tries: step.Retry.Attempts}
 		timeout := step.Timeout
 		if step.Wait != nil && step.Wait.Deadline > 0 {
 			timeout = step.Wait.Deadline
@@ -213,11 +213,11 @@ func appendSteps(steps []PlanStep, of []workflow.Step) []PlanStep {
 	return steps
 }
 
-func (p *Plan) add(act string, kind cluster.Kind, name string, role cluster.Role) {
-	p.Resources = append(p.Resources, PlanResource{Act: act, Kind: kind, Name: name, Role: role})
+func (p *DryRun) add(act string, kind cluster.Kind, name string, role cluster.Role) {
+	p.Resources = append(p.Resources, DryRunResource{Act: act, Kind: kind, Name: name, Role: role})
 }
 
-func (p *Plan) act(act string, nodes []cluster.Node, role cluster.Role) {
+func (p *DryRun) act(act string, nodes []cluster.Node, role cluster.Role) {
 	for _, n := range nodes {
 		if role == "" || n.Role == role {
 			p.add(act, cluster.VM, n.Name, n.Role)
@@ -225,7 +225,7 @@ func (p *Plan) act(act string, nodes []cluster.Node, role cluster.Role) {
 	}
 }
 
-func (p *Plan) addNodes(book *cluster.Book, role cluster.Role, count int) {
+func (p *DryRun) addNodes(book *cluster.Book, role cluster.Role, count int) {
 	next := cluster.NextOrdinal(book, role)
 	for i := range count {
 		p.add("create", cluster.VM, cluster.NodeName(&book.Cluster, role, next+i), role)
@@ -233,7 +233,7 @@ func (p *Plan) addNodes(book *cluster.Book, role cluster.Role, count int) {
 }
 
 // close names what a deletion removes, rules first and the network last.
-func (p *Plan) close(book *cluster.Book) {
+func (p *DryRun) close(book *cluster.Book) {
 	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
 	rows := slices.DeleteFunc(slices.Clone(book.Journal), func(r cluster.JournalRow) bool {
 		return !r.Phase.Open() || r.Origin == cluster.Given
@@ -247,7 +247,7 @@ func (p *Plan) close(book *cluster.Book) {
 }
 
 // String is the plan in lines, as `--dry-run` prints it.
-func (p Plan) String() string {
+func (p DryRun) String() string {
 	text := ""
 	for _, r := range p.Resources {
 		text += fmt.Sprintf("%s %s %s\n", r.Act, r.Kind, r.Name)

@@ -121,7 +121,7 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 
 func leakOf(r cluster.OwnedRow) Leak {
 	l := Leak{
-		Cluster: r.Cluster, Name: r.ClusterName, Owner: r.Owner, Provider: r.Provider, Kind: r.Kind, ID: r.ProviderID, Resource: r.Name,
+		Cluster: r.Cluster, Name: r.ClusterName, Owner: r.Owner, Account: r.Owner.AccountID, Domain: r.Owner.DomainID, Provider: r.Provider, Kind: r.Kind, ID: r.ProviderID, Resource: r.Name,
 		Since: r.ClosingAt, Attempts: r.Attempts, Code: string(r.LastCode), Text: r.LastError, Phase: string(r.Phase),
 	}
 	if kind, ok := fault.Lookup(string(r.LastCode)); ok {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -22,11 +23,11 @@ import (
 )
 
 type serverOptions struct {
-	listen, tokenFile, cert, key, otlp, logFormat, archive string
-	hosts                                                  []string
-	attempts                                               int
-	drain                                                  time.Duration
-	retention                                              workflow.Retention
+	listen, tokenFile, cert, key, otlp, logFormat, archive, clusters string
+	hosts                                                            []string
+	attempts                                                         int
+	drain                                                            time.Duration
+	retention                                                        workflow.Retention
 }
 
 func (o *serverOptions) flags(cmd *cobra.Command) {
@@ -38,6 +39,7 @@ func (o *serverOptions) flags(cmd *cobra.Command) {
 	f.StringSliceVar(&o.hosts, "host", nil, "further `names` under which the server is asked on loopback, as behind a proxy")
 	f.StringVar(&o.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector that gets spans (default: none)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&o.clusters, "clusters", "", "`file` that configures container clusters (pawl dev: processes of this machine, unless it is \"off\")")
 	f.StringVar(&o.archive, "archive", "", "`file` that gets finished runs as JSON lines before they are removed")
 	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the server is stopped")
@@ -102,13 +104,17 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 	if err != nil {
 		return err
 	}
+	clusters, err := a.clustersOf(verb, o.clusters)
+	if err != nil {
+		return err
+	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	return serve.Run(ctx, serve.Options{
 		Store: a.storeOptions(), Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
 		Flows: a.flags.flows, Machines: a.flags.machines, Actions: a.flags.actions, HTTPAllow: a.flags.httpAllow, Secrets: a.secrets(),
-		Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
+		Clusters: clusters, Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
 		Ready: func(addr net.Addr, flows, machines int) {
 			scheme := "http"
 			if o.cert != "" {
@@ -117,6 +123,17 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 			fmt.Fprintf(a.out, "pawl %s listens on %s://%s with %s and %s\n", verb, scheme, addr, counted(flows, "flow"), counted(machines, "machine"))
 		},
 	})
+}
+
+// clustersOf is the configuration of container clusters.
+func (a *app) clustersOf(verb, file string) (*serve.Clusters, error) {
+	switch {
+	case file == "off", file == "" && verb != "dev", file == "" && a.flags.store == "memory":
+		return nil, nil //nolint:nilnil // a server without clusters
+	case file == "":
+		return serve.LocalClusters(filepath.Dir(a.storeOptions().Path())), nil
+	}
+	return serve.ReadClusters(file)
 }
 
 func serverLog(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/store/sqlstore"
 	"github.com/pawl-dev/pawl/workflow"
@@ -16,6 +19,9 @@ import (
 type StoreOptions struct {
 	Kind string // memory, sqlite, postgres; empty: what DSN says
 	DSN  string // a file or postgres://…; empty: pawl.db in the user's state folder
+	// KeyFile holds the master keys that seal secrets. Empty: PAWL_MASTER_KEY,
+	// else a file beside a SQLite store, which is made if it is not there.
+	KeyFile string
 }
 
 // Store is an open store.
@@ -29,17 +35,22 @@ type kept interface {
 	workflow.Definitions
 	workflow.Retainer
 	Objects() control.Objects
+	Locks() lock.Medium
 	Close() error
 }
 
 // memory is the memory store with what all others have.
 type memory struct {
 	*workflow.Memory
-	objects *control.Memory
+	objects  *control.Memory
+	locks    *lock.Memory
+	clusters *cluster.Memory
+	accounts *account.Memory
 }
 
 func (memory) Close() error               { return nil }
 func (m memory) Objects() control.Objects { return m.objects }
+func (m memory) Locks() lock.Medium       { return m.locks }
 
 // OpenStore opens a store. A client of a file never owns it.
 func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {
@@ -49,7 +60,7 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 		if o.DSN != "" {
 			return Store{}, workflow.InputInvalid.Errorf("--store memory has no --dsn")
 		}
-		return Store{memory{workflow.NewMemory(), control.NewMemory()}}, nil
+		return Store{memory{workflow.NewMemory(), control.NewMemory(), &lock.Memory{}, cluster.NewMemory(), account.NewMemory()}}, nil
 	case "postgres":
 		if !postgres {
 			return Store{}, workflow.InputInvalid.Errorf("--store postgres needs --dsn postgres://USER@HOST/DATABASE")
@@ -62,14 +73,39 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	default:
 		return Store{}, workflow.InputInvalid.Errorf("--store %q: it is memory, sqlite or postgres", o.Kind)
 	}
-	if postgres {
-		return opened(sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN}))
-	}
 	path := o.Path()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
+	if !postgres {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
+		}
 	}
-	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client}))
+	keys, err := o.masterKeys(postgres, client)
+	if err != nil {
+		return Store{}, err
+	}
+	if postgres {
+		return opened(sqlstore.Open(ctx, sqlstore.Options{DSN: o.DSN, MasterKeys: keys}))
+	}
+	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client, MasterKeys: keys}))
+}
+
+// masterKeys are those of the file, of the environment, or of the file beside a
+// SQLite store, which a client does not make.
+func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
+	if o.KeyFile != "" {
+		return sqlstore.MasterKeyFile(o.KeyFile)
+	}
+	if text := os.Getenv("PAWL_MASTER_KEY"); text != "" {
+		return sqlstore.ParseMasterKeys(text)
+	}
+	if postgres {
+		return nil, nil
+	}
+	beside := o.Path() + ".key"
+	if _, err := os.Stat(beside); err != nil && client {
+		return nil, nil //nolint:nilerr // without keys a client reads what is not sealed
+	}
+	return sqlstore.MasterKeyFile(beside)
 }
 
 func opened(store sqlstore.Store, err error) (Store, error) {
@@ -88,6 +124,35 @@ func (s Store) Keys() server.Idempotency {
 		return keeper.Keys()
 	}
 	return nil
+}
+
+// Clusters is the ledger of container clusters.
+func (s Store) Clusters() cluster.Ledger {
+	if m, ok := s.kept.(memory); ok {
+		return m.clusters
+	}
+	return s.kept.(sqlstore.Store).Clusters()
+}
+
+// Accounts are the accounts of the store.
+func (s Store) Accounts() account.Store {
+	if m, ok := s.kept.(memory); ok {
+		return m.accounts
+	}
+	if keeper, ok := s.kept.(interface{ Accounts() account.Store }); ok {
+		return keeper.Accounts()
+	}
+	return account.NewMemory()
+}
+
+// Installation is the id that tells what this store's server makes from what
+// others make. It is made once.
+func (s Store) Installation(ctx context.Context) (string, error) {
+	id := control.NewUID()
+	if sql, ok := s.kept.(sqlstore.Store); ok {
+		return sql.Clusters().SettingOr(ctx, "installation", id)
+	}
+	return id, nil
 }
 
 // Path is the file of a SQLite store.

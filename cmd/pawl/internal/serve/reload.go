@@ -135,7 +135,7 @@ func (p *parts) reload() (*driver.Driver, error) {
 		next, err = p.newDriver(lib)
 	}
 	if err == nil {
-		err = p.engine.Load(lib.Flows)
+		err = p.engine.Load(p.flows(lib.Flows))
 	}
 	if err != nil {
 		files, _ := library.Files(before.paths()...) // the same files are not reported twice

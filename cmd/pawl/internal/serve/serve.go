@@ -53,6 +53,8 @@ type Options struct {
 	Retention workflow.Retention
 	Archive   string // file that gets finished runs as JSON lines before they are removed
 
+	Clusters *Clusters // configuration of container clusters; nil: none
+
 	OTLP    string // endpoint of a collector; empty: no spans
 	Version string
 	Logger  *slog.Logger
@@ -87,6 +89,7 @@ type parts struct {
 	runsBell *driver.Bell
 	bell     *server.Bell
 	archive  *os.File // nil: none
+	clusters clusters
 
 	mu     sync.Mutex
 	driver *driver.Driver // nil: no machines
@@ -133,6 +136,9 @@ func (p *parts) make(ctx context.Context) error {
 		p.missing(err)
 		return err
 	}
+	if err := p.makeClusters(ctx); err != nil {
+		return err
+	}
 	hooks, err := p.hooks(ctx)
 	if err != nil {
 		return err
@@ -150,8 +156,13 @@ func (p *parts) make(ctx context.Context) error {
 		}
 		o.Archive = p.keep
 	}
-	if p.engine, err = workflow.New(p.store, lib.Flows, o); err != nil {
+	if p.engine, err = workflow.New(p.store, p.flows(lib.Flows), o); err != nil {
 		return err
+	}
+	if p.clusters.service != nil {
+		if err := p.clusters.service.Bind(p.engine); err != nil {
+			return err
+		}
 	}
 	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery), Queues: p.queues.depths})
 	p.driver, err = p.newDriver(lib)
@@ -192,6 +203,9 @@ func own(ctx context.Context, o backend.StoreOptions) (backend.Store, error) {
 
 func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 	hooks := []workflow.Hook{p.bell.Hook(), p.runsBell.Hook(), p.metrics.Hook(), telemetry.Log(p.log)}
+	if p.clusters.service != nil {
+		hooks = append(hooks, p.clusters.service.Hook())
+	}
 	if p.options.OTLP == "" {
 		return hooks, nil
 	}
@@ -234,7 +248,8 @@ func (p *parts) server() (*server.Server, error) {
 		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
 		Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
-		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
+		Observe:  func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
+		Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)
@@ -277,6 +292,12 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	}
 	part("engine", p.engine.Serve)
 	part("machines", p.drive)
+	if p.clusters.service != nil {
+		part("clusters", p.clusters.service.Serve)
+	}
+	for _, cloud := range p.clusters.sims {
+		part("sim", cloud.Serve)
+	}
 	part("http", func(ctx context.Context) error { return s.Serve(ctx, ln) })
 	if p.options.Ready != nil {
 		p.options.Ready(ln.Addr(), len(p.engine.Flows()), machines)

@@ -1,0 +1,400 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/view"
+)
+
+// clusterCommand is the tree of verbs for container clusters. They ask a
+// server, for somebody has to do the work: the one on this machine by default.
+func (a *app) clusterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cluster", Short: "Create, change, look at and delete container clusters",
+		Long: `Container clusters are control nodes, worker nodes, a network and rules on an
+infrastructure without transactions. These verbs ask a server (--server; by
+default the one on this machine, http://` + server.DefaultListen + `).
+
+A change answers at once. --wait waits until it is decided: exit code 0 done,
+1 failed or refused, 3 still going when the wait ended, 4 the cluster is in Alert.`,
+		Example: "  pawl cluster create blue --zone local --offering small --size 2 --wait\n  pawl cluster list\n  pawl cluster scale blue --size 4 --dry-run\n  pawl cluster delete blue --wait",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.clusterCreate(), a.clusterList(), a.clusterGet(), a.clusterDescribe(), a.clusterWatch(),
+		a.clusterStart(), a.clusterStop(), a.clusterScale(), a.clusterUpgrade(), a.clusterRecover(), a.clusterDelete(), a.clusterSet(),
+		a.clusterDrift(), a.clusterNodes(), a.clusterResources(), a.clusterConfig(), a.clusterHistory(), a.clusterLogs(),
+		a.clusterLeaks(), a.clusterForget(), a.clusterCatalog())
+	return cmd
+}
+
+// remote opens the server that cluster verbs ask.
+func (a *app) remote(ctx context.Context) (*backend.Remote, error) {
+	url := a.flags.server
+	if url == "" {
+		url = "http://" + server.DefaultListen
+	}
+	return backend.OpenRemote(ctx, backend.RemoteOptions{URL: url, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
+}
+
+// ask is a verb that needs the server.
+func (a *app) asks(do func(ctx context.Context, r *backend.Remote, args []string) error) func(*cobra.Command, []string) error {
+	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		r, err := a.remote(ctx)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return do(ctx, r, args)
+	})
+}
+
+// changing are the flags of every change.
+type changing struct {
+	wait time.Duration
+	dry  bool
+}
+
+func (c *changing) flags(cmd *cobra.Command) {
+	waitFlag(cmd, &c.wait, 0, "wait until it is decided, at most this `time`")
+	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "print the plan; nothing is changed")
+}
+
+type createFlags struct {
+	changing
+	description, zone, offering, template, network, keyPair, version, provider string
+	account, domain, recovery, onFailure                                       string
+	registryUser, registryPasswordFile, registryURL, registryEmail             string
+	size, control                                                              int
+	cidrs                                                                      []string
+}
+
+func (a *app) clusterCreate() *cobra.Command {
+	var o createFlags
+	cmd := &cobra.Command{
+		Use: "create NAME", Short: "Create a cluster",
+		Long: `Creates a cluster of control nodes and --size workers. What is not named is
+found: the only zone and offering, the default template, a network of its own.`,
+		Example: "  pawl cluster create blue --size 2 --wait\n  pawl cluster create blue --zone z1 --offering small --size 5 --control-nodes 3 --recovery restart,replace --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			body, err := o.body(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			if o.dry {
+				return a.showPlan(ctx, r, map[string]any{"create": body})
+			}
+			done, err := r.CreateCluster(ctx, body)
+			if err != nil {
+				return err
+			}
+			return a.settle(ctx, r, done, o.wait)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.description, "description", "", "what it is for")
+	f.StringVar(&o.zone, "zone", "", "`zone`, by id or name (default: the only one)")
+	f.StringVar(&o.offering, "offering", "", "size of its VMs, by id or name (default: the only or default `offering`)")
+	f.StringVar(&o.template, "template", "", "`template` of its VMs (default: that of the version, or of the server)")
+	f.StringVar(&o.network, "network", "", "`network` to use (default: one is made)")
+	f.StringVar(&o.keyPair, "key-pair", "", "key pair for its VMs")
+	f.StringVar(&o.version, "version-id", "", "configured `version` of what runs on the nodes")
+	f.StringVar(&o.provider, "provider", "", "`provider` (default: that of the zone)")
+	f.StringVar(&o.account, "account", "", "create it for this `account`, with --domain")
+	f.StringVar(&o.domain, "domain", "", "`id` of the account's domain")
+	f.IntVar(&o.size, "size", 1, "workers")
+	f.IntVar(&o.control, "control-nodes", 1, "control nodes, an odd number")
+	f.StringSliceVar(&o.cidrs, "cidr", nil, "`networks` that may reach the endpoint (default: all)")
+	f.StringVar(&o.recovery, "recovery", "", "what may be repaired without you: none, or of restart, replace, adopt")
+	f.StringVar(&o.onFailure, "on-failure", "", "of the creation: rollback, lazy or keep")
+	f.StringVar(&o.registryUser, "registry-username", "", "of the image registry; all four or none")
+	f.StringVar(&o.registryPasswordFile, "registry-password-file", "", "`file` with the password")
+	f.StringVar(&o.registryURL, "registry-url", "", "of the image registry")
+	f.StringVar(&o.registryEmail, "registry-email", "", "of its account")
+	o.changing.flags(cmd)
+	return cmd
+}
+
+// body is what the server is asked for.
+func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) (map[string]any, error) {
+	body := map[string]any{"name": name, "size": o.size, "controlNodes": o.control}
+	for key, value := range map[string]string{"description": o.description, "template": o.template, "network": o.network, "keyPair": o.keyPair,
+		"version": o.version, "provider": o.provider, "account": o.account, "domainId": o.domain, "onFailure": o.onFailure} {
+		if value != "" {
+			body[key] = value
+		}
+	}
+	var err error
+	if body["zone"], err = only(ctx, r, "zone", o.zone); err != nil {
+		return nil, err
+	}
+	if body["offering"], err = only(ctx, r, "offering", o.offering); err != nil {
+		return nil, err
+	}
+	if len(o.cidrs) > 0 {
+		body["cidrs"] = o.cidrs
+	}
+	if o.recovery != "" {
+		if body["recovery"], err = policy(o.recovery); err != nil {
+			return nil, err
+		}
+	}
+	if o.registryUser+o.registryURL+o.registryEmail+o.registryPasswordFile != "" {
+		password := ""
+		if o.registryPasswordFile != "" {
+			data, err := os.ReadFile(o.registryPasswordFile)
+			if err != nil {
+				return nil, Usage.Errorf("--registry-password-file: %w", err)
+			}
+			password = strings.TrimSpace(string(data))
+		}
+		body["registry"] = map[string]string{"username": o.registryUser, "password": password, "url": o.registryURL, "email": o.registryEmail}
+	}
+	return body, nil
+}
+
+// only is what was named, or the one thing there is to choose.
+func only(ctx context.Context, r *backend.Remote, kind, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	entries, err := r.Catalog(ctx, kind)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Default {
+			return e.ID, nil
+		}
+		names = append(names, e.Name)
+	}
+	if len(entries) != 1 {
+		return "", Usage.Errorf("name one with --%s: there are %s", kind, strings.Join(names, ", "))
+	}
+	return entries[0].ID, nil
+}
+
+// policy reads a recovery policy.
+func policy(text string) (cluster.Recovery, error) {
+	r, err := cluster.ParseRecovery(text)
+	if r == nil && err == nil {
+		r = cluster.Recovery{}
+	}
+	return r, err
+}
+
+// change is a verb without flags of its own.
+func (a *app) change(use, short, example string, kind cluster.AskKind, flags func(*cobra.Command) func() (map[string]any, error)) *cobra.Command {
+	var o changing
+	body := func() (map[string]any, error) { return map[string]any{}, nil }
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters}
+	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		b, err := body()
+		if err != nil {
+			return err
+		}
+		if o.dry {
+			b["cluster"], b["kind"] = args[0], kind
+			return a.showPlan(ctx, r, map[string]any{"change": b})
+		}
+		done, err := r.ChangeCluster(ctx, args[0], string(kind), b)
+		if err != nil {
+			return err
+		}
+		return a.settle(ctx, r, done, o.wait)
+	})
+	if flags != nil {
+		body = flags(cmd)
+	}
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) clusterStart() *cobra.Command {
+	return a.change("start NAME", "Start a cluster that is stopped, or try again", "  pawl cluster start blue --wait", cluster.AskStart, nil)
+}
+
+func (a *app) clusterStop() *cobra.Command {
+	return a.change("stop NAME", "Stop the VMs of a cluster", "  pawl cluster stop blue --wait", cluster.AskStop, func(cmd *cobra.Command) func() (map[string]any, error) {
+		forced := cmd.Flags().Bool("forced", false, "do not wait for the nodes to drain")
+		return func() (map[string]any, error) { return map[string]any{"forced": *forced}, nil }
+	})
+}
+
+func (a *app) clusterScale() *cobra.Command {
+	return a.change("scale NAME", "Change the number of workers, or remove some by name",
+		"  pawl cluster scale blue --size 5 --wait\n  pawl cluster scale blue --node blue-1f0c2a-worker3\n  pawl cluster scale blue --autoscale 2..8", cluster.AskScale,
+		func(cmd *cobra.Command) func() (map[string]any, error) {
+			size := cmd.Flags().Int("size", 0, "workers")
+			nodes := cmd.Flags().StringSlice("node", nil, "names or ids of the `workers` to remove")
+			auto := cmd.Flags().String("autoscale", "", "what an autoscaler may do: `MIN..MAX`, or off")
+			cmd.MarkFlagsMutuallyExclusive("size", "node", "autoscale")
+			cmd.MarkFlagsOneRequired("size", "node", "autoscale")
+			return func() (map[string]any, error) { return scaleBody(*size, *nodes, *auto) }
+		})
+}
+
+func scaleBody(size int, nodes []string, auto string) (map[string]any, error) {
+	b := map[string]any{}
+	if size != 0 {
+		b["size"] = size
+	}
+	if len(nodes) > 0 {
+		b["nodes"] = nodes
+	}
+	switch {
+	case auto == "off":
+		b["autoscale"] = cluster.Autoscale{}
+	case auto != "":
+		s := cluster.Autoscale{Enabled: true}
+		if n, err := fmt.Sscanf(auto, "%d..%d", &s.Min, &s.Max); n != 2 || err != nil {
+			return nil, Usage.Errorf("--autoscale %s: it is MIN..MAX, such as 2..8, or off", auto)
+		}
+		b["autoscale"] = s
+	}
+	return b, nil
+}
+
+func (a *app) clusterUpgrade() *cobra.Command {
+	return a.change("upgrade NAME", "Replace the nodes one by one by nodes of another version",
+		"  pawl cluster upgrade blue --to v1.31 --wait", cluster.AskUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
+			version := cmd.Flags().String("to", "", "id of the configured `version`")
+			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
+			consent := cmd.Flags().Bool("consent", false, "control nodes may be replaced although there are fewer than three")
+			_ = cmd.MarkFlagRequired("to")
+			return func() (map[string]any, error) {
+				return map[string]any{"version": *version, "surge": *surge, "consent": *consent}, nil
+			}
+		})
+}
+
+func (a *app) clusterRecover() *cobra.Command {
+	return a.change("recover NAME", "Repair a cluster that is in Alert", "  pawl cluster recover blue --recovery restart,replace --wait",
+		cluster.AskRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
+			text := cmd.Flags().String("recovery", "", "what may be done this time, of restart, replace, adopt (default restart,replace)")
+			consent := cmd.Flags().Bool("consent", false, "the last control node may be replaced; what it holds is lost")
+			return func() (map[string]any, error) {
+				b := map[string]any{"consent": *consent}
+				if *text == "" {
+					return b, nil
+				}
+				var err error
+				b["recovery"], err = policy(*text)
+				return b, err
+			}
+		})
+}
+
+func (a *app) clusterDelete() *cobra.Command {
+	var o changing
+	var forced bool
+	cmd := &cobra.Command{
+		Use: "delete NAME", Short: "Delete a cluster and all that was made for it",
+		Long: `Stops the cluster and deletes all that was made for it; what was given stays.
+What cannot be deleted now is tried again by the collector until it is gone.`,
+		Example: "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			if o.dry {
+				return a.showPlan(ctx, r, map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.AskDelete}})
+			}
+			done, err := r.DeleteCluster(ctx, args[0], forced)
+			if err != nil {
+				return err
+			}
+			return a.settle(ctx, r, done, o.wait)
+		}),
+	}
+	cmd.Flags().BoolVar(&forced, "forced", false, "do not wait for the nodes to drain")
+	o.flags(cmd)
+	return cmd
+}
+
+func (a *app) clusterSet() *cobra.Command {
+	var description, recovery, onFailure, gc string
+	var cidrs []string
+	cmd := &cobra.Command{
+		Use: "set NAME", Short: "Change settings of a cluster",
+		Example: "  pawl cluster set blue --recovery restart,replace\n  pawl cluster set blue --cidr 10.0.0.0/8,192.0.2.0/24\n  pawl cluster set blue --gc off",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+	}
+	f := cmd.Flags()
+	f.StringVar(&description, "description", "", "what it is for")
+	f.StringVar(&recovery, "recovery", "", "none, default, or of restart, replace, adopt")
+	f.StringVar(&onFailure, "on-failure", "", "of a creation under way: rollback, lazy or keep")
+	f.StringSliceVar(&cidrs, "cidr", nil, "`networks` that may reach the endpoint")
+	f.StringVar(&gc, "gc", "", "on or off: whether the collector works on it (operators)")
+	cmd.MarkFlagsOneRequired("description", "recovery", "on-failure", "cidr", "gc")
+	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+		body := map[string]any{}
+		if f.Changed("description") {
+			body["description"] = description
+		}
+		if recovery == "default" {
+			body["recovery"] = nil
+		} else if recovery != "" {
+			p, err := policy(recovery)
+			if err != nil {
+				return err
+			}
+			body["recovery"] = p
+		}
+		if onFailure != "" {
+			body["onFailure"] = onFailure
+		}
+		if f.Changed("cidr") {
+			body["cidrs"] = cidrs
+		}
+		switch gc {
+		case "":
+		case "on", "off":
+			body["gc"] = gc == "on"
+		default:
+			return Usage.Errorf("--gc %s: it is on or off", gc)
+		}
+		done, err := r.PatchCluster(ctx, args[0], body)
+		if err != nil {
+			return err
+		}
+		return a.settle(ctx, r, done, 0)
+	})
+	return cmd
+}
+
+func (a *app) clusterForget() *cobra.Command {
+	var confirm string
+	cmd := &cobra.Command{
+		Use: "forget NAME", Short: "Give up what could not be deleted (operators)",
+		Long: `Of a cluster in Expunge: nothing is deleted any more, the cluster becomes
+Destroyed, and what is left stays in the leak report. --confirm is its name.`,
+		Example: "  pawl cluster forget blue --confirm blue", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			done, err := r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})
+			if err != nil {
+				return err
+			}
+			return a.settle(ctx, r, done, 0)
+		}),
+	}
+	cmd.Flags().StringVar(&confirm, "confirm", "", "`name` of the cluster, as a sign that you mean it")
+	_ = cmd.MarkFlagRequired("confirm")
+	return cmd
+}
+
+func (a *app) showPlan(ctx context.Context, r *backend.Remote, body any) error {
+	plan, err := r.PlanCluster(ctx, body)
+	if err != nil {
+		return err
+	}
+	return a.emit(plan, nil, func() string { return view.ClusterPlan(plan, a.style(a.out)) })
+}

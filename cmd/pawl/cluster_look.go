@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/view"
+)
+
+func (a *app) clusterList() *cobra.Command {
+	var state, name, keyword, account, cursor string
+	var limit int
+	var all, watch bool
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List clusters",
+		Long:    "Lists clusters, oldest first. Destroyed ones are listed with --state Destroyed only.",
+		Example: "  pawl cluster list\n  pawl cluster list --state Alert -o json\n  pawl cluster list -w", Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&state, "state", "", "only this `state`")
+	f.StringVar(&name, "name", "", "only names that hold this `text`")
+	f.StringVarP(&keyword, "query", "q", "", "only names and descriptions that hold this `text`")
+	f.StringVar(&account, "account", "", "only clusters of the account with this `id`")
+	f.StringVar(&cursor, "cursor", "", "go on behind an earlier page, with its `next`")
+	f.IntVar(&limit, "limit", 100, "at most this `number` of entries")
+	f.BoolVar(&all, "all", false, "all entries, however many")
+	f.BoolVarP(&watch, "watch", "w", false, "go on and print what changes")
+	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, _ []string) error {
+		query := url.Values{"limit": {strconv.Itoa(limit)}}
+		for key, value := range map[string]string{"state": state, "name": name, "q": keyword, "account": account, "cursor": cursor} {
+			if value != "" {
+				query.Set(key, value)
+			}
+		}
+		return a.every(ctx, watch, func() (any, []string, string, error) {
+			page, err := clusterPages(ctx, r, query, all)
+			var names []string
+			for _, c := range page.Items {
+				names = append(names, c.Name)
+			}
+			return page, names, view.ClusterTable(page.Items, time.Now()).String(), err
+		})
+	})
+	return cmd
+}
+
+func clusterPages(ctx context.Context, r *backend.Remote, query url.Values, all bool) (backend.Items[view.Cluster], error) {
+	page, err := r.Clusters(ctx, query)
+	for all && err == nil && page.Next != "" {
+		var next backend.Items[view.Cluster]
+		query.Set("cursor", page.Next)
+		next, err = r.Clusters(ctx, query)
+		page.Items, page.Next = append(page.Items, next.Items...), next.Next
+	}
+	query.Del("cursor")
+	return page, err
+}
+
+const watchEvery = time.Second
+
+// every prints once, or with watch whenever what it reads has changed.
+func (a *app) every(ctx context.Context, watch bool, read func() (any, []string, string, error)) error {
+	before := ""
+	for {
+		v, names, text, err := read()
+		if err != nil {
+			if watch {
+				return watchEnded(ctx, err)
+			}
+			return err
+		}
+		if shown := withoutAge(text); !watch || shown != before {
+			if err := a.emit(v, names, func() string { return newLines(before, text) }); err != nil || !watch {
+				return err
+			}
+			before = shown
+		}
+		select {
+		case <-ctx.Done():
+			return watchEnded(ctx, ctx.Err())
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// look is a verb that reads one thing of a cluster.
+func (a *app) look(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			v, text, err := read(ctx, r, args[0])
+			if err != nil {
+				return err
+			}
+			return a.emit(v, []string{args[0]}, text)
+		}),
+	}
+}
+
+func (a *app) clusterGet() *cobra.Command {
+	return a.look("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		c, err := r.Cluster(ctx, id)
+		return c, func() string { return view.ClusterTable([]view.Cluster{c}, time.Now()).String() }, err
+	})
+}
+
+func (a *app) clusterDescribe() *cobra.Command {
+	return a.look("describe NAME", "Show all that is known of a cluster", "  pawl cluster describe blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		c, err := r.Cluster(ctx, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		nodes, err := r.ClusterNodes(ctx, c.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		events, err := r.ClusterHistory(ctx, c.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		v := struct {
+			view.Cluster
+			Nodes   []view.ClusterNode  `json:"nodes"`
+			History []view.ClusterEvent `json:"history"`
+		}{c, nodes, events}
+		newest := events[max(0, len(events)-20):]
+		return v, func() string { return view.DescribeCluster(c, nodes, newest, time.Now(), a.style(a.out)) }, nil
+	})
+}
+
+func (a *app) clusterWatch() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "watch NAME", Short: "Print what happens to a cluster until you interrupt it", Example: "  pawl cluster watch blue",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			c, err := r.Cluster(ctx, args[0]) // a name may pass to another cluster; an id does not
+			if err != nil {
+				return err
+			}
+			return a.every(ctx, true, func() (any, []string, string, error) {
+				c, err := r.Cluster(ctx, c.ID)
+				return c, []string{c.Name}, view.ClusterLine(c) + "\n", err
+			})
+		}),
+	}
+	return cmd
+}
+
+func (a *app) clusterDrift() *cobra.Command {
+	return a.look("drift NAME", "Compare what is desired, recorded and observed", "  pawl cluster drift blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		report, err := r.ClusterDrift(ctx, id)
+		return report, func() string { return view.ClusterDrift(report, time.Now(), a.style(a.out)) }, err
+	})
+}
+
+func (a *app) clusterNodes() *cobra.Command {
+	return a.look("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		nodes, err := r.ClusterNodes(ctx, id)
+		return backend.Items[view.ClusterNode]{Items: nodes}, func() string { return view.ClusterNodeTable(nodes, time.Now()).String() }, err
+	})
+}
+
+func (a *app) clusterResources() *cobra.Command {
+	return a.look("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		rows, err := r.ClusterResources(ctx, id)
+		return backend.Items[view.ClusterResource]{Items: rows}, func() string { return view.ClusterResourceTable(rows).String() }, err
+	})
+}
+
+func (a *app) clusterHistory() *cobra.Command {
+	return a.look("history NAME", "Read what happened to a cluster", "  pawl cluster history blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		events, err := r.ClusterHistory(ctx, id)
+		return backend.Items[view.ClusterEvent]{Items: events}, func() string { return view.ClusterHistory(events, a.style(a.out)) }, err
+	})
+}
+
+func (a *app) clusterConfig() *cobra.Command {
+	return a.look("config NAME", "Print how a cluster is reached; history notes that it was read", "  pawl cluster config blue > blue.yaml", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
+		config, err := r.ClusterConfig(ctx, id)
+		return config, func() string { return config.Config }, err
+	})
+}
+
+func (a *app) clusterLogs() *cobra.Command {
+	var lines int
+	cmd := &cobra.Command{
+		Use: "logs NAME NODE", Short: "Print what a node wrote last", Example: "  pawl cluster logs blue blue-1f0c2a-control1 --lines 20", Args: cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			text, err := r.ClusterLogs(ctx, args[0], args[1], lines)
+			if err != nil {
+				return err
+			}
+			if !a.isText() {
+				return a.emit(map[string]string{"node": args[1], "text": text}, []string{args[1]}, nil)
+			}
+			_, err = io.WriteString(a.out, text)
+			return err
+		}),
+	}
+	cmd.Flags().IntVar(&lines, "lines", 100, "at most so many")
+	return cmd
+}
+
+func (a *app) clusterLeaks() *cobra.Command {
+	var id, kind string
+	cmd := &cobra.Command{
+		Use: "leaks", Short: "List what could not be deleted (operators)", Example: "  pawl cluster leaks\n  pawl cluster leaks --kind vm -o json", Args: cobra.NoArgs,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, _ []string) error {
+			leaks, err := r.Leaks(ctx, id, kind)
+			if err != nil {
+				return err
+			}
+			var names []string
+			for _, l := range leaks {
+				names = append(names, l.Resource)
+			}
+			return a.emit(map[string]any{"items": leaks}, names, func() string {
+				if len(leaks) == 0 {
+					return "Nothing has leaked.\n"
+				}
+				return view.LeakTable(leaks, time.Now()).String()
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&id, "cluster", "", "only of the cluster with this `id`")
+	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind` of resource")
+	return cmd
+}
+
+func (a *app) clusterCatalog() *cobra.Command {
+	kinds := []string{"zone", "offering", "template", "network", "networkoffering", "keypair", "version"}
+	return &cobra.Command{
+		Use: "catalog KIND", Short: "List what the providers offer: zones, offerings, templates, networks, versions",
+		Example: "  pawl cluster catalog offering", Args: cobra.ExactArgs(1), ValidArgs: kinds,
+		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
+			entries, err := r.Catalog(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			t := view.Table{Head: []string{"ID", "NAME", "ZONE", "CORES", "MEMORY", "DEFAULT"}}
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.ID)
+				t.Rows = append(t.Rows, []string{e.ID, e.Name, e.Zone, strconv.Itoa(e.Cores), strconv.Itoa(e.MemoryMB), strconv.FormatBool(e.Default)})
+			}
+			return a.emit(map[string]any{"items": entries}, names, t.String)
+		}),
+	}
+}
+
+func (a *app) completeClusters(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
+		page, err := r.Clusters(ctx, url.Values{"limit": {"500"}})
+		if err != nil {
+			return nil
+		}
+		var names []string
+		for _, c := range page.Items {
+			names = append(names, c.Name)
+		}
+		return names
+	})
+}
+
+func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return a.completeClusters(cmd, args, text)
+	}
+	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
+		nodes, err := r.ClusterNodes(ctx, args[0])
+		if err != nil {
+			return nil
+		}
+		var names []string
+		for _, n := range nodes {
+			names = append(names, n.Name)
+		}
+		return names
+	})
+}
+
+// suggestions asks the server; a server that does not answer suggests nothing.
+func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
+	base := cmd.Context()
+	if base == nil {
+		base = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(base, completeWithin)
+	defer cancel()
+	if configure(cmd, os.LookupEnv) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := a.remote(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer r.Close()
+	return read(ctx, r), cobra.ShellCompDirectiveNoFileComp
+}

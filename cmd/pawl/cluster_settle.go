@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/view"
+)
+
+const settleEvery = 200 * time.Millisecond // between looks of --wait
+
+// settle prints what a change was answered with, and with --wait follows it
+// until it is decided.
+func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accepted, wait time.Duration) error {
+	if wait == 0 || done.Operation == nil {
+		return a.emit(done, []string{done.Cluster.Name}, func() string { return view.AcceptedLine(done.Cluster, done.Operation) })
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	told := ""
+	tell := func(c view.Cluster) {
+		if line := view.ClusterLine(c); line != told {
+			a.hint("%s", line)
+			told = line
+		}
+	}
+	look := time.NewTicker(settleEvery)
+	defer look.Stop()
+	for {
+		op, err := r.Operation(ctx, done.Operation.ID)
+		if err != nil {
+			return waitEnded(ctx, err)
+		}
+		c, err := r.Cluster(ctx, done.Cluster.ID)
+		if err != nil {
+			return waitEnded(ctx, err)
+		}
+		tell(c)
+		if op.Status != "open" {
+			done = backend.Accepted{Cluster: c, Operation: &op}
+			if err := a.emit(done, []string{c.Name}, func() string { return view.SettledLine(c, op) }); err != nil {
+				return err
+			}
+			return end(exitOf(c, op))
+		}
+		select {
+		case <-ctx.Done():
+			return waitEnded(ctx, ctx.Err())
+		case <-look.C:
+		}
+	}
+}
+
+// waitEnded is the end of a wait that came first.
+func waitEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ended(view.ExitGoing)
+	}
+	return err
+}
+
+// exitOf is the exit code of a wait for an operation.
+func exitOf(c view.Cluster, op view.Operation) int {
+	switch {
+	case op.Status == "done":
+		return view.ExitDone
+	case c.State == cluster.Alert, c.State == cluster.Expunge:
+		return view.ExitRemedy
+	default:
+		return view.ExitFailed
+	}
+}

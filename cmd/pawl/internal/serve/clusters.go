@@ -1,0 +1,173 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/local"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/telemetry"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// clusters are the parts of the container cluster service.
+type clusters struct {
+	config  *Clusters
+	desk    *account.Desk
+	service *service.Service // nil: this server runs none
+	sims    []*sim.Cloud
+	metrics *telemetry.Clusters
+}
+
+// makeClusters makes the desk of accounts and, if it is configured, the service.
+func (p *parts) makeClusters(ctx context.Context) error {
+	p.clusters.desk = &account.Desk{Store: p.store.Accounts()}
+	config := p.options.Clusters
+	if config == nil {
+		return nil
+	}
+	ledger := p.store.Clusters()
+	if config.Installation == "" {
+		id, err := p.store.Installation(ctx)
+		if err != nil {
+			return err
+		}
+		config.Installation = id
+	}
+	o := service.Options{
+		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Locks: p.store.Locks(), Worker: workerName(),
+		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(),
+		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
+	}
+	p.clusters.metrics = telemetry.NewClusters(p.metrics)
+	o.Metrics = p.clusters.metrics
+	for _, file := range []struct {
+		path string
+		into *string
+	}{{config.HomeCAFile, &o.HomeCA}, {config.Bootstrap, &o.Bootstrap}} {
+		if file.path == "" {
+			continue
+		}
+		data, err := os.ReadFile(file.path)
+		if err != nil {
+			return ClustersInvalid.Errorf("%w", err)
+		}
+		*file.into = string(data)
+	}
+	for _, one := range config.Providers {
+		made, err := p.provider(one, config.Installation)
+		if err != nil {
+			return ClustersInvalid.Errorf("provider %s: %w", one.Name, err)
+		}
+		o.Providers = append(o.Providers, service.Named{Name: one.Name, Provider: made})
+	}
+	made, err := service.New(o)
+	if err != nil {
+		return err
+	}
+	p.clusters.config, p.clusters.service = config, made
+	p.clusters.metrics.Watch(p.metrics, made.Tally, tallyEvery)
+	return nil
+}
+
+const tallyEvery = 15 * time.Second
+
+// hear is where simulated nodes call home.
+func (p *parts) hear(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	return p.clusters.service.Hello(ctx, token, h)
+}
+
+// home is where nodes call: what is configured, or where the server listens.
+func (p *parts) home(config *Clusters) string {
+	if config.Home != "" {
+		return strings.TrimSuffix(config.Home, "/")
+	}
+	scheme := "http"
+	if p.options.CertFile != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(p.options.Listen)
+	if err != nil {
+		return ""
+	}
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		if name, err := os.Hostname(); err == nil {
+			host = name
+		}
+	}
+	return fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(host, port))
+}
+
+func (p *parts) provider(c Provider, installation string) (cluster.Provider, error) {
+	switch c.Type {
+	case "local":
+		dir := c.Dir
+		if dir == "" {
+			dir = filepath.Join(backend.StateDir(), "vms", c.Name)
+		}
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		return local.New(local.Options{Dir: dir, Installation: installation, MaxVMs: c.MaxVMs, Cores: c.Cores, MemoryMB: c.MemoryMB})
+	case "sim":
+		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Times: sim.Times{Boot: 2 * time.Second}, HelloEvery: 15 * time.Second, Home: p.hear})
+		if err == nil {
+			p.clusters.sims = append(p.clusters.sims, cloud)
+		}
+		return cloud, err
+	default:
+		secret, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return nil, err
+		}
+		return cloudstack.New(cloudstack.Options{
+			URL: c.URL, APIKey: c.APIKey, Secret: cluster.Secret(strings.TrimSpace(string(secret))), Installation: installation,
+			NetworkOffering: c.NetworkOffering, Template: c.Template,
+		})
+	}
+}
+
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// flows are those of the loaded files and those of clusters.
+func (p *parts) flows(loaded []workflow.Flow) []workflow.Flow {
+	if p.clusters.service == nil {
+		return loaded
+	}
+	return append(append([]workflow.Flow{}, loaded...), p.clusters.service.Flows()...)
+}
+
+// queryFace is /client/api.
+func (p *parts) queryFace() map[string]http.Handler {
+	if p.clusters.service == nil {
+		return nil
+	}
+	q := p.clusters.config.Query
+	return map[string]http.Handler{query.Path: query.New(query.Options{
+		Clusters: p.clusters.service, Desk: p.clusters.desk, EnforcePostAndExpiry: q.EnforcePostAndExpiry, PageMax: q.PageMaximum,
+		Rate: q.RatePerSecond, Burst: q.Burst, Logger: p.log,
+		Observe: func(command string, code int, took time.Duration) {
+			p.metrics.Request("", "/client/api "+command, code, took, 0)
+		},
+	})}
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// caller is who asks, as the cluster service knows callers. A server without
+// accounts knows the operator only.
+func (s *Server) caller(ctx context.Context) cluster.Caller {
+	who := callOf(ctx).who
+	if s.options.Desk != nil {
+		if found, err := (Directory{Store: s.options.Desk.Store}).Account(ctx, who); err == nil {
+			c := Caller(found)
+			if who.Account == "" {
+				c.User = who.Name
+			}
+			return c
+		}
+		return cluster.Caller{User: who.Name} // sees nothing
+	}
+	operator := who.Role >= Operator
+	return cluster.Caller{
+		User: who.Name, Owner: cluster.Owner{AccountID: account.SystemID, DomainID: account.RootID},
+		Operator: operator, Scope: cluster.Scope{All: operator},
+	}
+}
+
+// jobID makes requests with one Idempotency-Key one job, also when the server
+// dies between the job's write and the kept answer; empty without a key.
+func jobID(ctx context.Context) string {
+	c := callOf(ctx)
+	if c.key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(requestID(c) + "\x00" + c.path))
+	h := hex.EncodeToString(sum[:16])
+	return h[:8] + "-" + h[8:12] + "-8" + h[13:16] + "-a" + h[17:20] + "-" + h[20:32]
+}

@@ -1,0 +1,328 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/view"
+)
+
+type clusterPath struct {
+	ID string `path:"id" doc:"id, or name where that is one of a kind"`
+}
+
+type clusterAnswer struct {
+	ETag string `header:"ETag"`
+	Body view.Cluster
+}
+
+// acceptedAnswer is the answer of a change: what works on it, and where to ask.
+type acceptedAnswer struct {
+	Location string `header:"Location"`
+	ETag     string `header:"ETag"`
+	Body     acceptedBody
+}
+
+type acceptedBody struct {
+	Cluster   view.Cluster    `json:"cluster"`
+	Operation *view.Operation `json:"operation,omitempty" doc:"absent: nothing is to be waited for"`
+}
+
+type clusterQuery struct {
+	State   string `query:"state" doc:"only this state; destroyed clusters are listed with state=Destroyed only"`
+	Name    string `query:"name" doc:"part of the name, without case"`
+	Q       string `query:"q" doc:"part of name or description, without case"`
+	Account string `query:"account" doc:"id of an account"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor  string `query:"cursor" doc:"next of the page before"`
+}
+
+// createBody is what a cluster is made from.
+type createBody struct {
+	Name         string            `json:"name" maxLength:"255" example:"blue"`
+	Description  string            `json:"description,omitempty" maxLength:"4096"`
+	Zone         string            `json:"zone" doc:"id or name"`
+	Offering     string            `json:"offering" doc:"id or name"`
+	Size         int               `json:"size" doc:"workers" example:"2"`
+	ControlNodes int               `json:"controlNodes,omitempty" doc:"odd; default 1"`
+	Template     string            `json:"template,omitempty"`
+	Network      string            `json:"network,omitempty" doc:"absent: one is made"`
+	KeyPair      string            `json:"keyPair,omitempty"`
+	Version      string            `json:"version,omitempty"`
+	Provider     string            `json:"provider,omitempty" doc:"absent: that of the zone"`
+	Account      string            `json:"account,omitempty" doc:"of somebody else; with domainId"`
+	DomainID     string            `json:"domainId,omitempty"`
+	CIDRs        []string          `json:"cidrs,omitempty" doc:"who may reach the endpoint; absent: everyone"`
+	Recovery     *cluster.Recovery `json:"recovery,omitempty" doc:"set of restart, replace, adopt; absent: the default"`
+	OnFailure    string            `json:"onFailure,omitempty" enum:"rollback,lazy,keep"`
+	Registry     *registryBody     `json:"registry,omitempty" doc:"where nodes get their images; all of it or nothing"`
+}
+
+type registryBody struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	URL      string `json:"url"`
+	Email    string `json:"email"`
+}
+
+func (b createBody) request() service.CreateRequest {
+	r := service.CreateRequest{
+		Name: b.Name, Description: b.Description, Zone: b.Zone, Offering: b.Offering, Template: b.Template, Network: b.Network, KeyPair: b.KeyPair,
+		Version: b.Version, Size: b.Size, ControlNodes: b.ControlNodes, Account: b.Account, DomainID: b.DomainID, CIDRs: b.CIDRs,
+		OnFailure: cluster.OnFailure(b.OnFailure), Provider: b.Provider,
+	}
+	if b.Recovery != nil {
+		r.Recovery = *b.Recovery
+	}
+	if b.Registry != nil {
+		r.Registry = service.Registry{Username: b.Registry.Username, Password: cluster.Secret(b.Registry.Password), URL: b.Registry.URL, Email: b.Registry.Email}
+	}
+	return r
+}
+
+// changeBody is what a change may say.
+type changeBody struct {
+	Forced   bool              `json:"forced,omitempty" doc:"stop: without waiting for the nodes to drain"`
+	Version  string            `json:"version,omitempty" doc:"upgrade: to which"`
+	Surge    int               `json:"surge,omitempty" minimum:"0" doc:"upgrade: nodes added at a time; default 1"`
+	Recovery *cluster.Recovery `json:"recovery,omitempty" doc:"recover: for this time; default restart, replace"`
+	Consent  bool              `json:"consent,omitempty" doc:"recover, upgrade: the last control node may be replaced"`
+}
+
+func (b *changeBody) request(kind cluster.AskKind) service.ChangeRequest {
+	r := service.ChangeRequest{Kind: kind}
+	if b == nil {
+		return r
+	}
+	r.Forced, r.Version, r.Surge, r.Consent = b.Forced, b.Version, b.Surge, b.Consent
+	if b.Recovery != nil {
+		r.Recovery = *b.Recovery
+	}
+	return r
+}
+
+func (s *Server) clusterRoutes() {
+	op := func(id, method, path, summary, description string, status int, errs ...int) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"clusters"},
+			DefaultStatus: status, Errors: append(errs, http.StatusNotImplemented)}
+	}
+	const base, one = "/v1/clusters", "/v1/clusters/{id}"
+	at(s, op("listClusters", http.MethodGet, base, "List clusters", "", 200, 400, 422), User, s.listClusters)
+	at(s, op("createCluster", http.MethodPost, base, "Create a cluster", "The row exists when it answers; Location is the operation.", 202, 404, 409, 422), User, s.createCluster)
+	at(s, op("getCluster", http.MethodGet, one, "Read a cluster", "", 200, 404), User, s.getCluster)
+	at(s, op("patchCluster", http.MethodPatch, one, "Change a cluster", "A merge patch over size, description, recovery, onFailure and cidrs; operators also gc.", 202, 404, 409, 412, 422, 428), User, s.patchCluster)
+	at(s, op("deleteCluster", http.MethodDelete, one, "Delete a cluster", "Goes on by itself until nothing is left.", 202, 404, 409, 412, 428), User, s.deleteCluster)
+	for _, kind := range []cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskUpgrade, cluster.AskRecover} {
+		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Ask a cluster to "+string(kind), "", 202, 404, 409, 412, 422), User,
+			func(ctx context.Context, in *struct {
+				clusterPath
+				IfMatch string      `header:"If-Match" doc:"ETag the change is for; absent: any"`
+				Body    *changeBody `required:"false"`
+			}) (*acceptedAnswer, error) {
+				return s.changeCluster(ctx, in.ID, in.IfMatch, in.Body.request(kind))
+			})
+	}
+	at(s, op("scaleCluster", http.MethodPost, one+"/scale", "Scale a cluster", "Exactly one of size, nodes and autoscale.", 202, 404, 409, 412, 422), User, s.scaleCluster)
+	at(s, op("forgetCluster", http.MethodPost, one+"/forget", "Give up what could not be deleted", "Of a cluster in Expunge. Nothing is deleted; what is left stays in the leak report.", 202, 404, 409, 422), Operator, s.forgetCluster)
+	at(s, op("clusterNodes", http.MethodGet, one+"/nodes", "List the nodes of a cluster", "", 200, 404), User, s.clusterNodes)
+	at(s, op("clusterResources", http.MethodGet, one+"/resources", "Read the journal of a cluster", "", 200, 404), User, s.clusterResources)
+	at(s, op("clusterDrift", http.MethodGet, one+"/drift", "Compare desired, recorded and observed", "Looks now.", 200, 404, 503), User, s.clusterDrift)
+	at(s, op("clusterConfig", http.MethodGet, one+"/config", "Read how a cluster is reached", "Is noted in history.", 200, 404, 409), User, s.clusterConfig)
+	at(s, op("clusterRuns", http.MethodGet, one+"/runs", "List the runs of a cluster", "", 200, 404), User, s.clusterRuns)
+	at(s, op("clusterHistory", http.MethodGet, one+"/history", "Read the history of a cluster", "", 200, 404), User, s.clusterHistory)
+	at(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read what a node wrote", "", 200, 404, 409, 422), User, s.clusterLogs)
+	at(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
+	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400), Operator, s.listLeaks)
+	at(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
+	s.mux.HandleFunc("POST "+helloPath, s.hello)
+}
+
+// clusters is the service; NOT_SERVED without one.
+func (s *Server) clusters() (*service.Service, error) {
+	if s.options.Clusters == nil {
+		return nil, NotServed.Errorf("this server runs no container clusters")
+	}
+	return s.options.Clusters, nil
+}
+
+// hide makes what a caller may not see unknown: /v1 does not tell the two apart.
+func hide(err error) error {
+	if errors.Is(err, cluster.AccessRefused) {
+		return cluster.NotFound.Errorf("there is no such cluster")
+	}
+	return err
+}
+
+func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.Job) *acceptedAnswer {
+	account, domain := s.options.Clusters.Names(ctx, c.Owner)
+	a := &acceptedAnswer{ETag: etag(c.Revision), Body: acceptedBody{Cluster: view.ClusterOf(c, account, domain)}}
+	if job != nil {
+		operation := view.OperationOf(job)
+		a.Location, a.Body.Operation = "/v1/operations/"+job.ID, &operation
+	}
+	return a
+}
+
+// cursorOf and offsetOf keep a place in a list. Order is by creation, so a
+// place stays one while clusters are added.
+func cursorOf(offset int) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset)))
+}
+
+func offsetOf(cursor string) (int, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	n, bad := strconv.Atoi(string(text))
+	if err != nil || bad != nil || n < 0 {
+		return 0, CursorInvalid.Errorf("cursor %q", cursor)
+	}
+	return n, nil
+}
+
+func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[view.Cluster], error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, err
+	}
+	offset, err := offsetOf(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	found, total, err := clusters.List(ctx, s.caller(ctx), cluster.ClusterQuery{
+		State: machine.State(in.State), Name: in.Name, Keyword: in.Q, AccountID: in.Account, Offset: offset, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := listed[view.Cluster](nil)
+	out.Body.Total = total
+	names := map[cluster.Owner][2]string{}
+	for i := range found {
+		owner := found[i].Owner
+		if _, known := names[owner]; !known {
+			account, domain := clusters.Names(ctx, owner)
+			names[owner] = [2]string{account, domain}
+		}
+		out.Body.Items = append(out.Body.Items, view.ClusterOf(&found[i], names[owner][0], names[owner][1]))
+	}
+	if offset+len(found) < total && len(found) > 0 {
+		out.Body.Next = cursorOf(offset + len(found))
+	}
+	return out, nil
+}
+
+func (s *Server) createCluster(ctx context.Context, in *struct{ Body createBody }) (*acceptedAnswer, error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, err
+	}
+	r := in.Body.request()
+	r.JobID = jobID(ctx)
+	c, job, err := clusters.Create(ctx, s.caller(ctx), r)
+	if err != nil {
+		return nil, err
+	}
+	return s.accepted(ctx, c, job), nil
+}
+
+func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluster.Book, error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, nil, err
+	}
+	book, err := clusters.Get(ctx, s.caller(ctx), id)
+	return clusters, book, hide(err)
+}
+
+func (s *Server) getCluster(ctx context.Context, in *struct {
+	clusterPath
+	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
+}) (*clusterAnswer, error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	account, domain := clusters.Names(ctx, book.Cluster.Owner)
+	return &clusterAnswer{ETag: etag(book.Cluster.Revision), Body: view.ClusterOfBook(book, account, domain)}, nil
+}
+
+// changeCluster asks for a change of the revision in If-Match, if there is one.
+func (s *Server) changeCluster(ctx context.Context, id, ifMatch string, r service.ChangeRequest) (*acceptedAnswer, error) {
+	revision, given, err := revisionOf(ifMatch)
+	if err != nil {
+		return nil, err
+	}
+	clusters, book, err := s.book(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r.Revision, r.JobID = revision, jobID(ctx)
+	c, job, err := clusters.Change(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, given, err)
+	}
+	return s.accepted(ctx, c, job), nil
+}
+
+// failCluster is failMatch for a request to a cluster, which the problem then names.
+func failCluster(ctx context.Context, id string, conditional bool, err error) error {
+	p := problemOf(ctx, hide(err))
+	p.Cluster = id
+	if conditional && fault.Of(err) == fault.WriteConflict {
+		p.Status = http.StatusPreconditionFailed
+	}
+	return fail(ctx, p)
+}
+
+func (s *Server) deleteCluster(ctx context.Context, in *struct {
+	clusterPath
+	IfMatch string `header:"If-Match" doc:"ETag the deletion is for, or *"`
+	Forced  bool   `query:"forced" doc:"without waiting for the nodes to drain"`
+}) (*acceptedAnswer, error) {
+	if _, err := needRevision(in.IfMatch); err != nil {
+		return nil, err
+	}
+	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{Kind: cluster.AskDelete, Forced: in.Forced})
+}
+
+func (s *Server) scaleCluster(ctx context.Context, in *struct {
+	clusterPath
+	IfMatch string `header:"If-Match" doc:"ETag the change is for; absent: any"`
+	Body    struct {
+		Size      int                `json:"size,omitempty" doc:"workers"`
+		Nodes     []string           `json:"nodes,omitempty" doc:"names or ids of the workers to remove"`
+		Autoscale *cluster.Autoscale `json:"autoscale,omitempty" doc:"what an autoscaler may do"`
+	}
+}) (*acceptedAnswer, error) {
+	return s.changeCluster(ctx, in.ID, in.IfMatch, service.ChangeRequest{
+		Kind: cluster.AskScale, Size: in.Body.Size, NodeIDs: in.Body.Nodes, Autoscale: in.Body.Autoscale,
+	})
+}
+
+func (s *Server) forgetCluster(ctx context.Context, in *struct {
+	clusterPath
+	Body struct {
+		Confirm string `json:"confirm" doc:"name of the cluster"`
+	}
+}) (*acceptedAnswer, error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	job, err := clusters.Forget(ctx, s.caller(ctx), book.Cluster.UUID, in.Body.Confirm, jobID(ctx))
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+	}
+	return s.accepted(ctx, &book.Cluster, job), nil
+}

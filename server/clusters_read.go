@@ -1,0 +1,303 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// patchBody are the parts of a cluster that a merge patch may change. null
+// takes a setting back to its default.
+type patchBody struct {
+	Size        *int             `json:"size"`
+	Description *json.RawMessage `json:"description"`
+	Recovery    *json.RawMessage `json:"recovery"`
+	OnFailure   *json.RawMessage `json:"onFailure"`
+	CIDRs       *json.RawMessage `json:"cidrs"`
+	GC          *bool            `json:"gc"`
+}
+
+// setting reads a part that may be null: its zero value.
+func setting[T any](name string, raw *json.RawMessage) (*T, error) {
+	if raw == nil {
+		return nil, nil //nolint:nilnil // it is to stay as it is
+	}
+	v := new(T)
+	if err := json.Unmarshal(*raw, v); err != nil {
+		return nil, Refused.Errorf("the patch's %s: %w", name, err)
+	}
+	return v, nil
+}
+
+func patchRequest(data json.RawMessage) (r service.PatchRequest, err error) {
+	var present map[string]json.RawMessage // a null must be told from nothing
+	if err := json.Unmarshal(data, &present); err != nil || present == nil {
+		return r, Refused.Errorf("the patch is no JSON object")
+	}
+	var b patchBody
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		return r, Refused.Errorf("the patch: %w", err)
+	}
+	raw := func(name string) *json.RawMessage {
+		if v, ok := present[name]; ok {
+			return &v
+		}
+		return nil
+	}
+	r.Size, r.GC = b.Size, b.GC
+	if r.Description, err = setting[string]("description", raw("description")); err != nil {
+		return r, err
+	}
+	if r.Recovery, err = setting[cluster.Recovery]("recovery", raw("recovery")); err != nil {
+		return r, err
+	}
+	if r.OnFailure, err = setting[cluster.OnFailure]("onFailure", raw("onFailure")); err != nil {
+		return r, err
+	}
+	r.CIDRs, err = setting[[]string]("cidrs", raw("cidrs"))
+	return r, err
+}
+
+func (s *Server) patchCluster(ctx context.Context, in *struct {
+	clusterPath
+	IfMatch string          `header:"If-Match" doc:"ETag the change is for, or *"`
+	Body    json.RawMessage `contentType:"application/merge-patch+json"`
+}) (*acceptedAnswer, error) {
+	revision, err := needRevision(in.IfMatch)
+	if err != nil {
+		return nil, err
+	}
+	r, err := patchRequest(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Revision = revision
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	c, job, err := clusters.Patch(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, true, err)
+	}
+	return s.accepted(ctx, c, job), nil
+}
+
+type listOf[T any] struct {
+	Body struct {
+		Items []T    `json:"items"`
+		Total int    `json:"total,omitempty"`
+		Next  string `json:"next,omitempty"`
+	}
+}
+
+func listed[T any](items []T) *listOf[T] {
+	l := &listOf[T]{}
+	if l.Body.Items = items; items == nil {
+		l.Body.Items = []T{}
+	}
+	return l
+}
+
+func (s *Server) clusterNodes(ctx context.Context, in *clusterPath) (*listOf[view.ClusterNode], error) {
+	_, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return listed(view.ClusterNodes(book)), nil
+}
+
+func (s *Server) clusterResources(ctx context.Context, in *clusterPath) (*listOf[view.ClusterResource], error) {
+	_, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return listed(view.ClusterResources(book)), nil
+}
+
+func (s *Server) clusterDrift(ctx context.Context, in *clusterPath) (*struct{ Body *service.DriftReport }, error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	report, err := clusters.Drift(ctx, s.caller(ctx), book.Cluster.UUID)
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+	}
+	return &struct{ Body *service.DriftReport }{report}, nil
+}
+
+func (s *Server) clusterConfig(ctx context.Context, in *clusterPath) (*struct{ Body view.ClusterConfig }, error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clusters.Config(ctx, s.caller(ctx), book.Cluster.UUID)
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+	}
+	return &struct{ Body view.ClusterConfig }{view.ClusterConfigOf(config)}, nil
+}
+
+func (s *Server) clusterRuns(ctx context.Context, in *struct {
+	clusterPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}) (*listOf[view.Run], error) {
+	_, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	lister, err := s.lister()
+	if err != nil {
+		return nil, err
+	}
+	runs, next, err := lister.List(ctx, workflow.Query{Subject: cluster.Subject(book.Cluster.UUID), Limit: in.Limit, Cursor: in.Cursor})
+	if err != nil {
+		return nil, cursorError(in.Cursor, err)
+	}
+	out := listed[view.Run](nil)
+	for _, r := range runs {
+		out.Body.Items = append(out.Body.Items, view.OfRun(r, s.flow(r.Flow)))
+	}
+	out.Body.Next = next
+	return out, nil
+}
+
+func (s *Server) clusterHistory(ctx context.Context, in *struct {
+	clusterPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}) (*listOf[view.ClusterEvent], error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := offsetOf(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	events, err := clusters.Events(ctx, s.caller(ctx), cluster.EventQuery{Cluster: book.Cluster.UUID, After: int64(after), Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	out := listed(view.ClusterEvents(events))
+	if len(events) == in.Limit {
+		out.Body.Next = cursorOf(int(events[len(events)-1].Seq))
+	}
+	return out, nil
+}
+
+func (s *Server) clusterLogs(ctx context.Context, in *struct {
+	clusterPath
+	Node  string `query:"node" required:"true" doc:"name or id"`
+	Lines int    `query:"lines" minimum:"1" maximum:"10000" default:"100"`
+}) (*struct {
+	Body struct {
+		Node string `json:"node"`
+		Text string `json:"text"`
+	}
+}, error) {
+	clusters, book, err := s.book(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := clusters.Logs(ctx, s.caller(ctx), book.Cluster.UUID, in.Node, in.Lines)
+	if err != nil {
+		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
+	}
+	out := &struct {
+		Body struct {
+			Node string `json:"node"`
+			Text string `json:"text"`
+		}
+	}{}
+	out.Body.Node, out.Body.Text = in.Node, text
+	return out, nil
+}
+
+func (s *Server) getOperation(ctx context.Context, in *struct {
+	ID string `path:"id"`
+}) (*struct{ Body view.Operation }, error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, err
+	}
+	job, err := clusters.Job(ctx, s.caller(ctx), in.ID)
+	if err != nil {
+		if fault.Of(err) == cluster.AccessRefused {
+			err = cluster.JobNotFound.Errorf("there is no operation %s", in.ID)
+		}
+		return nil, err
+	}
+	return &struct{ Body view.Operation }{view.OperationOf(job)}, nil
+}
+
+func (s *Server) listLeaks(ctx context.Context, in *struct {
+	Cluster string `query:"cluster" doc:"id"`
+	Kind    string `query:"kind"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor  string `query:"cursor" doc:"next of the page before"`
+}) (*listOf[service.Leak], error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, err
+	}
+	offset, err := offsetOf(in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	leaks, total, err := clusters.Leaks(ctx, s.caller(ctx), in.Cluster, cluster.Kind(in.Kind), offset, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := listed(leaks)
+	if out.Body.Total = total; offset+len(leaks) < total && len(leaks) > 0 {
+		out.Body.Next = cursorOf(offset + len(leaks))
+	}
+	return out, nil
+}
+
+func (s *Server) catalog(ctx context.Context, in *struct {
+	Kind string `path:"kind" enum:"zone,offering,template,network,networkoffering,keypair,version"`
+}) (*listOf[catalogEntry], error) {
+	clusters, err := s.clusters()
+	if err != nil {
+		return nil, err
+	}
+	out := listed[catalogEntry](nil)
+	if in.Kind == "version" {
+		for _, v := range clusters.Versions() {
+			out.Body.Items = append(out.Body.Items, catalogEntry{ID: v.ID, Name: v.Name, Version: v.Semantic, Disabled: v.Disabled})
+		}
+		return out, nil
+	}
+	entries, err := clusters.Catalog(ctx, s.caller(ctx), cluster.Kind(in.Kind))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		out.Body.Items = append(out.Body.Items, catalogEntry{ID: e.ID, Name: e.Name, Zone: e.Zone, Disabled: e.Disabled, Default: e.Default, Cores: e.Cores, MemoryMB: e.MemoryMB})
+	}
+	return out, nil
+}
+
+// catalogEntry is something a provider offers.
+type catalogEntry struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Cores    int    `json:"cores,omitempty"`
+	MemoryMB int    `json:"memoryMB,omitempty"`
+	Disabled bool   `json:"disabled,omitempty"`
+	Default  bool   `json:"default,omitempty"`
+}

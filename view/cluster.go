@@ -1,0 +1,222 @@
+package view
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Cluster is one reading of a container cluster, for `-o json`, the HTTP API and the console.
+type Cluster struct {
+	ID          string `json:"id"`
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	AccountID   string `json:"accountId,omitempty"`
+	Account     string `json:"account,omitempty"`
+	DomainID    string `json:"domainId,omitempty"`
+	Domain      string `json:"domain,omitempty"`
+
+	Provider string         `json:"provider"`
+	Zone     cluster.Entity `json:"zone"`
+	Offering cluster.Entity `json:"offering"`
+	Template cluster.Entity `json:"template,omitzero"`
+	Network  cluster.Entity `json:"network,omitzero"`
+	KeyPair  string         `json:"keyPair,omitempty"`
+	Version  string         `json:"version,omitempty"`
+
+	State    machine.State   `json:"state"`
+	Since    time.Time       `json:"since,omitzero" doc:"of the state"`
+	Desired  cluster.Desired `json:"desired" enum:"Running,Stopped,Destroyed"`
+	Size     int             `json:"size" doc:"workers wanted"`
+	Existing *int            `json:"existing,omitempty" doc:"workers there are; not in lists"`
+	Control  int             `json:"controlNodes"`
+	Cores    int             `json:"cores"`
+	MemoryMB int             `json:"memoryMB"`
+	Revision int64           `json:"revision"`
+
+	Endpoint        string             `json:"endpoint,omitempty"`
+	ConsoleEndpoint string             `json:"consoleEndpoint,omitempty"`
+	CIDRs           []string           `json:"cidrs,omitempty"`
+	Recovery        *cluster.Recovery  `json:"recovery,omitempty" doc:"absent: the default of the server; [] allows nothing"`
+	OnFailure       cluster.OnFailure  `json:"onFailure,omitempty"`
+	Autoscale       *cluster.Autoscale `json:"autoscale,omitempty"`
+
+	Run       string            `json:"run,omitempty" doc:"that works on it"`
+	Operation string            `json:"operation,omitempty" doc:"that waits for it"`
+	Code      string            `json:"code,omitempty" doc:"of the fault that holds it up"`
+	Reason    string            `json:"reason,omitempty"`
+	Step      string            `json:"step,omitempty"`
+	Remedy    string            `json:"remedy,omitempty"`
+	Findings  []cluster.Finding `json:"findings,omitempty" doc:"how it differed from what it should be, at the last look"`
+	NextTry   time.Time         `json:"nextTry,omitzero" doc:"of the recovery policy or the collector"`
+	Created   time.Time         `json:"created"`
+	Removed   time.Time         `json:"removed,omitzero"`
+	GC        bool              `json:"gc" doc:"false: the collector leaves it alone"`
+}
+
+// ClusterOf reads a cluster; account and domain are names.
+func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
+	v := Cluster{
+		ID: c.UUID, Name: c.Name, Description: c.Description, AccountID: c.Owner.AccountID, DomainID: c.Owner.DomainID, Account: account, Domain: domain,
+		Provider: c.Provider, Zone: c.Zone, Offering: c.Offering, Template: c.Template, Network: c.Network, KeyPair: c.KeyPair, Version: c.Version,
+		State: c.State, Since: c.StateSince, Desired: c.Desired, Size: c.NodeCount, Control: c.ControlCount, Cores: c.Cores, MemoryMB: c.MemoryMB,
+		Revision: c.Revision, Endpoint: c.Endpoint, ConsoleEndpoint: c.ConsoleEndpoint, CIDRs: c.CIDRs, OnFailure: c.OnFailure,
+		Run: c.RunID, Code: string(c.Reason.Code), Reason: c.Reason.Text, Step: c.Reason.Step, Remedy: c.Reason.RemedyOf(),
+		Findings: c.Findings, Created: c.Created, Removed: c.Removed, GC: c.GC,
+	}
+	if c.Recovery != nil {
+		v.Recovery = &c.Recovery
+	}
+	if c.Autoscale.Enabled {
+		v.Autoscale = &c.Autoscale
+	}
+	if c.Ask != nil {
+		v.Operation = c.Ask.Job
+	}
+	switch c.State {
+	case cluster.Alert:
+		v.NextTry = c.RecoverNext
+	case cluster.Expunge:
+		v.NextTry = c.GCNext
+	}
+	return v
+}
+
+// ClusterOfBook is ClusterOf with the workers that exist.
+func ClusterOfBook(b *cluster.Book, account, domain string) Cluster {
+	v, existing := ClusterOf(&b.Cluster, account, domain), 0
+	for _, n := range b.Nodes {
+		if n.Role == cluster.Worker && n.Removed.IsZero() {
+			existing++
+		}
+	}
+	v.Existing = &existing
+	return v
+}
+
+// ClusterNode is a VM of a cluster.
+type ClusterNode struct {
+	Name     string       `json:"name"`
+	ID       string       `json:"id,omitempty" doc:"the provider's"`
+	Role     cluster.Role `json:"role" enum:"control,worker"`
+	Ordinal  int          `json:"ordinal"`
+	Version  string       `json:"version,omitempty"`
+	Address  string       `json:"address,omitempty"`
+	Ready    string       `json:"ready" enum:"true,false,unknown"`
+	ReadyAt  time.Time    `json:"readyAt,omitzero"`
+	HelloAt  time.Time    `json:"helloAt,omitzero" doc:"when it called home last"`
+	NotReady string       `json:"notReady,omitempty" doc:"why it is not ready"`
+}
+
+// ClusterNodes reads the nodes of a cluster.
+func ClusterNodes(b *cluster.Book) []ClusterNode {
+	nodes := []ClusterNode{}
+	for _, n := range b.Nodes {
+		v := ClusterNode{Name: n.Name, ID: n.VMID, Role: n.Role, Ordinal: n.Ordinal, Version: n.Version, Address: n.Address,
+			Ready: "unknown", ReadyAt: n.ReadyAt, HelloAt: n.HelloAt, NotReady: n.NotReady}
+		switch {
+		case n.NotReady != "":
+			v.Ready = "false"
+		case !n.ReadyAt.IsZero():
+			v.Ready = "true"
+		}
+		nodes = append(nodes, v)
+	}
+	return nodes
+}
+
+// ClusterResource is a line of a cluster's journal.
+type ClusterResource struct {
+	Kind      cluster.Kind   `json:"kind"`
+	Name      string         `json:"name"`
+	ID        string         `json:"id,omitempty" doc:"the provider's"`
+	Key       string         `json:"key"`
+	Phase     cluster.Phase  `json:"phase" enum:"intent,accepted,present,closing,gone,never_created,leaked,forgotten"`
+	Origin    cluster.Origin `json:"origin" enum:"made,adopted,given"`
+	Run       string         `json:"run,omitempty"`
+	Step      string         `json:"step,omitempty"`
+	Attempts  int            `json:"attempts,omitempty"`
+	Code      string         `json:"code,omitempty"`
+	Error     string         `json:"error,omitempty"`
+	IntentAt  time.Time      `json:"intentAt,omitzero"`
+	PresentAt time.Time      `json:"presentAt,omitzero"`
+	ClosingAt time.Time      `json:"closingAt,omitzero"`
+	GoneAt    time.Time      `json:"goneAt,omitzero"`
+}
+
+// ClusterResources reads the journal of a cluster.
+func ClusterResources(b *cluster.Book) []ClusterResource {
+	rows := []ClusterResource{}
+	for _, r := range b.Journal {
+		rows = append(rows, ClusterResource{Kind: r.Kind, Name: r.Name, ID: r.ProviderID, Key: r.Key, Phase: r.Phase, Origin: r.Origin, Run: r.RunID,
+			Step: r.Step, Attempts: r.Attempts, Code: string(r.LastCode), Error: r.LastError, IntentAt: r.IntentAt, PresentAt: r.PresentAt,
+			ClosingAt: r.ClosingAt, GoneAt: r.GoneAt})
+	}
+	return rows
+}
+
+// Operation is what a caller asked for.
+type Operation struct {
+	ID        string    `json:"id"`
+	Cluster   string    `json:"cluster"`
+	Kind      string    `json:"kind" enum:"create,start,stop,scale,upgrade,recover,delete,forget"`
+	Status    string    `json:"status" enum:"open,done,failed"`
+	Code      string    `json:"code,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Remedy    string    `json:"remedy,omitempty"`
+	Step      string    `json:"step,omitempty"`
+	Run       string    `json:"run,omitempty"`
+	User      string    `json:"user,omitempty"`
+	Created   time.Time `json:"created"`
+	Completed time.Time `json:"completed,omitzero"`
+}
+
+// OperationOf reads a job.
+func OperationOf(j *cluster.Job) Operation {
+	return Operation{ID: j.ID, Cluster: j.Cluster, Kind: j.Kind, Status: [...]string{"open", "done", "failed"}[j.Status], Code: string(j.Code), Reason: j.Text,
+		Remedy: cluster.Reason{Code: j.Code}.RemedyOf(), Step: j.Step, Run: j.RunID, User: j.User, Created: j.Created, Completed: j.Completed}
+}
+
+// ClusterConfig is how a cluster is reached.
+type ClusterConfig struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Config string `json:"configData"`
+}
+
+// ClusterConfigOf shows a configuration: it is given to who asked for it.
+func ClusterConfigOf(c *service.Config) ClusterConfig {
+	return ClusterConfig{ID: c.ID, Name: c.Name, Config: c.Data.Reveal()}
+}
+
+// ClusterEvent is a line of a cluster's history.
+type ClusterEvent struct {
+	Seq      int64           `json:"seq"`
+	At       time.Time       `json:"at"`
+	Cluster  string          `json:"cluster"`
+	Type     string          `json:"type" enum:"cluster,drift,leak,audit"`
+	Event    string          `json:"event,omitempty" doc:"of the lifecycle, or what was asked"`
+	From     string          `json:"from,omitempty"`
+	State    string          `json:"state,omitempty"`
+	Revision int64           `json:"revision,omitempty"`
+	Code     string          `json:"code,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Step     string          `json:"step,omitempty"`
+	Run      string          `json:"run,omitempty"`
+	Job      string          `json:"operation,omitempty"`
+	Actor    string          `json:"actor,omitempty"`
+	Data     json.RawMessage `json:"data,omitempty"`
+}
+
+// ClusterEvents reads events.
+func ClusterEvents(events []cluster.Event) []ClusterEvent {
+	out := []ClusterEvent{}
+	for _, e := range events {
+		out = append(out, ClusterEvent{Seq: e.Seq, At: e.At, Cluster: e.Cluster, Type: e.Type, Event: e.Event, From: e.From, State: e.State, Revision: e.Revision,
+			Code: string(e.Reason.Code), Reason: e.Reason.Text, Step: e.Reason.Step, Run: e.RunID, Job: e.Job, Actor: e.Actor, Data: e.Data})
+	}
+	return out
+}

@@ -1,0 +1,268 @@
+package view
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// stateColors say at a glance what the words say too.
+var stateColors = map[machine.State]color{
+	cluster.Running: green, cluster.Alert: red, cluster.Expunge: red, cluster.Stopped: faint, cluster.Destroyed: faint,
+	cluster.Starting: blue, cluster.Stopping: blue, cluster.Scaling: blue, cluster.Recovering: blue, cluster.Expunging: blue,
+}
+
+// ClusterTable is the table of `pawl cluster list`.
+func ClusterTable(clusters []Cluster, now time.Time) Table {
+	t := Table{Head: []string{"NAME", "ID", "STATE", "SIZE", "CONTROL", "VERSION", "PROVIDER", "ENDPOINT", "AGE", "REASON"}}
+	for _, c := range clusters {
+		size := strconv.Itoa(c.Size)
+		if c.Existing != nil && *c.Existing != c.Size {
+			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
+		}
+		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), or(c.Version, none), c.Provider,
+			or(c.Endpoint, none), Age(now.Sub(c.Created)), or(oneLine(c.why()), none)})
+	}
+	return t
+}
+
+// why is the reason of a state, with its code.
+func (c Cluster) why() string {
+	switch {
+	case c.Code == "":
+		return c.Reason
+	case c.Reason == "":
+		return c.Code
+	default:
+		return c.Code + ": " + c.Reason
+	}
+}
+
+// ClusterLine is one line that says where a cluster stands.
+func ClusterLine(c Cluster) string {
+	line := c.Name + " " + string(c.State)
+	if c.Step != "" {
+		line += " at " + c.Step
+	}
+	if why := c.why(); why != "" {
+		line += ": " + oneLine(why)
+	}
+	return line
+}
+
+// AcceptedLine tells that a change was accepted.
+func AcceptedLine(c Cluster, op *Operation) string {
+	if op == nil {
+		return fmt.Sprintf("cluster %s is changed\n", c.Name)
+	}
+	if op.Status == "done" {
+		return fmt.Sprintf("cluster %s: %s is done: nothing was to be changed\n", c.Name, op.Kind)
+	}
+	return fmt.Sprintf("cluster %s (%s): %s is accepted, operation %s\n", c.Name, c.ID, op.Kind, op.ID)
+}
+
+// SettledLine tells how an operation ended.
+func SettledLine(c Cluster, op Operation) string {
+	if op.Status == "done" {
+		line := fmt.Sprintf("cluster %s: %s is done, it is %s", c.Name, op.Kind, c.State)
+		if c.Endpoint != "" && c.State == cluster.Running {
+			line += " at " + c.Endpoint
+		}
+		return line + "\n"
+	}
+	lines := []string{fmt.Sprintf("cluster %s: %s failed, it is %s", c.Name, op.Kind, c.State)}
+	if op.Code != "" {
+		lines = append(lines, "  "+op.Code+": "+op.Reason)
+	}
+	if op.Remedy != "" {
+		lines = append(lines, "  remedy: "+op.Remedy)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// DescribeCluster is the text of `pawl cluster describe`.
+func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now time.Time, style Style) string {
+	var f facts
+	f.add("Name", c.Name)
+	f.add("ID", c.ID)
+	f.add("Description", c.Description)
+	f.add("Account", strings.Trim(c.Domain+"/"+c.Account, "/"))
+	state := style.paint(stateColors[c.State], string(c.State))
+	if !c.Since.IsZero() {
+		state += " for " + Age(now.Sub(c.Since))
+	}
+	f.add("State", state)
+	if string(c.Desired) != string(c.State) {
+		f.add("Desired", string(c.Desired))
+	}
+	f.add("Reason", c.why())
+	f.add("Step", c.Step)
+	f.add("Remedy", c.Remedy)
+	if !c.NextTry.IsZero() {
+		f.add("Next try", "in "+Took(c.NextTry.Sub(now)))
+	}
+	workers := strconv.Itoa(c.Size) + " wanted"
+	if c.Existing != nil {
+		workers += fmt.Sprintf(", %d existing", *c.Existing)
+	}
+	f.add("Workers", workers)
+	f.add("Control", strconv.Itoa(c.Control))
+	f.add("Size", fmt.Sprintf("%d cores, %d MB", c.Cores, c.MemoryMB))
+	f.add("Provider", c.Provider+", zone "+or(c.Zone.Name, c.Zone.ID)+", offering "+or(c.Offering.Name, c.Offering.ID))
+	f.add("Version", c.Version)
+	f.add("Endpoint", c.Endpoint)
+	f.add("Console", c.ConsoleEndpoint)
+	f.add("Allowed", strings.Join(c.CIDRs, ", "))
+	f.add("Run", c.Run)
+	f.add("Operation", c.Operation)
+	var b strings.Builder
+	b.WriteString(f.String())
+	if len(nodes) > 0 {
+		b.WriteString("\n" + style.paint(bold, "Nodes") + "\n" + indent(ClusterNodeTable(nodes, now).String(), "  "))
+	}
+	if len(c.Findings) > 0 {
+		b.WriteString("\n" + style.paint(bold, "Findings") + "\n" + indent(findingTable(c.Findings, now).String(), "  "))
+	}
+	if len(events) > 0 {
+		b.WriteString("\n" + style.paint(bold, "History") + "\n" + indent(ClusterHistory(events, style), "  "))
+	}
+	return b.String()
+}
+
+// ClusterNodeTable is the table of `pawl cluster nodes`.
+func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
+	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARD", "REASON"}}
+	for _, n := range nodes {
+		heard := none
+		if !n.HelloAt.IsZero() {
+			heard = Age(now.Sub(n.HelloAt)) + " ago"
+		}
+		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, or(n.Version, none), or(n.Address, none), or(n.ID, none), heard, or(n.NotReady, none)})
+	}
+	return t
+}
+
+// ClusterResourceTable is the table of `pawl cluster resources`.
+func ClusterResourceTable(rows []ClusterResource) Table {
+	t := Table{Head: []string{"KIND", "NAME", "PHASE", "ORIGIN", "ID", "ATTEMPTS", "ERROR"}}
+	for _, r := range rows {
+		trouble := r.Error
+		if r.Code != "" {
+			trouble = r.Code + ": " + r.Error
+		}
+		t.Rows = append(t.Rows, []string{string(r.Kind), r.Name, string(r.Phase), string(r.Origin), or(r.ID, none), strconv.Itoa(r.Attempts), or(oneLine(trouble), none)})
+	}
+	return t
+}
+
+func findingTable(findings []cluster.Finding, now time.Time) Table {
+	t := Table{Head: []string{"TYPE", "RESOURCE", "SINCE", "ALARM", "EVIDENCE", "THEN"}}
+	for _, f := range findings {
+		since, alarm, then := none, "no", or(f.Then, none)
+		if !f.Since.IsZero() {
+			since = Age(now.Sub(f.Since))
+		}
+		if f.Alarm {
+			alarm = "yes"
+		}
+		if f.At.After(now) {
+			then += " in " + Took(f.At.Sub(now))
+		}
+		t.Rows = append(t.Rows, []string{string(f.Type), or(f.Resource, none), since, alarm, or(oneLine(f.Evidence), none), then})
+	}
+	return t
+}
+
+// ClusterDrift is the text of `pawl cluster drift`.
+func ClusterDrift(r service.DriftReport, now time.Time, style Style) string {
+	side := func(s service.DriftSide) string {
+		return fmt.Sprintf("%s, %d workers, %d control", s.State, s.Workers, s.Control)
+	}
+	var f facts
+	f.add("Desired", side(r.Desired))
+	f.add("Recorded", side(r.Recorded))
+	f.add("Observed", side(r.Observed))
+	f.add("Policy", or(r.Policy.String(), "none"))
+	if !r.NextTry.IsZero() {
+		f.add("Next try", "in "+Took(r.NextTry.Sub(now)))
+	}
+	if len(r.Findings) == 0 {
+		return f.String() + "\nNothing differs.\n"
+	}
+	return f.String() + "\n" + style.paint(bold, "Findings") + "\n" + indent(findingTable(r.Findings, now).String(), "  ")
+}
+
+// ClusterHistory is the text of `pawl cluster history`.
+func ClusterHistory(events []ClusterEvent, style Style) string {
+	var rows [][]string
+	for _, e := range events {
+		what := e.Event
+		if e.From != "" && e.From != e.State {
+			what = e.From + " → " + e.State + " by " + e.Event
+		}
+		var more []string
+		if e.Actor != "" {
+			more = append(more, "by "+e.Actor)
+		}
+		if why := (Cluster{Code: e.Code, Reason: e.Reason}).why(); why != "" {
+			more = append(more, oneLine(why))
+		}
+		if e.Run != "" {
+			more = append(more, "run "+Short(e.Run))
+		}
+		rows = append(rows, []string{style.clock(e.At, "2006-01-02 15:04:05"), e.Type, what, strings.Join(more, ", ")})
+	}
+	return strings.Join(columns(rows), "\n") + "\n"
+}
+
+// LeakTable is the table of `pawl cluster leaks`.
+func LeakTable(leaks []service.Leak, now time.Time) Table {
+	t := Table{Head: []string{"CLUSTER", "PROVIDER", "KIND", "RESOURCE", "ID", "PHASE", "SINCE", "ATTEMPTS", "FAULT", "REMEDY"}}
+	for _, l := range leaks {
+		since := none
+		if !l.Since.IsZero() {
+			since = Age(now.Sub(l.Since))
+		}
+		t.Rows = append(t.Rows, []string{or(l.Name, or(l.Cluster, none)), l.Provider, string(l.Kind), l.Resource, or(l.ID, none), l.Phase, since,
+			strconv.Itoa(l.Attempts), or(oneLine(strings.TrimPrefix(l.Code+": "+l.Text, ": ")), none), or(oneLine(l.Remedy), none)})
+	}
+	return t
+}
+
+// ClusterPlan is the text of --dry-run.
+func ClusterPlan(p service.DryRun, style Style) string {
+	var b strings.Builder
+	if len(p.Steps) == 0 && len(p.Resources) == 0 {
+		b.WriteString("Nothing is to be done.\n")
+	}
+	if len(p.Steps) > 0 {
+		t := Table{Head: []string{"STEP", "WHAT", "TIMEOUT", "TRIES"}}
+		for _, s := range p.Steps {
+			tries := none
+			if s.Tries > 0 {
+				tries = strconv.Itoa(s.Tries)
+			}
+			t.Rows = append(t.Rows, []string{s.Name, or(s.Text, none), or(s.Timeout, none), tries})
+		}
+		b.WriteString(style.paint(bold, "Steps") + "\n" + indent(t.String(), "  "))
+	}
+	if len(p.Resources) > 0 {
+		t := Table{Head: []string{"ACT", "KIND", "NAME", "ROLE"}}
+		for _, r := range p.Resources {
+			t.Rows = append(t.Rows, []string{r.Act, string(r.Kind), r.Name, or(string(r.Role), none)})
+		}
+		b.WriteString("\n" + style.paint(bold, "Resources") + "\n" + indent(t.String(), "  "))
+	}
+	if len(p.Findings) > 0 {
+		b.WriteString("\n" + style.paint(bold, "In the way") + "\n")
+		for _, f := range p.Findings {
+			b.WriteString("  " + strings.TrimPrefix(string(f.Code)+": ", ": ") + f.Evidence + "\n")
+		}
+	}
+	return b.String()
+}
