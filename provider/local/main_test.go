@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,8 +33,27 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == "server" {
+		serve(os.Args[2])
+	}
 	goleak.VerifyTestMain(m)
 }
+
+// serve is a server that has made a VM and waits to be killed.
+func serve(dir string) {
+	p, err := New(Options{Dir: dir, Installation: installation, Times: quick})
+	if err == nil {
+		var call cluster.Call
+		if call, err = p.Create(context.Background(), want("a")); err == nil {
+			fmt.Println(call.Ref.ID)
+			time.Sleep(time.Hour)
+		}
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 const installation = "exam"
 

@@ -1,0 +1,451 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/local/internal/disk"
+	"github.com/pawl-dev/pawl/provider/local/internal/host"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+func want(key string) cluster.Want {
+	return cluster.Want{
+		Kind: cluster.VM, Name: "vm-" + key, Key: key, CallID: "call-" + key,
+		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "blue", cluster.TagKey: key},
+		Spec: cluster.Spec{Role: cluster.Worker, UserData: []byte("#!/bin/sh\n")},
+	}
+}
+
+// made gives a VM that is up, and its record.
+func made(t *testing.T, p *Provider, w cluster.Want) *record {
+	t.Helper()
+	call, err := p.Create(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := finish(t, p, call); err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.known(call.Ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func finish(t *testing.T, p *Provider, call cluster.Call) error {
+	t.Helper()
+	for !call.Done {
+		progress, err := p.Poll(t.Context(), call)
+		if err != nil || progress.Err != nil {
+			return errors.Join(err, progress.Err)
+		}
+		call.Done = progress.Done
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+func act(t *testing.T, p *Provider, r *record, a cluster.Action) error {
+	t.Helper()
+	call, err := p.Act(t.Context(), r.ref(), a)
+	if err != nil {
+		return err
+	}
+	return finish(t, p, call)
+}
+
+// awaits looks until a VM has the power.
+func awaits(t *testing.T, p *Provider, r *record, power cluster.Power) cluster.Resource {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		got, err := p.Get(t.Context(), r.ref())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Power == power {
+			return got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it is %s (%s), want %s", got.Power, got.State, power)
+		}
+	}
+}
+
+func processOf(t *testing.T, p *Provider, r *record) host.Process {
+	t.Helper()
+	process, alive := p.process(r)
+	if !alive {
+		t.Fatal("it has no process")
+	}
+	return process
+}
+
+func kill(t *testing.T, process host.Process, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(process.PID, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The process is detached: it has a session of its own, and a server that is
+// killed leaves it up for the next one.
+func TestVMOutlivesTheServer(t *testing.T) {
+	dir := folder(t)
+	server := exec.Command(os.Args[0], "server", dir)
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = server.Wait() // it was killed
+
+	p := open(t, Options{Dir: dir})
+	r, err := p.known(cluster.Ref{ID: strings.TrimSpace(line)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaits(t, p, r, cluster.Up)
+	process := processOf(t, p, r)
+	if pgid, err := syscall.Getpgid(process.PID); err != nil || pgid != process.PID {
+		t.Errorf("its group is %d, %v", pgid, err)
+	}
+	if err := act(t, p, r, cluster.Stop); err != nil {
+		t.Errorf("stop by the second server: %v", err)
+	}
+	if err := act(t, p, r, cluster.Start); err != nil {
+		t.Errorf("start by the second server: %v", err)
+	}
+}
+
+// Killing the process by hand is a change behind our back: the VM is Down, and
+// starts again as the same thing.
+func TestVMKilledByHand(t *testing.T) {
+	p := open(t, Options{})
+	r := made(t, p, want("a"))
+	first := processOf(t, p, r)
+	kill(t, first, syscall.SIGKILL)
+	if got := awaits(t, p, r, cluster.Down); got.State != stopped || got.Identity != r.Identity {
+		t.Errorf("%+v", got)
+	}
+	if again, err := p.Create(t.Context(), want("a")); err != nil || !again.Done || again.Ref.ID != r.ID {
+		t.Errorf("the same want again: %+v, %v", again, err)
+	}
+	awaits(t, p, r, cluster.Down) // Create makes things; it does not start what somebody has stopped
+	if err := act(t, p, r, cluster.Start); err != nil {
+		t.Fatal(err)
+	}
+	awaits(t, p, r, cluster.Up)
+	if second := processOf(t, p, r); second.Same(first) {
+		t.Error("it is the same process")
+	}
+	p.reap()
+	if _, err := os.Stat(filepath.Join("/proc", itoa(first.PID))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the first process is left as a zombie: %v", err)
+	}
+}
+
+// Whoever removes the directory has removed the VM: it is gone, and its process ends.
+func TestVMDirectoryRemovedByHand(t *testing.T) {
+	p := open(t, Options{})
+	r := made(t, p, want("a"))
+	process := processOf(t, p, r)
+	if err := os.RemoveAll(p.shelf.path(r.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Get(t.Context(), r.ref()); !isGone(err) {
+		t.Errorf("get: %v", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); process.Lives(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("its process lives on")
+		}
+	}
+}
+
+// No process is killed because a file names its id.
+func TestOthersAreNotKilled(t *testing.T) {
+	p := open(t, Options{})
+	innocent := exec.Command("sleep", "60")
+	if err := innocent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = innocent.Process.Kill()
+		_ = innocent.Wait() // it was killed
+	}()
+	for name, forge := range map[string]func(own host.Process) host.Process{
+		"its id":                          func(own host.Process) host.Process { own.PID = innocent.Process.Pid; return own },
+		"its id and start time":           func(own host.Process) host.Process { return host.Of(own.Identity, innocent.Process.Pid) },
+		"its id, and no start time":       func(own host.Process) host.Process { own.PID, own.Start = innocent.Process.Pid, ""; return own },
+		"its id and time of another boot": func(host.Process) host.Process { o := host.Of("", innocent.Process.Pid); o.Boot = "x"; return o },
+	} {
+		r := made(t, p, want(name))
+		own := processOf(t, p, r)
+		kill(t, own, syscall.SIGKILL)
+		awaits(t, p, r, cluster.Down)
+		forged := forge(own)
+		for file, value := range map[string]any{node.ProcessFile: forged, launchFile: mark{Process: forged}} {
+			if err := disk.WriteJSON(p.shelf.path(r.ID, file), value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := awaits(t, p, r, cluster.Down); got.State != stopped {
+			t.Errorf("%s: %s", name, got.State)
+		}
+		for _, a := range []cluster.Action{cluster.Stop, cluster.ForceStop, cluster.Destroy} {
+			if err := act(t, p, r, a); err != nil {
+				t.Errorf("%s: %s: %v", name, a, err)
+			}
+		}
+		if !host.Of("", innocent.Process.Pid).Lives() {
+			t.Fatalf("%s: the innocent was killed", name)
+		}
+	}
+}
+
+// Only an answer with the identity makes a VM Up.
+func TestSomebodyElseAnswers(t *testing.T) {
+	p := open(t, Options{})
+	r := made(t, p, want("a"))
+	kill(t, processOf(t, p, r), syscall.SIGKILL)
+	awaits(t, p, r, cluster.Down)
+	listener, err := net.Listen("tcp", r.Node.Health)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := `{"identity":"another","ready":true}`
+	stranger := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })}
+	served := make(chan error, 1)
+	go func() { served <- stranger.Serve(listener) }()
+	defer func() {
+		stranger.Close()
+		<-served
+	}()
+	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Down {
+		t.Errorf("a stranger answers: %s, %v", got.Power, err)
+	}
+	// One that knows the identity, and that we cannot find among the processes of the VM: nothing is killed.
+	text = `{"identity":"` + r.Identity + `","pid":` + itoa(os.Getpid()) + `}`
+	if err := act(t, p, r, cluster.Destroy); fault.Of(err) != cluster.ProviderRefused {
+		t.Errorf("destroy: %v", err)
+	}
+}
+
+// A lost file of the process changes nothing: health names it, and it is proven.
+func TestVMWithoutItsFiles(t *testing.T) {
+	p := open(t, Options{})
+	r := made(t, p, want("a"))
+	process := processOf(t, p, r)
+	os.Remove(p.shelf.path(r.ID, node.ProcessFile))
+	os.Remove(p.shelf.path(r.ID, launchFile))
+	awaits(t, p, r, cluster.Up)
+	if err := act(t, p, r, cluster.Stop); err != nil || process.Lives() {
+		t.Errorf("stop: %v; it lives: %t", err, process.Lives())
+	}
+}
+
+// A process that hangs is neither up nor down, and destroy ends it all the same.
+func TestVMHangs(t *testing.T) {
+	p := open(t, Options{StartWithin: time.Millisecond, StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})
+	r := made(t, p, want("a"))
+	process := processOf(t, p, r)
+	kill(t, process, syscall.SIGSTOP)
+	if got := awaits(t, p, r, cluster.UnknownPower); got.State != silent {
+		t.Errorf("%+v", got)
+	}
+	if err := act(t, p, r, cluster.Start); fault.Of(err) != cluster.ProviderRefused {
+		t.Errorf("start of what hangs: %v", err)
+	}
+	if err := act(t, p, r, cluster.Destroy); err != nil || process.Lives() {
+		t.Errorf("destroy: %v; it lives: %t", err, process.Lives())
+	}
+}
+
+// SIGTERM is a request. Stop leaves it at that, a forced stop and destroy do not.
+func TestVMIgnoresSIGTERM(t *testing.T) {
+	p := open(t, Options{Env: []string{"STUBBORN=1"}, StopWithin: 200 * time.Millisecond, Patience: 50 * time.Millisecond})
+	r := made(t, p, want("a"))
+	process := processOf(t, p, r)
+	call, err := p.Act(t.Context(), r.ref(), cluster.Stop)
+	if err != nil || call.Done || call.Job == "" {
+		t.Fatalf("stop: %+v, %v", call, err)
+	}
+	if progress, err := p.Poll(t.Context(), call); err != nil || progress.Done || progress.After == 0 {
+		t.Errorf("poll: %+v, %v", progress, err)
+	}
+	if got := awaits(t, p, r, cluster.GoingDown); got.State != stopping || !process.Lives() {
+		t.Errorf("%+v", got)
+	}
+	if err := act(t, p, r, cluster.ForceStop); err != nil || process.Lives() {
+		t.Errorf("forced stop: %v; it lives: %t", err, process.Lives())
+	}
+	if progress, err := p.Poll(t.Context(), call); err != nil || !progress.Done || progress.Err != nil {
+		t.Errorf("the stop after it: %+v, %v", progress, err)
+	}
+
+	second := made(t, p, want("b"))
+	process = processOf(t, p, second)
+	if err := act(t, p, second, cluster.Destroy); err != nil || process.Lives() {
+		t.Errorf("destroy: %v; it lives: %t", err, process.Lives())
+	}
+	if _, err := p.Get(t.Context(), second.ref()); !isGone(err) {
+		t.Errorf("get: %v", err)
+	}
+}
+
+// A crash between the directory and the start of the process: Find sees it, and
+// the same Create goes on.
+func TestCrashBeforeTheStart(t *testing.T) {
+	dir := folder(t)
+	p := open(t, Options{Dir: dir})
+	intent, err := p.record(want("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, half := range []string{".new-1234", ".gone-vm-1234"} {
+		if err := os.Mkdir(filepath.Join(p.shelf.folder(cluster.VM), half), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p = open(t, Options{Dir: dir})
+	found, err := p.Find(t.Context(), want("a"))
+	if err != nil || found.ID != intent.ID || found.Power != cluster.Down || found.Identity != intent.Identity {
+		t.Fatalf("find: %+v, %v", found, err)
+	}
+	if r := made(t, p, want("a")); r.Identity != intent.Identity {
+		t.Errorf("another thing was made: %s, not %s", r.Identity, intent.Identity)
+	}
+	awaits(t, p, intent, cluster.Up)
+	if entries, err := os.ReadDir(p.shelf.folder(cluster.VM)); err != nil || len(entries) != 1 {
+		t.Errorf("half-made things are left: %v, %v", entries, err)
+	}
+}
+
+// A program that ends at once: the call says so, with its last words.
+func TestVMDoesNotStart(t *testing.T) {
+	p := open(t, Options{Command: []string{"sh", "-c", "echo no such luck; exit 1"}})
+	call, err := p.Create(t.Context(), want("a"))
+	if err == nil {
+		err = finish(t, p, call)
+	}
+	if fault.Of(err) != cluster.ProviderRefused || !strings.Contains(err.Error(), "no such luck") {
+		t.Errorf("create: %v", err)
+	}
+	got, err := p.Find(t.Context(), want("a"))
+	if err != nil || got.Power != cluster.Down {
+		t.Errorf("find: %+v, %v", got, err)
+	}
+	if text, err := p.Logs(t.Context(), got.Ref(), 5); err != nil || text != "no such luck\n" {
+		t.Errorf("log: %q, %v", text, err)
+	}
+
+	missing := open(t, Options{Command: []string{"/no/such/program"}})
+	if _, err := missing.Create(t.Context(), want("a")); fault.Of(err) != cluster.ProviderRefused {
+		t.Errorf("create without a program: %v", err)
+	}
+}
+
+// What a VM has on disk is its owner's alone.
+func TestModes(t *testing.T) {
+	dir := folder(t)
+	p := open(t, Options{Dir: dir})
+	made(t, p, want("a"))
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a file on its way
+		}
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A record that cannot be read is broken, never gone; destroy removes it and
+// leaves the process to end by itself.
+func TestBrokenRecord(t *testing.T) {
+	p := open(t, Options{})
+	r := made(t, p, want("a"))
+	if err := os.WriteFile(p.shelf.path(r.ID, node.File), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Broken {
+		t.Errorf("get: %+v, %v", got, err)
+	}
+	if err := act(t, p, r, cluster.Start); fault.Of(err) != cluster.ProviderRefused {
+		t.Errorf("start: %v", err)
+	}
+	if err := act(t, p, r, cluster.Destroy); err != nil {
+		t.Errorf("destroy: %v", err)
+	}
+	if _, err := p.Get(t.Context(), r.ref()); !isGone(err) {
+		t.Errorf("get after it: %v", err)
+	}
+}
+
+// A thing of another installation is not destroyed, whoever asks.
+func TestForeignIsNotDestroyed(t *testing.T) {
+	p := open(t, Options{})
+	w := want("theirs")
+	w.Tags = map[string]string{cluster.TagInstallation: "another"}
+	r := made(t, p, w)
+	if err := act(t, p, r, cluster.Destroy); fault.Of(err) != cluster.ProviderRefused {
+		t.Errorf("destroy: %v", err)
+	}
+	awaits(t, p, r, cluster.Up)
+}
+
+// A job is all in its text: any server may poll it.
+func TestJobsAreTheirText(t *testing.T) {
+	dir := folder(t)
+	p := open(t, Options{Dir: dir, Patience: time.Nanosecond})
+	call, err := p.Create(t.Context(), want("a"))
+	if err != nil || call.Done {
+		t.Fatalf("create: %+v, %v", call, err)
+	}
+	again := open(t, Options{Dir: dir})
+	if err := finish(t, again, cluster.Call{Job: call.Job}); err != nil {
+		t.Errorf("the job, polled by another server: %v", err)
+	}
+	for _, text := range []string{"nonsense", "start/a/b", "start/a/b/soon", "dance/" + call.Ref.ID + "/" + call.Ref.Identity + "/1"} {
+		if _, err := p.Poll(t.Context(), cluster.Call{Job: text}); fault.Of(err) != cluster.ProviderRefused {
+			t.Errorf("job %q: %v", text, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Poll(ctx, call); !errors.Is(err, context.Canceled) {
+		t.Errorf("poll under an ended context: %v", err)
+	}
+}
