@@ -2,15 +2,279 @@ package service
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Nodes gives the living nodes of clusters that List gave, by their ids: one read for a whole page.
-func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
-	ids := make([]int64, len(clusters))
-	for i, c := range clusters {
-		ids[i] = c.ID
+// crew is nodes of a role that are to be there.
+type crew struct {
+	role     cluster.Role
+	count    int
+	version  string
+	template cluster.Entity
+	prefix   string // of the keys of their rows; empty: all nodes of the role count
+}
+
+// owns reports a row of a VM that counts.
+func (c crew) owns(row *cluster.JournalRow) bool {
+	return row != nil && row.Kind == cluster.VM && row.Spec.Role == c.role && strings.HasPrefix(row.Key, c.prefix)
+}
+
+// crewOf is what a cluster wants of a role.
+func crewOf(c *cluster.Cluster, role cluster.Role) crew {
+	if role == cluster.Control {
+		return crew{role: role, count: c.ControlCount, version: c.Version, template: c.Template}
 	}
-	return s.options.Books.Nodes(ctx, ids)
+	return crew{role: role, count: c.NodeCount, version: c.Version, template: c.Template}
+}
+
+// staff brings the nodes of a role up to their number, so many at a time: what
+// runs before this one have begun is gone on with, the rest is made. When the
+// provider refuses, nothing more is begun, what is in flight is followed to
+// its end, and then the step fails.
+func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
+	if err := w.bury(ctx, want.role); err != nil {
+		return outcome.Fail(err)
+	}
+	hands := w.begun(want, b)
+	living := len(w.staffed(want))
+	failure := w.failureOf(want, b, hands)
+	if failure == nil {
+		fresh, err := w.recruit(want, living, len(filter(hands, (*hand).open)), b)
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		hands = append(hands, fresh...)
+	}
+	if err := w.advance(ctx, hands); err != nil {
+		return outcome.Fail(err)
+	}
+	if failure == nil {
+		failure = w.failureOf(want, b, hands)
+	}
+	open := filter(hands, (*hand).open)
+	switch {
+	case len(open) > 0:
+		return w.waitFor(open, "the provider makes VMs")
+	case failure != nil:
+		return outcome.Fail(failure)
+	case w.present(want, hands) < want.count:
+		return outcome.Wait(time.Second, "VMs", "the next VMs are made")
+	}
+	return outcome.Done()
+}
+
+// waitFor asks for the next look at hands that wait.
+func (w *work) waitFor(open []*hand, text string) outcome.Outcome {
+	soonest := w.s.options.Settings.PollLongest
+	for _, h := range open {
+		since := h.row.IntentAt
+		if h.unmake {
+			since = h.row.ClosingAt
+		}
+		next := w.s.pause(w.now.Sub(since))
+		if h.row.NextAt.After(w.now) {
+			next = h.row.NextAt.Sub(w.now)
+		}
+		soonest = min(soonest, next)
+	}
+	return outcome.Wait(max(soonest, time.Millisecond), "Provider", "%s", text)
+}
+
+// begun are the rows of a role's VMs that are under way: those that are made,
+// and those that this run has to take away again.
+func (w *work) begun(want crew, b bounds) []*hand {
+	var hands []*hand
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		if !want.owns(row) {
+			continue
+		}
+		switch {
+		case row.Phase == cluster.Closing && row.RunID == w.t.RunID():
+			hands = append(hands, w.hold(row, true, bounds{cluster.NodeRemoval, 0}))
+		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted:
+			if h := w.hold(row, false, b); h.node != nil {
+				hands = append(hands, h)
+			}
+		}
+	}
+	return hands
+}
+
+// recruit writes the rows of nodes that lack, as many as may be under way at a time.
+func (w *work) recruit(want crew, living, busy int, b bounds) ([]*hand, error) {
+	var hands []*hand
+	next := cluster.NextOrdinal(w.book, want.role)
+	for range min(want.count-living, w.s.options.Settings.PerCluster-busy) {
+		try, notBefore := tryOf(w.book.Journal, w.t.RunID(), want, hands)
+		if try > b.tries || w.now.Before(notBefore) {
+			break
+		}
+		name := cluster.NodeName(w.c, want.role, next)
+		row := w.intent(cluster.VM, name, cluster.Spec{
+			Zone: w.c.Zone.ID, Offering: w.c.Offering.ID, Template: want.template.ID, Network: w.c.Network.ID, KeyPair: w.c.KeyPair, Role: want.role,
+		})
+		row.Attempt = try
+		node := &cluster.Node{
+			ClusterID: w.c.ID, Key: row.Key, Name: name, Role: want.role, Ordinal: next, Version: want.version, Template: want.template,
+		}
+		hands = append(hands, &hand{row: row, node: node, within: b, fresh: true, dirty: true})
+		next++
+	}
+	return hands, nil
+}
+
+// tryOf says which try the next node of a role is: it takes the place of one
+// that failed in this run, if there is one that nobody has replaced yet.
+func tryOf(journal []cluster.JournalRow, run string, want crew, more []*hand) (try int, notBefore time.Time) {
+	failed, made := map[int]int{}, map[int]int{}
+	last := map[int]time.Time{}
+	count := func(row *cluster.JournalRow) {
+		if !want.owns(row) || row.RunID != run {
+			return
+		}
+		made[row.Attempt]++
+		if (row.Phase == cluster.Gone || row.Phase == cluster.Closing) && row.LastCode != "" {
+			failed[row.Attempt]++
+			for _, at := range []time.Time{row.GoneAt, row.ClosingAt} {
+				if at.After(last[row.Attempt]) {
+					last[row.Attempt] = at
+				}
+			}
+		}
+	}
+	for i := range journal {
+		count(&journal[i])
+	}
+	for _, h := range more {
+		count(h.row)
+	}
+	for try = 1; failed[try] > 0; try++ {
+		if failed[try] > made[try+1] {
+			return try + 1, last[try].Add(doubling(try))
+		}
+	}
+	return 1, time.Time{}
+}
+
+// failureOf is why a role will not reach its number in this run; nil as long as it may.
+func (w *work) failureOf(want crew, b bounds, hands []*hand) error {
+	for _, h := range hands {
+		if h.fails != nil && !h.unmake && h.row.Phase.Open() {
+			return h.fails
+		}
+	}
+	rows := make([]*cluster.JournalRow, 0, len(w.book.Journal))
+	for i := range w.book.Journal {
+		rows = append(rows, &w.book.Journal[i])
+	}
+	for _, h := range hands {
+		rows = append(rows, h.row)
+	}
+	for _, row := range rows {
+		if !want.owns(row) || row.RunID != w.t.RunID() || row.Phase != cluster.Gone && row.Phase != cluster.Closing {
+			continue
+		}
+		if err := failureOf(row); err != nil && (fault.Of(err).Class != fault.Transient && fault.Of(err) != cluster.NodeMissing || row.Attempt >= b.tries) {
+			return err
+		}
+	}
+	return nil
+}
+
+// present counts the living nodes of a role whose VM was read back.
+func (w *work) present(want crew, hands []*hand) int {
+	here := 0
+	for _, n := range w.staffed(want) {
+		if w.phaseOf(n) == cluster.Present {
+			here++
+		}
+	}
+	for _, h := range hands { // nodes that were made in this look are not in the book yet
+		if h.row.Phase == cluster.Present && h.node != nil && !slices.ContainsFunc(w.book.Nodes, func(n cluster.Node) bool { return n.Key == h.node.Key }) {
+			here++
+		}
+	}
+	return here
+}
+
+// staffed are the living nodes that count.
+func (w *work) staffed(want crew) []*cluster.Node {
+	return filter(w.nodes(want.role), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, want.prefix) })
+}
+
+// phaseOf is that of a node's VM.
+func (w *work) phaseOf(n *cluster.Node) cluster.Phase {
+	switch row := w.row(n.Key); {
+	case row != nil:
+		return row.Phase
+	case n.VMID != "":
+		return cluster.Present
+	default:
+		return cluster.NeverCreated
+	}
+}
+
+// bury takes nodes out of the cluster whose VM never was, or is proven gone.
+func (w *work) bury(ctx context.Context, role cluster.Role) error {
+	var change cluster.Change
+	for _, n := range w.nodes(role) {
+		if !w.phaseOf(n).Open() {
+			n.Removed = w.now
+			change.Nodes = append(change.Nodes, n)
+		}
+	}
+	return w.save(ctx, change)
+}
+
+// remove takes nodes away: what they stood for is destroyed with proof, and
+// one failure does not end the loop. The error names the first that stays.
+func (w *work) remove(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) (open []*hand, failure, err error) {
+	var hands []*hand
+	for _, row := range rows {
+		if row != nil && row.Phase.Open() && row.Origin != cluster.Given {
+			hands = append(hands, w.hold(row, true, bounds{timeout, 0}))
+		}
+	}
+	slices.SortStableFunc(hands, func(a, b *hand) int { return closing(b) - closing(a) }) // those under way first
+	for len(hands) > 0 && len(open) < w.s.options.Settings.PerCluster {
+		batch := hands[:min(w.s.options.Settings.PerCluster-len(open), len(hands))]
+		hands = hands[len(batch):]
+		if err := w.advance(ctx, batch); err != nil {
+			return nil, nil, err
+		}
+		for _, h := range batch {
+			switch {
+			case h.open():
+				open = append(open, h)
+			case h.fails != nil && failure == nil:
+				failure = h.fails
+			}
+		}
+	}
+	return append(open, hands...), failure, nil
+}
+
+func closing(h *hand) int {
+	if h.row.Phase == cluster.Closing && h.row.JobID != "" {
+		return 1
+	}
+	return 0
+}
+
+// rowsOf are the journal rows of nodes' VMs.
+func (w *work) rowsOf(nodes []*cluster.Node) []*cluster.JournalRow {
+	var rows []*cluster.JournalRow
+	for _, n := range nodes {
+		if row := w.row(n.Key); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }

@@ -1,43 +1,120 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Service is the container cluster service.
 type Service struct {
-	options Options
-	engine  Engine
+	options   Options
+	providers map[string]cluster.Provider
+	flows     []workflow.Flow
+	engine    Engine
+	walker    *machine.Machine[*view]
+	tokens    tokens
+	hellos    hellos
+
+	mu     sync.Mutex
+	hearer func(uuid string) // the walker's queue; nil: it does not run
 }
 
-// New makes a service. Its flows belong into the engine, which is then given to Bind.
-func New(o Options) (*Service, error) { panic("being built") }
+// New makes a service. Its flows belong into the engine, which is then given
+// to Bind. CLUSTER_INVALID if an option is missing.
+func New(o Options) (*Service, error) {
+	if o.Books == nil || len(o.Providers) == 0 || o.Installation == "" {
+		return nil, cluster.ClusterInvalid.Errorf("the service needs books, at least one provider and the id of this installation")
+	}
+	o.Settings = o.Settings.filled()
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Now().UTC() }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = silence{}
+	}
+	s := &Service{options: o, providers: map[string]cluster.Provider{}}
+	for _, n := range o.Providers {
+		if _, twice := s.providers[n.Name]; twice || n.Name == "" || n.Provider == nil {
+			return nil, cluster.ClusterInvalid.Errorf("provider %q: each provider needs a name of its own", n.Name)
+		}
+		s.providers[n.Name] = limit(n, &s.options)
+	}
+	s.flows = []workflow.Flow{s.startFlow(), s.stopFlow(), s.scaleFlow(), s.recoverFlow(), s.deleteFlow()}
+	return s, nil
+}
+
+// filled gives the defaults of the specification.
+func (t Settings) filled() Settings {
+	t.SyncEvery = cmp.Or(t.SyncEvery, 30*time.Second)
+	t.CollectEvery = cmp.Or(t.CollectEvery, 5*time.Minute)
+	t.GCFirst = cmp.Or(t.GCFirst, cluster.GCBackoff.First)
+	t.GCLongest = cmp.Or(t.GCLongest, cluster.GCBackoff.Longest)
+	t.OrphanGrace = cmp.Or(t.OrphanGrace, time.Hour)
+	t.ReportAfter = cmp.Or(t.ReportAfter, 5)
+	t.Settle = cmp.Or(t.Settle, 90*time.Second)
+	t.MaxWorkers = cmp.Or(t.MaxWorkers, cluster.MaxWorkers)
+	t.PerCluster = cmp.Or(t.PerCluster, 5)
+	t.PerProvider = cmp.Or(t.PerProvider, 100)
+	t.MaxUnavailable = cmp.Or(t.MaxUnavailable, 1)
+	t.OnFailure = cmp.Or(t.OnFailure, cluster.Rollback)
+	t.EndpointWait = cmp.Or(t.EndpointWait, 25*time.Minute)
+	t.JoinWait = cmp.Or(t.JoinWait, 20*time.Minute)
+	t.CallTimeout = cmp.Or(t.CallTimeout, time.Minute)
+	t.PollFirst = cmp.Or(t.PollFirst, time.Second)
+	t.PollLongest = cmp.Or(t.PollLongest, 15*time.Second)
+	t.WalkEvery = cmp.Or(t.WalkEvery, 5*time.Second)
+	return t
+}
 
 // Flows are those of the lifecycle, for workflow.New.
-func (s *Service) Flows() []workflow.Flow { panic("being built") }
+func (s *Service) Flows() []workflow.Flow { return s.flows }
 
-// Hook wakes clusters when their runs end; it belongs into the engine's hooks.
-func (s *Service) Hook() workflow.Hook { panic("being built") }
-
-// Bind gives the service its engine.
-func (s *Service) Bind(e Engine) error { panic("being built") }
-
-// Serve walks clusters, synchronises and collects until the context ends.
-func (s *Service) Serve(ctx context.Context) error { panic("being built") }
-
-// Hello hears a node. token is its join token or credential.
-func (s *Service) Hello(ctx context.Context, token string, h Hello) (HelloAnswer, error) {
-	panic("being built")
+// Bind gives the service its engine, which must have its flows. MACHINE_INVALID.
+func (s *Service) Bind(e Engine) error {
+	walker, err := machine.New(table(), machine.Options[*view]{
+		Objects: objects{s}, Flows: e, Now: s.options.Now, Logger: s.options.Logger})
+	if err != nil {
+		return err
+	}
+	s.engine, s.walker = e, walker
+	return nil
 }
 
-// provider finds a configured provider by name, behind its limits.
-func (s *Service) provider(name string) (cluster.Provider, error) { panic("being built") }
+// Serve walks clusters, hears nodes, synchronises and collects until the
+// context ends. No goroutine of it is left. Bind must have been called.
+func (s *Service) Serve(ctx context.Context) error {
+	if s.engine == nil {
+		return cluster.ClusterInvalid.Errorf("the service has no engine: call Bind before Serve")
+	}
+	return control.Run(ctx, s.duties(), []control.Runner{s.walk()})
+}
 
-// ring makes the walker look at a cluster.
-func (s *Service) ring(uuid string) { panic("being built") }
+// duties are what runs beside the walker.
+func (s *Service) duties() []control.Runner {
+	return []control.Runner{runner(s.flushHellos)}
+}
 
-// probe asks the endpoint of a cluster whether it answers.
-func (s *Service) probe(ctx context.Context, c *cluster.Cluster) error { panic("being built") }
+// runner makes a Runner of a function that ends with its context.
+type runner func(ctx context.Context) error
+
+// Run implements control.Runner.
+func (r runner) Run(ctx context.Context) error { return r(ctx) }
+
+// silence is Metrics that nobody hears.
+type silence struct{}
+
+func (silence) Operation(string, string, time.Duration)            {}
+func (silence) ProviderCall(string, string, string, time.Duration) {}
+func (silence) SyncPass(string, time.Duration, int)                {}
+func (silence) Collected(string)                                   {}

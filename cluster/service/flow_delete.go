@@ -1,0 +1,225 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// deleteFlow takes away everything that was made for a cluster, and goes on
+// after failures: the last step says what is left.
+func (s *Service) deleteFlow() workflow.Flow {
+	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnNotMade }
+	things := bounds{thingBounds.timeout, 1}
+	return workflow.Flow{
+		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was made for a cluster", Deadline: cluster.RunDeadline,
+		Steps: []workflow.Step{
+			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
+			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
+			s.step("rules", "delete the rules, by id", things, deleteKinds(thingBounds.timeout, ruleKinds...)),
+			s.step("vms", "destroy and expunge all VMs", bounds{cluster.NodeRemoval, 1}, deleteVMs),
+			s.step("address", "release the address that was acquired", things, deleteKinds(thingBounds.timeout, cluster.Address, cluster.KeyPair)),
+			s.step("network", "delete the network that was made, when every VM is gone", things, deleteNetwork),
+			s.step("close", "close the books, or say what is left", publishBound, closeBooks),
+		},
+	}
+}
+
+// awaitCollector holds a lazy clean-up until the collector's next pass, or
+// until somebody asks for the deletion.
+func awaitCollector(_ context.Context, w *work) outcome.Outcome {
+	_, told := w.t.Signal(cluster.SignalCollect)
+	limit := w.s.options.Settings.CollectEvery + time.Minute
+	if told || !cluster.LazyCleanup(w.c) || w.waited() >= limit {
+		return outcome.Done()
+	}
+	return outcome.Wait(min(helloLook, limit-w.waited()), "Collector", "waits for the collector's next pass")
+}
+
+func revokeAll(ctx context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.s.amend(ctx, w.c.UUID, func(_ *cluster.Cluster, d *cluster.Details) bool {
+		known := len(d.Credentials) > 0
+		d.Credentials = nil
+		return revoke(d, "") || known
+	}))
+}
+
+// deleteKinds makes a body that deletes all rows of some kinds.
+func deleteKinds(timeout time.Duration, kinds ...cluster.Kind) body {
+	return func(ctx context.Context, w *work) outcome.Outcome {
+		var rows []*cluster.JournalRow
+		for _, kind := range kinds {
+			for i := range w.book.Journal {
+				if w.book.Journal[i].Kind == kind {
+					rows = append(rows, &w.book.Journal[i])
+				}
+			}
+		}
+		return w.delete(ctx, rows, timeout)
+	}
+}
+
+// delete takes rows away. What fails stays in the journal with its fault.
+func (w *work) delete(ctx context.Context, rows []*cluster.JournalRow, timeout time.Duration) outcome.Outcome {
+	open, _, err := w.remove(ctx, rows, timeout)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case len(open) > 0:
+		return w.waitFor(open, "the provider deletes")
+	}
+	return outcome.Done()
+}
+
+// deleteVMs destroys all VMs of the books, and those that carry the cluster's
+// tags and our name without being in them.
+func deleteVMs(ctx context.Context, w *work) outcome.Outcome {
+	if w.t.Waited() == nil {
+		if err := w.enterStrays(ctx); err != nil && fault.Of(err).Class != fault.Transient {
+			w.t.Logger().WarnContext(ctx, "VMs without a row could not be looked for", "error", err)
+		} else if err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return deleteKinds(cluster.NodeRemoval, cluster.VM)(ctx, w)
+}
+
+// enterStrays journals VMs of the cluster that no row knows, to be closed.
+func (w *work) enterStrays(ctx context.Context) error {
+	if !w.caps.Tags {
+		return nil
+	}
+	items, err := all(ctx, w.provider, cluster.Filter{Kind: cluster.VM, Zone: w.c.Zone.ID, Cluster: w.c.UUID})
+	if err != nil {
+		return err
+	}
+	var change cluster.Change
+	for _, r := range items {
+		if w.book.Knows(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
+			continue
+		}
+		change.Journal = append(change.Journal, w.stray(r))
+	}
+	if err := w.save(ctx, change); err != nil {
+		return err
+	}
+	return w.read(ctx)
+}
+
+// stray is the row of a thing of ours that had none, to be deleted.
+func (w *work) stray(r cluster.Resource) *cluster.JournalRow {
+	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
+	row.Key, row.CallID, row.Attempts = w.t.Key()+"/"+r.ID, "", 0
+	row.ProviderID, row.Identity, row.Phase, row.Origin, row.ClosingAt = r.ID, r.Identity, cluster.Closing, cluster.Adopted, w.now
+	return row
+}
+
+// deleteNetwork deletes the network that was made for the cluster, when all
+// its VMs are proven gone. With somebody else's VM in it, it stays.
+func deleteNetwork(ctx context.Context, w *work) outcome.Outcome {
+	var rows []*cluster.JournalRow
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		switch {
+		case row.Kind == cluster.VM && row.Phase.Open():
+			return outcome.Done() // the last step names it
+		case row.Kind == cluster.Network && row.Phase.Open() && row.Origin != cluster.Given:
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return outcome.Done()
+	}
+	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	if err != nil || !d.NetworkCleanup {
+		return outcome.Fail(err)
+	}
+	for _, row := range rows {
+		if row.ProviderID == "" {
+			continue
+		}
+		items, err := all(ctx, w.provider, cluster.Filter{Kind: cluster.VM, Zone: w.c.Zone.ID, Network: row.ProviderID})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		foreign := slices.DeleteFunc(items, func(r cluster.Resource) bool {
+			return r.Tags[cluster.TagCluster] == w.c.UUID && r.Tags[cluster.TagInstallation] == w.s.options.Installation
+		})
+		if len(foreign) > 0 {
+			return outcome.Fail(w.leave(ctx, row, foreign))
+		}
+	}
+	return w.delete(ctx, rows, thingBounds.timeout)
+}
+
+// leave notes why a network stays.
+func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []cluster.Resource) error {
+	names := make([]string, len(foreign))
+	for i, r := range foreign {
+		names[i] = r.Name + " (" + r.ID + ")"
+	}
+	h := w.hold(row, true, thingBounds)
+	h.note(cluster.ForeignVM.Errorf("not ours and in the network: %s", strings.Join(names, ", ")))
+	if row.Phase != cluster.Leaked {
+		row.Phase, row.ClosingAt = cluster.Closing, w.now
+	}
+	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
+}
+
+// closeBooks ends the deletion: nothing that was made is left, or the fault of
+// the first thing that is.
+func closeBooks(ctx context.Context, w *work) outcome.Outcome {
+	var change cluster.Change
+	var first error
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		if !row.Phase.Open() || row.Origin == cluster.Given {
+			continue
+		}
+		err := failureOf(row)
+		if err == nil {
+			err = cluster.ResourceLeaked.Errorf("%s %s is not proven gone", row.Kind, row.Name).With("resource", row.Name)
+		}
+		if first == nil || fault.Of(err) == cluster.ForeignVM {
+			first = err
+		}
+		if row.LastCode == "" || row.RunID != w.t.RunID() {
+			row.RunID, row.Step = w.t.RunID(), w.t.Step()
+		}
+		set := w.s.options.Settings
+		text := row.LastError
+		if cluster.Failed(row, err, w.now, cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
+			change.Events = append(change.Events, &cluster.Event{
+				At: w.now, Type: "leak", Event: "Leaked", State: string(w.c.State), RunID: w.t.RunID(), Actor: "collector",
+				Reason: cluster.Reason{Code: fault.Of(err).Code, Text: fault.Message(err), Resource: row.Name},
+			})
+		}
+		if text != "" {
+			row.LastError = text
+		}
+		change.Journal = append(change.Journal, row)
+	}
+	for _, n := range w.nodes("") {
+		if !w.phaseOf(n).Open() || w.row(n.Key) == nil {
+			n.Removed = w.now
+			change.Nodes = append(change.Nodes, n)
+		}
+	}
+	if err := w.save(ctx, change); err != nil {
+		return outcome.Fail(err)
+	}
+	if first == nil {
+		return outcome.Done()
+	}
+	kind := fault.Of(first)
+	if kind.Class == fault.Transient { // trying at once would not help: the collector comes back
+		return outcome.Fail(cluster.ResourceLeaked.Errorf("%s: %s", kind.Code, fault.Message(first)).With("resource", fault.Details(first)["resource"]))
+	}
+	return outcome.Fail(first)
+}

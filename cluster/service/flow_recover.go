@@ -1,0 +1,342 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// recoverFlow repairs a cluster: it looks at it once, and does what the policy
+// allows of what that look asks for.
+func (s *Service) recoverFlow() workflow.Flow {
+	removal := bounds{cluster.NodeRemoval, 1}
+	return workflow.Flow{
+		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
+		Steps: []workflow.Step{
+			s.step("plan", "look at the cluster, decide by the policy", lookBounds, planRepair),
+			s.step("mend", "make room for what is gone or changed: network, address, rules", thingBounds, mend),
+			s.step("network", "make the network again if it is gone", thingBounds, network),
+			s.step("address", "find or acquire the address again if it is gone", thingBounds, address),
+			{
+				Name: "repair", Description: "so many nodes at a time as may be unavailable", ForEach: &workflow.Loop{ListText: "plan.batches", List: repairs, Key: repairKey, Max: 1},
+				Steps: []workflow.Step{
+					s.step("start", "start VMs that are stopped", vmBounds, repairStart),
+					s.step("remove", "destroy what is left of VMs that are replaced", removal, repairRemove),
+					s.step("new", "make VMs in their place", vmBounds, repairNew),
+					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, repairReady),
+				},
+			},
+			s.step("adopt", "enter VMs that carry our tags into the books", lookBounds, adopt),
+			s.step("control", "make control nodes up to the desired number", vmBounds, fill(cluster.Control)),
+			s.step("workers", "make workers up to the desired number", vmBounds, fill(cluster.Worker)),
+			s.step("drain", "surplus workers give their work away", bounds{drainWait, 0}, drainSurplus),
+			s.step("surplus", "destroy surplus workers, and VMs of ours without a row", removal, removeSurplus),
+			s.step("rules", "correct the rules", thingBounds, rules),
+			s.step("verdict", "what the policy forbids is left undone", lookBounds, verdictOfRepair),
+			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
+			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
+			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
+		},
+		Finally: []workflow.Step{s.lastly()},
+	}
+}
+
+// repairPlan is a RecoveryPlan as the checkpoint keeps it: names, not records.
+type repairPlan struct {
+	Batches []repair `json:"batches,omitempty"`
+	Fill    bool     `json:"fill,omitempty"`
+	Adopt   []string `json:"adopt,omitempty"`  // provider ids
+	Remove  []string `json:"remove,omitempty"` // provider ids of VMs
+	Drop    []string `json:"drop,omitempty"`   // names
+	Mend    []string `json:"mend,omitempty"`   // journal keys
+	failedStep
+}
+
+// repair is work on nodes, by name, that is done at the same time.
+type repair struct {
+	At      int      `json:"at"`
+	Start   []string `json:"start,omitempty"`
+	Replace []string `json:"replace,omitempty"`
+}
+
+func planRepair(ctx context.Context, w *work) outcome.Outcome {
+	seen, err := w.s.observe(ctx, w.book)
+	if err == nil {
+		err = seen.Trouble
+	}
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	plan := cluster.PlanRecovery(w.book, seen, w.policy(), cluster.RecoveryOptions{
+		Consent: w.in.Ask != nil && w.in.Ask.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.options.Settings.Tolerances,
+	})
+	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop)}
+	for _, b := range plan.Batches {
+		if len(b.Start)+len(b.Replace) > 0 {
+			doc.Batches = append(doc.Batches, repair{len(doc.Batches), namesOfNodes(b.Start), namesOfNodes(b.Replace)})
+		}
+	}
+	for _, r := range plan.Adopt {
+		doc.Adopt = append(doc.Adopt, r.ID)
+	}
+	for _, r := range plan.Remove {
+		if r.Kind == cluster.VM {
+			doc.Remove = append(doc.Remove, r.ID)
+		}
+	}
+	for _, row := range plan.Mend {
+		doc.Mend = append(doc.Mend, row.Key)
+	}
+	if w.in.Ask != nil && len(w.in.Ask.Victims) > 0 { // a caller chose
+		doc.choose(w.in.Ask.Victims)
+	}
+	if err := plan.Err(); err != nil {
+		doc.failedStep = failedStep{fault.Of(err).Code, fault.Message(err), fault.Details(err)["resource"]}
+	}
+	return outcome.Fail(w.t.Set(doc))
+}
+
+// choose drops the nodes that a caller named instead of those the plan chose.
+func (p *repairPlan) choose(names []string) {
+	p.Drop = names
+	named := func(name string) bool { return slices.Contains(names, name) }
+	for i := range p.Batches {
+		p.Batches[i].Start = slices.DeleteFunc(p.Batches[i].Start, named)
+		p.Batches[i].Replace = slices.DeleteFunc(p.Batches[i].Replace, named)
+	}
+}
+
+// policy is what this run may do: what its caller said, else restart and
+// replace for a person, else that of the cluster.
+func (w *work) policy() cluster.Recovery {
+	switch {
+	case w.in.Ask == nil:
+		return w.c.Recovery.Or(w.s.options.Settings.Recovery)
+	case w.in.Ask.Recovery != nil:
+		return w.in.Ask.Recovery
+	default:
+		return cluster.Recovery{cluster.Restart, cluster.Replace}
+	}
+}
+
+func namesOfNodes(nodes []cluster.Node) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+func (w *work) planned() (p repairPlan, err error) {
+	err = w.t.Output("plan", &p)
+	return p, err
+}
+
+// mend closes the rows of what is gone or changed: the steps behind it make it anew.
+func mend(ctx context.Context, w *work) outcome.Outcome {
+	plan, err := w.planned()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	var rows []*cluster.JournalRow
+	var given cluster.Change
+	for _, key := range plan.Mend {
+		switch row := w.row(key); {
+		case row == nil || !row.Phase.Open():
+		case row.Origin != cluster.Given:
+			rows = append(rows, row)
+		case row.Kind == cluster.Network:
+			return outcome.Fail(cluster.EntityRefused.Errorf("the network %s that the cluster was given is gone", row.Name).With("resource", row.Name))
+		default: // the address of a network: another one is found
+			row.Phase, row.GoneAt = cluster.Gone, w.now
+			given.Journal = append(given.Journal, row)
+		}
+	}
+	if err := w.save(ctx, given); err != nil {
+		return outcome.Fail(err)
+	}
+	open, failure, err := w.remove(ctx, rows, thingBounds.timeout)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case len(open) > 0:
+		return w.waitFor(open, "the provider takes away what has changed")
+	}
+	return outcome.Fail(failure)
+}
+
+func repairs(v workflow.View) (items []json.RawMessage, err error) {
+	var p struct {
+		Batches []json.RawMessage `json:"batches"`
+	}
+	out, _ := v.Step("plan")
+	err = unmarshal(out.Output, &p)
+	return p.Batches, err
+}
+
+func repairKey(v workflow.View) (string, error) {
+	var r repair
+	raw, _ := v.Item("item")
+	err := unmarshal(raw, &r)
+	return fmt.Sprint(r.At), err
+}
+
+func (w *work) repair() (r repair, err error) {
+	raw, ok := w.t.View().Item("item")
+	if !ok {
+		return r, cluster.StateRefused.Errorf("step %s is in no loop", w.t.Step())
+	}
+	return r, unmarshal(raw, &r)
+}
+
+func repairStart(ctx context.Context, w *work) outcome.Outcome {
+	r, err := w.repair()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.raise(ctx, w.named(r.Start), vmBounds)
+}
+
+func repairRemove(ctx context.Context, w *work) outcome.Outcome {
+	r, err := w.repair()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.removal(ctx, w.named(r.Replace))
+}
+
+// repairNew makes as many nodes of each role as were taken away.
+func repairNew(ctx context.Context, w *work) outcome.Outcome {
+	r, err := w.repair()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
+		want := crewOf(w.c, role)
+		want.prefix = w.sibling("new")
+		want.count = len(filter(r.Replace, func(name string) bool { of, _, _ := cluster.RoleOf(w.c, name); return of == role }))
+		if out := w.staff(ctx, want, vmBounds); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}
+
+func repairReady(_ context.Context, w *work) outcome.Outcome {
+	r, err := w.repair()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	prefix := w.sibling("new")
+	return w.joined(filter(w.nodes(""), func(n *cluster.Node) bool {
+		return slices.Contains(r.Start, n.Name) || len(n.Key) > len(prefix) && n.Key[:len(prefix)] == prefix
+	}), w.since())
+}
+
+// adopt enters VMs of ours into the books that no row knows.
+func adopt(ctx context.Context, w *work) outcome.Outcome {
+	plan, err := w.planned()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	var change cluster.Change
+	for _, id := range plan.Adopt {
+		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
+		if errors.Is(err, cluster.ErrGone) || err == nil && w.book.Knows(r) {
+			continue
+		}
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		role, ordinal, ours := cluster.RoleOf(w.c, r.Name)
+		if !ours || !cluster.Ours(nil, r, w.s.options.Installation, w.c) {
+			continue
+		}
+		row := w.intent(cluster.VM, r.Name, r.Spec)
+		row.CallID, row.Spec.Role, row.Spec.UserData, row.Attempts = "", role, nil, 0
+		row.ProviderID, row.Identity, row.Phase, row.PresentAt, row.Origin = r.ID, r.Identity, cluster.Present, w.now, cluster.Adopted
+		change.Journal = append(change.Journal, row)
+		change.Nodes = append(change.Nodes, &cluster.Node{
+			ClusterID: w.c.ID, VMID: r.ID, Key: row.Key, Name: r.Name, Role: role, Ordinal: ordinal, Version: w.c.Version, Template: w.c.Template, Address: r.Address,
+		})
+	}
+	return outcome.Fail(w.save(ctx, change))
+}
+
+// fill makes what lacks of a role, if the plan allows it.
+func fill(role cluster.Role) body {
+	return func(ctx context.Context, w *work) outcome.Outcome {
+		plan, err := w.planned()
+		if err != nil || !plan.Fill {
+			return outcome.Fail(err)
+		}
+		want := crewOf(w.c, role)
+		if role == cluster.Worker { // those that go are not counted
+			want.count += len(w.named(plan.Drop))
+		}
+		return w.staff(ctx, want, vmBounds)
+	}
+}
+
+func drainSurplus(_ context.Context, w *work) outcome.Outcome {
+	plan, err := w.planned()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.drained(w.named(plan.Drop), drainWait, w.s.options.Settings.DrainBlocks)
+}
+
+// removeSurplus destroys workers beyond the desired number, and VMs of ours
+// that no row knows: they are journaled first.
+func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
+	plan, err := w.planned()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	var change cluster.Change
+	for _, id := range plan.Remove {
+		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: id, Zone: w.c.Zone.ID})
+		if errors.Is(err, cluster.ErrGone) || err == nil && (w.book.Knows(r) || !cluster.Ours(nil, r, w.s.options.Installation, w.c)) {
+			continue
+		}
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		change.Journal = append(change.Journal, w.stray(r))
+	}
+	if err := w.save(ctx, change); err != nil {
+		return outcome.Fail(err)
+	}
+	if len(change.Journal) > 0 {
+		if err := w.read(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	strays := filter(w.book.Journal, func(row cluster.JournalRow) bool {
+		return slices.Contains(plan.Remove, row.ProviderID) && row.Phase.Open()
+	})
+	var rows []*cluster.JournalRow
+	for _, stray := range strays {
+		rows = append(rows, w.row(stray.Key))
+	}
+	if open, failure, err := w.remove(ctx, rows, cluster.NodeRemoval); err != nil {
+		return outcome.Fail(err)
+	} else if len(open) > 0 {
+		return w.waitFor(open, "the provider destroys VMs")
+	} else if failure != nil {
+		return outcome.Fail(failure)
+	}
+	return w.removal(ctx, w.named(plan.Drop))
+}
+
+// verdictOfRepair fails with what the policy forbids, after all else was done.
+func verdictOfRepair(_ context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.failedBefore("plan"))
+}

@@ -1,0 +1,274 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const drainWait = 5 * time.Minute
+
+// scaleFlow adds workers, takes workers away, or replaces nodes one after the
+// other by those of another version: its input says which.
+func (s *Service) scaleFlow() workflow.Flow {
+	only := func(event cluster.Occurrence, step workflow.Step) workflow.Step {
+		return when(step, "event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
+	}
+	removal := bounds{cluster.NodeRemoval, 1}
+	return workflow.Flow{
+		Name: cluster.FlowScale, Version: 1, Description: "scales or upgrades a cluster", Deadline: cluster.RunDeadline,
+		Steps: []workflow.Step{
+			only(cluster.OnScaleUp, s.step("check", "quota, capacity and entities for the new nodes", lookBounds, checkMore)),
+			only(cluster.OnScaleUp, s.step("nodes", "make and start the nodes that lack", vmBounds, moreWorkers)),
+			only(cluster.OnScaleUp, s.step("join", "the new nodes are ready", bounds{s.options.Settings.JoinWait, 0}, joinNew)),
+			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", lookBounds, chooseVictims)),
+			only(cluster.OnScaleDown, s.step("drain", "the victims give their work away", bounds{drainWait, 0}, drainVictims)),
+			only(cluster.OnScaleDown, s.step("remove", "deregister, destroy and expunge the victims", removal, removeVictims)),
+			only(cluster.OnUpgrade, s.step("order", "choose the nodes to replace, workers first", lookBounds, orderUpgrade)),
+			only(cluster.OnUpgrade, workflow.Step{
+				Name: "replace", Description: "one after the other", ForEach: &workflow.Loop{ListText: "order", List: listOf("order"), Key: keyOf, Max: 1},
+				Steps: []workflow.Step{
+					s.step("new", "make nodes with the new template", vmBounds, upgradeNew),
+					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, upgradeReady),
+					s.step("drain", "the old ones give their work away", bounds{drainWait, 0}, upgradeDrain),
+					s.step("remove", "deregister, destroy and expunge the old ones", removal, upgradeRemove),
+					s.step("rules", "lead the rules to the control nodes", thingBounds, rules),
+				},
+			}),
+			s.step("rules", "correct the rules", thingBounds, rules),
+			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
+		},
+		Finally: []workflow.Step{s.rollbackStep(), s.lastly()},
+	}
+}
+
+func checkMore(ctx context.Context, w *work) outcome.Outcome {
+	more := w.c.NodeCount - len(w.nodes(cluster.Worker))
+	if more <= 0 {
+		return outcome.Done()
+	}
+	return w.check(ctx, more)
+}
+
+func moreWorkers(ctx context.Context, w *work) outcome.Outcome {
+	return w.staff(ctx, crewOf(w.c, cluster.Worker), vmBounds)
+}
+
+// joinNew waits for the nodes that this run has made.
+func joinNew(_ context.Context, w *work) outcome.Outcome { return w.joined(w.made(), time.Time{}) }
+
+// made are the living nodes of this run.
+func (w *work) made() []*cluster.Node {
+	return filter(w.nodes(""), func(n *cluster.Node) bool {
+		row := w.row(n.Key)
+		return row != nil && row.RunID == w.t.RunID()
+	})
+}
+
+// victims are the names that a step has chosen.
+type victims struct {
+	Names []string `json:"names"`
+}
+
+func (w *work) victims(step string) ([]*cluster.Node, error) {
+	var v victims
+	if err := w.t.Output(step, &v); err != nil {
+		return nil, err
+	}
+	return w.named(v.Names), nil
+}
+
+func chooseVictims(_ context.Context, w *work) outcome.Outcome {
+	var ids []string
+	if w.in.Ask != nil {
+		ids = w.in.Ask.Victims
+	}
+	chosen, err := cluster.Victims(w.book.Nodes, ids, w.c.NodeCount)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	v := victims{Names: []string{}}
+	for _, n := range chosen {
+		v.Names = append(v.Names, n.Name)
+	}
+	return outcome.Fail(w.t.Set(v))
+}
+
+func drainVictims(_ context.Context, w *work) outcome.Outcome {
+	nodes, err := w.victims("victims")
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.drained(nodes, drainWait, w.s.options.Settings.DrainBlocks)
+}
+
+func removeVictims(ctx context.Context, w *work) outcome.Outcome {
+	nodes, err := w.victims("victims")
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.removal(ctx, nodes)
+}
+
+// removal destroys nodes and takes them out of the books.
+func (w *work) removal(ctx context.Context, nodes []*cluster.Node) outcome.Outcome {
+	open, failure, err := w.remove(ctx, w.rowsOf(nodes), cluster.NodeRemoval)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case len(open) > 0:
+		return w.waitFor(open, "the provider destroys VMs")
+	case failure != nil:
+		return outcome.Fail(failure)
+	}
+	return outcome.Fail(w.strike(ctx, nodes))
+}
+
+// strike takes nodes out of the books that have no row of their own.
+func (w *work) strike(ctx context.Context, nodes []*cluster.Node) error {
+	var change cluster.Change
+	for _, n := range nodes {
+		if n.Removed.IsZero() {
+			n.Removed = w.now
+			change.Nodes = append(change.Nodes, n)
+		}
+	}
+	return w.save(ctx, change)
+}
+
+// batch is so many nodes of one role that are replaced at the same time.
+type batch struct {
+	Role  cluster.Role `json:"role"`
+	Names []string     `json:"names"`
+}
+
+// orderUpgrade lists the nodes of another version, surge at a time: workers,
+// and control nodes if there are three or the caller consents.
+func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
+	ask := w.in.Ask
+	if ask == nil {
+		return outcome.Fail(cluster.StateRefused.Errorf("nobody has asked for an upgrade"))
+	}
+	batches := []batch{}
+	for _, role := range []cluster.Role{cluster.Worker, cluster.Control} {
+		if role == cluster.Control && w.c.ControlCount < 3 && !ask.Consent {
+			continue
+		}
+		old := filter(w.nodes(role), func(n *cluster.Node) bool { return n.Version != ask.Version || n.Template.ID != ask.Template.ID })
+		for part := range slices.Chunk(namesOf(old), max(1, ask.Surge)) {
+			batches = append(batches, batch{role, part})
+		}
+	}
+	return outcome.Fail(w.t.Set(batches))
+}
+
+// listOf makes a loop's list of a step's output.
+func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
+	return func(v workflow.View) ([]json.RawMessage, error) {
+		out, _ := v.Step(step)
+		var items []json.RawMessage
+		return items, unmarshal(out.Output, &items)
+	}
+}
+
+func keyOf(v workflow.View) (string, error) {
+	var b batch
+	raw, _ := v.Item("item")
+	if err := unmarshal(raw, &b); err != nil || len(b.Names) == 0 {
+		return "none", err
+	}
+	return b.Names[0], nil
+}
+
+func (w *work) batch() (batch, error) {
+	var b batch
+	raw, ok := w.t.View().Item("item")
+	if !ok {
+		return b, cluster.StateRefused.Errorf("step %s is in no loop", w.t.Step())
+	}
+	return b, unmarshal(raw, &b)
+}
+
+// sibling is the key of another step of the same iteration, as it begins the
+// keys of the rows that the step has written.
+func (w *work) sibling(step string) string {
+	at := strings.LastIndexByte(w.t.Step(), '/')
+	return w.t.RunID() + "/" + w.t.Step()[:at+1] + step + "/"
+}
+
+// upgradeNew makes the nodes that take the place of a batch. Nodes beyond the
+// desired number, left by an upgrade that failed, are not made twice.
+func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
+	b, err := w.batch()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	want := crewOf(w.c, b.Role)
+	want.version, want.template, want.prefix = w.in.Ask.Version, w.in.Ask.Template, w.sibling("new")
+	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
+	want.count = max(0, len(b.Names)-max(0, spare))
+	return w.staff(ctx, want, vmBounds)
+}
+
+func upgradeReady(_ context.Context, w *work) outcome.Outcome {
+	prefix := w.sibling("new")
+	return w.joined(filter(w.nodes(""), func(n *cluster.Node) bool { return strings.HasPrefix(n.Key, prefix) }), time.Time{})
+}
+
+func upgradeDrain(_ context.Context, w *work) outcome.Outcome {
+	b, err := w.batch()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.drained(w.named(b.Names), drainWait, w.s.options.Settings.DrainBlocks)
+}
+
+func upgradeRemove(ctx context.Context, w *work) outcome.Outcome {
+	b, err := w.batch()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return w.removal(ctx, w.named(b.Names))
+}
+
+// rollbackStep takes the nodes of a scale that failed away again, if the
+// policy says so, and restores the size that was wanted before.
+func (s *Service) rollbackStep() workflow.Step {
+	step := s.ending("rollback", "remove the nodes of this run and restore the size", rollback)
+	step.WhenText = "on_scale_failure is rollback, and the run has not published"
+	step.When = func(v workflow.View) (bool, error) {
+		var in cluster.RunInput
+		if err := decodeInput(v, &in); err != nil {
+			return false, err
+		}
+		done, known := v.Step("publish")
+		return s.options.Settings.RollbackScale && in.Event == cluster.OnScaleUp && (!known || done.Phase != workflow.StepDone), nil
+	}
+	return step
+}
+
+func rollback(ctx context.Context, w *work) outcome.Outcome {
+	if w.c.Desired == cluster.WantDestroyed || w.in.Ask == nil {
+		return outcome.Done()
+	}
+	if before := w.in.Ask.Before; before > 0 && w.c.NodeCount != before {
+		err := w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, _ *cluster.Details) bool {
+			c.NodeCount = before
+			return true
+		})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	out := w.removal(ctx, w.made())
+	if out.IsFail() && w.waited() >= cluster.NodeRemoval {
+		return outcome.Done() // the collector goes on
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Bounds of steps (containercluster.md 6).
+var (
+	lookBounds   = bounds{time.Minute, 3}
+	vmBounds     = bounds{10 * time.Minute, 3}
+	publishBound = bounds{time.Minute, 5}
+)
+
+// startFlow makes a cluster at its first start, and starts its VMs at every other.
+func (s *Service) startFlow() workflow.Flow {
+	first := func(in cluster.RunInput) bool { return in.First }
+	again := func(in cluster.RunInput) bool { return !in.First }
+	firstly := func(step workflow.Step) workflow.Step { return when(step, "the first start", first) }
+	return workflow.Flow{
+		Name: cluster.FlowStart, Version: 1, Description: "makes a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
+		Steps: []workflow.Step{
+			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
+			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkBooks), "not the first start", again),
+			firstly(s.step("network", "make the network if none was given", thingBounds, network)),
+			firstly(s.step("address", "find the source NAT, or acquire an address", thingBounds, address)),
+			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
+			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", thingBounds, rules)),
+			when(s.step("others", "start the workers", vmBounds, workersAgain), "not the first start", again),
+			s.step("endpoint", "the control node says hello, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
+			firstly(s.step("workers", "make and start the worker nodes", vmBounds, workers)),
+			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
+			s.step("publish", "publish config and endpoint, revoke the join token", publishBound, publish),
+		},
+		Finally: []workflow.Step{s.lastly()},
+	}
+}
+
+// lastly revokes the join token of a run that did not come to publish.
+func (s *Service) lastly() workflow.Step {
+	step := s.ending("revoke", "revoke the join token", revokeToken)
+	step.WhenText = "the run has not published"
+	step.When = func(v workflow.View) (bool, error) {
+		done, known := v.Step("publish")
+		return !known || done.Phase != workflow.StepDone, nil
+	}
+	return step
+}
+
+// checkAll refuses a cluster that there is no room for.
+func checkAll(ctx context.Context, w *work) outcome.Outcome {
+	return w.check(ctx, w.c.ControlCount+w.c.NodeCount-len(w.nodes("")))
+}
+
+// check asks for room for so many more nodes.
+func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
+	found, err := w.s.findings(ctx, w.c, max(nodes, 0), false)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	for _, f := range found {
+		kind, ok := fault.Lookup(string(f.Code))
+		if !ok {
+			kind = cluster.EntityRefused
+		}
+		return outcome.Fail(kind.Errorf("%s", f.Evidence).With("resource", f.Resource))
+	}
+	return outcome.Done()
+}
+
+// checkBooks refuses to start a cluster whose network is gone. VMs that are
+// missing are named by the steps that start them, after all others.
+func checkBooks(ctx context.Context, w *work) outcome.Outcome {
+	if w.c.Network.ID == "" || !w.makes(cluster.Network) {
+		return outcome.Done()
+	}
+	_, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.Network, ID: w.c.Network.ID, Zone: w.c.Zone.ID})
+	return outcome.Fail(entityGone(err, cluster.Network, w.c.Network.ID))
+}
+
+// entityGone names a thing that a cluster stands on and that is gone.
+func entityGone(err error, kind cluster.Kind, id string) error {
+	if errors.Is(err, cluster.ErrGone) {
+		return cluster.EntityRefused.Errorf("%s %s is gone", kind, id).With("resource", id)
+	}
+	return err
+}
+
+func network(ctx context.Context, w *work) outcome.Outcome { return w.network(ctx) }
+func address(ctx context.Context, w *work) outcome.Outcome { return w.address(ctx) }
+func rules(ctx context.Context, w *work) outcome.Outcome   { return w.rules(ctx) }
+
+// controlNodes makes the control nodes, and starts those that were stopped.
+func controlNodes(ctx context.Context, w *work) outcome.Outcome {
+	if !w.in.First {
+		return w.softly(w.raise(ctx, w.nodes(cluster.Control), vmBounds))
+	}
+	if out := w.staff(ctx, crewOf(w.c, cluster.Control), vmBounds); !out.IsDone() {
+		return out
+	}
+	return w.raise(ctx, w.older(cluster.Control), vmBounds)
+}
+
+func workers(ctx context.Context, w *work) outcome.Outcome {
+	if out := w.staff(ctx, crewOf(w.c, cluster.Worker), vmBounds); !out.IsDone() {
+		return out
+	}
+	return w.raise(ctx, w.older(cluster.Worker), vmBounds)
+}
+
+// older are the nodes of a role that were there before this run: an earlier
+// start that failed may have been stopped since.
+func (w *work) older(role cluster.Role) []*cluster.Node {
+	return filter(w.nodes(role), func(n *cluster.Node) bool {
+		row := w.row(n.Key)
+		return row != nil && row.Phase == cluster.Present && (row.RunID != w.t.RunID() || row.Step == w.t.Step() && !row.NextAt.IsZero())
+	})
+}
+
+// softly keeps a failure as the step's output: the other nodes come first.
+func (w *work) softly(out outcome.Outcome) outcome.Outcome {
+	if !out.IsFail() || fault.Of(out.Err()).Class == fault.Transient && w.t.Failures()+1 < w.t.Retry().Attempts || fault.Of(out.Err()).Free {
+		return out
+	}
+	if err := w.t.Set(failedStep{fault.Of(out.Err()).Code, fault.Message(out.Err()), fault.Details(out.Err())["resource"]}); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Done()
+}
+
+// failedStep is the failure of a step whose followers were to be made first.
+type failedStep struct {
+	Code     fault.Code `json:"code,omitempty"`
+	Text     string     `json:"text,omitempty"`
+	Resource any        `json:"resource,omitempty"`
+}
+
+// failedBefore is the failure that an earlier step has kept; nil: none.
+func (w *work) failedBefore(step string) error {
+	var f failedStep
+	if w.t.Output(step, &f) != nil || f.Code == "" {
+		return nil
+	}
+	kind, ok := fault.Lookup(string(f.Code))
+	if !ok {
+		kind = cluster.NodeMissing
+	}
+	return kind.Errorf("%s", f.Text).With("resource", f.Resource)
+}
+
+// workersAgain starts the workers, and then says what is missing of the cluster.
+func workersAgain(ctx context.Context, w *work) outcome.Outcome {
+	out := w.raise(ctx, w.nodes(cluster.Worker), vmBounds)
+	if !out.IsDone() && !out.IsFail() {
+		return out
+	}
+	if err := w.failedBefore("control"); err != nil {
+		return outcome.Fail(err)
+	}
+	lacking := w.c.ControlCount + w.c.NodeCount - len(w.nodes(""))
+	if out.IsDone() && lacking > 0 {
+		return outcome.Fail(cluster.NodeMissing.Errorf("the books have %d nodes fewer than wanted", lacking))
+	}
+	return out
+}
+
+func unmarshal(data json.RawMessage, v any) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return json.Unmarshal(data, v)
+}

@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var (
+	stopBounds = bounds{5 * time.Minute, 2}
+	stopDrain  = 2 * time.Minute
+)
+
+// stopFlow stops all VMs. One that does not stop does not keep the others up.
+func (s *Service) stopFlow() workflow.Flow {
+	return workflow.Flow{
+		Name: cluster.FlowStop, Version: 1, Description: "stops the VMs of a cluster", Deadline: cluster.RunDeadline,
+		Steps: []workflow.Step{
+			s.step("drain", "tell the workers to drain, best effort", bounds{stopDrain, 0}, drainAll),
+			s.step("workers", "stop the workers, in the end by force", stopBounds, stopOf(cluster.Worker)),
+			s.step("control", "stop the control nodes", stopBounds, stopOf(cluster.Control)),
+			s.step("confirm", "every VM is stopped", lookBounds, confirmStopped),
+		},
+	}
+}
+
+func drainAll(_ context.Context, w *work) outcome.Outcome {
+	if w.in.Deleting || w.in.Ask != nil && w.in.Ask.Forced {
+		return outcome.Done()
+	}
+	return w.drained(w.nodes(cluster.Worker), stopDrain, false)
+}
+
+// drained waits until nodes have given their work away: they hear of it in the
+// answers to their hellos. Those that are silent have none. blocks: a node that
+// does not drain in time is a failure.
+func (w *work) drained(nodes []*cluster.Node, limit time.Duration, blocks bool) outcome.Outcome {
+	w.hear()
+	if !w.caps.CallsHome {
+		return outcome.Done()
+	}
+	busy := filter(nodes, func(n *cluster.Node) bool {
+		return n.NotReady == "" && !n.ReadyAt.IsZero() && w.now.Sub(n.HelloAt) < cluster.DefaultHello
+	})
+	switch {
+	case len(busy) == 0:
+		return outcome.Done()
+	case w.waited() < limit:
+		return outcome.Wait(min(5*time.Second, limit-w.waited()), "Drain", "nodes give their work away")
+	case blocks:
+		names := strings.Join(namesOf(busy), ", ")
+		return outcome.Fail(cluster.NodesNotReady.Errorf("not drained within %s: %s", limit, names).With("resource", names))
+	}
+	return outcome.Done()
+}
+
+func stopOf(role cluster.Role) body {
+	return func(ctx context.Context, w *work) outcome.Outcome {
+		b, force := stopBounds, !w.s.options.Settings.NoForceStop
+		switch {
+		case w.in.Ask != nil && w.in.Ask.Forced:
+			b, force = bounds{stopBounds.timeout, 0}, true
+		case w.in.Deleting:
+			b, force = bounds{cluster.ForceStopTime, 1}, true
+		}
+		return w.softly(w.lower(ctx, w.nodes(role), b, force))
+	}
+}
+
+// confirmStopped names every VM that is not stopped.
+func confirmStopped(ctx context.Context, w *work) outcome.Outcome {
+	for _, step := range []string{"workers", "control"} {
+		if err := w.failedBefore(step); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	var mu sync.Mutex
+	var running, missing []string
+	var trouble error
+	each(w.nodes(""), w.s.options.Settings.PerCluster, func(n *cluster.Node) {
+		r, err := w.provider.Get(ctx, cluster.Ref{Kind: cluster.VM, ID: n.VMID, Name: n.Name, Zone: w.c.Zone.ID})
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			missing = append(missing, n.Name)
+		case err != nil:
+			trouble = err
+		case r.Power != cluster.Down:
+			running = append(running, n.Name)
+		}
+	})
+	switch {
+	case trouble != nil:
+		return outcome.Fail(trouble)
+	case len(missing) > 0:
+		return outcome.Fail(cluster.NodeMissing.Errorf("gone: %s", strings.Join(missing, ", ")).With("resource", strings.Join(missing, ",")))
+	case len(running) > 0:
+		return outcome.Fail(cluster.NodeNotStopped.Errorf("not stopped: %s", strings.Join(running, ", ")).With("resource", strings.Join(running, ",")))
+	}
+	return outcome.Done()
+}

@@ -1,0 +1,370 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Times of hellos.
+const (
+	helloReady = 10 * time.Second // between the hellos of a node that is ready
+	helloSoon  = 2 * time.Second  // of one that is not, or has just paid with its token
+	helloFlush = 30 * time.Second // until hellos that change nothing are written
+	rollFresh  = 2 * time.Second  // how long a roll answers hellos without being read again
+	forgetFor  = time.Hour        // how long a control node is told of a node that was removed
+)
+
+// hellos is what nodes said, until it is written.
+type hellos struct {
+	mu    sync.Mutex
+	heard map[int64]cluster.NodeHello // by node
+	rolls map[string]*roll            // by cluster
+}
+
+// roll is what hellos of one cluster are answered from.
+type roll struct {
+	at       time.Time
+	book     *cluster.Book
+	details  *cluster.Details
+	caps     cluster.Capabilities
+	draining map[string]bool // names; every worker if the cluster stops
+}
+
+// Hello hears a node. token is its join token, which pays for one answer with
+// a credential, or that credential. NODE_TOKEN_REFUSED. A node that becomes
+// ready, or no longer is, is written at once and told to the run under way;
+// all else is written later.
+func (s *Service) Hello(ctx context.Context, token string, h Hello) (HelloAnswer, error) {
+	r, err := s.roll(ctx, h.Cluster, false)
+	if err != nil {
+		return HelloAnswer{}, refusedHello(err)
+	}
+	node := r.node(h.Node)
+	if node == nil || !r.knows(node, token, s.options.Now()) { // it may be newer than the roll
+		if r, err = s.roll(ctx, h.Cluster, true); err != nil {
+			return HelloAnswer{}, refusedHello(err)
+		}
+		if node = r.node(h.Node); node == nil || !r.knows(node, token, s.options.Now()) {
+			return HelloAnswer{}, refusedToken(h)
+		}
+	}
+	if node.Role != h.Role {
+		return HelloAnswer{}, refusedToken(h)
+	}
+	if !matches(token, r.details.Credentials[node.Name]) {
+		return s.welcome(ctx, r, node, token, h)
+	}
+	if err := s.learn(ctx, r, node, h); err != nil {
+		return HelloAnswer{}, err
+	}
+	if err := s.hearNode(ctx, r, node, h); err != nil {
+		return HelloAnswer{}, err
+	}
+	return s.answer(r, node, h), nil
+}
+
+// refusedHello tells nothing of whether a cluster exists.
+func refusedHello(err error) error {
+	if errors.Is(err, cluster.NotFound) {
+		return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
+	}
+	return err
+}
+
+func refusedToken(Hello) error {
+	return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
+}
+
+// roll reads what hellos of a cluster are answered from, unless it is known freshly.
+func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, error) {
+	now := s.options.Now()
+	s.hellos.mu.Lock()
+	r := s.hellos.rolls[uuid]
+	s.hellos.mu.Unlock()
+	if r != nil && !anew && now.Sub(r.at) < rollFresh {
+		return r, nil
+	}
+	book, err := s.options.Books.Book(ctx, uuid)
+	if err != nil {
+		return nil, err
+	}
+	details, err := s.options.Books.Details(ctx, uuid)
+	if err != nil {
+		return nil, err
+	}
+	r = &roll{at: now, book: book, details: details}
+	if p, err := s.provider(book.Cluster.Provider); err == nil {
+		r.caps = p.Capabilities()
+	}
+	if r.draining, err = s.draining(ctx, book); err != nil {
+		return nil, err
+	}
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	if s.hellos.rolls == nil {
+		s.hellos.rolls = map[string]*roll{}
+	}
+	s.hellos.rolls[uuid] = r
+	return r, nil
+}
+
+func (r *roll) node(name string) *cluster.Node {
+	for i := range r.book.Nodes {
+		if n := &r.book.Nodes[i]; n.Name == name && n.Removed.IsZero() {
+			return n
+		}
+	}
+	return nil
+}
+
+// knows reports a token that speaks for a node: its credential, or the join
+// token of the run that makes it.
+func (r *roll) knows(n *cluster.Node, token string, now time.Time) bool {
+	known := matches(token, r.details.Credentials[n.Name])
+	joins := matches(token, r.details.JoinTokenHash)
+	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.book, r.details, n)
+}
+
+// welcome gives a node its credential: that it is ready counts from then on.
+func (s *Service) welcome(ctx context.Context, r *roll, n *cluster.Node, token string, h Hello) (HelloAnswer, error) {
+	credential := newToken()
+	paid := false
+	err := s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool {
+		if paid = matches(token, d.JoinTokenHash); !paid {
+			return false
+		}
+		if d.Credentials == nil {
+			d.Credentials = map[string]string{}
+		}
+		d.Credentials[n.Name] = hashOf(credential.Reveal())
+		r.news(n, h, c, d)
+		return true
+	})
+	if err != nil {
+		return HelloAnswer{}, err
+	}
+	if !paid {
+		return HelloAnswer{}, refusedToken(h)
+	}
+	s.drop(h.Cluster)
+	answer := s.answer(r, n, h)
+	answer.Credential, answer.Every = credential.Reveal(), helloSoon
+	return answer, nil
+}
+
+// news takes what a control node brings: endpoint, CA and configuration. It
+// reports whether anything of it is new.
+func (r *roll) news(n *cluster.Node, h Hello, c *cluster.Cluster, d *cluster.Details) bool {
+	if n.Role != cluster.Control {
+		return false
+	}
+	url := cmp.Or(h.Endpoint, c.Endpoint)
+	if slices.ContainsFunc(r.book.Journal, func(row cluster.JournalRow) bool { return row.Kind == cluster.Address && row.Phase == cluster.Present }) {
+		url = c.Endpoint // the run knows the address
+	}
+	ca, config := cmp.Or(h.CACert, d.CACert), cmp.Or(cluster.Secret(h.Config), d.ConfigData)
+	if url == c.Endpoint && ca == d.CACert && config == d.ConfigData {
+		return false
+	}
+	c.Endpoint, d.CACert, d.ConfigData = url, ca, config
+	return true
+}
+
+// learn writes the news of a control node.
+func (s *Service) learn(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
+	c, d := r.book.Cluster, *r.details
+	if !r.news(n, h, &c, &d) {
+		return nil
+	}
+	s.drop(h.Cluster)
+	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.news(n, h, c, d) })
+}
+
+// hearNode keeps what a node said: at once if its readiness has changed.
+func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
+	said := cluster.NodeHello{NodeID: n.ID, At: s.options.Now(), Ready: h.Ready, NotReady: h.Reason, Address: h.Address, Version: h.Version}
+	s.hellos.mu.Lock()
+	before, known := s.hellos.heard[n.ID]
+	if s.hellos.heard == nil {
+		s.hellos.heard = map[int64]cluster.NodeHello{}
+	}
+	s.hellos.heard[n.ID] = said
+	s.hellos.mu.Unlock()
+	was, at := n.NotReady, n.HelloAt
+	if known && before.At.After(at) {
+		was, at = before.Why(), before.At
+	}
+	same := !n.ReadyAt.IsZero() && was == said.Why() && said.At.Sub(at) < cluster.DefaultHello && !at.Before(r.book.Cluster.StateSince)
+	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.Why() {
+		return nil
+	}
+	if err := s.options.Books.Hellos(ctx, []cluster.NodeHello{said}); err != nil {
+		return err
+	}
+	s.drop(h.Cluster)
+	run := r.book.Cluster.RunID
+	if run == "" {
+		return nil
+	}
+	err := s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
+	if errors.Is(err, workflow.RunFinished) || errors.Is(err, workflow.RunNotFound) || errors.Is(err, workflow.QueueFull) {
+		return nil // it looks by itself, or needs nothing any more
+	}
+	return err
+}
+
+// answer is what a node is told.
+func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
+	a := HelloAnswer{Every: helloReady, Drain: r.draining[n.Name]}
+	if !h.Ready {
+		a.Every = helloSoon
+	}
+	if n.Role == cluster.Worker {
+		a.Control, a.CAHash = controlURL(r.book, r.caps), cluster.CAHash(r.details.CACert)
+		return a
+	}
+	now := s.options.Now()
+	if r.details.JoinTokenHash != "" && now.Before(r.details.JoinTokenExpires) {
+		a.JoinToken, _, _ = strings.Cut(r.details.JoinTokenHash, ",")
+	}
+	for _, row := range r.book.Journal {
+		if row.Kind == cluster.VM && (row.Phase == cluster.Closing || row.Phase == cluster.Gone && now.Sub(row.GoneAt) < forgetFor) {
+			a.Removed = append(a.Removed, row.Name)
+		}
+	}
+	for _, other := range r.book.Nodes {
+		if hash := r.details.Credentials[other.Name]; other.Role == cluster.Worker && other.Removed.IsZero() && hash != "" {
+			if a.Members == nil {
+				a.Members = map[string]string{}
+			}
+			a.Members[other.Name] = hash
+		}
+	}
+	return a
+}
+
+// draining are the names of nodes that are about to be stopped or removed, as
+// the run under way has chosen them.
+func (s *Service) draining(ctx context.Context, book *cluster.Book) (map[string]bool, error) {
+	c, names := &book.Cluster, map[string]bool{}
+	if c.State == cluster.Stopping {
+		for _, n := range book.Nodes {
+			if n.Role == cluster.Worker {
+				names[n.Name] = true
+			}
+		}
+		return names, nil
+	}
+	if c.State != cluster.Scaling && c.State != cluster.Recovering || c.RunID == "" || s.engine == nil {
+		return names, nil
+	}
+	run, err := s.engine.Get(ctx, c.RunID)
+	if err != nil {
+		if errors.Is(err, workflow.RunNotFound) {
+			err = nil
+		}
+		return names, err
+	}
+	for step := range run.Steps() {
+		for _, name := range chosen(run, step) {
+			names[name] = true
+		}
+	}
+	return names, nil
+}
+
+// chosen are the nodes that a step of a run drains: those of the output before
+// it, or of the item of its loop.
+func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
+	loop, inLoop := strings.CutSuffix(step.Name, "]/drain")
+	switch {
+	case step.Name == "drain":
+		for _, before := range []string{"victims", "plan"} {
+			if rec := run.Step(before); rec != nil && rec.Output != nil {
+				var doc struct{ Names, Drop []string }
+				if unmarshal(rec.Output, &doc) == nil {
+					return append(doc.Names, doc.Drop...)
+				}
+			}
+		}
+	case inLoop:
+		name, key, _ := strings.Cut(loop, "[")
+		if rec := run.Step(name); rec != nil {
+			for _, item := range rec.Items {
+				var b batch
+				if item.Key == key && unmarshal(item.Value, &b) == nil {
+					return b.Names
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// drop forgets the roll of a cluster: it was changed.
+func (s *Service) drop(uuid string) {
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	delete(s.hellos.rolls, uuid)
+}
+
+// flushHellos writes what nodes have said, now and then, until the context ends.
+func (s *Service) flushHellos(ctx context.Context) error {
+	tick := time.NewTicker(helloFlush)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return s.writeHellos(context.WithoutCancel(ctx))
+		case <-tick.C:
+			if err := s.writeHellos(ctx); err != nil && ctx.Err() == nil {
+				s.options.Logger.Warn("what nodes said was not written; it is tried again", "error", err, "code", fault.Of(err).Code)
+			}
+		}
+	}
+}
+
+func (s *Service) writeHellos(ctx context.Context) error {
+	s.hellos.mu.Lock()
+	heard := s.hellos.heard
+	s.hellos.heard = nil
+	now := s.options.Now()
+	for uuid, r := range s.hellos.rolls {
+		if now.Sub(r.at) >= rollFresh {
+			delete(s.hellos.rolls, uuid)
+		}
+	}
+	s.hellos.mu.Unlock()
+	if len(heard) == 0 {
+		return nil
+	}
+	said := make([]cluster.NodeHello, 0, len(heard))
+	for _, h := range heard {
+		said = append(said, h)
+	}
+	slices.SortFunc(said, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	err := s.options.Books.Hellos(ctx, said)
+	if err != nil {
+		s.hellos.mu.Lock()
+		defer s.hellos.mu.Unlock()
+		if s.hellos.heard == nil {
+			s.hellos.heard = map[int64]cluster.NodeHello{}
+		}
+		for _, h := range said {
+			if _, newer := s.hellos.heard[h.NodeID]; !newer {
+				s.hellos.heard[h.NodeID] = h
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package service
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// decides names the jobs that end with the run of a state, by their kind:
+// those it was started for and those that joined it.
+var decides = map[machine.State][]string{
+	cluster.Starting:   {"create", "start"},
+	cluster.Stopping:   {"stop"},
+	cluster.Scaling:    {"scale", "upgrade"},
+	cluster.Recovering: {"recover", "start", "scale"},
+	cluster.Expunging:  {"delete"},
+}
+
+var outcomes = map[cluster.JobStatus]string{cluster.JobOpen: "open", cluster.JobDone: "done", cluster.JobFailed: "failed"}
+
+// kindOf is the kind of the jobs that an Ask stands for.
+func kindOf(a *cluster.Ask) string { return string(a.Kind) }
+
+// decided gives the jobs of a cluster that a transition ends, ended, and takes
+// its Ask away with them. c is the cluster after the transition.
+func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.Occurrence, reason cluster.Reason) ([]*cluster.Job, error) {
+	if !ends(c, from) {
+		return nil, nil
+	}
+	open, err := s.openJobs(ctx, c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	var ended []*cluster.Job
+	for _, job := range open {
+		status, why := verdictOn(job.Kind, c, from, event, reason)
+		if status == cluster.JobOpen {
+			continue
+		}
+		job.Status, job.Code, job.Text, job.Step, job.Completed = status, why.Code, why.Text, why.Step, s.options.Now()
+		if job.RunID == "" {
+			job.RunID = c.RunID
+		}
+		ended = append(ended, &job)
+	}
+	if c.Ask != nil {
+		if status, _ := verdictOn(kindOf(c.Ask), c, from, event, reason); status != cluster.JobOpen {
+			c.Ask = nil
+		}
+	}
+	return ended, nil
+}
+
+// ends reports a transition that may end jobs: others need not look for them.
+func ends(c *cluster.Cluster, from machine.State) bool {
+	return cluster.Transient(from) || c.State == cluster.Destroyed || c.State == cluster.Expunging
+}
+
+// verdictOn says how a transition ends a job of a kind; JobOpen: not at all.
+func verdictOn(kind string, c *cluster.Cluster, from machine.State, event cluster.Occurrence, reason cluster.Reason) (cluster.JobStatus, cluster.Reason) {
+	overtaken := cluster.Reason{Code: RunOvertaken.Code, Text: "the cluster is being deleted"}
+	switch {
+	case c.State == cluster.Destroyed:
+		if kind == "delete" || kind == "forget" {
+			return cluster.JobDone, cluster.Reason{}
+		}
+		return cluster.JobFailed, overtaken
+	case slices.Contains(decides[from], kind) && event == cluster.OnSucceeded:
+		return cluster.JobDone, cluster.Reason{}
+	case slices.Contains(decides[from], kind):
+		return cluster.JobFailed, reason
+	case c.State == cluster.Expunging && kind != "delete" && kind != "forget":
+		return cluster.JobFailed, overtaken
+	case from == cluster.Recovering && event == cluster.OnFailed && kind == "upgrade": // it begins once the cluster is recovered
+		return cluster.JobFailed, reason
+	}
+	return cluster.JobOpen, cluster.Reason{}
+}
+
+func (s *Service) openJobs(ctx context.Context, uuid string) ([]cluster.Job, error) {
+	jobs, _, err := s.options.Books.Jobs(ctx, cluster.JobQuery{Scope: everything, Cluster: uuid, OnlyOpen: true, Limit: -1})
+	return jobs, err
+}
+
+// noteRun tells the job of a cluster's Ask which run carries it out.
+func (s *Service) noteRun(ctx context.Context, c *cluster.Cluster, change *cluster.Change) error {
+	if c.Ask == nil || c.RunID == "" {
+		return nil
+	}
+	open, err := s.openJobs(ctx, c.UUID)
+	if err != nil {
+		return err
+	}
+	for _, job := range open {
+		if job.ID == c.Ask.Job && job.RunID == "" {
+			job.RunID = c.RunID
+			change.Jobs = append(change.Jobs, &job)
+		}
+	}
+	return nil
+}

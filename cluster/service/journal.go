@@ -1,0 +1,452 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// hand is a journal row in the hands of one look: to be made, or to be unmade.
+//
+//	make    intent ─▶ Create ─▶ accepted ─▶ poll ─▶ read back ─▶ present
+//	unmake  closing ─▶ Act(Destroy) ─▶ poll ─▶ read back: ErrGone ─▶ gone
+//
+// A look takes all its hands one stage further at the same time: it asks the
+// provider, saves what it learned and what it is about to do in one Commit,
+// makes the calls, and saves their answers in one Commit. So a crash at any
+// moment leaves a row that says what may have happened.
+type hand struct {
+	row    *cluster.JournalRow
+	node   *cluster.Node // of its VM
+	unmake bool
+	within bounds
+
+	send  cluster.JournalAct // the call to make once the row is saved; empty: none
+	seen  cluster.Lookup
+	fails error // the row will not get further within this run
+	done  bool
+	rests bool // it has to wait: nothing more in this look
+	fresh bool // written in this look: nobody needs to be asked
+	dirty bool // to be saved
+}
+
+// open reports a hand that the run still works on.
+func (h *hand) open() bool { return !h.done && h.fails == nil }
+
+// hold takes a row into the hands of the present run, with a clean slate if a
+// run before it has left it.
+func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *hand {
+	h := &hand{row: row, unmake: unmake, within: b, fresh: row.ID == 0}
+	for i := range w.book.Nodes {
+		if n := &w.book.Nodes[i]; row.Key != "" && n.Key == row.Key {
+			h.node = n
+		}
+	}
+	if row.RunID != w.t.RunID() && row.Phase.Open() && row.Origin != cluster.Given && (unmake || row.Phase != cluster.Present) {
+		row.RunID, row.Step, row.LastCode, row.LastError, row.NextAt, h.dirty = w.t.RunID(), w.t.Step(), "", "", time.Time{}, true
+		if !unmake {
+			row.Attempt, row.Attempts = 1, 0
+		}
+	}
+	if row.RunID == w.t.RunID() && !h.fresh {
+		if h.fails = h.final(); h.fails == nil {
+			h.fails = h.jobFailed()
+		}
+	}
+	return h
+}
+
+// rounds a look makes at most: a provider that answers at once has then
+// created and shown what was wanted.
+const rounds = 4
+
+// advance takes hands as far as they come without waiting.
+func (w *work) advance(ctx context.Context, hands []*hand) error {
+	for range rounds {
+		if ctx.Err() != nil { // a safe point: nothing is under way
+			return context.Cause(ctx)
+		}
+		waiting := filter(hands, func(h *hand) bool { return h.open() && !h.rests && h.send == "" })
+		each(waiting, w.s.options.Settings.PerCluster, func(h *hand) { w.consider(ctx, h) })
+		if err := w.keep(ctx, hands); err != nil {
+			return err
+		}
+		sends := filter(hands, func(h *hand) bool { return h.send != "" })
+		if len(sends) == 0 {
+			return nil
+		}
+		if err := w.call(ctx, sends); err != nil {
+			return err
+		}
+		// What was answered is kept, although the run may be told to end.
+		if err := w.keep(context.WithoutCancel(ctx), hands); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep saves what has changed in rows and nodes, in one Commit.
+func (w *work) keep(ctx context.Context, hands []*hand) error {
+	var change cluster.Change
+	for _, h := range hands {
+		if !h.dirty {
+			continue
+		}
+		change.Journal = append(change.Journal, h.row)
+		if h.node != nil {
+			change.Nodes = append(change.Nodes, h.node)
+		}
+	}
+	if err := w.save(ctx, change); err != nil {
+		return err
+	}
+	for _, h := range hands {
+		h.dirty = false
+	}
+	return nil
+}
+
+// consider gathers what a row needs to know and decides, until it needs a
+// call or has to wait.
+func (w *work) consider(ctx context.Context, h *hand) {
+	if h.fresh {
+		h.fresh, h.send = false, cluster.SendCreate
+		return
+	}
+	if w.now.Before(h.row.NextAt) { // it failed a moment ago
+		h.rests = true
+		return
+	}
+	for asked := false; h.open() && !h.rests && h.send == ""; {
+		switch act := h.decide(w); act {
+		case cluster.LookFirst, cluster.FollowJob:
+			if asked {
+				h.wait(w)
+				return
+			}
+			h.seen, asked = w.ask(ctx, h), true
+		case cluster.TakeIDs:
+			if h.take(*h.seen.Found); h.row.ProviderID == "" {
+				h.wait(w)
+			}
+			if h.row.Phase == cluster.Intent {
+				h.row.Phase, h.dirty = cluster.Accepted, true
+			}
+		case cluster.MarkClose:
+			h.row.Phase, h.row.ClosingAt, h.row.Attempts, h.dirty = cluster.Closing, w.now, 0, true
+		case cluster.SendCreate:
+			h.again(w)
+		case cluster.SendDelete:
+			h.destroy(w)
+		case cluster.Confirm:
+			h.confirm(w)
+		case cluster.MarkGone, cluster.NeverMade, cluster.Lost:
+			h.close(act, w.now)
+		case cluster.Nothing:
+			h.done = true
+		default:
+			h.wait(w)
+		}
+	}
+}
+
+func (h *hand) decide(w *work) cluster.JournalAct {
+	settle := w.s.options.Settings.Settle
+	if h.unmake {
+		return cluster.DecideUnmake(h.row, h.seen, w.now, settle)
+	}
+	return cluster.DecideMake(h.row, h.seen, w.now, settle, true)
+}
+
+// ask looks at the job of a row, and then at the thing itself.
+func (w *work) ask(ctx context.Context, h *hand) cluster.Lookup {
+	row := h.row
+	job := row.JobID
+	if job == "" && row.Phase == cluster.Intent && w.caps.CallIDs {
+		job = row.CallID // the answer may be lost: the call is known by the id we chose
+	}
+	if job != "" {
+		p, err := w.provider.Poll(ctx, cluster.Call{Job: job, Ref: w.ref(row)})
+		switch {
+		case err != nil && row.JobID == "": // nobody took the call, or nobody can say
+		case errors.Is(err, cluster.CredentialsRefused), err != nil && fault.Of(err).Class == fault.Transient:
+			h.unseen(err)
+			return cluster.Lookup{Err: err}
+		case err != nil: // no such job, or none any more: the thing itself tells
+			row.JobID, h.dirty = "", true
+		case err == nil && !p.Done:
+			h.name(p.Ref)
+			if row.JobID == "" {
+				row.JobID, h.dirty = job, true
+			}
+			return cluster.Lookup{Open: true}
+		default:
+			row.JobID, h.dirty = "", true
+			h.name(p.Ref)
+			if p.Err != nil {
+				h.note(translate(p.Err, w.c.Provider, "job"))
+			}
+		}
+	}
+	r, err := w.look(ctx, row)
+	if err != nil && !errors.Is(err, cluster.ErrGone) {
+		h.unseen(err)
+	}
+	return cluster.LookupOf(r, err)
+}
+
+// unseen notes that the provider could not be asked: one that refuses will not
+// answer by waiting.
+func (h *hand) unseen(err error) {
+	h.note(err)
+	if fault.Of(err).Class != fault.Transient {
+		h.fails = failureOf(h.row)
+	}
+}
+
+// look reads the thing of a row, by its id or by what was wanted.
+func (w *work) look(ctx context.Context, row *cluster.JournalRow) (cluster.Resource, error) {
+	if row.ProviderID != "" {
+		return w.provider.Get(ctx, w.ref(row))
+	}
+	return w.provider.Find(ctx, w.want(row, nil))
+}
+
+func (w *work) ref(row *cluster.JournalRow) cluster.Ref {
+	return cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: w.c.Zone.ID, Identity: row.Identity}
+}
+
+// want is what a row stands for, as it is sent.
+func (w *work) want(row *cluster.JournalRow, userData []byte) cluster.Want {
+	spec := row.Spec
+	spec.UserData = userData
+	return cluster.Want{
+		Kind: row.Kind, Name: row.Name, Key: row.Key, CallID: row.CallID, Owner: w.c.Owner, Spec: spec,
+		Tags: map[string]string{cluster.TagInstallation: w.s.options.Installation, cluster.TagCluster: w.c.UUID, cluster.TagKey: row.Key},
+	}
+}
+
+// intent is a new row, about to be sent by the present step.
+func (w *work) intent(kind cluster.Kind, name string, spec cluster.Spec) *cluster.JournalRow {
+	return &cluster.JournalRow{
+		ClusterID: w.c.ID, Kind: kind, Name: name, Key: w.t.Key() + "/" + name, RunID: w.t.RunID(), Step: w.t.Step(),
+		Attempt: 1, Attempts: 1, CallID: control.NewUID(), Phase: cluster.Intent, Origin: cluster.Made, Spec: spec, IntentAt: w.now,
+	}
+}
+
+// again sends a row once more whose first call has come to nothing.
+func (h *hand) again(w *work) {
+	if h.fails = h.final(); h.fails == nil {
+		h.row.Attempts++
+		h.row.IntentAt, h.send, h.dirty = w.now, cluster.SendCreate, true
+	}
+}
+
+// destroy decides whether a delete may be sent: only with proof that the thing
+// is ours. One that is going already is waited for.
+func (h *hand) destroy(w *work) {
+	row, r := h.row, h.seen.Found
+	switch {
+	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
+		h.note(cluster.ProviderRefused.Errorf("%s is not proven to be ours: it is left alone", r.ID))
+		h.fails = failureOf(row)
+	case r != nil && (r.Power == cluster.GoingDown || r.Power == cluster.Vanished) && row.LastCode == "" && w.waited() > 0:
+		h.wait(w)
+	default:
+		h.send = cluster.SendDelete
+	}
+}
+
+// confirm takes a thing that was read back: a VM counts once it is up.
+func (h *hand) confirm(w *work) {
+	r := h.seen.Found
+	h.take(*r)
+	switch {
+	case h.row.Kind != cluster.VM || r.Power == cluster.Up:
+		h.row.Phase, h.row.PresentAt, h.row.JobID, h.row.LastCode, h.row.LastError = cluster.Present, w.now, "", "", ""
+		h.row.NextAt, h.dirty, h.done = time.Time{}, true, true
+	case r.Power == cluster.Broken:
+		if h.row.LastCode == "" {
+			h.note(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))
+		}
+		h.row.Phase, h.row.ClosingAt, h.dirty, h.fails = cluster.Closing, w.now, true, failureOf(h.row)
+		if h.node != nil {
+			h.node.Removed = w.now
+		}
+	case r.Power == cluster.Down:
+		h.send = startIt
+	default:
+		h.wait(w)
+	}
+}
+
+// startIt is the call for a VM that was made and does not run.
+const startIt cluster.JournalAct = "start"
+
+// close ends a row: what it stood for is gone, or never was.
+func (h *hand) close(act cluster.JournalAct, now time.Time) {
+	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
+	if act == cluster.NeverMade {
+		h.row.Phase = cluster.NeverCreated
+	}
+	if h.node != nil && h.node.Removed.IsZero() {
+		h.node.Removed = now
+	}
+	h.dirty, h.done = true, true
+	if act == cluster.Lost {
+		if h.row.LastCode == "" {
+			h.note(cluster.NodeMissing.Errorf("it was accepted and is gone"))
+		}
+		h.done, h.fails = false, failureOf(h.row)
+	}
+}
+
+// call makes the calls of hands, and takes their answers into the rows.
+func (w *work) call(ctx context.Context, hands []*hand) error {
+	data := map[*hand][]byte{}
+	for _, h := range hands {
+		if h.send != cluster.SendCreate || h.node == nil {
+			continue
+		}
+		var err error
+		if data[h], err = w.userData(ctx, h.node); err != nil {
+			return err
+		}
+	}
+	each(hands, w.s.options.Settings.PerCluster, func(h *hand) {
+		send := h.send
+		h.send, h.seen = "", cluster.Lookup{}
+		if ctx.Err() != nil {
+			return // not sent: the row says that it may have been, which is safe
+		}
+		var call cluster.Call
+		var err error
+		switch send {
+		case cluster.SendCreate:
+			call, err = w.provider.Create(ctx, w.want(h.row, data[h]))
+		case cluster.SendDelete:
+			call, err = w.provider.Act(ctx, w.ref(h.row), cluster.Destroy)
+		default:
+			call, err = w.provider.Act(ctx, w.ref(h.row), cluster.Start)
+		}
+		if errors.Is(err, cluster.ErrGone) {
+			err = nil // the next look proves it
+		}
+		if err != nil {
+			h.note(err)
+			if h.fails = h.final(); h.fails == nil {
+				h.row.NextAt, h.rests, h.dirty = w.now.Add(h.backoff(w)), true, true
+			}
+			return
+		}
+		h.name(call.Ref)
+		h.row.JobID, h.row.LastCode, h.row.LastError, h.dirty = call.Job, "", "", true
+		if send == cluster.SendCreate {
+			h.row.Phase = cluster.Accepted
+		}
+	})
+	return nil
+}
+
+// take stores what proves that a thing is the one.
+func (h *hand) take(r cluster.Resource) {
+	h.name(r.Ref())
+	if h.node != nil && r.Address != "" && h.node.Address == "" {
+		h.node.Address, h.dirty = r.Address, true
+	}
+}
+
+// name stores the ids of an answer, as far as they are new.
+func (h *hand) name(ref cluster.Ref) {
+	if ref.ID != "" && h.row.ProviderID == "" {
+		h.row.ProviderID, h.dirty = ref.ID, true
+	}
+	if ref.Identity != "" && h.row.Identity == "" {
+		h.row.Identity, h.dirty = ref.Identity, true
+	}
+	if h.node != nil && h.node.VMID == "" && h.row.ProviderID != "" {
+		h.node.VMID, h.dirty = h.row.ProviderID, true
+	}
+}
+
+// note keeps the newest failure of a row.
+func (h *hand) note(err error) {
+	code, text := fault.Of(err).Code, fault.Message(err)
+	if h.row.LastCode != code || h.row.LastError != text {
+		h.row.LastCode, h.row.LastError, h.dirty = code, text, true
+	}
+}
+
+// final is the failure that ends the tries of a row: one that is not
+// transient, or, of a call that makes something, the last of so many. nil: it
+// may be tried again.
+func (h *hand) final() error {
+	err := failureOf(h.row)
+	kind := fault.Of(err)
+	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Free || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
+		return nil
+	}
+	return err
+}
+
+// backoff is the pause behind a failed call, 1 s doubling to 60 s.
+func (h *hand) backoff(w *work) time.Duration {
+	if h.unmake {
+		return min(max(w.waited(), time.Second), time.Minute)
+	}
+	return doubling(h.row.Attempts)
+}
+
+// failureOf is the failure that a row has noted; nil if it has none.
+func failureOf(row *cluster.JournalRow) error {
+	if row.LastCode == "" {
+		return nil
+	}
+	kind, ok := fault.Lookup(string(row.LastCode))
+	if !ok {
+		kind = cluster.ProviderRefused
+	}
+	return kind.Errorf("%s %s: %s", row.Kind, row.Name, row.LastError).With("resource", row.Name)
+}
+
+// wait leaves a row for the next look, and ends the patience with one that
+// does not get further.
+func (h *hand) wait(w *work) {
+	h.rests = true
+	age, patience := w.waited(), h.within.timeout
+	if !h.unmake {
+		age, patience = min(age, w.now.Sub(h.row.IntentAt)), patience*time.Duration(max(h.within.tries, 1))
+	}
+	if h.fails = h.jobFailed(); h.fails != nil || age < patience {
+		return
+	}
+	if h.row.LastCode == "" {
+		h.note(workflow.Timeout.Errorf("nothing has come of it in %s", patience))
+	}
+	h.fails = failureOf(h.row)
+}
+
+// jobFailed is the refusal of the provider that a row was accepted with: it
+// will not be made, and nothing is left to follow.
+func (h *hand) jobFailed() error {
+	if err := failureOf(h.row); !h.unmake && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
+		return err
+	}
+	return nil
+}
+
+func filter[T any](items []T, holds func(T) bool) []T {
+	var kept []T
+	for _, item := range items {
+		if holds(item) {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,219 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// lever brings the VM of a node up or down. The row keeps the call under way,
+// how often it was made, and until when the present try may last.
+type lever struct {
+	node   *cluster.Node
+	row    *cluster.JournalRow
+	act    cluster.Action // what is sent next; empty: nothing
+	fails  error
+	done   bool
+	dirty  bool
+	within bounds
+	force  bool // the last resort of a stop is allowed
+}
+
+// pull brings nodes up or down, so many at a time. One failure does not end
+// the loop: when all have ended, the error names those that did not get there.
+func (w *work) pull(ctx context.Context, nodes []*cluster.Node, to cluster.Power, b bounds, force bool) (open int, failure, err error) {
+	levers := make([]*lever, 0, len(nodes))
+	for _, n := range nodes {
+		levers = append(levers, &lever{node: n, row: w.row(n.Key), within: b, force: force})
+	}
+	most := w.s.options.Settings.PerCluster
+	for i := 0; i < len(levers) && open < most; {
+		batch := levers[i:min(i+most-open, len(levers))]
+		i += len(batch)
+		if ctx.Err() != nil {
+			return 0, nil, context.Cause(ctx)
+		}
+		each(batch, most, func(l *lever) { w.stand(ctx, l, to) })
+		if err := w.keepLevers(ctx, batch); err != nil {
+			return 0, nil, err
+		}
+		each(filter(batch, func(l *lever) bool { return l.act != "" }), most, func(l *lever) { w.send(ctx, l) })
+		if err := w.keepLevers(context.WithoutCancel(ctx), batch); err != nil {
+			return 0, nil, err
+		}
+		each(filter(batch, func(l *lever) bool { return l.act != "" && l.fails == nil && l.row.JobID == "" }), most, func(l *lever) { w.stand(ctx, l, to) })
+		if err := w.keepLevers(ctx, batch); err != nil {
+			return 0, nil, err
+		}
+		for _, l := range batch {
+			if !l.done && l.fails == nil {
+				open++
+			}
+		}
+		if i < len(levers) && open >= most {
+			open += len(levers) - i
+		}
+	}
+	return open, namesOfFailures(levers), nil
+}
+
+// stand looks where a VM is, and says what is to be sent.
+func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
+	again := l.act != ""
+	l.act = ""
+	if l.row == nil || !l.row.Phase.Open() || l.row.ProviderID == "" {
+		l.fails = cluster.NodeMissing.Errorf("%s has no VM", l.node.Name)
+		return
+	}
+	mine := l.row.RunID == w.t.RunID() && l.row.Step == w.t.Step()
+	if mine && l.row.JobID != "" {
+		p, err := w.provider.Poll(ctx, cluster.Call{Job: l.row.JobID, Ref: w.ref(l.row)})
+		open := err == nil && !p.Done || err != nil && fault.Of(err).Class == fault.Transient
+		if open && w.now.Before(l.row.NextAt) {
+			return
+		}
+		l.row.JobID, l.dirty = "", true
+		if err == nil && p.Err != nil {
+			l.note(translate(p.Err, w.c.Provider, "job"))
+		}
+	}
+	r, err := w.provider.Get(ctx, w.ref(l.row))
+	switch {
+	case errors.Is(err, cluster.ErrGone):
+		l.fails = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
+	case err != nil && (fault.Of(err).Class != fault.Transient || w.waited() > l.within.timeout):
+		l.fails = err
+	case err != nil:
+	case r.Identity != l.row.Identity && l.row.Identity != "":
+		l.fails = cluster.NodeMissing.Errorf("%s: the VM %s is another one", l.node.Name, r.ID)
+	case r.Power == to:
+		l.rest()
+	case r.Power == cluster.Broken || r.Power == cluster.Vanished:
+		l.fails = cluster.NodeMissing.Errorf("%s is %s at the provider", l.node.Name, r.State)
+	case again, mine && !l.row.NextAt.IsZero() && w.now.Before(l.row.NextAt):
+	default:
+		l.plan(w, to)
+	}
+}
+
+// plan makes the next try, or none: the failure of the last one stays.
+func (l *lever) plan(w *work, to cluster.Power) {
+	row := l.row
+	if row.RunID != w.t.RunID() || row.Step != w.t.Step() {
+		row.RunID, row.Step, row.Attempts, row.LastCode, row.LastError = w.t.RunID(), w.t.Step(), 0, "", ""
+	}
+	l.act = cluster.Start
+	if to == cluster.Down {
+		l.act = cluster.Stop
+	}
+	switch last := failureOf(row); {
+	case row.Attempts < l.within.tries && (last == nil || fault.Of(last).Class == fault.Transient || l.force):
+	case to == cluster.Down && l.force && row.Attempts <= l.within.tries:
+		l.act = cluster.ForceStop
+	default:
+		l.act = ""
+		l.fails = last
+		if last == nil {
+			l.fails = cluster.NodeNotStopped.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
+			if to == cluster.Up {
+				l.fails = cluster.NodeMissing.Errorf("%s is not %s after %d tries", l.node.Name, to, row.Attempts)
+			}
+		}
+		return
+	}
+	row.Attempts++
+	row.NextAt, l.dirty = w.now.Add(l.within.timeout), true
+}
+
+// send makes the call of a lever that was saved.
+func (w *work) send(ctx context.Context, l *lever) {
+	if ctx.Err() != nil {
+		return
+	}
+	call, err := w.provider.Act(ctx, w.ref(l.row), l.act)
+	switch {
+	case errors.Is(err, cluster.ErrGone):
+		l.fails = cluster.NodeMissing.Errorf("%s (%s) is gone", l.node.Name, l.row.ProviderID)
+	case err != nil:
+		l.note(err)
+		l.row.NextAt = w.now.Add(doubling(l.row.Attempts))
+	default:
+		l.row.JobID, l.dirty = call.Job, true
+	}
+}
+
+// rest clears the row of a VM that is where it should be.
+func (l *lever) rest() {
+	l.done = true
+	if l.row.JobID != "" || l.row.LastCode != "" || !l.row.NextAt.IsZero() {
+		l.row.JobID, l.row.LastCode, l.row.LastError, l.row.NextAt, l.row.Attempts, l.dirty = "", "", "", time.Time{}, 0, true
+	}
+}
+
+func (l *lever) note(err error) {
+	l.row.LastCode, l.row.LastError, l.dirty = fault.Of(err).Code, fault.Message(err), true
+}
+
+func (w *work) keepLevers(ctx context.Context, levers []*lever) error {
+	var change cluster.Change
+	for _, l := range levers {
+		if l.dirty {
+			change.Journal = append(change.Journal, l.row)
+		}
+	}
+	if err := w.save(ctx, change); err != nil {
+		return err
+	}
+	for _, l := range levers {
+		l.dirty = false
+	}
+	return nil
+}
+
+// namesOfFailures is one fault for all that failed: that of the first, with the names of all.
+func namesOfFailures(levers []*lever) error {
+	var first error
+	var names, texts []string
+	for _, l := range levers {
+		if l.fails == nil {
+			continue
+		}
+		if first == nil {
+			first = l.fails
+		}
+		names, texts = append(names, l.node.Name), append(texts, fault.Message(l.fails))
+	}
+	if first == nil {
+		return nil
+	}
+	return fault.Of(first).Errorf("%s", strings.Join(texts, "; ")).With("resource", strings.Join(names, ","))
+}
+
+// raise brings nodes up and waits for them.
+func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outcome.Outcome {
+	open, failure, err := w.pull(ctx, nodes, cluster.Up, b, false)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case open > 0:
+		return outcome.Wait(w.s.pause(w.waited()), "Provider", "the provider starts VMs")
+	}
+	return outcome.Fail(failure)
+}
+
+// lower brings nodes down and waits for them.
+func (w *work) lower(ctx context.Context, nodes []*cluster.Node, b bounds, force bool) outcome.Outcome {
+	open, failure, err := w.pull(ctx, nodes, cluster.Down, b, force)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case open > 0:
+		return outcome.Wait(w.s.pause(w.waited()), "Provider", "the provider stops VMs")
+	}
+	return outcome.Fail(failure)
+}

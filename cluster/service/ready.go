@@ -1,0 +1,176 @@
+package service
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+const (
+	signalHello = "hello"          // tells a run that the readiness of a node has changed
+	helloLook   = 15 * time.Second // between looks of steps that wait for nodes, when no signal comes
+)
+
+// hear takes the signals of nodes: what they say is in the books.
+func (w *work) hear() {
+	for _, more := w.t.Signal(signalHello); more; _, more = w.t.Signal(signalHello) {
+	}
+}
+
+// unready are the nodes that have not said that they are ready, since a time.
+func (w *work) unready(nodes []*cluster.Node, since time.Time) []*cluster.Node {
+	return filter(nodes, func(n *cluster.Node) bool {
+		return n.ReadyAt.IsZero() || n.NotReady != "" || n.HelloAt.Before(since)
+	})
+}
+
+// since is from when on the hellos of nodes count: VMs that were stopped speak anew.
+func (w *work) since() time.Time {
+	if w.c.State == cluster.Starting && !w.in.First || w.c.State == cluster.Recovering {
+		return w.c.StateSince
+	}
+	return time.Time{}
+}
+
+// endpoint waits for the control node and for the cluster's endpoint.
+func endpoint(ctx context.Context, w *work) outcome.Outcome {
+	w.hear()
+	limit := w.s.options.Settings.EndpointWait
+	if w.caps.CallsHome {
+		nodes := w.nodes(cluster.Control)
+		if silent := w.unready(nodes, w.since()); len(silent) == len(nodes) {
+			if w.waited() >= limit {
+				return outcome.Fail(cluster.EndpointSilent.Errorf("no control node was ready within %s: %s", limit, strings.Join(namesOf(silent), ", ")).
+					With("resource", strings.Join(namesOf(silent), ",")))
+			}
+			return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "the control node has not said that it is ready")
+		}
+	}
+	url, err := w.url(ctx)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if url == "" || w.s.options.Probe == nil {
+		return outcome.Done()
+	}
+	c := *w.c
+	c.Endpoint = url
+	err = w.s.probe(ctx, &c)
+	switch {
+	case err == nil:
+		return outcome.Done()
+	case w.waited() >= limit:
+		return outcome.Fail(cluster.EndpointSilent.Errorf("%s: %w", url, err).With("resource", url))
+	}
+	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "the endpoint does not answer yet")
+}
+
+// url is where the cluster is reached: its address, else what its control node says.
+func (w *work) url(ctx context.Context) (string, error) {
+	row := w.standing(thing{kind: cluster.Address})
+	if row == nil || row.Phase != cluster.Present || !w.makes(cluster.Address) {
+		return w.c.Endpoint, nil
+	}
+	r, err := w.provider.Get(ctx, w.ref(row))
+	if err != nil {
+		return "", entityGone(err, cluster.Address, row.ProviderID)
+	}
+	if r.Address == "" {
+		return w.c.Endpoint, nil
+	}
+	return urlOf(r.Address), nil
+}
+
+func urlOf(host string) string {
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(endpointPort))
+}
+
+// controlURL is where workers reach the control node.
+func controlURL(book *cluster.Book, caps cluster.Capabilities) string {
+	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an address outside; nodes are in one network
+		for _, n := range book.Nodes {
+			if n.Role == cluster.Control && n.Address != "" && n.Removed.IsZero() && !n.ReadyAt.IsZero() {
+				return urlOf(n.Address)
+			}
+		}
+	}
+	return book.Cluster.Endpoint
+}
+
+// join waits until every node is ready.
+func join(_ context.Context, w *work) outcome.Outcome { return w.joined(w.nodes(""), w.since()) }
+
+func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
+	w.hear()
+	if !w.caps.CallsHome {
+		return outcome.Done()
+	}
+	missing := w.unready(nodes, since)
+	limit := w.s.options.Settings.JoinWait
+	switch {
+	case len(missing) == 0:
+		return outcome.Done()
+	case w.waited() >= limit:
+		names := namesOf(missing)
+		return outcome.Fail(cluster.NodesNotReady.Errorf("not ready within %s: %s", limit, strings.Join(names, ", ")).With("resource", strings.Join(names, ",")))
+	}
+	return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "nodes have not said that they are ready")
+}
+
+// publish writes what the cluster has become: endpoint, totals, version. The
+// join token ends with it.
+func publish(ctx context.Context, w *work) outcome.Outcome {
+	url, err := w.url(ctx)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	cores, memory := w.totals(ctx)
+	run, upgraded := w.t.RunID(), w.in.Event == cluster.OnUpgrade
+	err = w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, d *cluster.Details) bool {
+		before := *c
+		c.Cores, c.MemoryMB = cores, memory
+		if url != "" {
+			c.Endpoint = url
+		}
+		if upgraded && w.in.Ask != nil {
+			c.Version, c.Template = w.in.Ask.Version, w.in.Ask.Template
+		}
+		revoked := revoke(d, run)
+		return revoked || c.Cores != before.Cores || c.MemoryMB != before.MemoryMB || c.Endpoint != before.Endpoint || c.Version != before.Version || c.Template != before.Template
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	w.s.tokens.put(run, "")
+	return outcome.Done()
+}
+
+// totals are cores and memory of all nodes, by the offering; as they were if
+// the catalogue no longer has it.
+func (w *work) totals(ctx context.Context) (cores, memoryMB int) {
+	offering, err := find(ctx, w.provider, w.c.Owner, cluster.Offering, w.c.Offering.ID)
+	if err != nil || offering == nil || w.c.Offering.ID == "" {
+		return w.c.Cores, w.c.MemoryMB
+	}
+	n := len(w.nodes(""))
+	return offering.Cores * n, offering.MemoryMB * n
+}
+
+// probe asks whether the endpoint of a cluster answers. Without Options.Probe
+// nobody can say, and nothing is wrong.
+func (s *Service) probe(ctx context.Context, c *cluster.Cluster) error {
+	if s.options.Probe == nil {
+		return nil
+	}
+	d, err := s.options.Books.Details(ctx, c.UUID)
+	if err != nil {
+		return err
+	}
+	return s.options.Probe(ctx, c, d)
+}

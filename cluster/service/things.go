@@ -1,0 +1,238 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// endpointPort is where a cluster is reached.
+const endpointPort = 6443
+
+// thing is a network, address or rule that is to be there.
+type thing struct {
+	kind   cluster.Kind
+	suffix string // of its name
+	spec   cluster.Spec
+}
+
+// provide brings a thing into being; row is what stands for it, present when
+// the outcome is Done.
+func (w *work) provide(ctx context.Context, want thing, b bounds) (row *cluster.JournalRow, out outcome.Outcome) {
+	row = w.standing(want)
+	if row != nil && row.Phase == cluster.Present {
+		return row, outcome.Done()
+	}
+	var h *hand
+	if row != nil {
+		h = w.hold(row, false, b)
+	} else {
+		row = w.intent(want.kind, w.freshName(want), want.spec)
+		row.Attempt = 1 + w.lostBefore(want.kind)
+		h = &hand{row: row, within: b, fresh: true, dirty: true}
+	}
+	if err := w.advance(ctx, []*hand{h}); err != nil {
+		return row, outcome.Fail(err)
+	}
+	switch {
+	case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
+		return row, outcome.Wait(doubling(row.Attempt), "Provider", "%s %s was lost and is made again", row.Kind, row.Name)
+	case h.fails != nil:
+		return row, outcome.Fail(h.fails)
+	case h.open():
+		return row, w.waitFor([]*hand{h}, "the provider makes "+string(want.kind)+" "+row.Name)
+	}
+	return row, outcome.Done()
+}
+
+// lostBefore counts the things of a kind that this run has made and lost.
+func (w *work) lostBefore(kind cluster.Kind) int {
+	lost := 0
+	for _, row := range w.book.Journal {
+		if row.Kind == kind && row.RunID == w.t.RunID() && row.Phase == cluster.Gone && row.LastCode != "" {
+			lost++
+		}
+	}
+	return lost
+}
+
+// standing is the row of a thing that is there or under way; nil: none.
+func (w *work) standing(want thing) *cluster.JournalRow {
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		alive := row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present
+		if alive && row.Kind == want.kind && (want.kind == cluster.Network || want.kind == cluster.Address || sameSpec(row.Spec, want.spec)) {
+			return row
+		}
+	}
+	return nil
+}
+
+func sameSpec(a, b cluster.Spec) bool {
+	for _, s := range []*cluster.Spec{&a, &b} {
+		s.UserData = nil
+		s.CIDRs, s.VMs = slices.Clone(s.CIDRs), slices.Clone(s.VMs)
+		slices.Sort(s.CIDRs)
+		slices.Sort(s.VMs)
+		if len(s.CIDRs) == 0 {
+			s.CIDRs = nil
+		}
+		if len(s.VMs) == 0 {
+			s.VMs = nil
+		}
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// freshName is a name that no row of the cluster ever had.
+func (w *work) freshName(want thing) string {
+	name := cluster.ResourceName(w.c, want.suffix)
+	for n := 2; slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool { return r.Name == name }); n++ {
+		name = cluster.ResourceName(w.c, fmt.Sprintf("%s-%d", want.suffix, n))
+	}
+	return name
+}
+
+// bounds of things that are made for a cluster.
+var thingBounds = bounds{5 * time.Minute, 5}
+
+// network makes the network of a cluster that was given none.
+func (w *work) network(ctx context.Context) outcome.Outcome {
+	if !w.makes(cluster.Network) {
+		return outcome.Done()
+	}
+	if w.c.Network.ID != "" && !slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool {
+		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && r.Phase == cluster.Present
+	}) {
+		if made := w.standing(thing{kind: cluster.Network}); made == nil || made.Origin == cluster.Given {
+			return outcome.Fail(w.enter(ctx, cluster.Network, w.c.Network.ID))
+		}
+	}
+	offering, err := find(ctx, w.provider, w.c.Owner, cluster.NetworkOffering, "")
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	want := thing{cluster.Network, "network", cluster.Spec{Zone: w.c.Zone.ID}}
+	if offering != nil {
+		want.spec.Offering = offering.ID
+	}
+	row, out := w.provide(ctx, want, thingBounds)
+	if !out.IsDone() || w.c.Network.ID == row.ProviderID {
+		return out
+	}
+	return outcome.Fail(w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, _ *cluster.Details) bool {
+		c.Network = cluster.Entity{ID: row.ProviderID, Name: row.Name}
+		return true
+	}))
+}
+
+// enter takes a thing that was given, or belongs to something given, into the
+// journal: it is watched, and never deleted.
+func (w *work) enter(ctx context.Context, kind cluster.Kind, id string) error {
+	r, err := w.provider.Get(ctx, cluster.Ref{Kind: kind, ID: id, Zone: w.c.Zone.ID})
+	if err != nil {
+		return entityGone(err, kind, id)
+	}
+	return w.record(ctx, r)
+}
+
+func (w *work) record(ctx context.Context, r cluster.Resource) error {
+	row := w.intent(r.Kind, r.Name, cluster.Spec{Zone: w.c.Zone.ID})
+	row.Key += "/" + r.ID
+	row.CallID, row.ProviderID, row.Identity = "", r.ID, r.Identity
+	row.Phase, row.PresentAt, row.Origin = cluster.Present, w.now, cluster.Given
+	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
+}
+
+// address finds the source NAT of the network, or acquires an address.
+func (w *work) address(ctx context.Context) outcome.Outcome {
+	if !w.makes(cluster.Address) || w.standing(thing{kind: cluster.Address}) != nil && w.standing(thing{kind: cluster.Address}).Phase == cluster.Present {
+		return outcome.Done()
+	}
+	if w.standing(thing{kind: cluster.Address}) == nil {
+		items, err := all(ctx, w.provider, cluster.Filter{Kind: cluster.Address, Zone: w.c.Zone.ID, Network: w.c.Network.ID})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		if i := slices.IndexFunc(items, func(r cluster.Resource) bool { return r.SourceNAT }); i >= 0 {
+			return outcome.Fail(w.record(ctx, items[i]))
+		}
+	}
+	_, out := w.provide(ctx, thing{cluster.Address, "address", cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
+	return out
+}
+
+// ruleKinds are the kinds of rules, in the order in which they are deleted.
+var ruleKinds = []cluster.Kind{cluster.Balancer, cluster.Forward, cluster.Firewall}
+
+// wanted are the rules of a cluster as it is now: its port open to whom it
+// says, forwarded to the control node, or balanced over all of them.
+func (w *work) wanted() []thing {
+	address := w.standing(thing{kind: cluster.Address})
+	if address == nil || address.Phase != cluster.Present {
+		return nil
+	}
+	var vms []string
+	for _, n := range w.nodes(cluster.Control) {
+		if n.VMID != "" && w.phaseOf(n) == cluster.Present {
+			vms = append(vms, n.VMID)
+		}
+	}
+	slices.Sort(vms)
+	base := cluster.Spec{Zone: w.c.Zone.ID, Address: address.ProviderID, Protocol: "tcp", Port: endpointPort}
+	var rules []thing
+	if w.makes(cluster.Firewall) {
+		firewall := base
+		firewall.CIDRs = w.c.CIDRs
+		rules = append(rules, thing{cluster.Firewall, "firewall", firewall})
+	}
+	to := base
+	to.PrivatePort = endpointPort
+	switch {
+	case len(vms) == 0:
+	case w.makes(cluster.Balancer) && (w.c.ControlCount > 1 || !w.makes(cluster.Forward)):
+		to.VMs = vms
+		rules = append(rules, thing{cluster.Balancer, "balancer", to})
+	case w.makes(cluster.Forward):
+		to.VM = vms[0]
+		rules = append(rules, thing{cluster.Forward, "forward", to})
+	}
+	return rules
+}
+
+// rules takes away the rules that are no longer right and makes those that lack.
+func (w *work) rules(ctx context.Context) outcome.Outcome {
+	wanted := w.wanted()
+	var stale []*cluster.JournalRow
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		if !slices.Contains(ruleKinds, row.Kind) || !row.Phase.Open() || row.Origin == cluster.Given {
+			continue
+		}
+		right := row.Phase != cluster.Closing && row.Phase != cluster.Leaked &&
+			slices.ContainsFunc(wanted, func(t thing) bool { return t.kind == row.Kind && sameSpec(t.spec, row.Spec) })
+		if !right {
+			stale = append(stale, row)
+		}
+	}
+	open, failure, err := w.remove(ctx, stale, thingBounds.timeout)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case failure != nil:
+		return outcome.Fail(failure)
+	case len(open) > 0:
+		return w.waitFor(open, "the provider takes old rules away")
+	}
+	for _, rule := range wanted {
+		if _, out := w.provide(ctx, rule, thingBounds); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}

@@ -1,0 +1,285 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// view is a cluster as the machine sees it.
+type view struct {
+	cluster.Cluster
+	run *machine.RunFacts // of the present visit; nil: none
+	now time.Time
+}
+
+// table is the lifecycle as a machine: every edge of cluster.Edges, and none
+// beside. An edge out of a transient state is an event that may come at any
+// time, OperationSucceeded is what follows its work.
+func table() machine.Table[*view] {
+	t := machine.Table[*view]{
+		Name: "cluster", Kind: cluster.SubjectKind, Initial: cluster.Created, Places: map[machine.State]machine.Place[*view]{},
+		Input: func(v *view) (any, error) { return input(v, "", v.State), nil },
+	}
+	for _, s := range cluster.States {
+		place := machine.Place[*view]{}
+		if cluster.Transient(s) {
+			place.Flow, place.Else = cluster.FlowOf[s], s
+		}
+		for _, e := range cluster.Edges {
+			switch {
+			case e.From != s:
+			case e.Event == cluster.OnSucceeded:
+				place.Then = e.To
+			case cluster.Transient(s):
+				t.Any = append(t.Any, transition(e, string(s)+"."+string(e.Event)))
+			default:
+				place.On = append(place.On, transition(e, string(e.Event)))
+			}
+		}
+		t.Places[s] = place
+	}
+	return t
+}
+
+func transition(e cluster.Edge, name string) machine.Transition[*view] {
+	return machine.Transition[*view]{
+		To: e.To, Event: name, Why: e.By, Ends: machine.Drop,
+		When: func(v *view) (bool, error) {
+			return v.State == e.From && cluster.Due(&v.Cluster, v.run, v.now) == e.Event, nil
+		},
+		Params: func(v *view) (any, error) {
+			if !cluster.Transient(e.To) {
+				return nil, nil
+			}
+			return input(v, e.Event, e.To), nil
+		},
+	}
+}
+
+// input is what the run of a state is told.
+func input(v *view, event cluster.Occurrence, to machine.State) cluster.RunInput {
+	return cluster.RunInput{
+		Cluster: v.UUID, Event: event, From: v.State, Ask: v.Ask,
+		First:    to == cluster.Starting && !v.Started,
+		Deleting: to == cluster.Stopping && v.Desired == cluster.WantDestroyed,
+		ByPolicy: v.Ask == nil,
+	}
+}
+
+// objects keeps positions in the books.
+type objects struct{ s *Service }
+
+func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
+	found, _, err := o.s.options.Books.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: ref.Name, WithDestroyed: true, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, control.NotFoundError(ref)
+	}
+	v := &view{Cluster: found[0], now: o.s.options.Now()}
+	if id := v.Cluster.Position.Run; id != "" {
+		run, err := o.s.engine.Get(ctx, id)
+		switch {
+		case errors.Is(err, workflow.RunNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			v.run = &machine.RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
+			if step := run.Current(); step != nil {
+				v.run.Step = step.Name
+			}
+		}
+	}
+	return v, nil
+}
+
+func (o objects) Position(v *view) (machine.Position, error) {
+	p := v.Cluster.Position
+	p.State = cmp.Or(p.State, v.State)
+	return p, nil
+}
+
+func (o objects) Subject(v *view) string { return cluster.Subject(v.UUID) }
+
+// Write makes a move one Commit: position, state, reason, history, and the jobs
+// that it decides.
+func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
+	if move.Cause == machine.ByAbort { // the run was cancelled after the lifecycle had looked at it: that is a failure edge
+		return fault.WriteConflict.Errorf("the run of cluster %s was cancelled meanwhile", v.Name)
+	}
+	c := v.Cluster
+	c.Position, c.RunID = move.To, move.To.Run
+	change := &cluster.Change{Cluster: &c}
+	if !move.Cause.Changes() {
+		if err := o.s.noteRun(ctx, &c, change); err != nil {
+			return err
+		}
+		return o.s.commit(ctx, change)
+	}
+	event, reason := occurred(move), cluster.Reason{}
+	switch event {
+	case cluster.OnFailed, cluster.OnNotMade:
+		reason = cluster.ReasonOf(v.run)
+	case cluster.OnFaulty:
+		reason = cluster.FaultyReason(&c)
+	}
+	cluster.Enter(&c, event, move.To.State, reason, v.now, cluster.Backoff{First: o.s.options.Settings.GCFirst, Longest: o.s.options.Settings.GCLongest})
+	ended, err := o.s.decided(ctx, &c, v.State, event, reason)
+	if err != nil {
+		return err
+	}
+	change.Jobs = ended
+	change.Events = []*cluster.Event{{
+		At: v.now, Type: "cluster", State: string(c.State), From: string(v.State), Event: string(event),
+		Reason: reason, RunID: v.RunID, Actor: "walker",
+	}}
+	if err := o.s.commit(ctx, change); err != nil {
+		return err
+	}
+	for _, job := range ended {
+		o.s.options.Metrics.Operation(job.Kind, outcomes[job.Status], job.Completed.Sub(job.Created))
+	}
+	return nil
+}
+
+// occurred is the edge that a move takes.
+func occurred(move machine.Move) cluster.Occurrence {
+	if move.Cause == machine.ByThen {
+		return cluster.OnSucceeded
+	}
+	name := move.To.Event
+	return cluster.Occurrence(name[strings.LastIndexByte(name, '.')+1:])
+}
+
+var everything = cluster.Scope{All: true}
+
+// Pace of the looks at clusters that nobody asked for: one that stays
+// unsettled is looked at again after relook, and at most perLook of them at once.
+const (
+	relook    = 30 * time.Second
+	perLook   = 250
+	unsettled = 100_000
+)
+
+// walk is the controller of the walker. It is woken by operations, by runs
+// that end, and by looks for clusters that nobody told of.
+func (s *Service) walk() control.Controller {
+	return control.Controller{
+		Name: "cluster", Log: s.options.Logger, Workers: 8,
+		Triggers: []control.Trigger{control.Signals(s.listen), control.Signals(s.look)},
+		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
+			pass := s.walker.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
+			if !pass.Found || pass.Wrote || pass.Outcome.IsFail() || pass.Outcome.After() > 0 {
+				return pass.Outcome
+			}
+			return later(&pass.Object.Cluster, s.options.Now(), pass.Outcome)
+		},
+	}
+}
+
+// later asks for a look when time alone moves a cluster.
+func later(c *cluster.Cluster, now time.Time, out outcome.Outcome) outcome.Outcome {
+	next := time.Time{}
+	for _, at := range []time.Time{c.RecoverNext, c.GCNext} {
+		if at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if c.State == cluster.Created {
+		next = c.Created.Add(cluster.NeverStarted)
+	}
+	if !next.After(now) {
+		return out
+	}
+	return outcome.Later(next.Sub(now), cmp.Or(out.Reason(), "Rests"), "%s", out.Message())
+}
+
+// ring asks the walker to look at a cluster soon. It is a hint: look finds
+// what nobody rang for.
+func (s *Service) ring(uuid string) {
+	s.mu.Lock()
+	hear := s.hearer
+	s.mu.Unlock()
+	if hear != nil {
+		hear(uuid)
+	}
+}
+
+func (s *Service) listen(ctx context.Context, add func(string)) {
+	s.mu.Lock()
+	s.hearer = add
+	s.mu.Unlock()
+	<-ctx.Done()
+	s.mu.Lock()
+	s.hearer = nil
+	s.mu.Unlock()
+}
+
+// Hook wakes clusters when their runs end; it belongs into the engine's hooks.
+func (s *Service) Hook() workflow.Hook {
+	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
+	return workflow.Hook{Name: "cluster", Hear: func(run workflow.RunInfo, e workflow.Event) {
+		if uuid, ours := cluster.OfSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
+			s.ring(uuid)
+		}
+	}}
+}
+
+// look rings for clusters that are not where they should be, so that nothing
+// is lost with a process that died between a write and its ring.
+func (s *Service) look(ctx context.Context, add func(string)) {
+	seen := map[string]time.Time{}
+	for tick := time.NewTimer(0); ; tick.Reset(s.options.Settings.WalkEvery) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		found, err := s.options.Books.Unsettled(ctx, s.options.Now(), unsettled)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.options.Logger.Warn("unsettled clusters could not be listed", "error", err)
+			}
+			continue
+		}
+		for _, uuid := range due(seen, found, time.Now()) {
+			add(uuid)
+		}
+	}
+}
+
+// due chooses whom to look at: all that are new, and of the others those that
+// were not looked at for longest. It keeps seen.
+func due(seen map[string]time.Time, found []string, now time.Time) []string {
+	known := make(map[string]bool, len(found))
+	var fresh, old []string
+	for _, uuid := range found {
+		known[uuid] = true
+		switch at, before := seen[uuid]; {
+		case !before:
+			fresh = append(fresh, uuid)
+		case now.Sub(at) >= relook:
+			old = append(old, uuid)
+		}
+	}
+	maps.DeleteFunc(seen, func(uuid string, _ time.Time) bool { return !known[uuid] })
+	slices.SortStableFunc(old, func(a, b string) int { return seen[a].Compare(seen[b]) })
+	chosen := append(fresh, old[:min(len(old), perLook)]...)
+	for _, uuid := range chosen {
+		seen[uuid] = now
+	}
+	return chosen
+}
