@@ -130,6 +130,7 @@ type sealedTable struct {
 var sealedTables = []sealedTable{
 	{"container_cluster_details", "cluster", []string{"password", "registry_password", "config_data", "ca_key"}},
 	{"job", "id", []string{"password"}},
+	{"api_key", "id", []string{"secret"}},
 }
 
 // Rotate seals with the newest master key what older ones have sealed, while

@@ -1,0 +1,292 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Accounts are the domains, accounts, credentials and the audit trail of a
+// database. Secrets of keys are sealed with the master key of Options.
+type Accounts struct {
+	m    medium
+	seal *Sealer
+}
+
+var _ account.Store = Accounts{}
+
+// Accounts are those of this file.
+func (s *SQLite) Accounts() account.Store { return Accounts{sqMedium{s}, s.seal} }
+
+// Accounts are those of this database.
+func (p *Postgres) Accounts() account.Store { return Accounts{pgMedium{p}, p.seal} }
+
+// accountLock serialises the writers of domains and accounts, so that names are judged before they are taken.
+const accountLock = "account"
+
+// Domains implements account.Store.
+func (a Accounts) Domains(ctx context.Context) (all []account.Domain, err error) {
+	err = a.read(ctx, func(s session) error {
+		all = nil
+		return s.query(`SELECT id, name, path, parent_id, disabled, created FROM domain ORDER BY path`, nil, func(r row) error {
+			all = append(all, account.Domain{ID: r.text(0), Name: r.text(1), Path: r.text(2), ParentID: r.text(3), Disabled: r.int(4) != 0, Created: instant(r.int(5))})
+			return nil
+		})
+	})
+	return all, err
+}
+
+// read is medium.read for a context that may have ended.
+func (a Accounts) read(ctx context.Context, do func(session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return a.m.read(ctx, do)
+}
+
+// some reports whether a statement gives a row.
+func some(s session, sql string, args ...any) (found bool, err error) {
+	err = s.query(sql, args, func(row) error { found = true; return nil })
+	return found, err
+}
+
+// SaveDomain implements account.Store.
+func (a Accounts) SaveDomain(ctx context.Context, d account.Domain) error {
+	return a.m.write(ctx, accountLock, func(s session) error {
+		known, err := some(s, `UPDATE domain SET disabled = $1 WHERE id = $2 RETURNING id`, flag(d.Disabled), d.ID)
+		if err != nil || known {
+			return err
+		}
+		taken, err := some(s, `SELECT 1 FROM domain WHERE lower(path) = $1`, strings.ToLower(d.Path))
+		if err != nil {
+			return err
+		}
+		if taken {
+			return account.Exists.Errorf("there is a domain %s", d.Path)
+		}
+		return s.query(`INSERT INTO domain (id, name, path, parent_id, disabled, created) VALUES ($1, $2, $3, $4, $5, $6)`,
+			[]any{d.ID, d.Name, d.Path, d.ParentID, flag(d.Disabled), nanos(d.Created)}, nil)
+	})
+}
+
+const accountColumns = `id, name, domain_id, role, disabled, limits, created, revision`
+
+func accountOf(r row) (account.Account, error) {
+	a := account.Account{
+		ID: r.text(0), Name: r.text(1), DomainID: r.text(2), Role: account.Role(r.text(3)), Disabled: r.int(4) != 0, Created: instant(r.int(6)), Revision: r.int(7),
+	}
+	if err := json.Unmarshal([]byte(r.text(5)), &a.Limits); err != nil {
+		return a, workflow.StoreCorrupt.Errorf("the limits of account %s: %w", a.ID, err)
+	}
+	return a, nil
+}
+
+// Accounts implements account.Store.
+func (a Accounts) Accounts(ctx context.Context, q account.Query) (all []account.Account, err error) {
+	domains, err := json.Marshal(q.DomainIDs)
+	if err != nil {
+		return nil, err
+	}
+	limit := int64(q.Limit)
+	if limit <= 0 {
+		limit = 1 << 40
+	}
+	err = a.read(ctx, func(s session) error {
+		all = nil
+		return s.query(`SELECT `+accountColumns+` FROM account WHERE ($1 = '' OR lower(name) = $1) ORDER BY domain_id, name`, []any{strings.ToLower(q.Name)}, func(r row) error {
+			one, err := accountOf(r)
+			if err != nil || int64(len(all)) == limit || q.DomainIDs != nil && !strings.Contains(string(domains), `"`+one.DomainID+`"`) {
+				return err
+			}
+			all = append(all, one)
+			return nil
+		})
+	})
+	return all, err
+}
+
+// Account implements account.Store.
+func (a Accounts) Account(ctx context.Context, id string) (found account.Account, err error) {
+	err = a.read(ctx, func(s session) (err error) {
+		found, err = accountBy(s, id)
+		return err
+	})
+	return found, err
+}
+
+func accountBy(s session, id string) (found account.Account, err error) {
+	known := false
+	err = s.query(`SELECT `+accountColumns+` FROM account WHERE id = $1`, []any{id}, func(r row) (err error) {
+		known = true
+		found, err = accountOf(r)
+		return err
+	})
+	if err == nil && !known {
+		err = account.NotFound.Errorf("there is no account %s", id)
+	}
+	return found, err
+}
+
+// SaveAccount implements account.Store.
+func (a Accounts) SaveAccount(ctx context.Context, next account.Account) (account.Account, error) {
+	limits, err := json.Marshal(next.Limits)
+	if err != nil {
+		return account.Account{}, err
+	}
+	was := next.Revision
+	next.Revision++
+	err = a.m.write(ctx, accountLock, func(s session) error {
+		old, err := accountBy(s, next.ID)
+		if err != nil && fault.Of(err) != account.NotFound {
+			return err
+		}
+		if old.Revision != was {
+			return fault.WriteConflict.Errorf("account %s is at revision %d, not %d", next.Name, old.Revision, was)
+		}
+		taken, err := some(s, `SELECT 1 FROM account WHERE domain_id = $1 AND lower(name) = $2 AND id <> $3`, next.DomainID, strings.ToLower(next.Name), next.ID)
+		if err != nil {
+			return err
+		}
+		if taken {
+			return account.Exists.Errorf("there is an account %s in the domain", next.Name)
+		}
+		return s.query(`INSERT INTO account (`+accountColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT (id) DO UPDATE SET name = excluded.name, domain_id = excluded.domain_id, role = excluded.role, disabled = excluded.disabled,
+				limits = excluded.limits, created = excluded.created, revision = excluded.revision`,
+			[]any{next.ID, next.Name, next.DomainID, string(next.Role), flag(next.Disabled), string(limits), nanos(next.Created), next.Revision}, nil)
+	})
+	if err != nil {
+		return account.Account{}, err
+	}
+	return next, nil
+}
+
+// AddToken implements account.Store.
+func (a Accounts) AddToken(ctx context.Context, t account.Token) error {
+	return a.add(ctx, "token", "hash", t.Credential, t.Hash[:])
+}
+
+// AddKey implements account.Store.
+func (a Accounts) AddKey(ctx context.Context, k account.Key) error {
+	sealed, err := a.seal.Seal(place("api_key", "secret", k.ID), k.Secret.Reveal())
+	if err != nil {
+		return err
+	}
+	return a.add(ctx, "api_key", "secret", k.Credential, sealed)
+}
+
+func (a Accounts) add(ctx context.Context, table, column string, c account.Credential, proof []byte) error {
+	return a.m.write(ctx, accountLock, func(s session) error {
+		known, err := some(s, `SELECT 1 FROM `+table+` WHERE id = $1`, c.ID)
+		if err != nil {
+			return err
+		}
+		if known {
+			return account.Exists.Errorf("there is a credential %s", c.ID)
+		}
+		return s.query(`INSERT INTO `+table+` (id, account_id, name, created, expires, last_use, revoked, `+column+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			[]any{c.ID, c.AccountID, c.Name, nanos(c.Created), nanos(c.Expires), nanos(c.LastUse), nanos(c.Revoked), proof}, nil)
+	})
+}
+
+const credentialColumns = `id, account_id, name, created, expires, last_use, revoked`
+
+func credentialOf(r row) account.Credential {
+	return account.Credential{
+		ID: r.text(0), AccountID: r.text(1), Name: r.text(2), Created: instant(r.int(3)), Expires: instant(r.int(4)), LastUse: instant(r.int(5)), Revoked: instant(r.int(6)),
+	}
+}
+
+// Tokens implements account.Store.
+func (a Accounts) Tokens(ctx context.Context, of string) (all []account.Token, err error) {
+	err = a.read(ctx, func(s session) error {
+		all = nil
+		return s.query(`SELECT `+credentialColumns+`, hash FROM token WHERE ($1 = '' OR account_id = $1) ORDER BY created, id`, []any{of}, func(r row) error {
+			all = append(all, tokenOf(r))
+			return nil
+		})
+	})
+	return all, err
+}
+
+func tokenOf(r row) account.Token {
+	t := account.Token{Credential: credentialOf(r)}
+	copy(t.Hash[:], r.bytes(7))
+	return t
+}
+
+// Keys implements account.Store.
+func (a Accounts) Keys(ctx context.Context, of string) (all []account.Key, err error) {
+	err = a.read(ctx, func(s session) error {
+		all = nil
+		return s.query(`SELECT `+credentialColumns+` FROM api_key WHERE ($1 = '' OR account_id = $1) ORDER BY created, id`, []any{of}, func(r row) error {
+			all = append(all, account.Key{Credential: credentialOf(r)})
+			return nil
+		})
+	})
+	return all, err
+}
+
+// TokenByHash implements account.Store.
+func (a Accounts) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (found account.Token, err error) {
+	known := false
+	err = a.read(ctx, func(s session) error {
+		return s.query(`SELECT `+credentialColumns+`, hash FROM token WHERE hash = $1`, []any{hash[:]}, func(r row) error {
+			known, found = true, tokenOf(r)
+			return nil
+		})
+	})
+	if err == nil && !known {
+		err = account.CredentialNotFound.Errorf("there is no such token")
+	}
+	return found, err
+}
+
+// Key implements account.Store. MASTER_KEY_MISSING and MASTER_KEY_UNKNOWN if its secret cannot be opened.
+func (a Accounts) Key(ctx context.Context, id string) (found account.Key, err error) {
+	var sealed []byte
+	known := false
+	err = a.read(ctx, func(s session) error {
+		return s.query(`SELECT `+credentialColumns+`, secret FROM api_key WHERE id = $1`, []any{id}, func(r row) error {
+			known, found.Credential, sealed = true, credentialOf(r), r.bytes(7)
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return found, err
+	case !known:
+		return found, account.CredentialNotFound.Errorf("there is no such key")
+	}
+	secret, err := a.seal.Open(place("api_key", "secret", id), sealed)
+	found.Secret = account.Secret(secret)
+	return found, err
+}
+
+// Used implements account.Store.
+func (a Accounts) Used(ctx context.Context, id string, at time.Time) error {
+	return a.stamp(ctx, id, `SET last_use = CASE WHEN last_use < $1 THEN $1 ELSE last_use END`, at)
+}
+
+// Revoked implements account.Store.
+func (a Accounts) Revoked(ctx context.Context, id string, at time.Time) error {
+	return a.stamp(ctx, id, `SET revoked = CASE WHEN revoked = 0 OR revoked > $1 THEN $1 ELSE revoked END`, at)
+}
+
+func (a Accounts) stamp(ctx context.Context, id, set string, at time.Time) error {
+	return a.m.write(ctx, "credential/"+id, func(s session) error {
+		for _, table := range []string{"token", "api_key"} {
+			known, err := some(s, `UPDATE `+table+` `+set+` WHERE id = $2 RETURNING id`, nanos(at), id)
+			if err != nil || known {
+				return err
+			}
+		}
+		return account.CredentialNotFound.Errorf("there is no key or token %s", id)
+	})
+}

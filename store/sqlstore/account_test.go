@@ -1,0 +1,112 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/account/accounttest"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+)
+
+func TestAccountsSQLite(t *testing.T) {
+	accounttest.Run(t, func(t *testing.T) account.Store {
+		return openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: masterKey}).Accounts()
+	})
+}
+
+func TestAccountsPostgres(t *testing.T) {
+	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
+	accounttest.Run(t, func(t *testing.T) account.Store {
+		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).(interface{ Accounts() account.Store }).Accounts()
+	})
+}
+
+// The secret of a key is sealed: neither it nor a token is in the file, and without the master key it does not open.
+func TestKeysAreSealed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, MasterKey: masterKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk := &account.Desk{Store: s.Accounts()}
+	k, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, token, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte(k.Secret.Reveal())) || bytes.Contains(data, []byte(token.Reveal())) {
+			t.Errorf("%s holds a secret", filepath.Base(file))
+		}
+	}
+	for _, c := range []struct {
+		options sqlstore.Options
+		want    error
+	}{
+		{sqlstore.Options{Path: path}, sqlstore.MasterKeyMissing},
+		{sqlstore.Options{Path: path, MasterKey: bytes.Repeat([]byte{8}, sqlstore.KeySize)}, sqlstore.MasterKeyUnknown},
+		{sqlstore.Options{Path: path, MasterKey: bytes.Repeat([]byte{8}, sqlstore.KeySize), MasterKeys: [][]byte{masterKey}}, nil},
+	} {
+		accounts := openSQLite(t, c.options).Accounts()
+		got, err := accounts.Key(t.Context(), k.ID)
+		if !errors.Is(err, c.want) || c.want == nil && got.Secret != k.Secret {
+			t.Errorf("%v, want %v", err, c.want)
+		}
+		if _, err := accounts.Keys(t.Context(), ""); err != nil {
+			t.Errorf("the list needs no master key, but: %v", err)
+		}
+	}
+}
+
+// Rotation seals the secrets of keys anew: afterwards the old master key is not needed.
+func TestKeysAreRotated(t *testing.T) {
+	path, next := filepath.Join(t.TempDir(), "pawl.db"), bytes.Repeat([]byte{9}, sqlstore.KeySize)
+	at := func(o sqlstore.Options, do func(*sqlstore.SQLite)) {
+		t.Helper()
+		o.Path = path
+		s, err := sqlstore.OpenSQLite(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var k account.Key
+	at(sqlstore.Options{MasterKey: masterKey}, func(s *sqlstore.SQLite) {
+		var err error
+		if k, err = (&account.Desk{Store: s.Accounts()}).CreateKey(t.Context(), account.System(), account.NewCredential{}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	at(sqlstore.Options{MasterKeys: [][]byte{next, masterKey}}, func(s *sqlstore.SQLite) {
+		if rows, err := s.Rotate(t.Context()); rows != 1 || err != nil {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+	})
+	at(sqlstore.Options{MasterKey: next}, func(s *sqlstore.SQLite) {
+		if got, err := s.Accounts().Key(t.Context(), k.ID); err != nil || got.Secret != k.Secret {
+			t.Errorf("%v", err)
+		}
+	})
+}
