@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/provider/local/internal/disk"
@@ -20,6 +21,7 @@ type Provider struct {
 	options Options
 	shelf   shelf
 	client  *http.Client
+	probing time.Duration // how long a health may take to answer
 	seed    maphash.Seed
 	locks   [64]sync.Mutex // by id: acts on one thing come one after the other
 
@@ -41,7 +43,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, trouble(err)
 	}
-	p := &Provider{options: o, shelf: shelf{o.Dir}, seed: maphash.MakeSeed(), children: map[int]struct{}{}}
+	p := &Provider{options: o, shelf: shelf{o.Dir}, seed: maphash.MakeSeed(), probing: probeTimeout, children: map[int]struct{}{}}
 	p.client = &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

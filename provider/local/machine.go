@@ -128,7 +128,7 @@ func (p *Provider) mark(r *record, file string) mark {
 
 // probe asks for the health. An answer with another identity is none.
 func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.probing)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Node.Health+"/healthz", http.NoBody)
 	if err != nil {

@@ -270,8 +270,9 @@ func TestVMWithoutItsFiles(t *testing.T) {
 
 // A process that hangs is neither up nor down, and destroy ends it all the same.
 func TestVMHangs(t *testing.T) {
-	p := open(t, Options{StartWithin: time.Millisecond, StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})
+	p := open(t, Options{StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})
 	r := made(t, p, want("a"))
+	p.options.StartWithin, p.probing = time.Millisecond, 100*time.Millisecond
 	process := processOf(t, p, r)
 	kill(t, process, syscall.SIGSTOP)
 	if got := awaits(t, p, r, cluster.UnknownPower); got.State != silent {

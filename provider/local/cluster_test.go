@@ -1,0 +1,272 @@
+package local
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/node"
+)
+
+// dwelling is what a server is to its nodes: it takes a join token once, and a
+// credential from then on.
+type dwelling struct {
+	t       *testing.T
+	address string
+	server  *http.Server
+	served  chan struct{}
+
+	mu          sync.Mutex
+	token       string
+	credentials map[string]string // node -> credential
+	hellos      map[string]cluster.Hello
+	byToken     map[string]int
+	drain       map[string]bool
+	removed     []string
+}
+
+func (h *dwelling) open() {
+	listener, err := net.Listen("tcp", h.address)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.address = listener.Addr().String()
+	h.server, h.served = &http.Server{Handler: h}, make(chan struct{})
+	server, served := h.server, h.served
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener) // it ends by Close
+	}()
+}
+
+func (h *dwelling) close() {
+	h.server.Close()
+	<-h.served
+}
+
+func (h *dwelling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var hello cluster.Hello
+	if err := json.NewDecoder(r.Body).Decode(&hello); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/hello" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	a := cluster.HelloAnswer{Every: 50 * time.Millisecond, Drain: h.drain[hello.Node]}
+	switch token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token {
+	case h.credentials[hello.Node]:
+	case h.token:
+		h.byToken[hello.Node]++
+		a.Credential = "credential of " + hello.Node
+		h.credentials[hello.Node] = a.Credential
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	h.hellos[hello.Node] = hello
+	if hello.Role == cluster.Control {
+		if h.token != "" {
+			a.JoinToken = hash(h.token)
+		}
+		a.Removed, a.Members = h.removed, map[string]string{}
+		for name, credential := range h.credentials {
+			a.Members[name] = hash(credential)
+		}
+	}
+	for _, c := range h.hellos {
+		if c.Role == cluster.Control && c.Ready {
+			a.Control, a.CAHash = c.Endpoint, cluster.CAHash(c.CACert)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(a)
+}
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func (h *dwelling) change(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
+}
+
+// said is a node's newest hello.
+func (h *dwelling) said(name string) cluster.Hello {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.hellos[name]
+}
+
+// awaits looks until something is true of what the nodes said last.
+func (h *dwelling) awaits(what string, is func(map[string]cluster.Hello) bool) {
+	h.t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		h.mu.Lock()
+		done := is(h.hellos)
+		if !done && time.Now().After(deadline) {
+			h.t.Errorf("waited in vain until %s: %+v", what, h.hellos)
+			h.mu.Unlock()
+			h.t.FailNow()
+		}
+		h.mu.Unlock()
+		if done {
+			return
+		}
+	}
+}
+
+func (h *dwelling) want(name string, role cluster.Role) cluster.Want {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := cluster.Bootstrap{Home: "http://" + h.address, Cluster: "blue", Node: name, Role: role, Token: cluster.Secret(h.token)}
+	text, err := b.Encode()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	w := want(name)
+	w.Name, w.Spec.Role, w.Spec.UserData = name, role, text
+	return w
+}
+
+// A cluster of real processes: nodes call home, workers join the control node
+// they have pinned; a worker that is killed leaves the list and comes back; the
+// server may be away; a drained worker leaves; a control node may be replaced.
+func TestCluster(t *testing.T) {
+	p := open(t, Options{})
+	h := &dwelling{
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+		byToken: map[string]int{}, drain: map[string]bool{},
+	}
+	h.open()
+	defer func() { h.close() }()
+
+	c1, w1, w2 := made(t, p, h.want("c1", cluster.Control)), made(t, p, h.want("w1", cluster.Worker)), made(t, p, h.want("w2", cluster.Worker))
+	joined := func(names ...string) func(map[string]cluster.Hello) bool {
+		return func(hellos map[string]cluster.Hello) bool {
+			for _, name := range names {
+				if !hellos[name].Ready {
+					return false
+				}
+			}
+			return slices.Equal(hellos[names[0]].Joined, names)
+		}
+	}
+	h.awaits("all have joined", joined("c1", "w1", "w2"))
+	for name, r := range map[string]*record{"c1": c1, "w1": w1, "w2": w2} {
+		hello := h.said(name)
+		if hello.Identity != r.Identity || hello.Address != r.Address || hello.Cluster != "blue" || hello.Version != "1.0.0" || hello.Role != r.Spec.Role {
+			t.Errorf("%s said %+v", name, hello)
+		}
+		h.change(func() {
+			if h.byToken[name] != 1 {
+				t.Errorf("%s has paid with the token %d times", name, h.byToken[name])
+			}
+		})
+	}
+	control := h.said("c1")
+	if control.Endpoint != "https://"+c1.Node.API || !strings.Contains(control.Config, control.Endpoint) {
+		t.Errorf("the control node brings %q and %q", control.Endpoint, control.Config)
+	}
+	listed := func() (names []string) {
+		var list struct{ Nodes []node.Member }
+		read(t, control, "/nodes", &list)
+		for _, m := range list.Nodes {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	if got := listed(); !slices.Equal(got, []string{"c1", "w1", "w2"}) {
+		t.Errorf("the endpoint lists %v", got)
+	}
+	var version map[string]string
+	if read(t, control, "/version", &version); version["version"] != "1.0.0" {
+		t.Errorf("version: %v", version)
+	}
+
+	// The token is spent: what follows goes without it.
+	h.change(func() { h.token = "" })
+
+	kill(t, processOf(t, p, w1), syscall.SIGKILL)
+	h.awaits("the silent one has left the list", joined("c1", "w2"))
+	if err := act(t, p, w1, cluster.Start); err != nil {
+		t.Fatal(err)
+	}
+	h.awaits("it has come back", joined("c1", "w1", "w2"))
+
+	h.close()
+	kill(t, processOf(t, p, c1), syscall.SIGKILL)
+	if err := act(t, p, c1, cluster.Start); err != nil {
+		t.Fatal(err)
+	}
+	h.change(func() { clear(h.hellos) })
+	h.open()
+	h.awaits("they go on after the server and the control node were away", joined("c1", "w1", "w2"))
+	if again := h.said("c1"); again.CACert != control.CACert {
+		t.Error("the control node has made another CA")
+	}
+
+	h.change(func() { h.drain["w2"] = true })
+	h.awaits("the drained one has left", func(hellos map[string]cluster.Hello) bool {
+		return joined("c1", "w1")(hellos) && !hellos["w2"].Ready && hellos["w2"].Reason == "Draining"
+	})
+	h.change(func() { h.drain["w2"], h.removed = false, []string{"w2"} })
+	h.awaits("the removed one is kept out", func(hellos map[string]cluster.Hello) bool {
+		return joined("c1", "w1")(hellos) && strings.HasPrefix(hellos["w2"].Reason, "NotJoined")
+	})
+
+	// A new control node has another CA; home tells the workers, and vouches for them.
+	if err := act(t, p, c1, cluster.Destroy); err != nil {
+		t.Fatal(err)
+	}
+	h.change(func() { delete(h.hellos, "c1"); h.token, h.removed = "second token", nil })
+	w := h.want("c2", cluster.Control)
+	w.Spec.Template = "node-1.1"
+	made(t, p, w)
+	h.awaits("the workers have joined the new control node", joined("c2", "w1", "w2"))
+	if got := h.said("c2"); got.Version != "1.1.0" || got.CACert == control.CACert {
+		t.Errorf("the new control node said %+v", got)
+	}
+	for name, r := range map[string]*record{"w1": w1, "w2": w2} {
+		text, err := p.Logs(t.Context(), r.ref(), 0)
+		if err != nil || !strings.Contains(text, "joined the cluster") {
+			t.Errorf("the log of %s: %v\n%s", name, err, text)
+		}
+		for _, secret := range []string{"join token", "credential of"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("the log of %s holds a secret: %s", name, secret)
+			}
+		}
+	}
+}
+
+// read asks the endpoint, with the CA that the control node brought home.
+func read(t *testing.T, control cluster.Hello, path string, value any) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(control.CACert)) {
+		t.Fatal("no CA")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	response, err := client.Get(control.Endpoint + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(response.Body).Decode(value); err != nil {
+		t.Fatal(err)
+	}
+}
