@@ -99,6 +99,7 @@ var table = map[string]room{
 
 	"store/sqlstore":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
 	"provider/sim":        {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
+	"provider/sim/wire":   {kind: edge, rule: "sim/wire is sim's other face, and imports core and sim", rooms: slices.Concat(house, []string{"provider/sim"}), libs: anyLib},
 	"provider/local":      {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local/"}), libs: anyLib}, // and its node program
 	"provider/local/node": {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local"}), libs: anyLib},
 	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},

@@ -249,6 +249,13 @@ func (c *Cloud) Unreachable(off bool) { c.verb(func(time.Time) { c.unreachable =
 // RefuseCredentials makes every client's credentials invalid, or valid again.
 func (c *Cloud) RefuseCredentials(off bool) { c.verb(func(time.Time) { c.refused = off }) }
 
+// Outage tells what Unreachable and RefuseCredentials have set.
+func (c *Cloud) Outage() (unreachable, refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unreachable, c.refused
+}
+
 // verb changes the world behind the clients' back.
 func (c *Cloud) verb(change func(now time.Time)) {
 	c.mu.Lock()

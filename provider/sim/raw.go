@@ -253,3 +253,32 @@ func (cl *Client) Rooms(ctx context.Context, zone string, owner cluster.Owner) (
 	})
 	return ofZone, ofOwner, err
 }
+
+// LookShown is Look, with what Select shows.
+func (c *Cloud) LookShown(kind cluster.Kind, idOrName string) (Shown, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(c.o.Now())
+	t := c.named(kind, idOrName)
+	if t == nil {
+		return Shown{}, false
+	}
+	return t.shown(), true
+}
+
+// Within counts the VMs of a network, and its other things, without a call.
+func (c *Cloud) Within(network string) (vms, others int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.advance(c.o.Now())
+	if t, ok := c.things[network]; ok && t.Kind == cluster.Network {
+		for _, other := range c.within(t) {
+			if other.Kind == cluster.VM {
+				vms++
+			} else {
+				others++
+			}
+		}
+	}
+	return vms, others
+}
