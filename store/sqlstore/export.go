@@ -10,7 +10,7 @@ import (
 )
 
 // dump is one line of an export: a definition, an object, the number of the
-// newest change of objects, a lock, a run, or a run that cannot be read. The
+// newest change of objects, a lock, a row of a table, a run, or a run that cannot be read. The
 // first line tells the format and the last one how many came before it.
 type dump struct {
 	Format     int                    `json:"pawl,omitempty"` // first line only
@@ -19,6 +19,8 @@ type dump struct {
 	Newest     int64                  `json:"newest,omitempty"`
 	Lock       string                 `json:"lock,omitempty"`
 	Value      []byte                 `json:"value,omitempty"` // of the lock
+	Table      string                 `json:"table,omitempty"`
+	Row        map[string]cell        `json:"row,omitempty"` // of the table
 	Run        *workflow.Run          `json:"run,omitempty"`
 	Steps      []*workflow.StepRecord `json:"steps,omitempty"`
 	Signals    []workflow.Signal      `json:"signals,omitempty"`

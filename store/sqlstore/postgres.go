@@ -75,7 +75,7 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		pool.Close()
 		return nil, pgError(err)
 	}
-	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), turns: make(chan struct{}, pgPool/3)}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), seal: new(Sealer), turns: make(chan struct{}, pgPool/3)}
 	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	p.writer = newPGWriter(p)
 	for range pgWriters {

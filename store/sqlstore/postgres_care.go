@@ -40,6 +40,9 @@ func (p *Postgres) Backup(context.Context, string) error {
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
 	err := p.still(ctx, func(tx pgx.Tx) error {
+		if err := checkBooks(pgSession{ctx, tx}, &report); err != nil {
+			return err
+		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
 			report.Runs++
 			report.Events += len(line.Events)
@@ -83,6 +86,11 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 			}
 		}
 		if err := eachObject(ctx, tx, out); err != nil {
+			return err
+		}
+		if err := exportTables(out, func(t carriedTable, each func(map[string]cell) error) error {
+			return pgRows(pgSession{ctx, tx}, t, each)
+		}); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
@@ -229,13 +237,17 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 			return err
 		}
 		var holds bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run) OR EXISTS (SELECT FROM object)`).Scan(&holds); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run) OR EXISTS (SELECT FROM object) OR (`+holdsBooksSQL+`)`).Scan(&holds); err != nil {
 			return err
 		}
 		if holds {
-			return workflow.InputInvalid.Errorf("the database holds runs or objects already: restore into a new one")
+			return workflow.InputInvalid.Errorf("the database holds runs, objects or clusters already: restore into a new one")
 		}
 		err := readExport(from, func(line dump) error {
+			if line.Table != "" {
+				statements++
+				return restoreRow(pgSession{ctx, tx}, line)
+			}
 			var b pgx.Batch
 			if d := line.Definition; d != nil {
 				b.Queue(putDefinitionSQL, d.Hash, d.Flow, d.Version, notNull(d.Data), notNull(d.Source))
@@ -252,6 +264,9 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 			return tx.SendBatch(ctx, &b).Close()
 		})
 		if err != nil {
+			return err
+		}
+		if err := goOn(pgSession{ctx, tx}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)

@@ -26,6 +26,16 @@ func (s *SQLite) Check(ctx context.Context) (Report, error) {
 		if err != nil {
 			return err
 		}
+		if known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'container_cluster'"); err != nil {
+			return err
+		} else if known != "0" { // a file of an older schema has none
+			err := sqFault(checkBooks(sqSession{conn: conn}, &report), s.path)
+			if err != nil && !errors.Is(err, workflow.StoreCorrupt) {
+				return err
+			} else if err != nil {
+				report.Damage = append(report.Damage, Damage{What: "clusters: " + fault.Message(err)})
+			}
+		}
 		return s.each(conn, func(id string, line dump, damage error) error {
 			report.Runs++
 			report.Events += len(line.Events)
@@ -180,6 +190,9 @@ func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 		if err := exportObjects(conn, out); err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
 			return err
 		}
+		if err := exportTables(out, func(t carriedTable, each func(map[string]cell) error) error { return sqRows(conn, t, each) }); err != nil {
+			return err
+		}
 		return s.each(conn, func(id string, line dump, damage error) error {
 			if damage != nil {
 				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
@@ -232,8 +245,15 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if len(known)+len(page.Items) > 0 {
-		return workflow.InputInvalid.Errorf("%s holds runs or objects already: restore into a new file", s.path)
+	var books int64
+	if err := (sqMedium{s}).read(ctx, func(x session) (err error) {
+		books, err = one(x, holdsBooksSQL, nil)
+		return err
+	}); err != nil {
+		return err
+	}
+	if len(known)+len(page.Items) > 0 || books != 0 {
+		return workflow.InputInvalid.Errorf("%s holds runs, objects or clusters already: restore into a new file", s.path)
 	}
 	// One write: all of it or nothing.
 	return s.writer.do(&sqWrite{run: func(w *sqWriter) error {
@@ -246,6 +266,8 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 				return w.putDefinition(*line.Definition)
 			case line.Run != nil:
 				return w.restore(line)
+			case line.Table != "":
+				return restoreRow(sqSession{conn: w.conn}, line)
 			case line.Object != nil, line.Newest > 0, line.Lock != "":
 				return w.restoreObject(line)
 			}

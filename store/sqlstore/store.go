@@ -94,10 +94,11 @@ type Stats struct {
 
 // Report is what Check found.
 type Report struct {
-	Runs    int      `json:"runs"`
-	Events  int      `json:"events"`
-	Damage  []Damage `json:"damage,omitempty"`
-	Healthy bool     `json:"healthy"`
+	Runs     int      `json:"runs"`
+	Events   int      `json:"events"`
+	Clusters int      `json:"clusters"`
+	Damage   []Damage `json:"damage,omitempty"`
+	Healthy  bool     `json:"healthy"`
 }
 
 // Damage is one damaged place.

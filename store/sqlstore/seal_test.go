@@ -1,0 +1,148 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// What is sealed opens with its key at its place, and nowhere else, and not
+// after any of its bytes was changed.
+func TestSealer(t *testing.T) {
+	other := bytes.Repeat([]byte{9}, sqlstore.KeySize)
+	sealer := func(keys ...[]byte) *sqlstore.Sealer {
+		s, err := sqlstore.NewSealer(keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	mine, theirs, both := sealer(masterKey), sealer(other), sealer(other, masterKey)
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.StringN(1, 100, -1).Draw(t, "secret")
+		place := rapid.String().Draw(t, "place")
+		sealed, err := mine.Seal(place, secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*sqlstore.Sealer{mine, both} {
+			if got, err := s.Open(place, sealed); err != nil || got != secret {
+				t.Fatalf("opened as %q, %v", got, err)
+			}
+		}
+		if _, err := mine.Open(place+"x", sealed); !errors.Is(err, workflow.StoreCorrupt) {
+			t.Fatalf("it opens elsewhere: %v", err)
+		}
+		if _, err := theirs.Open(place, sealed); !errors.Is(err, sqlstore.MasterKeyUnknown) {
+			t.Fatalf("it opens with another key: %v", err)
+		}
+		if again, err := mine.Seal(place, secret); err != nil || bytes.Equal(again, sealed) {
+			t.Fatalf("sealed twice, it looks the same: %v", err)
+		}
+		if !mine.Current(sealed) || both.Current(sealed) {
+			t.Fatal("the newest key is not told from older ones")
+		}
+		i := rapid.IntRange(0, len(sealed)-1).Draw(t, "byte")
+		changed := bytes.Clone(sealed)
+		changed[i] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if got, err := mine.Open(place, changed); err == nil {
+			t.Fatalf("changed in byte %d, it opens as %q", i, got)
+		}
+		if _, err := mine.Open(place, sealed[:i]); i > 0 && err == nil {
+			t.Fatal("cut off, it opens")
+		}
+	})
+	if sealed, err := sealer().Seal("p", ""); err != nil || len(sealed) != 0 {
+		t.Errorf("an empty secret needs no key: %x %v", sealed, err)
+	}
+	if _, err := sealer().Seal("p", "s"); !errors.Is(err, sqlstore.MasterKeyMissing) {
+		t.Errorf("sealing without a key: %v", err)
+	}
+	if _, err := sqlstore.NewSealer([]byte("short")); !errors.Is(err, sqlstore.MasterKeyInvalid) {
+		t.Errorf("a short key: %v", err)
+	}
+}
+
+// A key file is made once, for its owner only; a new key goes before the old
+// ones; a file that others may read is refused.
+func TestMasterKeyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master.key")
+	keys := func() [][]byte {
+		t.Helper()
+		keys, err := sqlstore.MasterKeyFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return keys
+	}
+	var all sync.WaitGroup
+	found := make([][][]byte, 4)
+	for i := range found { // several processes start at once
+		all.Go(func() { found[i] = keys() })
+	}
+	all.Wait()
+	first := keys()
+	for _, one := range found {
+		if len(one) != 1 || !bytes.Equal(one[0], first[0]) {
+			t.Errorf("two starts have two keys: %x %x", one, first)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if err := sqlstore.AddMasterKey(path); err != nil {
+		t.Fatal(err)
+	}
+	second := keys()
+	if len(second) != 2 || bytes.Equal(second[0], first[0]) || !bytes.Equal(second[1], first[0]) {
+		t.Errorf("after another one: %x, was %x", second, first)
+	}
+	if err := sqlstore.KeepNewestKey(path); err != nil {
+		t.Fatal(err)
+	}
+	if last := keys(); len(last) != 1 || !bytes.Equal(last[0], second[0]) {
+		t.Errorf("the newest alone: %x", last)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlstore.MasterKeyFile(path); !errors.Is(err, sqlstore.MasterKeyInvalid) {
+		t.Errorf("a file that its group may read: %v", err)
+	}
+}
+
+func TestParseMasterKeys(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString(masterKey)
+	for text, want := range map[string]int{
+		key:                               1,
+		"# mine\n\n " + key + " \n" + key: 2,
+		"":                                -1,
+		"# only a comment":                -1,
+		key[:20]:                          -1,
+		key + "\nxyz":                     -1,
+		strings.ToUpper(key) + "=":        -1,
+	} {
+		keys, err := sqlstore.ParseMasterKeys(text)
+		switch {
+		case want < 0 && !errors.Is(err, sqlstore.MasterKeyInvalid):
+			t.Errorf("%q: %v", text, err)
+		case want >= 0 && (err != nil || len(keys) != want || !bytes.Equal(keys[0], masterKey)):
+			t.Errorf("%q: %x %v", text, keys, err)
+		case err != nil && strings.Contains(err.Error(), key[:10]):
+			t.Errorf("the error shows the key: %v", err)
+		}
+	}
+}
