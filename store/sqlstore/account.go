@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,19 +90,11 @@ func accountOf(r row) (account.Account, error) {
 
 // Accounts implements account.Store.
 func (a Accounts) Accounts(ctx context.Context, q account.Query) (all []account.Account, err error) {
-	domains, err := json.Marshal(q.DomainIDs)
-	if err != nil {
-		return nil, err
-	}
-	limit := int64(q.Limit)
-	if limit <= 0 {
-		limit = 1 << 40
-	}
 	err = a.read(ctx, func(s session) error {
 		all = nil
 		return s.query(`SELECT `+accountColumns+` FROM account WHERE ($1 = '' OR lower(name) = $1) ORDER BY domain_id, name`, []any{strings.ToLower(q.Name)}, func(r row) error {
 			one, err := accountOf(r)
-			if err != nil || int64(len(all)) == limit || q.DomainIDs != nil && !strings.Contains(string(domains), `"`+one.DomainID+`"`) {
+			if err != nil || q.Limit > 0 && len(all) == q.Limit || q.DomainIDs != nil && !slices.Contains(q.DomainIDs, one.DomainID) {
 				return err
 			}
 			all = append(all, one)

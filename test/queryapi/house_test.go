@@ -1,0 +1,55 @@
+// Package queryapi asks the query face with the clients that people use.
+package queryapi
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/server/query/querytest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// house is a server with the query face, and the key of a user.
+type house struct {
+	url  string
+	key  account.Key
+	desk *account.Desk
+	fake *querytest.Fake
+}
+
+func newHouse(t *testing.T, enforce bool) *house {
+	t.Helper()
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	now := func() time.Time { return time.Now().UTC() }
+	h := &house{desk: &account.Desk{Store: account.NewMemory()}}
+	uma, err := h.desk.CreateAccount(t.Context(), account.System(), account.Want{Name: "uma"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.key, err = h.desk.CreateKey(t.Context(), account.System(), account.NewCredential{Account: uma.ID}); err != nil {
+		t.Fatal(err)
+	}
+	h.fake = querytest.New(h.desk.Store, now)
+	h.fake.Polls = 2
+	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	face := query.New(query.Options{Clusters: h.fake, Desk: h.desk, EnforcePostAndExpiry: enforce, Logger: quiet})
+	s, err := server.New(server.Options{Engine: engine, Accounts: server.Directed{Desk: h.desk}, Logger: quiet,
+		Mount: map[string]http.Handler{query.Path: face}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(s)
+	t.Cleanup(listener.Close)
+	h.url = listener.URL + query.Path
+	return h
+}
