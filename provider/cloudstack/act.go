@@ -1,0 +1,132 @@
+package cloudstack
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// Act starts, stops or destroys. A VM that is on its way there, and one that is
+// being expunged, needs no call.
+func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (cluster.Call, error) {
+	s, err := sortOf(ref.Kind)
+	switch {
+	case err != nil:
+		return cluster.Call{}, err
+	case ref.ID == "":
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s has no id", ref.Kind, ref.Name)
+	case a != cluster.Destroy && ref.Kind != cluster.VM:
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s cannot %s", ref.Kind, ref.Name, a)
+	}
+	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
+	if err != nil {
+		return ended(ref, a, p.proven(ctx, s, ref, err))
+	}
+	is := s.show(it, ref.Zone)
+	if ref.Identity != "" && ref.Identity != is.Identity {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", ref.Kind, ref.ID, is.Identity, ref.Identity)
+	}
+	command, by, err := p.deed(ctx, s, &is, a)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	if command == "" {
+		return cluster.Call{Ref: is.Ref(), Done: true}, nil
+	}
+	job, err := p.order(ctx, command, is.Zone, by)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.unknownID() {
+		// It may have gone between our look and our call.
+		if _, again := p.byID(ctx, s, ref.ID, ref.Zone); again != nil {
+			if again = p.proven(ctx, s, ref, again); errors.Is(again, cluster.ErrGone) {
+				return ended(ref, a, again)
+			}
+		}
+	}
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	return cluster.Call{Job: job, Ref: is.Ref(), Done: job == ""}, nil
+}
+
+// ended is the answer to an action on what cannot be read: to destroy what is
+// gone is no error.
+func ended(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, error) {
+	if a == cluster.Destroy && errors.Is(err, cluster.ErrGone) {
+		return cluster.Call{Ref: ref, Done: true}, nil
+	}
+	return cluster.Call{}, err
+}
+
+// deed is the command of an action; empty: there is nothing to do.
+func (p *Provider) deed(ctx context.Context, s *sort, is *cluster.Resource, a cluster.Action) (command string, by params, err error) {
+	by = params{"id": is.ID}
+	switch {
+	case a == cluster.Destroy && s.kind == cluster.VM:
+		return expunge(is, by)
+	case a == cluster.Destroy && s.kind == cluster.Network:
+		return s.remove, by, p.empty(ctx, is)
+	case a == cluster.Destroy && is.SourceNAT:
+		return "", nil, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network: it goes with the network", is.Address)
+	case a == cluster.Destroy && is.Power == cluster.GoingDown:
+		return "", nil, nil
+	case a == cluster.Destroy:
+		return s.remove, by, nil
+	}
+	busy := cluster.ResourceInUse.Errorf("VM %s is %s", is.Name, is.State)
+	never := cluster.ProviderRefused.Errorf("VM %s is %s", is.Name, is.State)
+	migrating := strings.EqualFold(is.State, "Migrating")
+	switch a {
+	case cluster.Start:
+		switch {
+		case is.Power == cluster.Up, is.Power == cluster.GoingUp:
+			return "", nil, nil
+		case is.Power == cluster.Down:
+			return "startVirtualMachine", by, nil
+		case is.Power == cluster.GoingDown:
+			return "", nil, busy
+		}
+	case cluster.Stop, cluster.ForceStop:
+		forced := a == cluster.ForceStop
+		if forced {
+			by["forced"] = "true"
+		}
+		switch {
+		case is.Power == cluster.Down, is.Power == cluster.GoingDown && !forced:
+			return "", nil, nil
+		case is.Power == cluster.Up, forced && !migrating && is.Power != cluster.Vanished:
+			return "stopVirtualMachine", by, nil
+		case is.Power == cluster.GoingUp:
+			return "", nil, busy
+		}
+	}
+	return "", nil, never
+}
+
+// expunge is the command after which nothing is left of a VM.
+func expunge(is *cluster.Resource, by params) (string, params, error) {
+	switch strings.ToLower(is.State) {
+	case "expunging":
+		return "", nil, nil
+	case "destroyed":
+		return "expungeVirtualMachine", by, nil
+	}
+	by["expunge"] = "true"
+	return "destroyVirtualMachine", by, nil
+}
+
+// empty refuses to delete a network that has a VM: the server only says that
+// it failed.
+func (p *Provider) empty(ctx context.Context, network *cluster.Resource) error {
+	vms := sorts[cluster.VM]
+	items, err := p.things(ctx, vms, network.Zone, params{"networkid": network.ID})
+	if err != nil {
+		return err
+	}
+	if len(items) > 0 {
+		return cluster.ResourceInUse.Errorf("network %s has VM %s (%s), which is %s", network.Name, clean(string(items[0].Name)), items[0].ID, clean(string(items[0].State)))
+	}
+	return nil
+}

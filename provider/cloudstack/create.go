@@ -1,0 +1,305 @@
+package cloudstack
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// maxName is the longest name of a VM: a part of a host name.
+const maxName = 63
+
+// create is the command that makes a kind.
+func (s *sort) create() string {
+	return map[cluster.Kind]string{
+		cluster.VM: "deployVirtualMachine", cluster.Network: "createNetwork", cluster.Address: "associateIpAddress",
+		cluster.Firewall: "createFirewallRule", cluster.Forward: "createPortForwardingRule", cluster.Balancer: "createLoadBalancerRule",
+	}[s.kind]
+}
+
+// valid refuses what the API would misunderstand, before anything is sent.
+func (p *Provider) valid(w *cluster.Want) (*sort, error) {
+	s, err := sortOf(w.Kind)
+	if err != nil {
+		return nil, err
+	}
+	refuse := func(format string, args ...any) (*sort, error) {
+		return nil, cluster.ProviderRefused.Errorf(format, args...)
+	}
+	switch {
+	case w.Name == "" || len(w.Name) > maxName:
+		return refuse("%s %q: a name has 1 to %d characters", w.Kind, w.Name, maxName)
+	case w.Key == "":
+		return refuse("%s %s has no key", w.Kind, w.Name)
+	case w.Tags[cluster.TagInstallation] != p.o.Installation:
+		return refuse("%s %s is of installation %q, not of %q", w.Kind, w.Name, w.Tags[cluster.TagInstallation], p.o.Installation)
+	case w.Tags[cluster.TagCluster] == "" || w.Tags[cluster.TagKey] != w.Key:
+		return refuse("%s %s lacks the tags of its cluster and key", w.Kind, w.Name)
+	case w.Spec.Zone != "" && !p.serves(w.Spec.Zone):
+		return refuse("%s %s: zone %s is not configured for this provider", w.Kind, w.Name, w.Spec.Zone)
+	}
+	return s, nil
+}
+
+// Create makes a resource unless it is there. What a create that failed has left
+// of a VM is removed first. PROVIDER_REFUSED for what does not fit.
+func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+	s, err := p.valid(&w)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	if len(w.Spec.UserData) > maxUserData {
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("VM %s: user data of %d bytes; %d is the most", w.Name, len(w.Spec.UserData), maxUserData)
+	}
+	unlock, err := p.keys.lock(ctx, string(w.Kind)+"/"+w.Name)
+	if err != nil {
+		return cluster.Call{}, unanswered(s.create(), err)
+	}
+	defer unlock()
+	if err := p.learn(ctx); err != nil {
+		return cluster.Call{}, err
+	}
+	found, err := p.lookup(ctx, s, &w)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	if found != nil && found.Power == cluster.Broken {
+		// State Error is only ever that of a VM that was never deployed.
+		if err := p.purge(ctx, found); err != nil {
+			return cluster.Call{}, err
+		}
+		w.CallID, found = "", nil // its job was that of the remains
+	}
+	if found != nil {
+		return p.finish(ctx, s, &w, found)
+	}
+	return p.make(ctx, s, &w)
+}
+
+// made is the answer of a command that makes something.
+type made struct {
+	ID      text  `json:"id"`
+	Job     text  `json:"jobid"`
+	Network *item `json:"network"`
+	Success *flag `json:"success"`
+	Text    text  `json:"displaytext"`
+}
+
+func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want) (cluster.Call, error) {
+	r := request{command: s.create(), zone: w.Spec.Zone, params: p.wanted(w), changes: true}
+	if p.apis.takes(r.command, customJobID) {
+		r.params[customJobID] = w.CallID
+	}
+	var answer made
+	err := p.call(ctx, r, &answer)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.unknownID() {
+		// Somebody may have been faster: the job id is used, or the name.
+		if found, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.Broken {
+			return p.finish(ctx, s, w, found)
+		}
+	}
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	if answer.Network != nil {
+		answer.ID = answer.Network.ID
+	}
+	if answer.ID == "" {
+		return cluster.Call{}, unreadable(r.command, "it names nothing")
+	}
+	p.recent.put(w, string(answer.ID))
+	fresh := &match{bare: true, Resource: cluster.Resource{Kind: w.Kind, ID: string(answer.ID), Identity: string(answer.ID), Name: w.Name, Zone: w.Spec.Zone}}
+	call, err := p.finish(ctx, s, w, fresh)
+	if err != nil {
+		return cluster.Call{}, err // it is found again by its name, or its call id
+	}
+	call.Job = chain(string(answer.Job), call.Job)
+	call.Done = call.Job == ""
+	return call, nil
+}
+
+// wanted are the parameters of what is to be made.
+func (p *Provider) wanted(w *cluster.Want) params {
+	spec := &w.Spec
+	all := params{}
+	switch w.Kind {
+	case cluster.VM:
+		all = params{
+			"zoneid": spec.Zone, "serviceofferingid": spec.Offering, "templateid": spec.Template, "networkids": spec.Network,
+			"name": w.Name, "displayname": w.Name, "keypair": spec.KeyPair, "userdata": base64.StdEncoding.EncodeToString(spec.UserData),
+		}
+	case cluster.Network:
+		all = params{"zoneid": spec.Zone, "networkofferingid": spec.Offering, "name": w.Name, "displaytext": w.Name}
+	case cluster.Address:
+		all = params{"zoneid": spec.Zone, "networkid": spec.Network}
+	case cluster.Firewall:
+		return params{
+			"ipaddressid": spec.Address, "protocol": protocol(*spec), "startport": strconv.Itoa(spec.Port), "endport": strconv.Itoa(spec.Port),
+			"cidrlist": strings.Join(spec.CIDRs, ","),
+		}
+	case cluster.Forward:
+		return params{
+			"ipaddressid": spec.Address, "protocol": protocol(*spec), "publicport": strconv.Itoa(spec.Port),
+			"privateport": strconv.Itoa(privatePort(*spec)), "virtualmachineid": spec.VM, "openfirewall": "false",
+		}
+	case cluster.Balancer:
+		return params{
+			"publicipid": spec.Address, "protocol": protocol(*spec), "publicport": strconv.Itoa(spec.Port),
+			"privateport": strconv.Itoa(privatePort(*spec)), "algorithm": "roundrobin", "name": w.Name, "openfirewall": "false",
+		}
+	}
+	if p.o.Account != nil {
+		all["account"], all["domainid"] = p.o.Account(w.Owner)
+	}
+	return all
+}
+
+func protocol(s cluster.Spec) string { return cmp.Or(strings.ToLower(s.Protocol), "tcp") }
+
+func privatePort(s cluster.Spec) int { return cmp.Or(s.PrivatePort, s.Port) }
+
+// finish does what follows the making of a thing: VMs of a balancer, tags. The
+// tags come last, so what carries them is complete.
+func (p *Provider) finish(ctx context.Context, s *sort, w *cluster.Want, found *match) (cluster.Call, error) {
+	call := cluster.Call{Ref: found.Ref()}
+	if !found.bare {
+		var err error
+		call.Job, err = p.underWay(ctx, s, w, found)
+		call.Done = call.Job == ""
+		return call, err
+	}
+	var assigning string
+	if s.kind == cluster.Balancer && len(w.Spec.VMs) > 0 {
+		var err error
+		if assigning, err = p.assign(ctx, found, w); err != nil {
+			return cluster.Call{}, err
+		}
+	}
+	tagging, err := p.tag(ctx, s, w, found)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	running, err := p.underWay(ctx, s, w, found)
+	if err != nil {
+		return cluster.Call{}, err
+	}
+	call.Job = chain(running, assigning, tagging)
+	call.Done = call.Job == ""
+	return call, nil
+}
+
+// underWay is the job of the call id where it still makes what was found.
+func (p *Provider) underWay(ctx context.Context, s *sort, w *cluster.Want, found *match) (string, error) {
+	if found.Power != cluster.GoingUp || w.CallID == "" || !p.apis.takes(s.create(), customJobID) {
+		return "", nil
+	}
+	switch j, err := p.job(ctx, w.CallID, w.Spec.Zone); {
+	case errors.Is(err, errNoJob):
+		return "", nil
+	case err != nil:
+		return "", err
+	case *j.Status != jobOpen || j.made() != found.ID:
+		return "", nil
+	}
+	return w.CallID, nil
+}
+
+// assign gives a balancer the VMs that it lacks.
+func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (job string, err error) {
+	has, err := p.balanced(ctx, found.ID, w.Spec.Zone)
+	if err != nil {
+		return "", err
+	}
+	lacks := slices.DeleteFunc(slices.Clone(w.Spec.VMs), func(id string) bool { return slices.Contains(has, id) })
+	if len(lacks) == 0 {
+		return "", nil
+	}
+	return p.order(ctx, "assignToLoadBalancerRule", w.Spec.Zone, params{"id": found.ID, "virtualmachineids": strings.Join(lacks, ",")})
+}
+
+// tag puts a want's tags on a thing.
+func (p *Provider) tag(ctx context.Context, s *sort, w *cluster.Want, found *match) (job string, err error) {
+	tags := maps.Clone(w.Tags)
+	if s.name == "" {
+		tags[tagName] = w.Name
+	}
+	if !s.zone {
+		tags[tagZone] = w.Spec.Zone
+	}
+	tags[tagAccount] = w.Owner.AccountID
+	all := params{"resourceids": found.ID, "resourcetype": s.tagged}
+	n := 0
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		if tags[key] == "" {
+			continue
+		}
+		all[indexed("tags", n, "key")], all[indexed("tags", n, "value")] = key, tags[key]
+		n++
+	}
+	job, err = p.order(ctx, "createTags", w.Spec.Zone, all)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.unknownID() {
+		// Another server may have tagged it between our look and our call.
+		if it, again := p.byID(ctx, s, found.ID, w.Spec.Zone); again == nil {
+			r := s.show(it, w.Spec.Zone)
+			if claims(&r, w) == ours {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	found.Tags, found.bare = maps.Clone(w.Tags), false
+	if s.name == "" {
+		found.Name = w.Name
+	}
+	return job, nil
+}
+
+// order sends a command that changes something and answers with a job.
+func (p *Provider) order(ctx context.Context, command, zone string, by params) (job string, err error) {
+	var answer made
+	if err := p.call(ctx, request{command: command, zone: zone, params: by, changes: true}, &answer); err != nil {
+		return "", err
+	}
+	if answer.Job == "" && answer.Success == nil {
+		return "", unreadable(command, "it names no job")
+	}
+	if answer.Job == "" && !bool(*answer.Success) {
+		r := refusal{Command: command, Text: string(answer.Text), Code: codeInternal}
+		return "", r.fault()
+	}
+	return string(answer.Job), nil
+}
+
+// purge destroys what a failed deployment has left, and waits for it.
+func (p *Provider) purge(ctx context.Context, found *match) error {
+	job, err := p.order(ctx, "destroyVirtualMachine", found.Zone, params{"id": found.ID, "expunge": "true"})
+	if err != nil {
+		return err
+	}
+	call := cluster.Call{Job: job, Ref: found.Ref()}
+	for {
+		progress, err := p.Poll(ctx, call)
+		switch {
+		case errors.Is(err, cluster.ErrGone):
+			return nil
+		case err != nil:
+			return err
+		case progress.Done:
+			return progress.Err
+		}
+		if err := pause(ctx, progress.After); err != nil {
+			return unanswered("destroyVirtualMachine", err)
+		}
+	}
+}

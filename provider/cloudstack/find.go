@@ -1,0 +1,241 @@
+package cloudstack
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// match is what a lookup has found of a want.
+type match struct {
+	cluster.Resource
+	bare bool // none of our tags is on it yet
+}
+
+// claim says whether something is the thing of a want, by its tags.
+type claim int
+
+const (
+	foreign claim = iota
+	bare          // none of our tags
+	ours          // all three, with our values
+)
+
+func claims(r *cluster.Resource, w *cluster.Want) claim {
+	has, same := 0, 0
+	for _, key := range []string{cluster.TagInstallation, cluster.TagCluster, cluster.TagKey} {
+		value, there := r.Tags[key]
+		if there {
+			has++
+		}
+		if value == w.Tags[key] {
+			same++
+		}
+	}
+	switch {
+	case has == 0:
+		return bare
+	case same == 3:
+		return ours
+	}
+	return foreign
+}
+
+// lookup finds the thing of a want: by name and tags, then by the job of its
+// call id, then, for what has no name, by what it is. nil: there is none as
+// far as can be seen.
+func (p *Provider) lookup(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+	found, err := p.byName(ctx, s, w)
+	if err != nil || found != nil {
+		return found, err
+	}
+	if found, err = p.byCall(ctx, s, w); err != nil || found != nil {
+		return found, err
+	}
+	if s.name != "" {
+		return nil, nil //nolint:nilnil // as said above
+	}
+	return p.bySpec(ctx, s, w)
+}
+
+// byName lists what has our name, or our key where there are no names.
+func (p *Provider) byName(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+	by := params{s.name: w.Name}
+	if s.name == "" {
+		by = tagged(cluster.TagKey, w.Key)
+	}
+	items, err := p.things(ctx, s, w.Spec.Zone, by)
+	if err != nil {
+		return nil, err
+	}
+	return choose(s, w, items, func(r *cluster.Resource, c claim) bool {
+		return s.name == "" && c == ours || s.name != "" && r.Name == w.Name // the list matches parts of names
+	})
+}
+
+// choose takes the thing that carries our tags, else the one that carries none.
+func choose(s *sort, w *cluster.Want, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
+	var with, without []match
+	for i := range items {
+		r := s.show(&items[i], w.Spec.Zone)
+		switch c := claims(&r, w); {
+		case !fits(&r, c):
+		case c == ours:
+			with = append(with, match{Resource: r})
+		case c == bare:
+			without = append(without, match{Resource: r, bare: true})
+		}
+	}
+	if len(with) == 0 {
+		with = without
+	}
+	switch len(with) {
+	case 0:
+		return nil, nil //nolint:nilnil // as lookup
+	case 1:
+		return &with[0], nil
+	}
+	return nil, cluster.ProviderRefused.Errorf("%d things are the %s %s (%s, %s): which one is ours cannot be told", len(with), w.Kind, w.Name, with[0].ID, with[1].ID)
+}
+
+// byCall asks what this process has made lately, in case lists show it late,
+// and what the job of the call id has made.
+func (p *Provider) byCall(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+	if id := p.recent.get(w); id != "" {
+		if found, err := p.known(ctx, s, w, id); err != nil || found != nil {
+			return found, err
+		}
+	}
+	if err := p.learn(ctx); err != nil {
+		return nil, err
+	}
+	if w.CallID == "" || !p.apis.takes(s.create(), customJobID) {
+		return nil, nil //nolint:nilnil // as lookup
+	}
+	j, err := p.job(ctx, w.CallID, w.Spec.Zone)
+	if errors.Is(err, errNoJob) {
+		return nil, nil //nolint:nilnil // as lookup
+	}
+	if err != nil || j.made() == "" {
+		return nil, err
+	}
+	return p.known(ctx, s, w, j.made())
+}
+
+// known reads what a call is known to have made.
+func (p *Provider) known(ctx context.Context, s *sort, w *cluster.Want, id string) (*match, error) {
+	it, err := p.byID(ctx, s, id, w.Spec.Zone)
+	var refused *refusal
+	if errors.Is(err, errNotListed) || errors.As(err, &refused) && refused.unknownID() {
+		return nil, nil //nolint:nilnil // it is no longer there; a job of another kind ends here too
+	}
+	if err != nil {
+		return nil, err
+	}
+	return choose(s, w, []item{*it}, func(r *cluster.Resource, _ claim) bool { return s.name == "" || r.Name == w.Name })
+}
+
+// bySpec finds what lost its answer before it got tags, and has no name: it
+// hangs on a thing of the same cluster and is what was wanted to the letter. What
+// hangs on a thing of somebody else is not taken for ours, nor is a source NAT,
+// which its network may have brought along.
+func (p *Provider) bySpec(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+	owner, by := cluster.Ref{Kind: cluster.Network, ID: w.Spec.Network, Zone: w.Spec.Zone}, params{s.network: w.Spec.Network}
+	if s.kind != cluster.Address {
+		owner, by = cluster.Ref{Kind: cluster.Address, ID: w.Spec.Address, Zone: w.Spec.Zone}, params{"ipaddressid": w.Spec.Address}
+	}
+	if owner.ID == "" {
+		return nil, nil //nolint:nilnil // as lookup
+	}
+	trusted, err := p.belongs(ctx, owner, w)
+	if err != nil || !trusted {
+		return nil, err
+	}
+	items, err := p.things(ctx, s, w.Spec.Zone, by)
+	if err != nil {
+		return nil, err
+	}
+	return choose(s, w, items, func(r *cluster.Resource, c claim) bool { return c == bare && sameRule(r, w) })
+}
+
+// belongs reports a network or address that carries the tags of the want's
+// cluster, or is the source NAT of such a network.
+func (p *Provider) belongs(ctx context.Context, ref cluster.Ref, w *cluster.Want) (bool, error) {
+	s := sorts[ref.Kind]
+	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
+	var refused *refusal
+	switch {
+	case errors.Is(err, errNotListed), errors.As(err, &refused) && refused.unknownID():
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	r := s.show(it, ref.Zone)
+	same := r.Tags[cluster.TagInstallation] == w.Tags[cluster.TagInstallation] && r.Tags[cluster.TagCluster] == w.Tags[cluster.TagCluster]
+	if same || !r.SourceNAT || r.Spec.Network == "" {
+		return same, nil
+	}
+	return p.belongs(ctx, cluster.Ref{Kind: cluster.Network, ID: r.Spec.Network, Zone: ref.Zone}, w)
+}
+
+func sameRule(r *cluster.Resource, w *cluster.Want) bool {
+	a, b := r.Spec, w.Spec
+	switch w.Kind {
+	case cluster.Address:
+		return !r.SourceNAT
+	case cluster.Firewall:
+		return sameEnd(a, b) && strings.Join(a.CIDRs, ",") == strings.Join(cidrs(strings.Join(b.CIDRs, ",")), ",")
+	case cluster.Forward:
+		return sameEnd(a, b) && a.VM == b.VM && a.PrivatePort == privatePort(b)
+	}
+	return false
+}
+
+func sameEnd(a, b cluster.Spec) bool {
+	return a.Address == b.Address && a.Port == b.Port && a.Protocol == protocol(b)
+}
+
+// Find looks a want up. What was made and lost its answer before it got its
+// tags gets them now. ErrGone if nothing is found while another signed call works.
+func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
+	s, err := p.valid(&w)
+	if err != nil {
+		return cluster.Resource{}, err
+	}
+	unlock, err := p.keys.lock(ctx, string(w.Kind)+"/"+w.Name)
+	if err != nil {
+		return cluster.Resource{}, unanswered("find", err)
+	}
+	defer unlock()
+	found, err := p.lookup(ctx, s, &w)
+	if err != nil {
+		return cluster.Resource{}, err
+	}
+	if found == nil {
+		if err := p.works(ctx, w.Spec.Zone); err != nil {
+			return cluster.Resource{}, err
+		}
+		return cluster.Resource{}, gone(cluster.Ref{Kind: w.Kind, Name: w.Name})
+	}
+	if _, err := p.finish(ctx, s, &w, found); err != nil {
+		return cluster.Resource{}, err
+	}
+	if s.kind == cluster.Balancer {
+		if found.Spec.VMs, err = p.balanced(ctx, found.ID, w.Spec.Zone); err != nil {
+			return cluster.Resource{}, err
+		}
+	}
+	return found.Resource, nil
+}
+
+// tagged selects by one tag.
+func tagged(key, value string) params {
+	return params{"tags[0].key": key, "tags[0].value": value}
+}
+
+func indexed(name string, i int, field string) string {
+	return name + "[" + strconv.Itoa(i) + "]." + field
+}

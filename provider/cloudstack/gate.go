@@ -1,0 +1,197 @@
+package cloudstack
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// gates hold the limits of each zone; calls without one share a gate.
+type gates struct {
+	parallel, rate int
+
+	mu    sync.Mutex
+	zones map[string]*gate
+	until time.Time // the server has asked us to wait
+}
+
+// gate lets so many calls through at a time, and so many a second.
+type gate struct {
+	slots chan struct{}
+	calls []time.Time // when the newest ones began, in a ring
+	at    int
+}
+
+// enter waits for its turn. leave gives the slot back.
+func (g *gates) enter(ctx context.Context, zone string) (leave func(), err error) {
+	z := g.zone(zone)
+	select {
+	case z.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	leave = func() { <-z.slots }
+	for {
+		wait, throttled := g.reserve(z)
+		if wait <= 0 {
+			return leave, nil
+		}
+		if end, ok := ctx.Deadline(); ok && throttled && time.Until(end) < wait {
+			leave()
+			return nil, cluster.ProviderThrottled.Errorf("the server asked for a pause of another %s", wait.Round(time.Second))
+		}
+		if err := pause(ctx, wait); err != nil {
+			leave()
+			return nil, err
+		}
+		if !throttled {
+			return leave, nil // the place was reserved
+		}
+	}
+}
+
+func (g *gates) zone(name string) *gate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.zones == nil {
+		g.zones = map[string]*gate{}
+	}
+	z, ok := g.zones[name]
+	if !ok {
+		z = &gate{slots: make(chan struct{}, g.parallel), calls: make([]time.Time, g.rate)}
+		g.zones[name] = z
+	}
+	return z
+}
+
+// reserve takes a place, and says how long to wait for it; or how long the
+// server wants nothing from us, and takes none.
+func (g *gates) reserve(z *gate) (wait time.Duration, throttled bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if wait := g.until.Sub(now); wait > 0 {
+		return wait, true
+	}
+	// In no second are there more than so many: each waits for the one that far before it.
+	begin := z.calls[z.at].Add(time.Second)
+	if begin.Before(now) {
+		begin = now
+	}
+	z.calls[z.at], z.at = begin, (z.at+1)%len(z.calls)
+	return begin.Sub(now), false
+}
+
+// hold lets no call begin for a while.
+func (g *gates) hold(d time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until := time.Now().Add(d); until.After(g.until) {
+		g.until = until
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// locks are one mutex for each name in use.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]chan struct{}
+}
+
+// lock waits until nobody else holds the name.
+func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	for {
+		l.mu.Lock()
+		if l.held == nil {
+			l.held = map[string]chan struct{}{}
+		}
+		wait, taken := l.held[name]
+		if !taken {
+			free := make(chan struct{})
+			l.held[name] = free
+			l.mu.Unlock()
+			return func() {
+				l.mu.Lock()
+				delete(l.held, name)
+				l.mu.Unlock()
+				close(free)
+			}, nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// pace says when to look at a job again: a second later each time.
+type pace struct {
+	step, most time.Duration
+
+	mu    sync.Mutex
+	looks map[string]int
+}
+
+// mostJobs bounds what is remembered of jobs whose end nobody asks for.
+const mostJobs = 10_000
+
+func (p *pace) next(job string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.looks == nil || len(p.looks) >= mostJobs {
+		p.looks = map[string]int{}
+	}
+	p.looks[job]++
+	return min(time.Duration(min(p.looks[job], 1000))*p.step, p.most)
+}
+
+func (p *pace) done(job string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.looks, job)
+}
+
+// recent remembers what was made last, so that a list that lags does not
+// make it twice. It is a hint: what it names is read before it is believed.
+type recent struct {
+	mu  sync.Mutex
+	ids map[string]string
+	log []string // keys in the order they came, in a ring
+	at  int
+}
+
+const mostRecent = 1000
+
+func recentKey(w *cluster.Want) string {
+	return string(w.Kind) + "/" + w.Tags[cluster.TagCluster] + "/" + w.Key
+}
+
+func (r *recent) put(w *cluster.Want, id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids == nil {
+		r.ids, r.log = map[string]string{}, make([]string, mostRecent)
+	}
+	delete(r.ids, r.log[r.at])
+	r.ids[recentKey(w)], r.log[r.at], r.at = id, recentKey(w), (r.at+1)%mostRecent
+}
+
+func (r *recent) get(w *cluster.Want) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ids[recentKey(w)]
+}

@@ -1,0 +1,193 @@
+package cloudstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// mostPage is the most that the API gives in one page.
+const mostPage = 500
+
+// query asks for one page of a list. items are those of the array named key;
+// each has an id, or the answer is not believed.
+func query[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text) (items []T, count int, err error) {
+	var answer map[string]json.RawMessage
+	if err := p.call(ctx, r, &answer); err != nil {
+		return nil, 0, err
+	}
+	var n number
+	if raw, ok := answer["count"]; ok {
+		if err := json.Unmarshal(raw, &n); err != nil {
+			return nil, 0, unreadable(r.command, clean(err.Error()))
+		}
+	}
+	if raw, ok := answer[key]; ok {
+		if err := json.Unmarshal(raw, &items); err != nil {
+			return nil, 0, unreadable(r.command, clean(err.Error()))
+		}
+	}
+	if len(items) == 0 && n > 0 && r.params["page"] == "" {
+		return nil, 0, unreadable(r.command, fmt.Sprintf("it counts %d and lists none", n))
+	}
+	for i := range items {
+		if idOf(&items[i]) == "" {
+			return nil, 0, unreadable(r.command, "it lists something without an id")
+		}
+	}
+	return items, int(n), nil
+}
+
+func idOf(it *item) text { return it.ID }
+
+// all asks for every page of a list.
+func all[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text) ([]T, error) {
+	var found []T
+	r.params = maps.Clone(r.params)
+	if r.params == nil {
+		r.params = params{}
+	}
+	r.params["pagesize"] = strconv.Itoa(mostPage)
+	for page := 1; page <= 10_000; page++ {
+		r.params["page"] = strconv.Itoa(page)
+		items, _, err := query(ctx, p, r, key, idOf)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, items...)
+		if len(items) < mostPage {
+			return found, nil
+		}
+	}
+	return nil, unreadable(r.command, "the list has no end")
+}
+
+// things lists all of a kind that parameters select.
+func (p *Provider) things(ctx context.Context, s *sort, zone string, by params) ([]item, error) {
+	r := s.request(zone, by)
+	return all(ctx, p, r, s.item, idOf)
+}
+
+func (s *sort) request(zone string, by params) request {
+	r := request{command: s.list, zone: zone, params: params{"listall": "true"}}
+	if s.zone {
+		r.params["zoneid"] = zone
+	}
+	maps.Copy(r.params, by)
+	return r
+}
+
+// byID reads one thing. errNotListed if the list of that id is empty; a 431
+// comes as it is. Neither is proof yet.
+func (p *Provider) byID(ctx context.Context, s *sort, id, zone string) (*item, error) {
+	r := request{command: s.list, zone: zone, params: params{"listall": "true", "id": id}}
+	items, _, err := query(ctx, p, r, s.item, idOf)
+	if err != nil {
+		return nil, err
+	}
+	if len(items) == 0 {
+		return nil, errNotListed
+	}
+	if len(items) > 1 || string(items[0].ID) != id {
+		return nil, unreadable(s.list, "it lists what was not asked for")
+	}
+	if standing(string(items[0].State)) == cluster.Vanished && s.kind == cluster.Address {
+		return nil, errNotListed // an address that nobody has
+	}
+	return &items[0], nil
+}
+
+var errNotListed = errors.New("it is not listed")
+
+// Get reads one thing. ErrGone if the list of its id is empty, or the id
+// refused, while another signed call works.
+func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, error) {
+	s, err := sortOf(ref.Kind)
+	if err != nil {
+		return cluster.Resource{}, err
+	}
+	if ref.ID == "" {
+		return cluster.Resource{}, cluster.ProviderRefused.Errorf("%s %s has no id", ref.Kind, ref.Name)
+	}
+	return p.get(ctx, s, ref)
+}
+
+func (p *Provider) get(ctx context.Context, s *sort, ref cluster.Ref) (cluster.Resource, error) {
+	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
+	if err != nil {
+		return cluster.Resource{}, p.proven(ctx, s, ref, err)
+	}
+	r := s.show(it, ref.Zone)
+	if s.kind == cluster.Balancer {
+		if r.Spec.VMs, err = p.balanced(ctx, ref.ID, ref.Zone); err != nil {
+			return cluster.Resource{}, err
+		}
+	}
+	return r, nil
+}
+
+func sortOf(kind cluster.Kind) (*sort, error) {
+	if s, ok := sorts[kind]; ok {
+		return s, nil
+	}
+	return nil, cluster.ProviderRefused.Errorf("CloudStack providers make no %s", kind)
+}
+
+// proven makes ErrGone of an empty list or a refused id, once another signed
+// call has worked. Every other error stays what it is.
+func (p *Provider) proven(ctx context.Context, s *sort, ref cluster.Ref, err error) error {
+	var refused *refusal
+	switch {
+	case errors.Is(err, errNotListed):
+	case errors.As(err, &refused) && refused.unknownID():
+		// The same call without the id must be a good one.
+		r := request{command: s.list, zone: ref.Zone, params: params{"listall": "true", "page": "1", "pagesize": "1"}}
+		if _, _, err := query(ctx, p, r, s.item, idOf); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	if err := p.works(ctx, ref.Zone); err != nil {
+		return err
+	}
+	return gone(ref)
+}
+
+func gone(ref cluster.Ref) error {
+	return fmt.Errorf("%s %s %s: %w", ref.Kind, ref.Name, ref.ID, cluster.ErrGone)
+}
+
+// works makes a signed call whose answer must not be empty: a server that
+// shows no zone does not see the cloud that we know.
+func (p *Provider) works(ctx context.Context, zone string) error {
+	zones, err := p.zones(ctx, zone)
+	if err != nil {
+		return err
+	}
+	if len(zones) == 0 {
+		return cluster.ProviderUnreachable.Errorf("the server shows none of our zones: nothing it says about anything else is believed")
+	}
+	return nil
+}
+
+// balanced are the VMs that a balancer leads to.
+func (p *Provider) balanced(ctx context.Context, id, zone string) ([]string, error) {
+	r := request{command: "listLoadBalancerRuleInstances", zone: zone, params: params{"id": id}}
+	items, err := all(ctx, p, r, "loadbalancerruleinstance", idOf)
+	if err != nil {
+		return nil, err
+	}
+	vms := make([]string, 0, len(items))
+	for _, it := range items {
+		vms = append(vms, string(it.ID))
+	}
+	slices.Sort(vms)
+	return slices.Compact(vms), nil
+}

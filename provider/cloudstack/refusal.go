@@ -1,0 +1,107 @@
+package cloudstack
+
+import (
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Error codes of the API. Up to 599 they are the HTTP status too.
+const (
+	codeParam       = 431
+	codeUnsupported = 432
+	codeInternal    = 530
+	codeAccount     = 531
+	codeLimit       = 532
+	codeCapacity    = 533
+	codeUnavailable = 534
+	codeAllocation  = 535
+	codeInUse       = 536
+	codeConflict    = 537
+)
+
+// refusal is an answer of the API that says no.
+type refusal struct {
+	Command string
+	Status  int // of HTTP; 0: a job's
+	Code    int
+	Text    string
+}
+
+// Error is the server's text, cleaned and cut.
+func (r *refusal) Error() string {
+	text := clean(r.Text)
+	if text == "" {
+		text = "no reason given"
+	}
+	return r.Command + ": " + text
+}
+
+// mostText of a server is shown.
+const mostText = 500
+
+func clean(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(text); len(runes) > mostText {
+		text = string(runes[:mostText]) + "…"
+	}
+	return strings.TrimSpace(text)
+}
+
+// hide takes out of the text what a server must not make us print.
+func (r *refusal) hide(secrets ...string) {
+	for _, s := range secrets {
+		if s != "" {
+			r.Text = strings.ReplaceAll(r.Text, s, "*****")
+		}
+	}
+}
+
+// unknownID reports the refusal of an id that does not exist, or of any other
+// parameter: alone it proves nothing.
+func (r *refusal) unknownID() bool { return r.Status == codeParam && r.Code == codeParam }
+
+func (r *refusal) fault() error { return r.kind().Errorf("%w", r).With("code", r.Code) }
+
+// kind is the declared fault of a code. 530 of a call is a server in trouble;
+// 530 of a job is the end of it.
+func (r *refusal) kind() *fault.Kind {
+	switch r.Code {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return cluster.CredentialsRefused
+	case http.StatusTooManyRequests:
+		return cluster.ProviderThrottled
+	case codeLimit, codeAllocation:
+		return cluster.QuotaExceeded
+	case codeCapacity:
+		return cluster.CapacityExhausted
+	case codeUnavailable:
+		return cluster.ProviderUnreachable
+	case codeInUse:
+		return cluster.ResourceInUse
+	case codeConflict:
+		return cluster.RuleConflict
+	case codeInternal:
+		if strings.Contains(strings.ToLower(r.Text), "insufficient capacity") {
+			return cluster.CapacityExhausted
+		}
+		if r.Status == 0 {
+			return cluster.ProviderRefused
+		}
+		return cluster.ProviderUnreachable
+	case http.StatusBadRequest, codeParam, codeUnsupported, codeAccount:
+		return cluster.ProviderRefused
+	}
+	if r.Status == 0 {
+		return cluster.ProviderRefused
+	}
+	return cluster.ProviderUnreachable // 5xx, or an answer of something that is not the API
+}

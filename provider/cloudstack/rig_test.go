@@ -1,0 +1,131 @@
+package cloudstack_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/provider/sim/wire"
+)
+
+const installation = "exam"
+
+var owner = cluster.Owner{AccountID: "acme", DomainID: "d1"}
+
+// rig is a cloud behind its API, with what a test wants to happen on the way.
+type rig struct {
+	t     testing.TB
+	cloud *sim.Cloud
+	url   string
+	http  *http.Client
+
+	mu     sync.Mutex
+	before func(command string, n int) answer // n counts the requests of all commands, from 1
+	n      int
+	asked  []asked
+}
+
+type asked struct {
+	command, method string
+	params          url.Values
+}
+
+// answer is what a request gets instead of the API's own; zero: that one.
+type answer struct {
+	status int    // 0: the API's
+	lost   bool   // the connection ends
+	after  bool   // the API carries it out first
+	body   string // of the status
+	twice  bool   // the request reaches the API twice
+	header http.Header
+}
+
+func newRig(t testing.TB, o sim.Options, w wire.Options) *rig {
+	t.Helper()
+	o.Installation = installation
+	cloud, err := sim.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, cloud: cloud}
+	w.Cloud = cloud
+	w.Users = map[string]wire.User{
+		"KEY":   {Secret: "SECRET", Account: "acme", DomainID: "d1"},
+		"ADMIN": {Secret: "SECRET", Account: "acme", DomainID: "d1", Admin: true},
+	}
+	api := wire.New(w)
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) { r.serve(api, rw, req) }))
+	r.url, r.http = srv.URL+"/client/api", srv.Client()
+	t.Cleanup(func() { srv.Close(); cloud.Close() })
+	return r
+}
+
+func (r *rig) serve(api http.Handler, w http.ResponseWriter, req *http.Request) {
+	if err := req.ParseForm(); err != nil {
+		r.t.Error(err)
+	}
+	command := req.Form.Get("command")
+	r.mu.Lock()
+	r.n++
+	n, before := r.n, r.before
+	r.asked = append(r.asked, asked{command, req.Method, req.Form})
+	r.mu.Unlock()
+	var a answer
+	if before != nil {
+		a = before(command, n)
+	}
+	if a.after || a.twice {
+		api.ServeHTTP(httptest.NewRecorder(), req)
+	}
+	switch {
+	case a.lost:
+		panic(http.ErrAbortHandler)
+	case a.status != 0:
+		for key, values := range a.header {
+			w.Header()[key] = values
+		}
+		w.WriteHeader(a.status)
+		w.Write([]byte(a.body))
+	default:
+		api.ServeHTTP(w, req)
+	}
+}
+
+// on sets what happens on the way.
+func (r *rig) on(before func(command string, n int) answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before, r.n, r.asked = before, 0, nil
+}
+
+func (r *rig) requests() []asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]asked(nil), r.asked...)
+}
+
+func (r *rig) options() cloudstack.Options {
+	return cloudstack.Options{
+		URL: r.url, APIKey: "ADMIN", Secret: "SECRET", Installation: installation, NetworkOffering: "isolated", DefaultTemplate: "node-image",
+		Rate: 100_000, Parallel: 50, Poll: time.Millisecond, PollMost: 5 * time.Millisecond, Client: r.http,
+	}
+}
+
+func (r *rig) client(change ...func(*cloudstack.Options)) *cloudstack.Provider {
+	r.t.Helper()
+	o := r.options()
+	for _, f := range change {
+		f(&o)
+	}
+	p, err := cloudstack.New(o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
