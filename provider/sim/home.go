@@ -181,9 +181,8 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 			n.Removed = append(n.Removed, name)
 		}
 	}
-	if answer.Drain && !n.Drained {
-		n.Drained = true
-		every = min(every, time.Second) // it tells as soon as it is
+	if n.Drained = answer.Drain; n.Drained != before.Drained {
+		every = min(every, time.Second) // it tells as soon as it is, or is no more
 	}
 	if before.Token != n.Token || before.Told != n.Told || before.Drained != n.Drained || before.Every != n.Every || len(before.Removed) != len(n.Removed) {
 		c.keep(t)

@@ -205,6 +205,11 @@ func TestJoin(t *testing.T) {
 	if said := round(); said["worker1"].Ready || said["worker1"].Reason != "drained" || !slices.Equal(said["control"].Joined, []string{"control"}) {
 		t.Errorf("after drain and removal: %+v, joined %v", said["worker1"], said["control"].Joined)
 	}
+	h.answer = nil // the drain is taken back
+	round()
+	if said := round(); !said["worker1"].Ready || !slices.Equal(said["control"].Joined, []string{"worker1", "control"}) {
+		t.Errorf("after the drain: %+v, joined %v", said["worker1"], said["control"].Joined)
+	}
 }
 
 // The endpoint is where rules lead to the control node, and answers only there.

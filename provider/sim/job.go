@@ -2,6 +2,7 @@ package sim
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -176,10 +177,15 @@ func (c *Cloud) created(t *thing, failed bool, at time.Time) {
 // Unstick lets all stuck jobs end now.
 func (c *Cloud) Unstick() {
 	c.verb(func(now time.Time) {
+		var stuck []*job
 		for _, j := range c.jobs {
 			if j.Stuck {
-				c.end(j, now)
+				stuck = append(stuck, j)
 			}
+		}
+		slices.SortFunc(stuck, func(a, b *job) int { return int(a.Seq - b.Seq) })
+		for _, j := range stuck {
+			c.end(j, now)
 		}
 	})
 }

@@ -24,7 +24,7 @@ type Query struct {
 	Address string // rules of an address, by id
 	Owner   cluster.Owner
 	Tags    map[string]string
-	Where   func(Shown) bool
+	Where   func(Shown) bool // it sees neither tags nor services, and keeps nothing of what it sees
 
 	Offset, Limit int // Limit 0: all
 }
@@ -41,6 +41,14 @@ type Shown struct {
 
 func (t *thing) shown() Shown {
 	return Shown{t.resource(), t.Owner, t.Cores, t.MemoryMB, t.Host, slices.Clone(t.Services), t.System}
+}
+
+// glimpse is shown for a look at very many: nothing is copied.
+func (t *thing) glimpse() Shown {
+	return Shown{Resource: cluster.Resource{
+		Kind: t.Kind, ID: t.ID, Name: t.Name, Zone: t.Spec.Zone, Identity: t.Identity, Power: t.power(), State: t.State, Address: t.Address,
+		Created: t.Created, SourceNAT: t.SourceNAT, Spec: t.Spec,
+	}, Owner: t.Owner, Cores: t.Cores, MemoryMB: t.MemoryMB, Host: t.Host, System: t.System}
 }
 
 // Select gives the things of a query in the order they were made, and how many
@@ -65,7 +73,7 @@ func (c *Cloud) search(q Query, now time.Time) (found []Shown, total int) {
 		if t.gone || q.ID == "" && now.Before(t.Visible) || !q.fits(t) {
 			continue
 		}
-		if q.Where != nil && !q.Where(t.shown()) {
+		if q.Where != nil && !q.Where(t.glimpse()) {
 			continue
 		}
 		if total++; total > q.Offset && (q.Limit <= 0 || len(found) < q.Limit) {
