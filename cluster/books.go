@@ -43,6 +43,9 @@ type Ledger interface {
 	Jobs(ctx context.Context, q JobQuery) ([]Job, int, error)
 	// Events after a sequence number, oldest first.
 	Events(ctx context.Context, q EventQuery) ([]Event, error)
+	// Feed gives the numbers of the newest event that was removed and of the
+	// newest there ever was; 0: none. Events behind the floor are all there.
+	Feed(ctx context.Context) (floor, newest int64, err error)
 	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
 	Hellos(ctx context.Context, hellos []NodeHello) error
 	// Rows gives journal rows over all clusters, oldest intent first, and their number.

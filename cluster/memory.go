@@ -22,6 +22,7 @@ type Memory struct {
 	events  []*Event
 	ids     int64 // of clusters, nodes and rows
 	seq     int64 // of events
+	floor   int64 // of the newest event that was removed
 }
 
 // shelf is what belongs to one cluster. Rows stay in order of their ids.
@@ -452,6 +453,16 @@ func (m *Memory) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	return page, nil
 }
 
+// Feed implements Ledger.
+func (m *Memory) Feed(ctx context.Context) (floor, newest int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.floor, m.seq, nil
+}
+
 // Hellos implements Ledger.
 func (m *Memory) Hellos(ctx context.Context, hellos []NodeHello) error {
 	if err := ctx.Err(); err != nil {
@@ -549,7 +560,13 @@ func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, erro
 	}
 	n += len(m.jobs) + len(m.events)
 	m.jobs = slices.DeleteFunc(m.jobs, func(j *Job) bool { return j.Status != JobOpen && old(j.Completed, keep.Jobs) })
-	m.events = slices.DeleteFunc(m.events, func(e *Event) bool { return old(e.At, keep.Events) })
+	m.events = slices.DeleteFunc(m.events, func(e *Event) bool {
+		if old(e.At, keep.Events) {
+			m.floor = max(m.floor, e.Seq)
+			return true
+		}
+		return false
+	})
 	return n - len(m.jobs) - len(m.events), nil
 }
 

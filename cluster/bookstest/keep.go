@@ -206,6 +206,11 @@ func pruneKeeps(e exam) {
 		e.Errorf("once more removed %d rows", n)
 	}
 
+	floor, newest, err := e.books.Feed(e.Context())
+	if err != nil || floor != events[0].Seq-1 || newest != events[0].Seq {
+		e.Errorf("the feed stands at %d to %d, %v; want floor %d, newest %d", floor, newest, err, events[0].Seq-1, events[0].Seq)
+	}
+
 	// Numbers of events go on, though the newest was removed.
 	e.prune(now.AddDate(1, 0, 0), cluster.Keep{})
 	next := &cluster.Event{At: now}

@@ -119,6 +119,14 @@ func (c *Clusters) EventFloor(ctx context.Context) (floor int64, err error) {
 	return floor, err
 }
 
+// Feed implements cluster.Ledger.
+func (c *Clusters) Feed(ctx context.Context) (floor, newest int64, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		return s.query(`SELECT floor, newest FROM cluster_feed`, nil, func(r row) error { floor, newest = r.int(0), r.int(1); return nil })
+	})
+	return floor, newest, err
+}
+
 // sealedTable is a table with sealed columns. Where a secret stands is told by
 // table, column and the text in owner, which never changes.
 type sealedTable struct {
