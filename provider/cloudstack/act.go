@@ -121,7 +121,7 @@ func expunge(is *cluster.Resource, by params) (string, params, error) {
 // it failed.
 func (p *Provider) empty(ctx context.Context, network *cluster.Resource) error {
 	vms := sorts[cluster.VM]
-	items, err := p.things(ctx, vms, network.Zone, params{"networkid": network.ID})
+	items, err := p.things(ctx, vms, network.Zone, everyone, params{"networkid": network.ID})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cloudstack
 import (
 	"cmp"
 	"context"
+	"maps"
 	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -157,13 +158,10 @@ func names(services []service) []string {
 
 // theirs are the parameters that narrow a list to an owner's account.
 func (p *Provider) theirs(owner cluster.Owner) params {
-	by := params{}
-	if p.o.Account != nil && owner != (cluster.Owner{}) {
-		by["account"], by["domainid"] = p.o.Account(owner)
-	} else {
-		by["listall"] = "true"
+	if p.o.Account != nil && owner == (cluster.Owner{}) {
+		return everyone
 	}
-	return by
+	return p.account(owner)
 }
 
 // endpointPort is that of a cluster's endpoint.
@@ -254,8 +252,6 @@ func (p *Provider) RegisterKeyPair(ctx context.Context, owner cluster.Owner, nam
 		}
 	}
 	by := params{"name": name, "publickey": publicKey}
-	if p.o.Account != nil {
-		by["account"], by["domainid"] = p.o.Account(owner)
-	}
+	maps.Copy(by, p.account(owner))
 	return p.call(ctx, request{command: "registerSSHKeyPair", params: by, changes: true}, nil)
 }

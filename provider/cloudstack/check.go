@@ -147,11 +147,7 @@ func (p *Provider) checkLimits(ctx context.Context, n cluster.Need, offer *offer
 		Type text   `json:"resourcetype"`
 		Max  number `json:"max"`
 	}
-	by := params{}
-	if p.o.Account != nil {
-		by["account"], by["domainid"] = p.o.Account(n.Owner)
-	}
-	items, err := all(ctx, p, request{command: "listResourceLimits", params: by}, "resourcelimit", func(*limit) text { return "any" })
+	items, err := all(ctx, p, request{command: "listResourceLimits", params: p.account(n.Owner)}, "resourcelimit", func(*limit) text { return "any" })
 	if err != nil {
 		return err
 	}
@@ -186,13 +182,9 @@ func (p *Provider) used(ctx context.Context, n cluster.Need, most map[string]int
 	limited := func(kinds ...int) bool {
 		return slices.ContainsFunc(kinds, func(k int) bool { _, ok := most[fmt.Sprint(k)]; return ok })
 	}
-	by := params{}
-	if p.o.Account != nil {
-		by["account"], by["domainid"] = p.o.Account(n.Owner)
-	}
 	count := func(kind cluster.Kind) ([]item, error) {
 		s := sorts[kind]
-		return all(ctx, p, request{command: s.list, params: by}, s.item, idOf)
+		return all(ctx, p, request{command: s.list, params: p.account(n.Owner)}, s.item, idOf)
 	}
 	if limited(limitVMs, limitCores, limitMemory) {
 		vms, err := count(cluster.VM)

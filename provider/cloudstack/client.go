@@ -53,13 +53,13 @@ func (p *Provider) send(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.o.Timeout)
-	defer cancel()
 	leave, err := p.gates.enter(ctx, r.zone)
 	if err != nil {
 		return unanswered(r.command, err)
 	}
 	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, p.o.Timeout)
+	defer cancel()
 	p.sign(signed) // the wait at the gate must not use up its time
 	status, header, body, err := p.exchange(ctx, r, signed)
 	if err != nil {

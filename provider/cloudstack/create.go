@@ -117,6 +117,9 @@ func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want) (cluster.
 	}
 	p.recent.put(w, string(answer.ID))
 	fresh := &match{bare: true, Resource: cluster.Resource{Kind: w.Kind, ID: string(answer.ID), Identity: string(answer.ID), Name: w.Name, Zone: w.Spec.Zone}}
+	if w.Kind == cluster.Address {
+		fresh.Identity = "" // as long as nobody has read it
+	}
 	call, err := p.finish(ctx, s, w, fresh)
 	if err != nil {
 		return cluster.Call{}, err // it is found again by its name, or its call id
@@ -156,10 +159,17 @@ func (p *Provider) wanted(w *cluster.Want) params {
 			"privateport": strconv.Itoa(privatePort(*spec)), "algorithm": "roundrobin", "name": w.Name, "openfirewall": "false",
 		}
 	}
-	if p.o.Account != nil {
-		all["account"], all["domainid"] = p.o.Account(w.Owner)
-	}
+	maps.Copy(all, p.account(w.Owner))
 	return all
+}
+
+// account are the parameters that say whose something is. Empty: the key's.
+func (p *Provider) account(owner cluster.Owner) params {
+	by := params{}
+	if p.o.Account != nil && owner != (cluster.Owner{}) {
+		by["account"], by["domainid"] = p.o.Account(owner)
+	}
+	return by
 }
 
 func protocol(s cluster.Spec) string { return cmp.Or(strings.ToLower(s.Protocol), "tcp") }

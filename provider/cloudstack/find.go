@@ -67,7 +67,7 @@ func (p *Provider) byName(ctx context.Context, s *sort, w *cluster.Want) (*match
 	if s.name == "" {
 		by = tagged(cluster.TagKey, w.Key)
 	}
-	items, err := p.things(ctx, s, w.Spec.Zone, by)
+	items, err := p.things(ctx, s, w.Spec.Zone, p.account(w.Owner), by)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (p *Provider) bySpec(ctx context.Context, s *sort, w *cluster.Want) (*match
 	if err != nil || !trusted {
 		return nil, err
 	}
-	items, err := p.things(ctx, s, w.Spec.Zone, by)
+	items, err := p.things(ctx, s, w.Spec.Zone, p.account(w.Owner), by)
 	if err != nil {
 		return nil, err
 	}

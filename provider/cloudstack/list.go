@@ -3,6 +3,7 @@ package cloudstack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -118,6 +119,9 @@ func index(items []item, id string) int {
 
 func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, page, size int) ([]item, error) {
 	by := params{"page": strconv.Itoa(page), "pagesize": strconv.Itoa(size)}
+	if p.o.Account != nil || f.Network != "" {
+		maps.Copy(by, everyone)
+	}
 	switch {
 	case f.Network != "":
 		by[s.network] = f.Network

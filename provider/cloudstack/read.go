@@ -33,7 +33,7 @@ func query[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 			return nil, 0, unreadable(r.command, clean(err.Error()))
 		}
 	}
-	if len(items) == 0 && n > 0 && r.params["page"] == "" {
+	if page := r.params["page"]; len(items) == 0 && n > 0 && (page == "" || page == "1") {
 		return nil, 0, unreadable(r.command, fmt.Sprintf("it counts %d and lists none", n))
 	}
 	for i := range items {
@@ -69,17 +69,22 @@ func all[T any](ctx context.Context, p *Provider, r request, key string, idOf fu
 }
 
 // things lists all of a kind that parameters select.
-func (p *Provider) things(ctx context.Context, s *sort, zone string, by params) ([]item, error) {
-	r := s.request(zone, by)
-	return all(ctx, p, r, s.item, idOf)
+func (p *Provider) things(ctx context.Context, s *sort, zone string, by ...params) ([]item, error) {
+	return all(ctx, p, s.request(zone, by...), s.item, idOf)
 }
 
-func (s *sort) request(zone string, by params) request {
-	r := request{command: s.list, zone: zone, params: params{"listall": "true"}}
+// everyone's things, as far as the key sees them. Without it a list shows those
+// of one account.
+var everyone = params{"listall": "true"}
+
+func (s *sort) request(zone string, by ...params) request {
+	r := request{command: s.list, zone: zone, params: params{}}
 	if s.zone {
 		r.params["zoneid"] = zone
 	}
-	maps.Copy(r.params, by)
+	for _, more := range by {
+		maps.Copy(r.params, more)
+	}
 	return r
 }
 

@@ -62,6 +62,7 @@ type item struct {
 	NetworkOffering text `json:"networkofferingid"`
 	SourceNAT       flag `json:"issourcenat"`
 	Associated      text `json:"associatednetworkid"`
+	Allocated       text `json:"allocated"`
 	NetworkID       text `json:"networkid"`
 
 	Protocol    text   `json:"protocol"`
@@ -142,6 +143,8 @@ func (s *sort) show(it *item, zone string) cluster.Resource {
 		r.Power = power(string(it.State))
 		r.Address = string(it.nic().Address)
 	case cluster.Address:
+		// The id is that of the IP, whoever has it: since when tells one from the next.
+		r.Identity += "/" + string(it.Allocated)
 		r.Address, r.SourceNAT = string(it.Address), bool(it.SourceNAT)
 	}
 	return r
