@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -166,6 +167,7 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 	}
 	h := w.hold(row, true, thingBounds)
 	h.note(cluster.ForeignVM.Errorf("not ours and in the network: %s", strings.Join(names, ", ")))
+	row.NextAt = w.now
 	if row.Phase != cluster.Leaked {
 		row.Phase, row.ClosingAt = cluster.Closing, w.now
 	}
@@ -173,26 +175,25 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 }
 
 // closeBooks ends the deletion: nothing that was made is left, or the fault of
-// the first thing that is.
+// the first thing that is. Each failure is counted for the collector's backoff
+// and the leak report.
 func closeBooks(ctx context.Context, w *work) outcome.Outcome {
 	var change cluster.Change
-	var first error
+	var left, first error
+	set := w.s.options.Settings
 	for i := range w.book.Journal {
 		row := &w.book.Journal[i]
 		if !row.Phase.Open() || row.Origin == cluster.Given {
 			continue
 		}
 		err := failureOf(row)
-		if err == nil {
-			err = cluster.ResourceLeaked.Errorf("%s %s is not proven gone", row.Kind, row.Name).With("resource", row.Name)
+		if err == nil || row.RunID != w.t.RunID() { // it waits for another that failed, as a network for its VMs
+			left = cmp.Or[error](left, cluster.ResourceLeaked.Errorf("%s %s is not proven gone", row.Kind, row.Name).With("resource", row.Name))
+			continue
 		}
 		if first == nil || fault.Of(err) == cluster.ForeignVM {
 			first = err
 		}
-		if row.LastCode == "" || row.RunID != w.t.RunID() {
-			row.RunID, row.Step = w.t.RunID(), w.t.Step()
-		}
-		set := w.s.options.Settings
 		text := row.LastError
 		if cluster.Failed(row, err, w.now, cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
 			change.Events = append(change.Events, &cluster.Event{
@@ -200,11 +201,10 @@ func closeBooks(ctx context.Context, w *work) outcome.Outcome {
 				Reason: cluster.Reason{Code: fault.Of(err).Code, Text: fault.Message(err), Resource: row.Name},
 			})
 		}
-		if text != "" {
-			row.LastError = text
-		}
+		row.LastError = text
 		change.Journal = append(change.Journal, row)
 	}
+	first = cmp.Or(first, left)
 	for _, n := range w.nodes("") {
 		if !w.phaseOf(n).Open() || w.row(n.Key) == nil {
 			n.Removed = w.now

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
@@ -75,7 +76,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	plan := cluster.PlanRecovery(w.book, seen, w.policy(), cluster.RecoveryOptions{
-		Consent: w.in.Ask != nil && w.in.Ask.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.options.Settings.Tolerances,
+		Consent: w.in.Ask != nil && w.in.Ask.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.tolerances(),
 	})
 	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop)}
 	for _, b := range plan.Batches {
@@ -83,6 +84,11 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 			doc.Batches = append(doc.Batches, repair{len(doc.Batches), namesOfNodes(b.Start), namesOfNodes(b.Replace)})
 		}
 	}
+	stranded, err := w.stranded(ctx)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	doc.strand(stranded, w.policy(), plan)
 	for _, r := range plan.Adopt {
 		doc.Adopt = append(doc.Adopt, r.ID)
 	}
@@ -101,6 +107,24 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 		doc.failedStep = failedStep{fault.Of(err).Code, fault.Message(err), fault.Details(err)["resource"]}
 	}
 	return outcome.Fail(w.t.Set(doc))
+}
+
+// strand replaces nodes that can never join: they serve nobody, so all at once.
+func (p *repairPlan) strand(nodes []*cluster.Node, policy cluster.Recovery, plan cluster.RecoveryPlan) {
+	going := slices.Concat(namesOfNodes(plan.Drop), namesOfNodes(plan.Replace))
+	var names []string
+	for _, n := range nodes {
+		if !slices.Contains(going, n.Name) {
+			names = append(names, n.Name)
+		}
+	}
+	switch {
+	case len(names) == 0:
+	case policy.Allows(cluster.Replace):
+		p.Batches = append(p.Batches, repair{At: len(p.Batches), Replace: names})
+	default:
+		p.failedStep = failedStep{cluster.RecoveryForbidden.Code, "nodes never called home, their token is no longer valid, and replace is not allowed: " + strings.Join(names, ", "), names[0]}
+	}
 }
 
 // choose drops the nodes that a caller named instead of those the plan chose.

@@ -26,7 +26,7 @@ func kindOf(a *cluster.Ask) string { return string(a.Kind) }
 // decided gives the jobs of a cluster that a transition ends, ended, and takes
 // its Ask away with them. c is the cluster after the transition.
 func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.State, event cluster.Occurrence, reason cluster.Reason) ([]*cluster.Job, error) {
-	if !ends(c, from) {
+	if !mayEnd(c, from) {
 		return nil, nil
 	}
 	open, err := s.openJobs(ctx, c.UUID)
@@ -53,8 +53,8 @@ func (s *Service) decided(ctx context.Context, c *cluster.Cluster, from machine.
 	return ended, nil
 }
 
-// ends reports a transition that may end jobs: others need not look for them.
-func ends(c *cluster.Cluster, from machine.State) bool {
+// mayEnd reports a transition that may end jobs: others need not look for them.
+func mayEnd(c *cluster.Cluster, from machine.State) bool {
 	return cluster.Transient(from) || c.State == cluster.Destroyed || c.State == cluster.Expunging
 }
 

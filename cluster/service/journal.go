@@ -53,7 +53,7 @@ func (w *work) hold(row *cluster.JournalRow, unmake bool, b bounds) *hand {
 			row.Attempt, row.Attempts = 1, 0
 		}
 	}
-	if row.RunID == w.t.RunID() && !h.fresh {
+	if row.RunID == w.t.RunID() && !h.fresh && !(unmake && row.NextAt.IsZero()) { // why a row was given up does not keep it from being deleted
 		if h.fails = h.final(); h.fails == nil {
 			h.fails = h.jobFailed()
 		}
@@ -256,7 +256,7 @@ func (h *hand) destroy(w *work) {
 	case r != nil && !cluster.Ours(row, *r, w.s.options.Installation, w.c):
 		h.note(cluster.ProviderRefused.Errorf("%s is not proven to be ours: it is left alone", r.ID))
 		h.fails = failureOf(row)
-	case r != nil && (r.Power == cluster.GoingDown || r.Power == cluster.Vanished) && row.LastCode == "" && w.waited() > 0:
+	case r != nil && (r.Power == cluster.GoingDown || r.Power == cluster.Vanished) && row.NextAt.IsZero() && w.waited() > 0:
 		h.wait(w)
 	default:
 		h.send = cluster.SendDelete
@@ -275,7 +275,7 @@ func (h *hand) confirm(w *work) {
 		if h.row.LastCode == "" {
 			h.note(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))
 		}
-		h.row.Phase, h.row.ClosingAt, h.dirty, h.fails = cluster.Closing, w.now, true, failureOf(h.row)
+		h.row.Phase, h.row.ClosingAt, h.row.NextAt, h.dirty, h.fails = cluster.Closing, w.now, time.Time{}, true, failureOf(h.row)
 		if h.node != nil {
 			h.node.Removed = w.now
 		}
@@ -340,15 +340,13 @@ func (w *work) call(ctx context.Context, hands []*hand) error {
 		}
 		if err != nil {
 			h.note(err)
-			if h.fails = h.final(); h.fails == nil {
-				h.row.NextAt, h.rests, h.dirty = w.now.Add(h.backoff(w)), true, true
-			}
+			h.fails, h.row.NextAt, h.rests, h.dirty = h.final(), w.now.Add(h.backoff(w)), true, true
 			return
 		}
 		h.name(call.Ref)
-		h.row.JobID, h.row.LastCode, h.row.LastError, h.dirty = call.Job, "", "", true
+		h.row.JobID, h.row.NextAt, h.dirty = call.Job, time.Time{}, true
 		if send == cluster.SendCreate {
-			h.row.Phase = cluster.Accepted
+			h.row.Phase, h.row.LastCode, h.row.LastError = cluster.Accepted, "", ""
 		}
 	})
 	return nil

@@ -62,11 +62,56 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 	case len(open) > 0:
 		return w.waitFor(open, "the provider makes VMs")
 	case failure != nil:
+		if out := w.lastHellos(ctx); !out.IsDone() {
+			return out
+		}
 		return outcome.Fail(failure)
 	case w.present(want, hands) < want.count:
 		return outcome.Wait(time.Second, "VMs", "the next VMs are made")
 	}
 	return outcome.Done()
+}
+
+// bootGrace is how long a run that has failed waits for the first hello of the
+// nodes that it leaves behind: afterwards its join token is no longer valid.
+const bootGrace = 5 * time.Minute
+
+// lastHellos waits for nodes of this run that have not paid with their token,
+// unless they are going to be deleted anyway.
+func (w *work) lastHellos(ctx context.Context) outcome.Outcome {
+	doomed := w.c.Desired == cluster.WantDestroyed || w.in.First && w.c.OnFailure != cluster.KeepHalf || w.in.Event == cluster.OnScaleUp && w.s.options.Settings.RollbackScale
+	if doomed || !w.caps.CallsHome {
+		return outcome.Done()
+	}
+	w.hear()
+	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	silent := filter(w.made(), func(n *cluster.Node) bool {
+		row := w.row(n.Key)
+		return row.Phase == cluster.Present && d.Credentials[n.Name] == "" && w.now.Sub(row.PresentAt) < bootGrace
+	})
+	if len(silent) == 0 {
+		return outcome.Done()
+	}
+	return outcome.Wait(5*time.Second, "Hello", "the nodes that stay have not called home")
+}
+
+// stranded are the nodes that can never call home: they have no credential,
+// and the join token they were made with is no longer valid.
+func (w *work) stranded(ctx context.Context) ([]*cluster.Node, error) {
+	if !w.caps.CallsHome {
+		return nil, nil
+	}
+	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	return filter(w.nodes(""), func(n *cluster.Node) bool {
+		row := w.row(n.Key)
+		return n.ReadyAt.IsZero() && d.Credentials[n.Name] == "" && row != nil && row.Phase == cluster.Present && row.Origin == cluster.Made
+	}), nil
 }
 
 // waitFor asks for the next look at hands that wait.
@@ -140,7 +185,7 @@ func tryOf(journal []cluster.JournalRow, run string, want crew, more []*hand) (t
 			return
 		}
 		made[row.Attempt]++
-		if (row.Phase == cluster.Gone || row.Phase == cluster.Closing) && row.LastCode != "" {
+		if givenUp(row) {
 			failed[row.Attempt]++
 			for _, at := range []time.Time{row.GoneAt, row.ClosingAt} {
 				if at.After(last[row.Attempt]) {
@@ -163,6 +208,11 @@ func tryOf(journal []cluster.JournalRow, run string, want crew, more []*hand) (t
 	return 1, time.Time{}
 }
 
+// givenUp reports a VM that was lost or useless before it was present.
+func givenUp(row *cluster.JournalRow) bool {
+	return row.PresentAt.IsZero() && row.Origin == cluster.Made && (row.Phase == cluster.Gone || row.Phase == cluster.Closing || row.Phase == cluster.Leaked)
+}
+
 // failureOf is why a role will not reach its number in this run; nil as long as it may.
 func (w *work) failureOf(want crew, b bounds, hands []*hand) error {
 	for _, h := range hands {
@@ -178,10 +228,14 @@ func (w *work) failureOf(want crew, b bounds, hands []*hand) error {
 		rows = append(rows, h.row)
 	}
 	for _, row := range rows {
-		if !want.owns(row) || row.RunID != w.t.RunID() || row.Phase != cluster.Gone && row.Phase != cluster.Closing {
+		if !want.owns(row) || row.RunID != w.t.RunID() || !givenUp(row) {
 			continue
 		}
-		if err := failureOf(row); err != nil && (fault.Of(err).Class != fault.Transient && fault.Of(err) != cluster.NodeMissing || row.Attempt >= b.tries) {
+		err := failureOf(row)
+		if err == nil {
+			err = cluster.NodeMissing.Errorf("%s was lost before it was there", row.Name).With("resource", row.Name)
+		}
+		if fault.Of(err).Class != fault.Transient && fault.Of(err) != cluster.NodeMissing || row.Attempt >= b.tries {
 			return err
 		}
 	}

@@ -15,13 +15,14 @@ import (
 
 // Service is the container cluster service.
 type Service struct {
-	options   Options
-	providers map[string]cluster.Provider
-	flows     []workflow.Flow
-	engine    Engine
-	walker    *machine.Machine[*view]
-	tokens    tokens
-	hellos    hellos
+	options    Options
+	providers  map[string]cluster.Provider
+	flows      []workflow.Flow
+	engine     Engine
+	walker     *machine.Machine[*view]
+	tokens     tokens
+	hellos     hellos
+	background background
 
 	mu     sync.Mutex
 	hearer func(uuid string) // the walker's queue; nil: it does not run
@@ -43,7 +44,7 @@ func New(o Options) (*Service, error) {
 	if o.Metrics == nil {
 		o.Metrics = silence{}
 	}
-	s := &Service{options: o, providers: map[string]cluster.Provider{}}
+	s := &Service{options: o, providers: map[string]cluster.Provider{}, background: background{worker: control.NewUID()}}
 	for _, n := range o.Providers {
 		if _, twice := s.providers[n.Name]; twice || n.Name == "" || n.Provider == nil {
 			return nil, cluster.ClusterInvalid.Errorf("provider %q: each provider needs a name of its own", n.Name)
@@ -102,7 +103,7 @@ func (s *Service) Serve(ctx context.Context) error {
 
 // duties are what runs beside the walker.
 func (s *Service) duties() []control.Runner {
-	return []control.Runner{runner(s.flushHellos)}
+	return []control.Runner{runner(s.flushHellos), s.syncRunner(), s.collectRunner()}
 }
 
 // runner makes a Runner of a function that ends with its context.

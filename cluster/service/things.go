@@ -54,7 +54,7 @@ func (w *work) provide(ctx context.Context, want thing, b bounds) (row *cluster.
 func (w *work) lostBefore(kind cluster.Kind) int {
 	lost := 0
 	for _, row := range w.book.Journal {
-		if row.Kind == kind && row.RunID == w.t.RunID() && row.Phase == cluster.Gone && row.LastCode != "" {
+		if row.Kind == kind && row.RunID == w.t.RunID() && givenUp(&row) {
 			lost++
 		}
 	}

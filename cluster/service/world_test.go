@@ -129,7 +129,9 @@ func newWorld(t *testing.T, s setup) *world {
 		Heard: func(e cluster.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.heard = append(w.heard, e) },
 	}
 	if !s.silent {
-		w.options.Probe = func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error { return cloud.Probe(ctx, c.Endpoint) }
+		w.options.Probe = func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
+			return cloud.Probe(ctx, c.Endpoint)
+		}
 	}
 	w.begin()
 	return w
@@ -186,6 +188,7 @@ func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster))
 	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Details: d}); err != nil {
 		w.t.Fatal(err)
 	}
+	w.service.Ring(c.UUID)
 	return c.UUID
 }
 
@@ -211,6 +214,7 @@ func (w *world) ask(uuid string, kind cluster.AskKind, edit func(c *cluster.Clus
 		c.Ask = a
 		job := &cluster.Job{ID: id, Kind: string(kind), Owner: me, Created: time.Now()}
 		if w.books.Commit(w.t.Context(), &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}}) == nil {
+			w.service.Ring(uuid)
 			return id
 		}
 	}

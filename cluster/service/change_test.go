@@ -1,0 +1,478 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// running is a world with one running cluster.
+func running(t *testing.T, s setup, workers int, test func(t *testing.T, w *world, id string)) {
+	t.Helper()
+	inWorld(t, s, func(t *testing.T, w *world) {
+		id := w.create("blue", workers)
+		w.until(id, 30*time.Minute, cluster.Running)
+		test(t, w, id)
+	})
+}
+
+func (w *world) done(job string) {
+	w.t.Helper()
+	if j := w.job(job); j.Status != cluster.JobDone {
+		w.t.Errorf("job %+v\n%s", j, w.story(j.Cluster))
+	}
+}
+
+func (w *world) failed(job string, code string) {
+	w.t.Helper()
+	if j := w.job(job); j.Status != cluster.JobFailed || string(j.Code) != code {
+		w.t.Errorf("job %+v, want %s\n%s", j, code, w.story(j.Cluster))
+	}
+}
+
+func names(w *world, id string, role cluster.Role) string {
+	var all []string
+	for _, n := range w.book(id).Nodes {
+		if n.Role == role {
+			all = append(all, strings.TrimPrefix(n.Name, "blue-8f3b2c-"))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func TestScale(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	t.Run("up", func(t *testing.T) {
+		running(t, s, 2, func(t *testing.T, w *world, id string) {
+			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 5 })
+			w.until(id, time.Minute, cluster.Scaling)
+			c := w.until(id, time.Hour, cluster.Running)
+			w.done(job)
+			if len(w.vms()) != 6 || c.Cores != 6 || c.Ask != nil {
+				t.Errorf("%d VMs, %d cores, ask %v", len(w.vms()), c.Cores, c.Ask)
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("down to the newest first", func(t *testing.T) {
+		running(t, s, 4, func(t *testing.T, w *world, id string) {
+			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			w.done(job)
+			if got := names(w, id, cluster.Worker); got != "worker1 worker2" || len(w.vms()) != 3 {
+				t.Errorf("workers %s, %d VMs", got, len(w.vms()))
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("the named nodes go, and ordinals are not used again", func(t *testing.T) {
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, a *cluster.Ask) {
+				c.NodeCount, a.Victims = 1, []string{"blue-8f3b2c-worker1", "blue-8f3b2c-worker3"}
+			})
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			if got := names(w, id, cluster.Worker); got != "worker2" {
+				t.Errorf("workers %s", got)
+			}
+			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			if got := names(w, id, cluster.Worker); got != "worker2 worker4" {
+				t.Errorf("workers %s", got)
+			}
+		})
+	})
+	t.Run("a failure keeps what is there", func(t *testing.T) {
+		running(t, s, 2, func(t *testing.T, w *world, id string) {
+			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker5", Do: sim.Fail, Err: cluster.CapacityExhausted})
+			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			w.until(id, time.Minute, cluster.Scaling)
+			c := w.until(id, time.Hour, cluster.Alert)
+			w.failed(job, "CAPACITY_EXHAUSTED")
+			if c.NodeCount != 6 || c.Reason.Code != cluster.CapacityExhausted.Code || c.Reason.Step != "nodes" {
+				t.Errorf("size %d reason %+v", c.NodeCount, c.Reason)
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("a failure rolls back", func(t *testing.T) {
+		s := s
+		s.settings = service.Settings{RollbackScale: true}
+		running(t, s, 2, func(t *testing.T, w *world, id string) {
+			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker5", Do: sim.Fail, Err: cluster.CapacityExhausted})
+			job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			w.until(id, time.Minute, cluster.Scaling)
+			w.ends(job)
+			w.failed(job, "CAPACITY_EXHAUSTED")
+			c := w.until(id, time.Hour, cluster.Running) // the next looks find it healthy
+			if !strings.HasPrefix(w.path(id), "Starting Running Scaling Alert") {
+				t.Errorf("path %s", w.path(id))
+			}
+			if c.NodeCount != 2 || names(w, id, cluster.Worker) != "worker1 worker2" || len(w.vms()) != 3 {
+				t.Errorf("size %d workers %s, %d VMs", c.NodeCount, names(w, id, cluster.Worker), len(w.vms()))
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("a changed CIDR list corrects the rules", func(t *testing.T) {
+		running(t, s, 1, func(t *testing.T, w *world, id string) {
+			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.CIDRs = []string{"10.0.0.0/8"} })
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			rules := w.cloud.All(cluster.Firewall)
+			if len(rules) != 1 || len(rules[0].Spec.CIDRs) != 1 || rules[0].Spec.CIDRs[0] != "10.0.0.0/8" {
+				t.Errorf("rules %+v", rules)
+			}
+			w.balanced(id)
+		})
+	})
+}
+
+func TestStopAndStartAgain(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	t.Run("all stop, all start", func(t *testing.T) {
+		running(t, s, 7, func(t *testing.T, w *world, id string) {
+			before := w.vms()
+			job := w.ask(id, cluster.AskStop, nil)
+			w.until(id, time.Hour, cluster.Stopped)
+			w.done(job)
+			for name, r := range w.vms() {
+				if r.Power != cluster.Down {
+					t.Errorf("%s is %s", name, r.Power)
+				}
+			}
+			time.Sleep(10 * time.Minute) // nothing is found wrong
+			job = w.ask(id, cluster.AskStart, nil)
+			w.until(id, time.Hour, cluster.Running)
+			w.done(job)
+			for name, r := range w.vms() {
+				if r.Power != cluster.Up || r.Identity != before[name].Identity {
+					t.Errorf("%s is %s, or another one", name, r.Power)
+				}
+			}
+			if got := w.path(id); got != "Starting Running Stopping Stopped Starting Running" {
+				t.Errorf("path %s", got)
+			}
+		})
+	})
+	t.Run("one that does not stop is forced", func(t *testing.T) {
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Stop, Name: "*worker2", Do: sim.Stuck})
+			w.ask(id, cluster.AskStop, nil)
+			w.until(id, time.Hour, cluster.Stopped, cluster.Alert)
+			if c := w.cluster(id); c.State != cluster.Stopped {
+				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
+			}
+		})
+	})
+	t.Run("without force it is named, and the others stop", func(t *testing.T) {
+		s := s
+		s.settings = service.Settings{NoForceStop: true}
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			w.cloud.Inject(sim.Rule{Call: sim.Act, Name: "*worker2", Do: sim.Fail, Err: cluster.ProviderRefused})
+			job := w.ask(id, cluster.AskStop, nil)
+			c := w.until(id, time.Hour, cluster.Alert)
+			w.failed(job, "PROVIDER_REFUSED")
+			if !strings.Contains(c.Reason.Text, "worker2") && !strings.Contains(c.Reason.Resource, "worker2") {
+				t.Errorf("reason %+v", c.Reason)
+			}
+			down := 0
+			for _, r := range w.vms() {
+				if r.Power == cluster.Down {
+					down++
+				}
+			}
+			if down != 3 {
+				t.Errorf("%d VMs are down, want 3", down)
+			}
+		})
+	})
+	t.Run("a missing VM is named, and the others start", func(t *testing.T) {
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			w.ask(id, cluster.AskStop, nil)
+			w.until(id, time.Hour, cluster.Stopped)
+			if err := w.cloud.DestroyVM("blue-8f3b2c-worker2"); err != nil {
+				t.Fatal(err)
+			}
+			job := w.ask(id, cluster.AskStart, nil)
+			c := w.until(id, time.Hour, cluster.Alert)
+			w.failed(job, "NODE_MISSING")
+			if !strings.Contains(c.Reason.Text, "worker2") {
+				t.Errorf("reason %+v", c.Reason)
+			}
+			for name, r := range w.vms() {
+				if r.Power != cluster.Up {
+					t.Errorf("%s is %s", name, r.Power)
+				}
+			}
+		})
+	})
+}
+
+func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
+	ask := func(c *cluster.Cluster, a *cluster.Ask) {
+		a.Version, a.Template, a.Surge = "v2", cluster.Entity{ID: "node-2"}, 1
+	}
+	t.Run("workers", func(t *testing.T) {
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			job := w.ask(id, cluster.AskUpgrade, ask)
+			w.until(id, time.Minute, cluster.Scaling)
+			most := 0
+			for w.cluster(id).State == cluster.Scaling {
+				most = max(most, len(w.vms()))
+				time.Sleep(time.Second)
+			}
+			c := w.until(id, time.Second, cluster.Running)
+			w.done(job)
+			if got := names(w, id, cluster.Worker); got != "worker4 worker5 worker6" || most != 5 || c.Version != "v2" || c.Template.ID != "node-2" {
+				t.Errorf("workers %s, at most %d VMs, version %s\n%s", got, most, c.Version, w.story(id))
+			}
+			for name, r := range w.vms() {
+				if strings.Contains(name, "worker") && r.Spec.Template != "node-2" {
+					t.Errorf("%s is made of %s", name, r.Spec.Template)
+				}
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("with consent the control node too", func(t *testing.T) {
+		running(t, s, 1, func(t *testing.T, w *world, id string) {
+			w.ask(id, cluster.AskUpgrade, func(c *cluster.Cluster, a *cluster.Ask) { ask(c, a); a.Consent = true })
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			if got := names(w, id, cluster.Control); got != "control2" {
+				t.Errorf("control nodes %s", got)
+			}
+			if err := w.cloud.Probe(t.Context(), w.cluster(id).Endpoint); err != nil {
+				t.Error(err)
+			}
+			w.balanced(id)
+		})
+	})
+	t.Run("a failure leaves Alert, another upgrade goes on", func(t *testing.T) {
+		running(t, s, 3, func(t *testing.T, w *world, id string) {
+			w.cloud.Inject(sim.Rule{Label: "full", Call: sim.Create, Kind: cluster.VM, Nth: 2, Do: sim.Fail, Err: cluster.CapacityExhausted})
+			job := w.ask(id, cluster.AskUpgrade, ask)
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Alert)
+			w.failed(job, "CAPACITY_EXHAUSTED")
+			w.cloud.Heal()
+			job = w.ask(id, cluster.AskUpgrade, ask)
+			w.until(id, time.Minute, cluster.Recovering, cluster.Running, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			w.done(job)
+			for name, r := range w.vms() {
+				if strings.Contains(name, "worker") && r.Spec.Template != "node-2" {
+					t.Errorf("%s is made of %s", name, r.Spec.Template)
+				}
+			}
+			if len(w.vms()) != 4 {
+				t.Errorf("%d VMs", len(w.vms()))
+			}
+			w.balanced(id)
+		})
+	})
+}
+
+func TestRecover(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	for name, c := range map[string]struct {
+		harm func(w *world) error
+		mend func(w *world) error
+		ask  func(c *cluster.Cluster, a *cluster.Ask)
+		code string // empty: it succeeds
+	}{
+		"nothing to do":                 {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }, mend: func(w *world) error { return w.cloud.StartVM("blue-8f3b2c-worker2") }},
+		"a stopped worker":              {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }},
+		"a missing worker":              {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }},
+		"a broken worker":               {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-worker2") }},
+		"a missing control node":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-control1") }},
+		"a rule that is gone":           {harm: func(w *world) error { return w.cloud.Delete(cluster.Firewall, "blue-8f3b2c-firewall") }},
+		"replace is not allowed":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }, ask: func(_ *cluster.Cluster, a *cluster.Ask) { a.Recovery = cluster.Recovery{cluster.Restart} }, code: "RECOVERY_FORBIDDEN"},
+		"the last control node, broken": {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-control1") }, code: "LAST_CONTROL_NODE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running(t, s, 3, func(t *testing.T, w *world, id string) {
+				w.alarmed(id, c.harm)
+				if c.mend != nil {
+					if err := c.mend(w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				job := w.ask(id, cluster.AskRecover, c.ask)
+				w.ends(job)
+				if c.code != "" {
+					w.until(id, time.Hour, cluster.Alert)
+					w.failed(job, c.code)
+					return
+				}
+				w.until(id, 2*time.Hour, cluster.Running)
+				w.done(job)
+				if len(w.vms()) != 4 {
+					t.Errorf("%d VMs\n%s", len(w.vms()), w.story(id))
+				}
+				if err := w.cloud.Probe(t.Context(), w.cluster(id).Endpoint); err != nil {
+					t.Errorf("%v\n%s", err, w.story(id))
+				}
+				w.balanced(id)
+			})
+		})
+	}
+}
+
+func TestDeleteInEachState(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	for name, c := range map[string]struct {
+		to   func(w *world, id string)
+		path string
+	}{
+		"Created": {func(w *world, id string) {}, ""},
+		"Starting, first": {func(w *world, id string) {
+			w.until(id, time.Minute, cluster.Starting)
+			time.Sleep(20 * time.Second)
+		}, "Starting Expunging Destroyed"},
+		"Running":  {func(w *world, id string) { w.until(id, time.Hour, cluster.Running) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopping": {func(w *world, id string) { w.at(id, cluster.AskStop, cluster.Stopping) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Stopped":  {func(w *world, id string) { w.at(id, cluster.AskStop, cluster.Stopped) }, "Starting Running Stopping Stopped Expunging Destroyed"},
+		"Starting, later": {func(w *world, id string) {
+			w.at(id, cluster.AskStop, cluster.Stopped)
+			w.ask(id, cluster.AskStart, nil)
+			w.until(id, time.Minute, cluster.Starting)
+			time.Sleep(5 * time.Second)
+		}, "Starting Running Stopping Stopped Starting Alert Expunging Destroyed"},
+		"Scaling": {func(w *world, id string) {
+			w.until(id, time.Hour, cluster.Running)
+			w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 6 })
+			w.until(id, time.Minute, cluster.Scaling)
+			time.Sleep(10 * time.Second)
+		}, "Starting Running Scaling Alert Expunging Destroyed"},
+		"Alert": {func(w *world, id string) { w.alarmed(id, nil) }, "Starting Running Alert Expunging Destroyed"},
+		"Recovering": {func(w *world, id string) {
+			w.alarmed(id, nil)
+			if err := w.cloud.DestroyVM("blue-8f3b2c-worker2"); err != nil {
+				w.t.Fatal(err)
+			}
+			w.at(id, cluster.AskRecover, cluster.Recovering)
+			time.Sleep(10 * time.Second)
+		}, "Starting Running Alert Recovering Alert Expunging Destroyed"},
+		"Expunge": {func(w *world, id string) {
+			w.alarmed(id, nil)
+			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail})
+			w.failed(w.at(id, cluster.AskDelete, cluster.Expunge), "PROVIDER_REFUSED")
+			w.cloud.Heal()
+		}, "Starting Running Alert Expunging Expunge Expunging Destroyed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, s, func(t *testing.T, w *world) {
+				id := w.create("blue", 3)
+				if name != "Created" && name != "Starting, first" {
+					w.until(id, time.Hour, cluster.Running)
+				}
+				c.to(w, id)
+				job := w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, a *cluster.Ask) {})
+				end := w.until(id, 2*time.Hour, cluster.Destroyed)
+				w.done(job)
+				w.empty()
+				if got := w.path(id); c.path != "" && got != c.path {
+					t.Errorf("path %s\nwant %s", got, c.path)
+				}
+				if end.Removed.IsZero() || len(w.book(id).Nodes) != 0 {
+					t.Errorf("removed %s, nodes %v", end.Removed, w.book(id).Nodes)
+				}
+				for _, r := range w.book(id).Journal {
+					if r.Phase.Open() && r.Origin != cluster.Given {
+						t.Errorf("row %s is %s", r.Name, r.Phase)
+					}
+				}
+				if jobs, _, _ := w.books.Jobs(t.Context(), cluster.JobQuery{Scope: all, Cluster: id, OnlyOpen: true}); len(jobs) != 0 {
+					t.Errorf("open jobs %+v", jobs)
+				}
+			})
+		})
+	}
+}
+
+// at asks for something and waits for a state.
+func (w *world) at(id string, kind cluster.AskKind, state machine.State) string {
+	w.t.Helper()
+	job := w.ask(id, kind, nil)
+	w.until(id, time.Hour, state)
+	return job
+}
+
+// alarmed harms a running cluster, whose policy may do nothing, until it is in Alert.
+func (w *world) alarmed(id string, harm func(w *world) error) {
+	w.t.Helper()
+	book := w.book(id)
+	book.Cluster.Recovery = cluster.Recovery{}
+	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+		w.t.Fatal(err)
+	}
+	if harm == nil {
+		harm = func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker3") }
+	}
+	if err := harm(w); err != nil {
+		w.t.Fatal(err)
+	}
+	w.until(id, 10*time.Minute, cluster.Alert)
+}
+
+// ends waits for the end of a job.
+func (w *world) ends(job string) {
+	w.t.Helper()
+	for range 7200 {
+		if w.job(job).Status != cluster.JobOpen {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	w.t.Fatalf("job %s does not end\n%s", job, w.story(w.job(job).Cluster))
+}
+
+func TestDeleteTouchesNothingOfOthers(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	t.Run("a foreign VM keeps the network, and is named", func(t *testing.T) {
+		running(t, s, 2, func(t *testing.T, w *world, id string) {
+			if _, err := w.cloud.AddForeignVM("stranger", w.cluster(id).Network.ID); err != nil {
+				t.Fatal(err)
+			}
+			job := w.at(id, cluster.AskDelete, cluster.Expunge)
+			w.failed(job, "NETWORK_HAS_FOREIGN_VM")
+			if c := w.cluster(id); !strings.Contains(c.Reason.Text, "stranger") || len(w.vms()) != 1 {
+				t.Errorf("reason %+v, VMs %v", c.Reason, w.vms())
+			}
+			if err := w.cloud.DestroyVM("stranger"); err != nil {
+				t.Fatal(err)
+			}
+			w.until(id, time.Hour, cluster.Destroyed) // by the collector
+			w.empty()
+		})
+	})
+	t.Run("a given network stays", func(t *testing.T) {
+		inWorld(t, s, func(t *testing.T, w *world) {
+			net, err := w.cloud.AddNetwork("theirs", me)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := w.create("blue", 2, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
+			w.until(id, time.Hour, cluster.Running)
+			w.at(id, cluster.AskDelete, cluster.Destroyed)
+			w.empty()
+			if _, there := w.cloud.Look(cluster.Network, net.ID); !there {
+				t.Error("the network is gone")
+			}
+			for _, r := range w.cloud.All(cluster.Firewall, cluster.Forward, cluster.Balancer) {
+				t.Errorf("rule %s is left", r.Name)
+			}
+		})
+	})
+}

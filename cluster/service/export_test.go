@@ -1,0 +1,4 @@
+package service
+
+// Ring is what an operation does after its commit.
+func (s *Service) Ring(uuid string) { s.ring(uuid) }

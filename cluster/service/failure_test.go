@@ -1,0 +1,163 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// five is a cloud whose room ends after one control node and five workers.
+func five(inJob bool) setup {
+	return setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", VMs: 6}}, Times: slow, RefuseInJob: inJob}}
+}
+
+// blind lets a plan pass that the cloud has no room for, as between two callers.
+func blind(w *world) {
+	w.cloud.Inject(sim.Rule{Call: "check", Do: sim.Slow})
+	w.cloud.SetZone(sim.Zone{ID: "zone-1"})
+	go func() {
+		time.Sleep(20 * time.Second)
+		w.cloud.SetZone(sim.Zone{ID: "zone-1", VMs: 6})
+	}()
+}
+
+func TestCapacityEndsHalfWay(t *testing.T) {
+	for _, inJob := range []bool{false, true} {
+		how := map[bool]string{false: "refused by the call", true: "refused by the job"}[inJob]
+		t.Run("rollback, "+how, func(t *testing.T) {
+			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+				blind(w)
+				id := w.create("blue", 10)
+				c := w.until(id, time.Hour, cluster.Destroyed)
+				if got := w.path(id); got != "Starting Expunging Destroyed" {
+					t.Errorf("path %s", got)
+				}
+				w.empty()
+				if j := w.job("create-blue"); j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code || j.Step != "workers" {
+					t.Errorf("job %+v", j)
+				}
+				if c.Reason.Code != cluster.CapacityExhausted.Code {
+					t.Errorf("reason %+v", c.Reason)
+				}
+				if made := w.calls("create", "blue-*-worker*"); made > 11 {
+					t.Errorf("%d creates of workers were sent, after the first refusal none may be", made)
+				}
+			})
+		})
+		t.Run("lazy, "+how, func(t *testing.T) {
+			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+				blind(w)
+				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.Lazy })
+				c := w.until(id, time.Hour, cluster.Expunging)
+				if len(w.vms()) < 6 {
+					t.Errorf("%d VMs: the clean-up has begun before the collector came", len(w.vms()))
+				}
+				time.Sleep(10 * time.Second)
+				if err := w.engine.Send(t.Context(), w.cluster(id).RunID, workflow.Signal{ID: "pass-1", Name: cluster.SignalCollect}); err != nil {
+					t.Fatal(err)
+				}
+				c = w.until(id, 10*time.Minute, cluster.Destroyed)
+				w.empty()
+				if j := w.job("create-blue"); j.Status != cluster.JobFailed || c.Reason.Code != cluster.CapacityExhausted.Code {
+					t.Errorf("job %+v reason %+v", j, c.Reason)
+				}
+			})
+		})
+		t.Run("keep, "+how, func(t *testing.T) {
+			inWorld(t, five(inJob), func(t *testing.T, w *world) {
+				blind(w)
+				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+				c := w.until(id, time.Hour, cluster.Alert)
+				if c.Reason.Code != cluster.CapacityExhausted.Code || c.Reason.Step != "workers" || c.Started {
+					t.Errorf("reason %+v started %v", c.Reason, c.Started)
+				}
+				w.balanced(id)
+				running := 0
+				for _, r := range w.vms() {
+					if r.Power == cluster.Up {
+						running++
+					}
+				}
+				if running != 6 {
+					t.Errorf("%d VMs run, want 6", running)
+				}
+				// scaling down to what is there accepts it
+				job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 5 })
+				w.until(id, time.Hour, cluster.Running)
+				if j := w.job(job); j.Status != cluster.JobDone {
+					t.Errorf("job %+v\n%s", j, w.story(id))
+				}
+				time.Sleep(10 * time.Minute)
+				if got := len(w.vms()); got != 6 {
+					t.Errorf("%d VMs, want 6\n%s", got, w.story(id))
+				}
+				w.balanced(id)
+			})
+		})
+	}
+	t.Run("recover tries for the rest", func(t *testing.T) {
+		inWorld(t, five(false), func(t *testing.T, w *world) {
+			blind(w)
+			id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+			w.until(id, time.Hour, cluster.Alert)
+			w.cloud.SetZone(sim.Zone{ID: "zone-1"})
+			job := w.ask(id, cluster.AskRecover, nil)
+			w.until(id, time.Hour, cluster.Running)
+			if j := w.job(job); j.Status != cluster.JobDone || len(w.vms()) != 11 {
+				t.Errorf("job %+v, %d VMs\n%s", j, len(w.vms()), w.story(id))
+			}
+			w.balanced(id)
+		})
+	})
+}
+
+func TestNoRoomIsKnownBeforeAnythingIsMade(t *testing.T) {
+	inWorld(t, five(false), func(t *testing.T, w *world) {
+		id := w.create("blue", 10)
+		w.until(id, time.Hour, cluster.Destroyed)
+		if made := w.calls("create", "*"); made != 0 {
+			t.Errorf("%d creates were sent", made)
+		}
+		if j := w.job("create-blue"); j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code || j.Step != "check" {
+			t.Errorf("job %+v", j)
+		}
+	})
+}
+
+func TestTransientFaultsAreOvercome(t *testing.T) {
+	for name, rule := range map[string]sim.Rule{
+		"every third answer is lost":   {Call: "create", Do: sim.Lost, P: 0.3},
+		"some calls time out":          {Do: sim.Timeout, P: 0.1, Delay: 20 * time.Second},
+		"throttled":                    {Do: sim.Throttle, P: 0.3},
+		"a job that fails once":        {Call: "create", Kind: cluster.VM, Do: sim.FailJob, Err: cluster.ResourceInUse, Times: 2},
+		"a request that arrives twice": {Call: "create", Do: sim.Duplicate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, setup{sim: sim.Options{Times: slow, Visible: 10 * time.Second}}, func(t *testing.T, w *world) {
+				w.cloud.Inject(rule)
+				id := w.create("blue", 5)
+				w.until(id, time.Hour, cluster.Running)
+				if got := len(w.vms()); got != 6 {
+					t.Errorf("%d VMs, want 6\n%s", got, w.story(id))
+				}
+				w.balanced(id)
+			})
+		})
+	}
+}
+
+func TestRefusedCredentialsEndARunAtOnce(t *testing.T) {
+	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
+		id := w.create("blue", 5, func(c *cluster.Cluster) { c.OnFailure = cluster.KeepHalf })
+		w.until(id, time.Minute, cluster.Starting)
+		time.Sleep(20 * time.Second)
+		w.cloud.RefuseCredentials(true)
+		c := w.until(id, 2*time.Minute, cluster.Alert)
+		if c.Reason.Code != cluster.CredentialsRefused.Code {
+			t.Errorf("reason %+v", c.Reason)
+		}
+	})
+}
