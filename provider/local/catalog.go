@@ -55,7 +55,7 @@ func (p *Provider) networks(owner cluster.Owner) ([]cluster.Entry, error) {
 	}
 	var entries []cluster.Entry
 	for _, n := range networks {
-		if n.broken != nil || n.Owner != owner {
+		if n.broken != "" || n.Owner != owner {
 			continue
 		}
 		user := users[n.ID]

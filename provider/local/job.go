@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/local/internal/host"
 )
 
 // job is an act under way. It is all in its text: whoever polls it needs no memory.
@@ -44,7 +45,7 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 	lock.Lock()
 	defer lock.Unlock()
 	r, err := p.shelf.load(j.id)
-	if err == nil && r.broken == nil && j.identity != "" && r.Identity != j.identity {
+	if err == nil && r.broken == "" && j.identity != "" && r.Identity != j.identity {
 		err = gone(j.id, nil) // another thing has its key by now
 	}
 	if errors.Is(err, cluster.ErrGone) {
@@ -77,7 +78,7 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 			}
 			return open, p.launch(r)
 		case unread:
-			done.Err = cluster.ProviderRefused.Errorf("%s: %w", j.id, r.broken)
+			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.broken)
 			return done, nil
 		case silent:
 			if p.options.Now().Sub(j.at) > p.options.StartWithin {
@@ -91,13 +92,15 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 		case stopped:
 			return done, nil
 		case unread:
-			done.Err = cluster.ProviderRefused.Errorf("%s: %w", j.id, r.broken)
+			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.broken)
 			return done, nil
 		}
 		return open, p.halt(r, s, func(time.Duration) bool { return j.act == cluster.ForceStop })
 	case cluster.Destroy:
-		// A process without a record is left alone: it ends when its directory is gone.
-		if s.state != stopped && s.state != unread {
+		// A process without a record, or that cannot be proven, is left alone: it
+		// ends when its directory is gone.
+		lost := s.state == silent && s.process == (host.Process{}) && p.options.Now().Sub(j.at) > p.options.StopWithin
+		if s.state != stopped && s.state != unread && !lost {
 			return open, p.halt(r, s, func(since time.Duration) bool { return since > p.options.StopWithin })
 		}
 		return done, p.vanish(r)

@@ -34,6 +34,8 @@ func TestJudge(t *testing.T) {
 		{"nothing", facts{}, stopped},
 		{"it was stopped", facts{halt: mark{Process: old}, launch: mark{Process: old}}, stopped},
 		{"it was started, and is no more", facts{launch: mark{At: now, Process: own}}, stopped},
+		{"some process is the node, and nobody knows which", facts{held: true}, silent},
+		{"its files are lost, and it answers", facts{held: true, healthy: true}, running},
 		{"just started", facts{alive: true, process: own, launch: mark{At: now, Process: own}}, starting},
 		{"started long ago, and silent", facts{alive: true, process: own, launch: mark{At: now.Add(-20 * time.Second), Process: own}}, silent},
 		{"silent, and nobody knows who started it", facts{alive: true, process: own}, silent},

@@ -83,7 +83,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if err != nil {
 		return cluster.Call{}, err
 	}
-	if r.Kind == cluster.Network || r.broken != nil {
+	if r.Kind == cluster.Network || r.broken != "" {
 		return cluster.Call{Ref: r.ref(), Done: true}, nil
 	}
 	// The first launch is Create's; what is stopped after it was stopped by somebody.
@@ -209,7 +209,7 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	case err != nil:
 		return cluster.Call{Ref: ref}, err
 	}
-	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.broken == nil && r.Tags[cluster.TagInstallation] != own {
+	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.broken == "" && r.Tags[cluster.TagInstallation] != own {
 		return cluster.Call{Ref: ref}, cluster.ProviderRefused.Errorf("%s is not of this installation", r.Name)
 	}
 	return p.settle(ctx, job{act: a, id: r.ID, identity: r.Identity, at: p.options.Now()})

@@ -35,7 +35,7 @@ func (p *Provider) known(ref cluster.Ref) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ref.Identity != "" && r.broken == nil && r.Identity != ref.Identity {
+	if ref.Identity != "" && r.broken == "" && r.Identity != ref.Identity {
 		return nil, gone(ref.ID, nil)
 	}
 	return r, nil
@@ -52,7 +52,7 @@ func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, 
 		return cluster.Resource{}, err
 	}
 	shown, err := p.show(ctx, r)
-	if err != nil || r.Kind != cluster.VM || r.broken != nil {
+	if err != nil || r.Kind != cluster.VM || r.broken != "" {
 		return shown, err
 	}
 	shown.UserData, err = os.ReadFile(p.shelf.path(r.ID, node.UserDataFile))
@@ -70,7 +70,7 @@ func (p *Provider) show(ctx context.Context, r *record) (cluster.Resource, error
 		Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity, Tags: maps.Clone(r.Tags), Power: cluster.Up, State: "Implemented",
 		Address: r.Address, Created: r.Created, Spec: r.Spec,
 	}
-	if r.Kind == cluster.Network && r.broken == nil {
+	if r.Kind == cluster.Network && r.broken == "" {
 		shown.Address = r.Range
 		return shown, nil
 	}

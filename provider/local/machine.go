@@ -58,7 +58,7 @@ type sight struct {
 
 // look sees a VM. Only an error of the context is one.
 func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
-	if r.broken != nil {
+	if r.broken != "" {
 		return sight{state: unread}, nil
 	}
 	health, err := p.probe(ctx, r)
@@ -70,12 +70,15 @@ func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
 	}
 	process, alive := p.process(r)
 	if !alive && health != nil {
-		// its file is lost or wrong, the process is not
-		process = host.Of(r.Identity, health.PID)
-		alive = process.Lives() && process.Runs(p.shelf.path(r.ID))
+		switch by := host.Of(r.Identity, health.PID); {
+		case !by.Lives(): // it has ended since it answered
+			health = nil
+		case by.Runs(p.shelf.path(r.ID)): // its file is lost or wrong, the process is not
+			process, alive = by, true
+		}
 	}
 	return judge(facts{
-		alive: alive, process: process, healthy: health != nil,
+		alive: alive, process: process, healthy: health != nil, held: disk.Held(p.shelf.path(r.ID, node.LockFile)),
 		launch: p.mark(r, launchFile), halt: p.mark(r, haltFile), now: p.options.Now(), grace: p.options.StartWithin,
 	}), nil
 }
@@ -83,6 +86,7 @@ func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
 // facts of a VM.
 type facts struct {
 	alive, healthy bool
+	held           bool // some process is the node
 	process        host.Process
 	launch, halt   mark
 	now            time.Time
@@ -93,6 +97,8 @@ func judge(f facts) sight {
 	switch {
 	case !f.alive && f.healthy:
 		return sight{state: running} // it answers, but cannot be found among the processes
+	case !f.alive && f.held:
+		return sight{state: silent} // its files are lost, and it does not say who it is
 	case !f.alive:
 		return sight{state: stopped}
 	case f.halt.Process.Same(f.process):
@@ -180,9 +186,12 @@ func (p *Provider) launch(r *record) error {
 }
 
 // halt ends the process of a VM that look has proven: SIGTERM once, and SIGKILL
-// for it and its group if force says so.
+// for it and its group if force says so. One that is not proven yet is let be.
 func (p *Provider) halt(r *record, s sight, force func(since time.Duration) bool) error {
 	if s.process == (host.Process{}) {
+		if s.state == silent {
+			return nil
+		}
 		return cluster.ProviderRefused.Errorf("%s: something answers as this VM, but its process cannot be found; nothing was killed", r.Name)
 	}
 	m := p.mark(r, haltFile)

@@ -37,7 +37,7 @@ type record struct {
 	Range    string            `json:"range,omitempty"`   // of a network
 	Node     node.Config       `json:"node,omitzero"`     // what its process reads
 
-	broken error // why the record cannot be read; then only ID and Kind are known
+	broken string // why the record cannot be read; then only ID and Kind are known
 }
 
 // ref is the name to come back to the thing.
@@ -203,7 +203,7 @@ func (s shelf) load(id string) (*record, error) {
 	case err == nil:
 		err = errors.New("the record is that of another thing")
 	}
-	return &record{ID: id, Kind: cluster.Kind(kind), broken: err}, nil
+	return &record{ID: id, Kind: cluster.Kind(kind), broken: err.Error()}, nil
 }
 
 // all reads the records of a kind that come after an id, in the order of ids.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 )
@@ -23,7 +24,7 @@ func tail(path string, lines int) (string, error) {
 	from := max(0, size-tailMost)
 	text := make([]byte, size-from)
 	n, err := f.ReadAt(text, from)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
 	text = text[:n]

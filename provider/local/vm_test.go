@@ -266,6 +266,26 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	if err := act(t, p, r, cluster.Stop); err != nil || process.Lives() {
 		t.Errorf("stop: %v; it lives: %t", err, process.Lives())
 	}
+
+	// If it hangs as well, there is no proof: it is not down, and not killed.
+	// Without its directory it ends once it wakes.
+	r = made(t, p, want("b"))
+	process = processOf(t, p, r)
+	p.probing, p.options.Patience, p.options.StopWithin = 50*time.Millisecond, time.Nanosecond, time.Hour
+	kill(t, process, syscall.SIGSTOP)
+	os.Remove(p.shelf.path(r.ID, node.ProcessFile))
+	os.Remove(p.shelf.path(r.ID, launchFile))
+	for _, a := range []cluster.Action{cluster.Stop, cluster.ForceStop, cluster.Destroy} {
+		if call, err := p.Act(t.Context(), r.ref(), a); err != nil || call.Done {
+			t.Errorf("%s without proof: %+v, %v", a, call, err)
+		}
+	}
+	awaits(t, p, r, cluster.UnknownPower)
+	p.options.StopWithin = time.Nanosecond
+	if err := act(t, p, r, cluster.Destroy); err != nil || !process.Lives() {
+		t.Errorf("destroy in the end: %v; it lives: %t", err, process.Lives())
+	}
+	kill(t, process, syscall.SIGCONT) // folder waits for its end
 }
 
 // A process that hangs is neither up nor down, and destroy ends it all the same.

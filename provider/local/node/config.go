@@ -18,7 +18,9 @@ const (
 	// tells a directory that was removed from one that is out of sight.
 	MarkerFile = "provider.json"
 
-	lockFile       = "node.lock"  // held by the process that is the node
+	// LockFile is held by the process that is the node: there is one at most.
+	LockFile = "node.lock"
+
 	credentialFile = "credential" // what pays for hellos after the first
 	leaseFile      = "lease"      // worker: what pays for renewals at the control node
 	caFile         = "ca.pem"     // control node: its CA, made at first boot

@@ -58,11 +58,18 @@ func (d door) leave(ctx context.Context, token string, _ Member) error {
 
 func (d door) close() {}
 
-func (s *stage) set(change func()) func() {
+// unseen is a change that the joiner is not told of; set rings its bell.
+func (s *stage) unseen(change func()) func() {
 	return func() {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		change()
-		s.mu.Unlock()
+	}
+}
+
+func (s *stage) set(change func()) func() {
+	return func() {
+		s.unseen(change)()
 		ring(s.turn)
 	}
 }
@@ -113,7 +120,7 @@ func TestJoiner(t *testing.T) {
 		},
 		"silence of the control node": {
 			plan: func(s *stage) map[time.Duration]func() {
-				return map[time.Duration]func(){15 * time.Second: func() { s.down["c1"] = true }, 70 * time.Second: func() { s.down["c1"] = false }}
+				return map[time.Duration]func(){15 * time.Second: s.unseen(func() { s.down["c1"] = true }), 70 * time.Second: s.unseen(func() { s.down["c1"] = false })}
 			},
 			length: 85 * time.Second,
 			// the newest renewal is that of 10 s: ready until 40 s, and the next look is at 50 s
@@ -151,7 +158,7 @@ func TestJoiner(t *testing.T) {
 		},
 		"removed": {
 			plan: func(s *stage) map[time.Duration]func() {
-				return map[time.Duration]func(){3 * time.Second: func() { clear(s.accept) }}
+				return map[time.Duration]func(){3 * time.Second: s.unseen(func() { clear(s.accept) })}
 			},
 			length: 10500 * time.Millisecond,
 			want:   "0s c1 takes token\n0s ready\n10s c1 refuses lease@c1\n10s c1 refuses token\n10s c1 refuses hash\n10s NotJoined: the token is refused: 401",

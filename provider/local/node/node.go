@@ -40,7 +40,7 @@ func run(ctx context.Context, dir string, logger *slog.Logger) error {
 	if err := disk.ReadJSON(filepath.Join(dir, File), &d); err != nil {
 		return err
 	}
-	held, err := takeLock(ctx, filepath.Join(dir, lockFile))
+	held, err := takeLock(ctx, filepath.Join(dir, LockFile))
 	if err != nil {
 		return err
 	}

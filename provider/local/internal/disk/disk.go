@@ -14,27 +14,21 @@ import (
 
 // WriteFile replaces a file, readable for its owner only. The folder must be
 // there: a file never brings a removed folder back.
-func WriteFile(path string, data []byte) (err error) {
+func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
 	}
-	if err = f.Sync(); err != nil {
-		return err
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	if err != nil {
+		os.Remove(f.Name())
 		return err
 	}
 	return SyncDir(filepath.Dir(path))
@@ -82,6 +76,17 @@ func TryLock(path string) (*os.File, error) {
 		return nil, nil
 	}
 	return f, err
+}
+
+// Held reports that another process, or another part of this one, has the lock
+// of a file. It does not make the file.
+func Held(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }
 
 func lock(path string, how int) (*os.File, error) {
