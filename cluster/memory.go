@@ -546,7 +546,7 @@ func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, erro
 			continue
 		}
 		n += len(s.journal) + len(s.nodes)
-		s.journal = slices.DeleteFunc(s.journal, func(r *JournalRow) bool { return r.Phase == Gone || r.Phase == NeverCreated })
+		s.journal = slices.DeleteFunc(s.journal, func(r *JournalRow) bool { return r.Phase == Gone || r.Phase == NeverCreated || r.Origin == Given })
 		n -= len(s.journal)
 		s.nodes = nil
 		if s.details != nil {

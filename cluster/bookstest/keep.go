@@ -154,6 +154,10 @@ func pruneKeeps(e exam) {
 	add("young", now.Add(-90*day+time.Second), cluster.Gone)
 	add("old", now.Add(-90*day), cluster.Gone, cluster.NeverCreated)
 	add("leaky", now.Add(-100*day), all...)
+	given := add("given", now.Add(-100*day), cluster.Gone)
+	row := newRow("network")
+	row.Phase, row.Origin = cluster.Present, cluster.Given // it is the user's, and there still
+	e.commit(&cluster.Change{Book: given.ID, Journal: []*cluster.JournalRow{row}})
 	for id, completed := range map[string]time.Time{"open": {}, "young": now.Add(-day + time.Second), "old": now.Add(-day)} {
 		job := newJob(id)
 		if job.Completed = completed; !completed.IsZero() {
@@ -163,9 +167,9 @@ func pruneKeeps(e exam) {
 	}
 	e.commit(&cluster.Change{Events: []*cluster.Event{{At: now.Add(-30 * day), Event: "old"}, {At: now.Add(-30*day + time.Second), Event: "young"}}})
 
-	// old: cluster, node, details, two rows; leaky: node, details, two closed rows; a job; an event.
-	if n := e.prune(now, cluster.Keep{}); n != 11 {
-		e.Errorf("%d rows were removed, want 11", n)
+	// old, given: cluster, node, details, two rows; leaky: node, details, two closed rows; a job; an event.
+	if n := e.prune(now, cluster.Keep{}); n != 16 {
+		e.Errorf("%d rows were removed, want 16", n)
 	}
 	e.names("clusters", cluster.ClusterQuery{WithDestroyed: true}, 3, "lives", "young", "leaky")
 	count := func(uuid string) string {

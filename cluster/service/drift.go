@@ -19,7 +19,7 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 		return nil, err
 	}
 	c, now := &book.Cluster, s.options.Now()
-	verdict := cluster.Judge(c, book, seen, now, s.options.Settings.Tolerances)
+	verdict := cluster.Judge(c, book, seen, now, s.tolerances())
 	report := &DriftReport{
 		Cluster: c.UUID, State: c.State, At: seen.At, Findings: verdict.Findings,
 		Policy: c.Recovery.Or(s.options.Settings.Recovery), NextTry: c.RecoverNext,

@@ -15,7 +15,7 @@ func (s *Service) observe(ctx context.Context, book *cluster.Book) (cluster.Obse
 	if err != nil {
 		return cluster.Observed{}, err
 	}
-	seen := cluster.Observed{At: s.options.Now(), Listed: map[cluster.Kind]bool{}, Proven: map[string]bool{}}
+	seen := cluster.Observed{At: s.options.Now(), CallsHome: provider.Capabilities().CallsHome, Listed: map[cluster.Kind]bool{}, Proven: map[string]bool{}}
 	for _, kind := range provider.Capabilities().Kinds {
 		items, err := all(ctx, provider, cluster.Filter{Kind: kind, Zone: c.Zone.ID, Cluster: c.UUID})
 		if err != nil {

@@ -104,7 +104,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 		policy = cluster.Recovery{cluster.Restart, cluster.Replace}
 	}
 	work := cluster.PlanRecovery(book, seen, policy, cluster.RecoveryOptions{
-		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.options.Settings.Tolerances,
+		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.tolerances(),
 	})
 	plan.Steps = s.stepsOf(cluster.FlowRecover)
 	plan.act("start", work.Start, "")

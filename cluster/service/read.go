@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -100,8 +101,8 @@ func nodeNames(nodes []cluster.Node) []string {
 	return names
 }
 
-// Leaks lists leaked and forgotten resources, and those whose deletion fails
-// again and again. Operators only. cluster and kind may be empty.
+// Leaks lists leaked and forgotten resources, and those that carry our tag
+// though nothing proves that they are ours to delete. Operators only. cluster and kind may be empty.
 func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]Leak, int, error) {
 	if !who.Operator {
 		return nil, 0, cluster.AccessRefused.Errorf("leaks are for operators")
@@ -116,7 +117,13 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	for i, r := range rows {
 		leaks[i] = leakOf(r)
 	}
-	return leaks, total, nil
+	strays := s.strays(uuid, kind)
+	room := len(strays)
+	if limit >= 0 {
+		room = max(0, cmp.Or(limit, cluster.PageLimit)-len(leaks))
+	}
+	behind := strays[min(max(0, offset-total), len(strays)):] // they follow the rows
+	return append(leaks, behind[:min(room, len(behind))]...), total + len(strays), nil
 }
 
 func leakOf(r cluster.OwnedRow) Leak {

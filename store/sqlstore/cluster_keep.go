@@ -68,12 +68,12 @@ func (c *Clusters) some(ctx context.Context, sql string, args ...any) (found []i
 }
 
 // pruneClusters removes what destroyed clusters have left. Rows behind which
-// something may be stay, and their cluster stays with them, to tell whose they are.
+// something of ours may be stay, and their cluster stays with them, to tell whose they are.
 func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int, err error) {
 	for after := int64(0); ; {
 		list, err := c.some(ctx, `SELECT id FROM container_cluster WHERE state = 'Destroyed' AND removed <= $1 AND id > $2
-			AND (NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase NOT IN ('gone', 'never_created'))
-				OR EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase IN ('gone', 'never_created'))
+			AND (NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase NOT IN ('gone', 'never_created') AND r.origin <> 'given')
+				OR EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND (r.phase IN ('gone', 'never_created') OR r.origin = 'given'))
 				OR EXISTS (SELECT 1 FROM container_cluster_vm_map n WHERE n.cluster_id = container_cluster.id)
 				OR EXISTS (SELECT 1 FROM container_cluster_details d WHERE d.cluster_id = container_cluster.id))
 			ORDER BY id LIMIT 500`, before, after)
@@ -89,7 +89,7 @@ func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int
 					return err
 				}
 				for _, sql := range []string{
-					`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND phase IN ('gone', 'never_created') RETURNING 1`,
+					`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND (phase IN ('gone', 'never_created') OR origin = 'given') RETURNING 1`,
 					`DELETE FROM container_cluster_vm_map WHERE cluster_id = $1 RETURNING 1`,
 					`DELETE FROM container_cluster_details WHERE cluster_id = $1 RETURNING 1`,
 					`DELETE FROM container_cluster WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = $1) RETURNING 1`,

@@ -1,0 +1,137 @@
+package service
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// background is what the duties remember between passes.
+type background struct {
+	worker string // name of this process, if the options give none
+
+	mu      sync.Mutex
+	trouble map[string]trouble              // by provider
+	strays  map[string][]Leak               // by provider: with our tag, and nothing proves that they are ours to delete
+	zones   map[string][]string             // by provider: where it has clusters
+	first   map[string]map[string]time.Time // by provider: when a thing without a date was first seen
+}
+
+type trouble struct {
+	err   error
+	since time.Time
+}
+
+// troubled notes why a provider cannot be seen, or that it can (nil).
+func (s *Service) troubled(provider string, err error) {
+	b := &s.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch old, was := b.trouble[provider]; {
+	case err == nil && was:
+		delete(b.trouble, provider)
+		s.options.Logger.Info("the provider answers again", "provider", provider)
+	case err == nil:
+	case was:
+		b.trouble[provider] = trouble{err, old.since}
+	default:
+		if b.trouble == nil {
+			b.trouble = map[string]trouble{}
+		}
+		b.trouble[provider] = trouble{err, s.options.Now()}
+		s.options.Logger.Warn("the provider cannot be seen; its clusters are not judged", "provider", provider, "error", err)
+	}
+}
+
+// Banners are what operators must know of each provider: unreachable, refused
+// credentials, and since when. Empty: all is well.
+func (s *Service) Banners() map[string]string {
+	b := &s.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	texts := map[string]string{}
+	for provider, t := range b.trouble {
+		kind := fault.Of(t.err)
+		texts[provider] = fmt.Sprintf("%s since %s: %s. %s", kind.Code, t.since.UTC().Format(time.RFC3339), fault.Message(t.err), kind.Remedy)
+	}
+	return texts
+}
+
+// Strays are things with the tag of this installation that nothing proves to be
+// ours to delete, as the newest passes of the collector in this process saw
+// them: of clusters that this database does not know, or with other names.
+func (s *Service) strays(uuid string, kind cluster.Kind) []Leak {
+	b := &s.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []Leak
+	for _, p := range s.options.Providers {
+		for _, l := range b.strays[p.Name] {
+			if (uuid == "" || l.Cluster == uuid) && (kind == "" || l.Kind == kind) {
+				found = append(found, l)
+			}
+		}
+	}
+	return found
+}
+
+func (b *background) putStrays(provider string, strays []Leak) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.strays == nil {
+		b.strays = map[string][]Leak{}
+	}
+	b.strays[provider] = strays
+}
+
+func (b *background) zonesOf(provider string) ([]string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	zones, known := b.zones[provider]
+	return zones, known
+}
+
+func (b *background) putZones(provider string, zones []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.zones == nil {
+		b.zones = map[string][]string{}
+	}
+	b.zones[provider] = zones
+}
+
+// dated gives things without a date that of the first pass that saw them.
+func (b *background) dated(provider string, things map[string][]cluster.Resource, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, seen := b.first[provider], map[string]time.Time{}
+	for _, items := range things {
+		for i := range items {
+			if r := &items[i]; r.Created.IsZero() {
+				id := string(r.Kind) + "/" + r.ID
+				if at, known := before[id]; known {
+					r.Created = at
+				} else {
+					r.Created = now
+				}
+				seen[id] = r.Created
+			}
+		}
+	}
+	if b.first == nil {
+		b.first = map[string]map[string]time.Time{}
+	}
+	b.first[provider] = seen
+}
+
+func keysOf[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range maps.Keys(m) {
+		keys = append(keys, k)
+	}
+	return keys
+}

@@ -1,0 +1,331 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// pruning is the shard of the collector that has no provider.
+const pruning = "records"
+
+// collecting is how many clusters the collector works on at once.
+const collecting = 8
+
+// collectRunner is the collector: a pass over each provider every
+// Settings.CollectEvery, the first at once.
+func (s *Service) collectRunner() control.Runner {
+	return &duty{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, pass: func(ctx context.Context, shard string) error {
+		if shard == pruning {
+			_, err := s.options.Books.Prune(ctx, s.options.Now(), s.options.Settings.Keep)
+			return err
+		}
+		return s.collectPass(ctx, shard)
+	}}
+}
+
+// collection is one pass of the collector over a provider.
+type collection struct {
+	s        *Service
+	name     string
+	provider cluster.Provider
+	things   map[string][]cluster.Resource // all with our tag, by the cluster of their tag
+	strays   []Leak
+}
+
+// collectPass looks for what is to be deleted: clusters in Expunge whose time
+// has come, lazy clean-ups, open journal rows without a live run, and orphans.
+func (s *Service) collectPass(ctx context.Context, name string) error {
+	provider, err := s.provider(name)
+	if err != nil {
+		return err
+	}
+	p := &collection{s: s, name: name, provider: provider, things: map[string][]cluster.Resource{}}
+	if err := p.list(ctx); err != nil {
+		return p.stopped(ctx, err)
+	}
+	s.background.dated(name, p.things, s.options.Now())
+	var batch []*cluster.Book
+	flush := func() error {
+		failures := make([]error, len(batch))
+		each(indexes(batch), collecting, func(i int) { failures[i] = p.book(ctx, batch[i]) })
+		batch = batch[:0]
+		return errors.Join(failures...)
+	}
+	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Book) error {
+		if p.idle(b) {
+			return nil
+		}
+		if batch = append(batch, b); len(batch) < collecting {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = p.destroyed(ctx)
+	}
+	if err == nil {
+		err = p.unknown(ctx)
+	}
+	if err != nil {
+		return p.stopped(ctx, err)
+	}
+	s.background.putStrays(name, p.strays)
+	return nil
+}
+
+func indexes[T any](items []T) []int {
+	all := make([]int, len(items))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// stopped says why a pass ended before its time.
+func (p *collection) stopped(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, cluster.CredentialsRefused):
+		p.s.options.Metrics.Collected("credentials")
+	case fault.Of(err).Class == fault.Transient:
+		p.s.options.Metrics.Collected("unreachable")
+	default:
+		return err
+	}
+	p.s.troubled(p.name, err)
+	return nil
+}
+
+func (p *collection) list(ctx context.Context) error {
+	for _, kind := range kindsOf(p.provider) {
+		if err := eachPage(ctx, p.provider, cluster.Filter{Kind: kind}, func(r cluster.Resource) {
+			if r.Tags[cluster.TagInstallation] == p.s.options.Installation {
+				uuid := r.Tags[cluster.TagCluster]
+				p.things[uuid] = append(p.things[uuid], r)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idle reports a cluster that has nothing for the collector; its things are
+// then all known.
+func (p *collection) idle(b *cluster.Book) bool {
+	c, now := &b.Cluster, p.s.options.Now()
+	things := p.things[c.UUID]
+	if c.State == cluster.Expunge || c.State == cluster.Created || cluster.LazyCleanup(c) {
+		delete(p.things, c.UUID)
+		return false
+	}
+	for _, r := range things {
+		if p.orphan(r, b) != cluster.OrphanLeave {
+			return false
+		}
+	}
+	for i := range b.Journal {
+		if cluster.DecideRow(&b.Journal[i], b, now, p.s.options.Settings.OrphanGrace) != cluster.RowLeave {
+			return false
+		}
+	}
+	delete(p.things, c.UUID)
+	return true
+}
+
+func (p *collection) orphan(r cluster.Resource, b *cluster.Book) cluster.OrphanAct {
+	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
+}
+
+// book works on one cluster.
+func (p *collection) book(ctx context.Context, b *cluster.Book) error {
+	c, now := &b.Cluster, p.s.options.Now()
+	switch {
+	case cluster.LazyCleanup(c) && c.RunID != "":
+		err := p.s.engine.Send(ctx, c.RunID, workflow.Signal{ID: cluster.SignalCollect + "/" + c.RunID, Name: cluster.SignalCollect, Actor: "collector", At: now})
+		if errors.Is(err, workflow.RunNotFound) {
+			p.s.ring(c.UUID)
+			return nil
+		}
+		return err
+	case c.State == cluster.Expunge && c.GC && c.GCNext.IsZero():
+		c.GCNext = now
+		if err := p.s.commit(ctx, &cluster.Change{Cluster: c}); err != nil {
+			return ignoreConflict(err)
+		}
+		p.s.ring(c.UUID)
+		return nil
+	case c.State == cluster.Expunge || c.State == cluster.Created || cluster.Transient(c.State):
+		p.s.ringIfDue(c, now)
+		return nil
+	}
+	things := p.take(c.UUID)
+	return p.clean(ctx, b, things)
+}
+
+// clean works on the rows and orphans of a cluster without a live run. The
+// first write compares and sets the cluster's revision: a run that began
+// meanwhile has its own way.
+func (p *collection) clean(ctx context.Context, b *cluster.Book, things []cluster.Resource) error {
+	rows, change := p.rows(b, things)
+	if len(rows) == 0 {
+		return nil
+	}
+	if b.Cluster.State == cluster.Destroyed {
+		change.Book = b.Cluster.ID
+	} else {
+		change.Cluster = &b.Cluster
+	}
+	if err := p.s.commit(ctx, change); err != nil {
+		return ignoreConflict(err)
+	}
+	slices.SortStableFunc(rows, func(x, y *cluster.JournalRow) int {
+		return slices.Index(deletionOrder, x.Kind) - slices.Index(deletionOrder, y.Kind)
+	})
+	for _, row := range rows {
+		if err := ignoreConflict(p.row(ctx, b, row)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.KeyPair, cluster.Network}
+
+// rows are those to work on, and what is written before that: rows of orphans,
+// and those that begin to close.
+func (p *collection) rows(b *cluster.Book, things []cluster.Resource) ([]*cluster.JournalRow, *cluster.Change) {
+	c, now := &b.Cluster, p.s.options.Now()
+	var rows []*cluster.JournalRow
+	change := &cluster.Change{}
+	for i := range b.Journal {
+		row := &b.Journal[i]
+		act := cluster.DecideRow(row, b, now, p.s.options.Settings.OrphanGrace)
+		if act == cluster.RowLeave {
+			continue
+		}
+		if act == cluster.RowUnmake && row.ProviderID != "" && row.Phase != cluster.Closing && row.Phase != cluster.Leaked {
+			row.Phase, row.ClosingAt, row.Attempts = cluster.Closing, now, 0
+			change.Journal = append(change.Journal, row)
+		}
+		rows = append(rows, row)
+	}
+	for _, r := range things {
+		switch p.orphan(r, b) {
+		case cluster.OrphanReport:
+			p.report(r, c)
+		case cluster.OrphanClose:
+			row := &cluster.JournalRow{
+				ClusterID: c.ID, Kind: r.Kind, Name: r.Name, Key: "collector/" + string(r.Kind) + "/" + r.ID, Step: "collector", ProviderID: r.ID, Identity: r.Identity,
+				Phase: cluster.Closing, Origin: cluster.Adopted, IntentAt: now, ClosingAt: now, Spec: cluster.Spec{Zone: r.Zone},
+			}
+			for slices.ContainsFunc(b.Journal, func(old cluster.JournalRow) bool { return old.Key == row.Key }) {
+				row.Key += "'" // it was closed once, and is there again
+			}
+			change.Journal = append(change.Journal, row)
+			rows = append(rows, row)
+			p.s.options.Logger.Info("an orphan is deleted", "cluster", c.UUID, "kind", r.Kind, "id", r.ID, "name", r.Name)
+		}
+	}
+	return rows, change
+}
+
+// take gives the things of a cluster, once.
+func (p *collection) take(uuid string) []cluster.Resource {
+	p.s.background.mu.Lock() // clusters are worked on at the same time
+	defer p.s.background.mu.Unlock()
+	things := p.things[uuid]
+	delete(p.things, uuid)
+	return things
+}
+
+// report notes a thing that is left alone. known may be nil.
+func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
+	l := Leak{
+		Cluster: r.Tags[cluster.TagCluster], Provider: p.name, Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created, Phase: "stray",
+		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
+		Remedy: "Delete it at the provider if nobody needs it. After a restore of the database it may belong to a living cluster.",
+	}
+	if known != nil {
+		l.Name, l.Owner = known.Name, known.Owner
+		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
+	}
+	p.s.background.mu.Lock()
+	defer p.s.background.mu.Unlock()
+	p.strays = append(p.strays, l)
+}
+
+// destroyed works on rows that are open though their cluster is Destroyed:
+// orphans that were found later.
+func (p *collection) destroyed(ctx context.Context) error {
+	after := 0
+	for {
+		rows, total, err := p.s.options.Books.Rows(ctx, cluster.RowQuery{Offset: after,
+			Phases: []cluster.Phase{cluster.Intent, cluster.Accepted, cluster.Closing, cluster.Leaked}})
+		if err != nil {
+			return err
+		}
+		done := map[string]bool{}
+		for _, row := range rows {
+			if row.Provider != p.name || row.State != cluster.Destroyed || done[row.Cluster] {
+				continue
+			}
+			done[row.Cluster] = true
+			b, err := p.s.options.Books.Book(ctx, row.Cluster)
+			if err != nil {
+				return err
+			}
+			if err := p.clean(ctx, b, p.take(row.Cluster)); err != nil {
+				return err
+			}
+		}
+		if after += len(rows); after >= total || len(rows) == 0 {
+			return nil
+		}
+	}
+}
+
+// unknown looks at things whose cluster the scan did not bring: it is
+// Destroyed, or this database does not know it.
+func (p *collection) unknown(ctx context.Context) error {
+	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.things))) {
+		things := p.things[uuid]
+		var b *cluster.Book
+		if uuid != "" {
+			var err error
+			if b, err = p.s.options.Books.Book(ctx, uuid); err != nil && !errors.Is(err, cluster.NotFound) {
+				return err
+			}
+		}
+		if b != nil && b.Cluster.Provider == p.name {
+			if b.Cluster.State != cluster.Destroyed {
+				continue // it came up meanwhile
+			}
+			if err := p.clean(ctx, b, things); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, r := range things {
+			p.report(r, nil)
+		}
+	}
+	return nil
+}
+
+func ignoreConflict(err error) error {
+	if errors.Is(err, fault.WriteConflict) {
+		return nil // somebody else has changed it: the next pass looks again
+	}
+	return err
+}

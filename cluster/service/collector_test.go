@@ -1,0 +1,282 @@
+package service_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+var operator = cluster.Caller{User: "op", Operator: true, Scope: all}
+
+// orphan makes a VM with all that proves that it is the cluster's.
+func (w *world) orphan(c *cluster.Cluster, ordinal int) cluster.Resource {
+	w.t.Helper()
+	r, err := w.cloud.Add(cluster.Want{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, ordinal), Owner: c.Owner,
+		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: c.UUID, cluster.TagKey: "lost"},
+		Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) there(id string) bool {
+	_, ok := w.cloud.Look(cluster.VM, id)
+	return ok
+}
+
+// An orphan is deleted once it is older than an hour and proven to be ours.
+func TestOrphansAreCollectedWithProof(t *testing.T) {
+	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
+		id := w.running(cluster.Recovery{}) // recovery leaves it alone
+		c := w.cluster(id)
+		ours := w.orphan(c, 77)
+		named, err := w.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "pet", Owner: c.Owner, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
+			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(55 * time.Minute)
+		if !w.there(ours.ID) {
+			t.Fatal("an orphan younger than an hour is gone")
+		}
+		if c = w.cluster(id); c.State != cluster.Alert {
+			t.Errorf("an extra VM is an alert: %s", c.State)
+		}
+		time.Sleep(20 * time.Minute)
+		if w.there(ours.ID) {
+			t.Errorf("the orphan is there still\n%s", w.story(id))
+		}
+		if !w.there(named.ID) {
+			t.Error("a VM with a name that is not of our making is gone")
+		}
+		rows := slices.DeleteFunc(w.book(id).Journal, func(r cluster.JournalRow) bool { return r.ProviderID != ours.ID })
+		if len(rows) != 1 || rows[0].Phase != cluster.Gone || rows[0].Origin != cluster.Adopted {
+			t.Errorf("its rows: %+v", rows)
+		}
+		leaks, total, err := w.service.Leaks(t.Context(), operator, "", "", 0, 0)
+		if err != nil || total != 1 || leaks[0].ID != named.ID || leaks[0].Remedy == "" || leaks[0].Name != "blue" {
+			t.Errorf("report: %+v, %d, %v", leaks, total, err)
+		}
+		w.until(id, time.Minute, cluster.Running) // healthy again
+	})
+}
+
+func TestOrphansOfADestroyedClusterAreCollected(t *testing.T) {
+	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
+		id := w.running(nil)
+		c := w.cluster(id)
+		w.ask(id, cluster.AskDelete, nil)
+		w.until(id, time.Hour, cluster.Destroyed)
+		late := w.orphan(c, 50)
+		time.Sleep(80 * time.Minute)
+		if w.there(late.ID) {
+			t.Errorf("it is there still\n%s", w.story(id))
+		}
+		w.empty()
+	})
+}
+
+// A database that was restored from before the cluster was made knows nothing
+// of it: its VMs live on, and are reported.
+func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(nil)
+		before := len(w.cloud.All())
+		w.stop()
+		w.books.Memory = cluster.NewMemory()
+		w.begin()
+		w.cloud.ClearLog()
+		time.Sleep(72 * time.Hour)
+		if after := len(w.cloud.All()); after != before {
+			t.Errorf("%d things were there, %d are", before, after)
+		}
+		for _, e := range w.cloud.Calls() {
+			if e.Call == sim.Create || e.Call == sim.Act || e.Call == sim.Edit {
+				t.Fatalf("a call that changes something: %s", e)
+			}
+		}
+		leaks, total, err := w.service.Leaks(t.Context(), operator, id, cluster.VM, 0, 2)
+		if err != nil || total != 3 || len(leaks) != 2 || leaks[0].Phase != "stray" || !strings.Contains(leaks[0].Text, "not known") {
+			t.Errorf("report: %+v, %d, %v", leaks, total, err)
+		}
+		if rest, _, _ := w.service.Leaks(t.Context(), operator, id, cluster.VM, 2, 2); len(rest) != 1 {
+			t.Errorf("the second page: %+v", rest)
+		}
+		other := cluster.Caller{User: "x", Scope: all}
+		if _, _, err := w.service.Leaks(t.Context(), other, "", "", 0, 0); err == nil {
+			t.Error("leaks are for operators")
+		}
+	})
+}
+
+// Refused credentials stop the pass: nothing is closed, and the report says so.
+func TestRefusedCredentialsStopThePass(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(cluster.Recovery{})
+		late := w.orphan(w.cluster(id), 60)
+		w.until(id, time.Minute, cluster.Alert)
+		w.cloud.RefuseCredentials(true)
+		time.Sleep(30 * time.Second)
+		w.cloud.ClearLog()
+		rows := len(w.book(id).Journal)
+		time.Sleep(10 * time.Hour)
+		if got := w.book(id); len(got.Journal) != rows || slices.ContainsFunc(got.Journal, func(r cluster.JournalRow) bool { return r.Phase != cluster.Present }) {
+			t.Errorf("rows were written\n%s", w.story(id))
+		}
+		for _, e := range w.cloud.Calls() {
+			if e.Call != sim.List && e.Call != "home" {
+				t.Fatalf("more than the first list of a pass: %s", e)
+			}
+		}
+		if b := w.service.Banners()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
+			t.Errorf("banner %q", b)
+		}
+		w.cloud.RefuseCredentials(false)
+		time.Sleep(6 * time.Minute)
+		if w.there(late.ID) {
+			t.Error("the orphan is there still")
+		}
+	})
+}
+
+// What cannot be deleted is tried again at growing pauses, reported after five
+// attempts, and never given up.
+func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(nil)
+		vm := w.worker(id, 1)
+		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: vm, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")},
+			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: w.book(id).Nodes[1].Name, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
+		w.ask(id, cluster.AskDelete, nil)
+		w.until(id, 2*time.Hour, cluster.Expunge)
+		time.Sleep(48 * time.Hour)
+		c := w.until(id, 2*time.Hour, cluster.Expunge)
+		events, err := w.books.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"cluster"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last time.Time
+		var pause time.Duration
+		tries := 0
+		for _, e := range events {
+			if e.Event != string(cluster.OnDelete) {
+				continue
+			}
+			if tries++; tries > 2 && e.At.Sub(last) < pause {
+				t.Errorf("try %d: %s behind the one before, earlier it was %s", tries, e.At.Sub(last), pause)
+			}
+			if !last.IsZero() {
+				pause = e.At.Sub(last)
+			}
+			last = e.At
+		}
+		if tries < 9 || tries > 20 || c.GCAttempts < 9 {
+			t.Errorf("%d tries in two days, %d counted", tries, c.GCAttempts)
+		}
+		if pause < 6*time.Hour || pause > 7*time.Hour+30*time.Minute {
+			t.Errorf("the longest pause is %s", pause)
+		}
+		leaks, total, _ := w.service.Leaks(t.Context(), operator, id, "", 0, 0)
+		i := slices.IndexFunc(leaks, func(l service.Leak) bool { return l.ID == vm })
+		if i < 0 || leaks[i].Attempts < 5 || leaks[i].Code != string(cluster.ProviderRefused.Code) || leaks[i].Remedy == "" {
+			t.Errorf("report: %+v, %d", leaks, total)
+		}
+		w.cloud.Heal()
+		w.until(id, 8*time.Hour, cluster.Destroyed)
+		w.empty()
+	})
+}
+
+func TestGCZeroIsLeftAlone(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(nil)
+		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
+		w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, _ *cluster.Ask) { c.GC = false })
+		w.until(id, 2*time.Hour, cluster.Expunge)
+		w.cloud.Heal()
+		w.cloud.ClearLog()
+		time.Sleep(48 * time.Hour)
+		if c := w.cluster(id); c.State != cluster.Expunge || w.calls("act", "*") != 0 {
+			t.Errorf("%s, %d calls", c.State, w.calls("act", "*"))
+		}
+		c := w.cluster(id) // an operator allows it again
+		c.GC = true
+		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
+			t.Fatal(err)
+		}
+		w.until(id, time.Hour, cluster.Destroyed)
+		w.empty()
+	})
+}
+
+// A lazy clean-up begins at the collector's next pass.
+func TestLazyCleanupComesWithTheCollector(t *testing.T) {
+	inWorld(t, five(false), func(t *testing.T, w *world) {
+		blind(w)
+		id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.Lazy })
+		failed := w.until(id, time.Hour, cluster.Expunging)
+		since := failed.StateSince
+		c := w.until(id, 20*time.Minute, cluster.Destroyed)
+		if took := c.StateSince.Sub(since); took > 7*time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		w.empty()
+	})
+}
+
+// Rows that a cancelled run has left open are settled by what the provider says.
+func TestOpenRowsWithoutARunAreSettled(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(cluster.Recovery{})
+		c := w.cluster(id)
+		made := w.orphan(c, 41)
+		rows := []*cluster.JournalRow{
+			{Kind: cluster.VM, Key: "a", Name: cluster.NodeName(c, cluster.Worker, 40), Phase: cluster.Intent, Origin: cluster.Made, IntentAt: time.Now(), CallID: "call-a", Spec: cluster.Spec{Zone: "zone-1"}},
+			{Kind: cluster.VM, Key: "lost", Name: made.Name, Phase: cluster.Intent, Origin: cluster.Made, IntentAt: time.Now(), Spec: cluster.Spec{Zone: "zone-1"}},
+			{Kind: cluster.VM, Key: "c", Name: cluster.NodeName(c, cluster.Worker, 42), Phase: cluster.Closing, Origin: cluster.Made, ProviderID: "no-such-id", IntentAt: time.Now()},
+		}
+		node := &cluster.Node{Key: "a", Name: rows[0].Name, Role: cluster.Worker, Ordinal: 40}
+		if err := w.books.Commit(t.Context(), &cluster.Change{Book: c.ID, Journal: rows, Nodes: []*cluster.Node{node}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(12 * time.Minute)
+		book := w.book(id)
+		phase := func(key string) cluster.Phase {
+			return book.Journal[slices.IndexFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Key == key })].Phase
+		}
+		if phase("a") != cluster.NeverCreated || phase("c") != cluster.Gone || len(book.Nodes) != 3 {
+			t.Errorf("a %s, c %s, %d nodes\n%s", phase("a"), phase("c"), len(book.Nodes), w.story(id))
+		}
+		if phase("lost") != cluster.Present || !w.there(made.ID) {
+			t.Errorf("what exists is %s", phase("lost"))
+		}
+		time.Sleep(2 * time.Hour) // no node stands for it: it goes
+		if book = w.book(id); phase("lost") != cluster.Gone || w.there(made.ID) {
+			t.Errorf("what nobody wants is %s\n%s", phase("lost"), w.story(id))
+		}
+	})
+}
+
+func TestRecordsArePruned(t *testing.T) {
+	seldom := service.Settings{SyncEvery: 12 * time.Hour, CollectEvery: 12 * time.Hour, WalkEvery: time.Hour}
+	inWorld(t, setup{silent: true, settings: seldom}, func(t *testing.T, w *world) {
+		id := w.create("blue", 2)
+		w.until(id, 2*time.Hour, cluster.Running)
+		w.ask(id, cluster.AskDelete, nil)
+		w.until(id, 6*time.Hour, cluster.Destroyed)
+		time.Sleep(89 * 24 * time.Hour)
+		if _, err := w.books.Book(t.Context(), id); err != nil {
+			t.Fatalf("before 90 days: %v", err)
+		}
+		time.Sleep(2 * 24 * time.Hour)
+		if _, err := w.books.Book(t.Context(), id); err == nil {
+			t.Error("after 90 days it is kept still")
+		}
+	})
+}

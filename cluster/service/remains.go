@@ -1,0 +1,161 @@
+package service
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// row takes one row as far as it comes without waiting. An error other than a
+// conflict ends the pass.
+func (p *collection) row(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+	unmake := row.Phase == cluster.Closing || row.Phase == cluster.Leaked || b.Cluster.State == cluster.Destroyed
+	var seen cluster.Lookup
+	for range rounds {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		now, settle := p.s.options.Now(), p.s.options.Settings.Settle
+		act := cluster.DecideMake(row, seen, now, settle, false)
+		if unmake {
+			act = cluster.DecideUnmake(row, seen, now, settle)
+		}
+		switch act {
+		case cluster.LookFirst, cluster.FollowJob:
+			var stop error
+			if seen, stop = p.ask(ctx, b, row); stop != nil {
+				return stop
+			}
+			if seen.Open {
+				return nil // the next pass polls again
+			}
+			if seen.Found == nil && !seen.Gone && seen.Err == nil { // its job failed
+				return p.save(ctx, b, row)
+			}
+			continue
+		case cluster.TakeIDs:
+			row.ProviderID, row.Identity = seen.Found.ID, seen.Found.Identity
+			if row.Phase == cluster.Intent {
+				row.Phase = cluster.Accepted
+			}
+		case cluster.Confirm:
+			row.Phase, row.PresentAt, row.JobID = cluster.Present, now, ""
+		case cluster.MarkClose:
+			row.Phase, row.ClosingAt, row.Attempts = cluster.Closing, now, 0
+		case cluster.SendDelete:
+			if !cluster.Ours(row, *seen.Found, p.s.options.Installation, &b.Cluster) {
+				return nil
+			}
+			if err := p.destroy(ctx, b, row); err != nil || row.JobID != "" || row.NextAt.After(now) {
+				return err
+			}
+			seen = cluster.Lookup{} // proof follows
+			continue
+		case cluster.MarkGone, cluster.NeverMade, cluster.Lost:
+			row.Phase, row.GoneAt, row.JobID = cluster.Gone, now, ""
+			if act == cluster.NeverMade {
+				row.Phase = cluster.NeverCreated
+			}
+			if unmake {
+				p.s.options.Metrics.Collected("gone")
+			}
+			return p.save(ctx, b, row)
+		default:
+			return nil
+		}
+		if err := p.save(ctx, b, row); err != nil || row.Phase == cluster.Present {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask looks at the job of a row, or at the thing. The error ends the pass: it
+// is about the provider, not about the row.
+func (p *collection) ask(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) (cluster.Lookup, error) {
+	ref := cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}
+	if row.JobID != "" {
+		progress, err := p.provider.Poll(ctx, cluster.Call{Job: row.JobID, Ref: ref})
+		switch {
+		case final(err):
+			return cluster.Lookup{Err: err}, err
+		case err == nil && !progress.Done:
+			return cluster.Lookup{Open: true}, nil
+		}
+		row.JobID = "" // it has ended, or nobody knows it any more: the thing itself tells
+		if err == nil && progress.Err != nil && (row.Phase == cluster.Closing || row.Phase == cluster.Leaked) {
+			p.failed(b, row, progress.Err)
+			return cluster.Lookup{}, nil
+		}
+	}
+	var r cluster.Resource
+	var err error
+	if row.ProviderID != "" {
+		r, err = p.provider.Get(ctx, ref)
+	} else {
+		r, err = p.provider.Find(ctx, cluster.Want{
+			Kind: row.Kind, Name: row.Name, Key: row.Key, CallID: row.CallID, Owner: b.Cluster.Owner, Spec: row.Spec,
+			Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: b.Cluster.UUID, cluster.TagKey: row.Key},
+		})
+	}
+	if final(err) {
+		return cluster.Lookup{Err: err}, err
+	}
+	return cluster.LookupOf(r, err), nil
+}
+
+// final reports a failure after which nothing more is asked of the provider in this pass.
+func final(err error) bool {
+	return errors.Is(err, cluster.CredentialsRefused) || errors.Is(err, cluster.ProviderUnreachable)
+}
+
+// destroy sends a delete. A failure is noted in the row, unless it is about
+// the provider: then it ends the pass.
+func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+	call, err := p.provider.Act(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}, cluster.Destroy)
+	switch {
+	case final(err):
+		return err
+	case err != nil && !errors.Is(err, cluster.ErrGone):
+		p.failed(b, row, err)
+	default:
+		row.JobID = call.Job
+	}
+	return p.save(ctx, b, row)
+}
+
+// failed counts a failed attempt, and reports the leak after so many.
+func (p *collection) failed(b *cluster.Book, row *cluster.JournalRow, err error) {
+	set := p.s.options.Settings
+	if cluster.Failed(row, err, p.s.options.Now(), cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
+		p.s.options.Metrics.Collected("leaked")
+		p.s.options.Logger.Warn("a resource leaks", "cluster", b.Cluster.UUID, "kind", row.Kind, "id", row.ProviderID, "name", row.Name, "error", err)
+		return
+	}
+	p.s.options.Metrics.Collected("failed")
+}
+
+// save writes a row, and what follows for its node.
+func (p *collection) save(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+	change := &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}
+	for i := range b.Nodes {
+		n := &b.Nodes[i]
+		if row.Kind != cluster.VM || row.Key == "" || n.Key != row.Key {
+			continue
+		}
+		switch {
+		case row.ProviderID != "" && n.VMID == "":
+			n.VMID = row.ProviderID
+			change.Nodes = append(change.Nodes, n)
+		case !row.Phase.Open() && n.Removed.IsZero():
+			n.Removed = p.s.options.Now()
+			change.Nodes = append(change.Nodes, n)
+		}
+	}
+	if row.Phase == cluster.Leaked && row.Attempts == p.s.options.Settings.ReportAfter {
+		change.Events = []*cluster.Event{{At: p.s.options.Now(), Type: "leak", Event: "Leaked", State: string(b.Cluster.State), Actor: "collector",
+			Reason: cluster.Reason{Code: row.LastCode, Text: row.LastError, Resource: row.Name}}}
+	}
+	return p.s.commit(ctx, change)
+}

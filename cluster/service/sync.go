@@ -1,0 +1,308 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Limits of a pass.
+const (
+	judging      = 64              // clusters judged at once; their endpoints may be slow
+	probeTimeout = 3 * time.Second // of an endpoint
+	listTries    = 3               // of a page, where the fault is transient
+	listPause    = 200 * time.Millisecond
+)
+
+// syncRunner is the state synchronisation: a pass over each provider every
+// Settings.SyncEvery, the first at once.
+func (s *Service) syncRunner() control.Runner {
+	return &duty{s: s, name: "sync", shards: s.providerNames(), every: s.options.Settings.SyncEvery, pass: s.syncPass}
+}
+
+func (s *Service) providerNames() []string {
+	names := make([]string, len(s.options.Providers))
+	for i, p := range s.options.Providers {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// tolerances are those of the settings, with the policy of the server.
+func (s *Service) tolerances() cluster.Tolerances {
+	t := s.options.Settings.Tolerances
+	if t.Policy == nil {
+		t.Policy = s.options.Settings.Recovery
+	}
+	return t
+}
+
+// syncPass looks at all clusters of a provider: one paged list of each kind
+// and zone, then the books, one after another. What a list did not show, or
+// shows in a state that would be an alarm, is read once more; only a cluster
+// whose findings changed is written.
+func (s *Service) syncPass(ctx context.Context, name string) error {
+	began := time.Now()
+	provider, err := s.provider(name)
+	if err != nil {
+		return err
+	}
+	zones, known := s.background.zonesOf(name)
+	if !known { // the first pass
+		if zones, err = s.zonesInBooks(ctx, name); err != nil {
+			return err
+		}
+	}
+	views := map[string]*zoneView{}
+	for _, zone := range zones {
+		if views[zone], err = s.viewZone(ctx, provider, zone); err != nil {
+			return err
+		}
+	}
+	s.troubled(name, firstTrouble(views))
+	clusters, seen, err := s.judgeAll(ctx, provider, name, views)
+	if err != nil {
+		return err
+	}
+	s.background.putZones(name, seen)
+	if firstTrouble(views) == nil {
+		s.options.Metrics.SyncPass(name, time.Since(began), clusters)
+	}
+	return nil
+}
+
+func firstTrouble(views map[string]*zoneView) error {
+	var first error
+	for _, zone := range slices.Sorted(slices.Values(keysOf(views))) {
+		if first == nil {
+			first = views[zone].trouble
+		}
+	}
+	return first
+}
+
+// zonesInBooks finds where a provider has clusters.
+func (s *Service) zonesInBooks(ctx context.Context, provider string) ([]string, error) {
+	zones := map[string]bool{}
+	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider}, func(b *cluster.Book) error {
+		zones[b.Cluster.Zone.ID] = true
+		return nil
+	})
+	return keysOf(zones), err
+}
+
+// zoneView is what the lists of a zone showed.
+type zoneView struct {
+	at      time.Time // before the first call
+	trouble error     // why something could not be listed
+	listed  map[cluster.Kind]bool
+	things  map[string][]cluster.Resource // by the cluster of their tag
+}
+
+// viewZone lists all kinds that the provider makes. A list that fails half-way
+// counts as not seen. The error is the context's.
+func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, zone string) (*zoneView, error) {
+	v := &zoneView{at: s.options.Now(), listed: map[cluster.Kind]bool{}, things: map[string][]cluster.Resource{}}
+	for _, kind := range kindsOf(provider) {
+		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone}, func(r cluster.Resource) {
+			if uuid := r.Tags[cluster.TagCluster]; uuid != "" {
+				v.things[uuid] = append(v.things[uuid], r)
+			}
+		})
+		switch {
+		case ctx.Err() != nil:
+			return v, context.Cause(ctx)
+		case err != nil:
+			v.trouble = err
+			return v, nil // nor would the next list bring more
+		}
+		v.listed[kind] = true
+	}
+	return v, nil
+}
+
+// kindsOf are the kinds that are listed: VMs first.
+func kindsOf(provider cluster.Provider) []cluster.Kind {
+	kinds := []cluster.Kind{cluster.VM}
+	for _, k := range provider.Capabilities().Kinds {
+		if k != cluster.VM && k != cluster.KeyPair {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds
+}
+
+// eachPage reads a whole list, each page again if its fault is transient.
+func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, visit func(cluster.Resource)) error {
+	for at := cluster.Cursor(""); ; {
+		var page cluster.Page
+		var err error
+		for try := 1; ; try++ {
+			if page, err = provider.List(ctx, f, at); err == nil || ctx.Err() != nil || fault.Of(err).Class != fault.Transient || try == listTries {
+				break
+			}
+			rest(ctx, time.Duration(try)*listPause)
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range page.Items {
+			visit(r)
+		}
+		if at = page.Next; at == "" {
+			return nil
+		}
+	}
+}
+
+// rest waits, or until the context ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// judgeAll goes through the books of a provider, so many at a time. It gives
+// their number and their zones.
+func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, zones []string, err error) {
+	work := make(chan *cluster.Book)
+	var workers sync.WaitGroup
+	for range judging {
+		workers.Go(func() {
+			for book := range work {
+				if err := s.judgeOne(ctx, provider, book, views[book.Cluster.Zone.ID]); err != nil && ctx.Err() == nil {
+					s.options.Logger.Warn("a cluster could not be judged", "cluster", book.Cluster.UUID, "error", err)
+				}
+			}
+		})
+	}
+	seen := map[string]bool{}
+	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Book) error {
+		n++
+		seen[b.Cluster.Zone.ID] = true
+		select {
+		case work <- b:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	close(work)
+	workers.Wait()
+	return n, keysOf(seen), err
+}
+
+// judgeOne judges a cluster, and writes what changed. view is nil for a
+// cluster in a zone that had none when the pass began: the next pass sees it.
+func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book *cluster.Book, view *zoneView) error {
+	c := &book.Cluster
+	if cluster.Transient(c.State) {
+		return s.claimRun(ctx, c)
+	}
+	if view == nil || c.State == cluster.Created || c.State == cluster.Expunge || c.Desired == cluster.WantDestroyed {
+		return nil
+	}
+	seen := cluster.Observed{At: view.at, CallsHome: provider.Capabilities().CallsHome, Listed: view.listed, Proven: map[string]bool{},
+		Resources: view.things[c.UUID]}
+	if !view.listed[cluster.VM] {
+		seen.Trouble = view.trouble
+	}
+	if seen.Trouble == nil && !view.at.Before(c.StateSince) {
+		s.readSuspects(ctx, provider, book, &seen)
+		if err := s.probeEndpoint(ctx, c, &seen); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil // what was cut short says nothing
+	}
+	return s.keepJudgement(ctx, book, seen)
+}
+
+func (s *Service) keepJudgement(ctx context.Context, book *cluster.Book, seen cluster.Observed) error {
+	c, now := &book.Cluster, s.options.Now()
+	j := cluster.Judge(c, book, seen, now, s.tolerances())
+	if !j.Judged || !j.Changed {
+		s.ringIfDue(c, now)
+		return nil
+	}
+	before := c.Findings
+	j.Apply(c, now)
+	change := &cluster.Change{Cluster: c}
+	if !slices.EqualFunc(before, c.Findings, alike) {
+		data, err := json.Marshal(struct {
+			Findings []cluster.Finding `json:"findings"`
+		}{c.Findings})
+		if err != nil {
+			return err
+		}
+		e := &cluster.Event{At: now, Type: "drift", State: string(c.State), Event: "Drift", Actor: "sync", Data: data}
+		if c.Alarm {
+			e.Reason = cluster.FaultyReason(c)
+		}
+		change.Events = []*cluster.Event{e}
+	}
+	if err := s.commit(ctx, change); err != nil {
+		if errors.Is(err, fault.WriteConflict) {
+			return nil // it has changed since it was read: the next pass judges anew
+		}
+		return err
+	}
+	s.ringIfDue(c, now)
+	return nil
+}
+
+// alike reports findings that are the same news.
+func alike(a, b cluster.Finding) bool {
+	return a.Type == b.Type && a.Resource == b.Resource && a.ID == b.ID && a.Alarm == b.Alarm && a.Evidence == b.Evidence
+}
+
+func (s *Service) ringIfDue(c *cluster.Cluster, now time.Time) {
+	if cluster.Due(c, nil, now) != "" {
+		s.ring(c.UUID)
+	}
+}
+
+// probeEndpoint asks the endpoint of a cluster that should run. The error is
+// of the books: that an endpoint keeps silent is what was seen.
+func (s *Service) probeEndpoint(ctx context.Context, c *cluster.Cluster, seen *cluster.Observed) error {
+	up := c.State == cluster.Running || c.State == cluster.Alert && c.Desired == cluster.WantRunning
+	if s.options.Probe == nil || !up || c.Endpoint == "" || seen.Trouble != nil {
+		return nil
+	}
+	d, err := s.options.Books.Details(ctx, c.UUID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	seen.Endpoint = s.options.Probe(ctx, c, d)
+	return nil
+}
+
+// claimRun gives a cluster in a transient state back to the walker if no run works on it.
+func (s *Service) claimRun(ctx context.Context, c *cluster.Cluster) error {
+	if c.RunID != "" {
+		run, err := s.engine.Get(ctx, c.RunID)
+		switch {
+		case errors.Is(err, workflow.RunNotFound):
+		case err != nil:
+			return err
+		case !run.Phase.Final():
+			return nil
+		}
+	}
+	s.ring(c.UUID)
+	return nil
+}
