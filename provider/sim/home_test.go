@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,26 +113,29 @@ func TestHello(t *testing.T) {
 // A refused node tries again; a silent, stopped or destroyed one says nothing.
 func TestHelloTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refuse := true
+		var refuse atomic.Bool
+		refuse.Store(true)
 		h := &home{answer: func(cluster.Hello) (cluster.HelloAnswer, error) {
-			if refuse {
+			if refuse.Load() {
 				return cluster.HelloAnswer{}, errors.New("refused")
 			}
 			return cluster.HelloAnswer{Every: 20 * time.Second}, nil
 		}}
 		cloud := open(t, sim.Options{Home: h.hello})
 		serve(t, cloud)
-		mustMake(t, cloud, node(t, "one", cluster.Control, ""))
-		heard := func(d time.Duration) int {
-			before := len(h.of("one"))
+		counted := 0
+		heard := func(d time.Duration) int { // since it was last asked, and for d from now
 			time.Sleep(d)
 			synctest.Wait()
-			return len(h.of("one")) - before
+			n := len(h.of("one")) - counted
+			counted += n
+			return n
 		}
+		mustMake(t, cloud, node(t, "one", cluster.Control, ""))
 		if n := heard(65 * time.Second); n != 3 { // at once, then each 30 s
 			t.Errorf("%d hellos while it is refused", n)
 		}
-		refuse = false
+		refuse.Store(false)
 		heard(30 * time.Second) // and now each 20 s
 		if n := heard(60 * time.Second); n != 3 {
 			t.Errorf("%d hellos in a minute of every 20 s", n)

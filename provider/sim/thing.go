@@ -92,9 +92,9 @@ func (t *thing) ref() cluster.Ref {
 func (t *thing) tags() map[string]string {
 	all := make(map[string]string, len(t.Tags)+3)
 	maps.Copy(all, t.Tags)
-	for key, value := range map[string]string{cluster.TagInstallation: t.Installation, cluster.TagCluster: t.Cluster, cluster.TagKey: t.Key} {
-		if value != "" {
-			all[key] = value
+	for _, tag := range [...][2]string{{cluster.TagInstallation, t.Installation}, {cluster.TagCluster, t.Cluster}, {cluster.TagKey, t.Key}} {
+		if tag[1] != "" {
+			all[tag[0]] = tag[1]
 		}
 	}
 	return all
