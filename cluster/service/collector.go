@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
@@ -36,7 +37,12 @@ type collection struct {
 	provider cluster.Provider
 	things   map[string][]cluster.Resource // all with our tag, by the cluster of their tag
 	strays   []Leak
+	silent   atomic.Int64 // calls in a row that were not answered
 }
+
+// silentMost is how many calls in a row may stay without an answer until the
+// provider counts as gone and the pass ends.
+const silentMost = 5
 
 // collectPass looks for what is to be deleted: clusters in Expunge whose time
 // has come, lazy clean-ups, open journal rows without a live run, and orphans.
@@ -173,21 +179,21 @@ func (p *collection) book(ctx context.Context, b *cluster.Book) error {
 	return p.clean(ctx, b, things)
 }
 
-// clean works on the rows and orphans of a cluster without a live run. The
-// first write compares and sets the cluster's revision: a run that began
-// meanwhile has its own way.
+// clean works on the rows and orphans of a cluster without a live run. Before
+// anything is deleted, a write compares and sets the cluster's revision: a run
+// that began meanwhile has its own way.
 func (p *collection) clean(ctx context.Context, b *cluster.Book, things []cluster.Resource) error {
 	rows, change := p.rows(b, things)
-	if len(rows) == 0 {
-		return nil
-	}
+	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
 		change.Book = b.Cluster.ID
 	} else {
 		change.Cluster = &b.Cluster
 	}
-	if err := p.s.commit(ctx, change); err != nil {
-		return ignoreConflict(err)
+	if deletes {
+		if err := p.s.commit(ctx, change); err != nil {
+			return ignoreConflict(err)
+		}
 	}
 	slices.SortStableFunc(rows, func(x, y *cluster.JournalRow) int {
 		return slices.Index(deletionOrder, x.Kind) - slices.Index(deletionOrder, y.Kind)

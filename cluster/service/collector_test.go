@@ -280,3 +280,33 @@ func TestRecordsArePruned(t *testing.T) {
 		}
 	})
 }
+
+// One thing that cannot be asked about does not keep the others waiting, and
+// its failures are counted.
+func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.running(cluster.Recovery{})
+		c := w.cluster(id)
+		stuck, other := w.orphan(c, 30), w.orphan(c, 31)
+		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: stuck.ID, Do: sim.Fail, Err: cluster.ProviderUnreachable.Errorf("no answer")},
+			sim.Rule{Call: sim.Act, Action: cluster.Destroy, Name: stuck.Name, Do: sim.Fail, Err: cluster.ProviderUnreachable.Errorf("no answer")})
+		time.Sleep(70 * time.Minute)
+		if w.there(other.ID) || !w.there(stuck.ID) {
+			t.Fatalf("other there %t, stuck there %t", w.there(other.ID), w.there(stuck.ID))
+		}
+		time.Sleep(5 * time.Hour)
+		leaks, _, err := w.service.Leaks(t.Context(), operator, id, cluster.VM, 0, 0)
+		if err != nil || len(leaks) != 1 || leaks[0].ID != stuck.ID || leaks[0].Attempts < 5 || leaks[0].Phase != string(cluster.Leaked) {
+			t.Errorf("report %+v, %v\n%s", leaks, err, w.story(id))
+		}
+		events, _ := w.books.Events(t.Context(), cluster.EventQuery{Scope: all, Cluster: id, Types: []string{"leak"}})
+		if len(events) != 1 {
+			t.Errorf("%d leak events", len(events))
+		}
+		w.cloud.Heal()
+		time.Sleep(7 * time.Hour)
+		if w.there(stuck.ID) {
+			t.Error("it was given up")
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // row takes one row as far as it comes without waiting. An error other than a
@@ -47,7 +48,7 @@ func (p *collection) row(ctx context.Context, b *cluster.Book, row *cluster.Jour
 			if !cluster.Ours(row, *seen.Found, p.s.options.Installation, &b.Cluster) {
 				return nil
 			}
-			if err := p.destroy(ctx, b, row); err != nil || row.JobID != "" || row.NextAt.After(now) {
+			if sent, err := p.destroy(ctx, b, row); err != nil || !sent || row.JobID != "" {
 				return err
 			}
 			seen = cluster.Lookup{} // proof follows
@@ -78,10 +79,12 @@ func (p *collection) ask(ctx context.Context, b *cluster.Book, row *cluster.Jour
 	if row.JobID != "" {
 		progress, err := p.provider.Poll(ctx, cluster.Call{Job: row.JobID, Ref: ref})
 		switch {
-		case final(err):
+		case p.final(err):
 			return cluster.Lookup{Err: err}, err
 		case err == nil && !progress.Done:
 			return cluster.Lookup{Open: true}, nil
+		case err != nil && fault.Of(err).Class == fault.Transient:
+			return cluster.Lookup{Err: err}, nil
 		}
 		row.JobID = "" // it has ended, or nobody knows it any more: the thing itself tells
 		if err == nil && progress.Err != nil && (row.Phase == cluster.Closing || row.Phase == cluster.Leaked) {
@@ -99,30 +102,39 @@ func (p *collection) ask(ctx context.Context, b *cluster.Book, row *cluster.Jour
 			Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: b.Cluster.UUID, cluster.TagKey: row.Key},
 		})
 	}
-	if final(err) {
+	if p.final(err) {
 		return cluster.Lookup{Err: err}, err
 	}
 	return cluster.LookupOf(r, err), nil
 }
 
-// final reports a failure after which nothing more is asked of the provider in this pass.
-func final(err error) bool {
-	return errors.Is(err, cluster.CredentialsRefused) || errors.Is(err, cluster.ProviderUnreachable)
+// final reports a failure after which nothing more is asked of the provider in
+// this pass: refused credentials, or too many calls in a row without an answer.
+// One thing that cannot be asked about does not keep the others waiting.
+func (p *collection) final(err error) bool {
+	if !errors.Is(err, cluster.ProviderUnreachable) {
+		p.silent.Store(0)
+		return errors.Is(err, cluster.CredentialsRefused)
+	}
+	return p.silent.Add(1) >= silentMost
 }
 
-// destroy sends a delete. A failure is noted in the row, unless it is about
-// the provider: then it ends the pass.
-func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+// destroy sends a delete, and reports whether it was taken. A refusal is noted
+// in the row; the error ends the pass.
+func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) (sent bool, err error) {
 	call, err := p.provider.Act(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}, cluster.Destroy)
 	switch {
-	case final(err):
-		return err
-	case err != nil && !errors.Is(err, cluster.ErrGone):
-		p.failed(b, row, err)
-	default:
+	case p.final(err):
+		return false, err
+	case err == nil || errors.Is(err, cluster.ErrGone):
 		row.JobID = call.Job
+		return true, p.save(ctx, b, row)
+	case fault.Of(err).Free: // throttled: no attempt was made
+		return false, nil
+	default:
+		p.failed(b, row, err)
+		return false, p.save(ctx, b, row)
 	}
-	return p.save(ctx, b, row)
 }
 
 // failed counts a failed attempt, and reports the leak after so many.
