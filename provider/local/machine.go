@@ -111,11 +111,12 @@ func judge(f facts) sight {
 	return sight{silent, f.process}
 }
 
-// process finds the process of a VM: as it wrote itself, or as it was started.
+// process finds the process of a VM: as it wrote itself, as it was started, or
+// as it was told to end.
 func (p *Provider) process(r *record) (host.Process, bool) {
 	var written host.Process
 	_ = disk.ReadJSON(p.shelf.path(r.ID, node.ProcessFile), &written) // not there yet, or damaged: no process
-	for _, process := range []host.Process{written, p.mark(r, launchFile).Process} {
+	for _, process := range []host.Process{written, p.mark(r, launchFile).Process, p.mark(r, haltFile).Process} {
 		if process.Identity == r.Identity && process.Lives() && process.Runs(p.shelf.path(r.ID)) {
 			return process, true
 		}

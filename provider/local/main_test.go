@@ -111,6 +111,7 @@ func open(t *testing.T, o Options) *Provider {
 		o.Times = quick
 	}
 	o.Installation = installation
+	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
