@@ -63,7 +63,7 @@ type Options struct {
 	Versions     []Version
 	Bootstrap    string // template of user data; empty: the built-in cloud-config
 	Settings     Settings
-	// Probe asks an endpoint whether it answers. nil: GET endpoint/version.
+	// Probe asks an endpoint whether it answers. nil: nobody asks, and hellos must do.
 	Probe   func(ctx context.Context, c *cluster.Cluster, d *cluster.Details) error
 	Heard   func(cluster.Event) // told of saved events, after the write
 	Logger  *slog.Logger

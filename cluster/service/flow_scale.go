@@ -160,12 +160,20 @@ func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 		if role == cluster.Control && w.c.ControlCount < 3 && !ask.Consent {
 			continue
 		}
-		old := filter(w.nodes(role), func(n *cluster.Node) bool { return n.Version != ask.Version || n.Template.ID != ask.Template.ID })
+		old := filter(w.nodes(role), func(n *cluster.Node) bool { return n.Version != ask.Version || n.Template.ID != w.template().ID })
 		for part := range slices.Chunk(namesOf(old), max(1, ask.Surge)) {
 			batches = append(batches, batch{role, part})
 		}
 	}
 	return outcome.Fail(w.t.Set(batches))
+}
+
+// template is what an upgrade makes nodes of; a version that names none keeps it.
+func (w *work) template() cluster.Entity {
+	if w.in.Ask != nil && w.in.Ask.Template.ID != "" {
+		return w.in.Ask.Template
+	}
+	return w.c.Template
 }
 
 // listOf makes a loop's list of a step's output.
@@ -210,7 +218,7 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	want := crewOf(w.c, b.Role)
-	want.version, want.template, want.prefix = w.in.Ask.Version, w.in.Ask.Template, w.sibling("new")
+	want.version, want.template, want.prefix = w.in.Ask.Version, w.template(), w.sibling("new")
 	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
 	want.count = max(0, len(b.Names)-max(0, spare))
 	return w.staff(ctx, want, vmBounds)

@@ -139,7 +139,7 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 			c.Endpoint = url
 		}
 		if upgraded && w.in.Ask != nil {
-			c.Version, c.Template = w.in.Ask.Version, w.in.Ask.Template
+			c.Version, c.Template = w.in.Ask.Version, w.template()
 		}
 		revoked := revoke(d, run)
 		return revoked || c.Cores != before.Cores || c.MemoryMB != before.MemoryMB || c.Endpoint != before.Endpoint || c.Version != before.Version || c.Template != before.Template

@@ -26,6 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const installation = "test"
 
+var pausing = workflow.Actor{Name: "somebody", Reason: "lunch"}
+
 var (
 	me  = cluster.Owner{AccountID: "a1", DomainID: "d1"}
 	all = cluster.Scope{All: true}
@@ -61,6 +63,7 @@ func (b *counted) count() int {
 // saves counts what the engine writes.
 type saves struct {
 	*workflow.Memory
+	w  *world
 	mu sync.Mutex
 	n  int
 }
@@ -69,7 +72,30 @@ func (s *saves) Save(ctx context.Context, w *workflow.Save) error {
 	s.mu.Lock()
 	s.n++
 	s.mu.Unlock()
-	return s.Memory.Save(ctx, w)
+	if err := s.w.point(); err != nil {
+		return err
+	}
+	if err := s.Memory.Save(ctx, w); err != nil {
+		return err
+	}
+	return s.w.point()
+}
+
+func (s *saves) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// Release is what a dead process does not do: its lease ends by itself.
+func (s *saves) Release(ctx context.Context, worker string) error {
+	s.w.mu.Lock()
+	dead := s.w.dead
+	s.w.mu.Unlock()
+	if dead {
+		return errDead
+	}
+	return s.Memory.Release(ctx, worker)
 }
 
 // world is a service with its engine, over a simulated cloud, inside a bubble.
@@ -85,6 +111,70 @@ type world struct {
 	out     func() // and the cloud
 	heard   []cluster.Event
 	mu      sync.Mutex
+
+	births int // processes begun
+	armed  int // points until the process dies; 0: it lives
+	dead   bool
+	died   chan struct{}
+}
+
+// arm lets the process die at its nth write or call from now on; 0: not at all.
+func (w *world) arm(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.armed, w.dead, w.died = n, false, make(chan struct{})
+}
+
+// struck reports that the process has died since it was armed.
+func (w *world) struck() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.armed <= 0
+}
+
+// point is a moment at which a process may die. What comes after fails.
+func (w *world) point() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.dead:
+		return errDead
+	case w.armed <= 0:
+		return nil
+	}
+	if w.armed--; w.armed > 0 {
+		return nil
+	}
+	w.dead = true
+	close(w.died)
+	return errDead
+}
+
+func (w *world) alive(birth int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dead || birth != w.births {
+		return errDead
+	}
+	return nil
+}
+
+// restartWhenDead begins another process when this one has died, or goes on
+// after a while if it does not die.
+func (w *world) restartWhenDead(limit time.Duration) {
+	w.mu.Lock()
+	died := w.died
+	w.mu.Unlock()
+	select {
+	case <-died:
+	case <-time.After(limit):
+		return
+	}
+	w.stop()
+	w.mu.Lock()
+	w.dead = false
+	w.mu.Unlock()
+	w.begin()
 }
 
 type setup struct {
@@ -96,15 +186,24 @@ type setup struct {
 // inWorld runs a test in a bubble with a running service.
 func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
+	inWorldOf(t, s, func(*world) {}, test)
+}
+
+func inWorldOf(t *testing.T, s setup, made func(*world), test func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, s)
+		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}}
+		w.runs = &saves{Memory: workflow.NewMemory(), w: w}
+		made(w)
+		w.build(s)
 		defer w.end()
 		test(t, w)
 	})
 }
 
-func newWorld(t *testing.T, s setup) *world {
-	w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}}
+// build makes the cloud and the first process.
+func (w *world) build(s setup) {
+	t := w.t
 	s.sim.Installation = installation
 	if !s.silent {
 		s.sim.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
@@ -134,12 +233,16 @@ func newWorld(t *testing.T, s setup) *world {
 		}
 	}
 	w.begin()
-	return w
 }
 
 // begin starts the process: service, engine, and their work.
 func (w *world) begin() {
-	s, err := service.New(w.options)
+	w.mu.Lock()
+	w.births++
+	options := w.options
+	options.Books = mortal{w.books, w, w.births}
+	w.mu.Unlock()
+	s, err := service.New(options)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,36 @@
+package service_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// A VM costs at most four durable writes: intent, answer, present, and its
+// share of the run's.
+func TestWritesOfACreatedVM(t *testing.T) {
+	for name, s := range map[string]setup{
+		"at once":         {silent: true},
+		"slow":            {silent: true, sim: sim.Options{Times: slow, Latency: 100 * time.Millisecond}},
+		"one by one":      {silent: true, sim: sim.Options{Times: slow, Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Name: "*[13579]", Do: sim.Slow, Delay: 7 * time.Second}}}},
+		"with their home": {sim: sim.Options{Times: slow}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, s, func(t *testing.T, w *world) {
+				before := w.books.count() + w.runs.count()
+				id := w.create("blue", 10)
+				w.until(id, time.Hour, cluster.Running)
+				writes, most := w.books.count()+w.runs.count()-before, 4*11
+				if !s.silent { // each node pays once for its credential
+					most += 2 * 11
+				}
+				t.Logf("%d commits, %d saves of 11 VMs", w.books.count(), w.runs.count())
+				if writes > most {
+					t.Errorf("%d writes for 11 VMs, at most %d\n%s", writes, most, w.story(id))
+				}
+			})
+		})
+	}
+}
