@@ -87,7 +87,7 @@ func bookLock(id int64) string { return "cluster/" + strconv.FormatInt(id, 10) }
 // write reads nothing it does not need: a row's next phase is one statement.
 func (w *commit) write(s session) error {
 	c := w.change
-	w.nodes, w.rows, w.jobs, w.events = nil, nil, nil, nil
+	w.rows, w.jobs, w.events = nil, nil, nil
 	if err := w.cluster(s); err != nil {
 		return err
 	}
@@ -96,10 +96,13 @@ func (w *commit) write(s session) error {
 			return err
 		}
 	}
-	for _, n := range c.Nodes {
-		if err := w.node(s, n); err != nil {
+	w.nodes = make([]int64, len(c.Nodes))
+	for _, i := range inOrder(c.Nodes) {
+		id, err := w.node(s, c.Nodes[i])
+		if err != nil {
 			return err
 		}
+		w.nodes[i] = id
 	}
 	if c.Details != nil {
 		values, err := detailsValues(w.seal, c.Details, w.book.ID, w.book.UUID)
@@ -225,19 +228,27 @@ var (
 		resource_id = ` + resourceSQL + ` WHERE id = $15 AND cluster_id = $1 RETURNING id`
 )
 
-func (w *commit) node(s session, n *cluster.Node) error {
+// inOrder gives the places of nodes in the order of their ids, as hellos write
+// them: so the two never wait for each other. New ones stay as they are.
+func inOrder(nodes []*cluster.Node) []int {
+	places := make([]int, len(nodes))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(nodes[a].ID, nodes[b].ID) })
+	return places
+}
+
+func (w *commit) node(s session, n *cluster.Node) (int64, error) {
 	values := nodeValues(n, w.book.ID)
 	if n.ID == 0 {
-		id, err := one(s, newNodeSQL, values)
-		w.nodes = append(w.nodes, id)
-		return err
+		return one(s, newNodeSQL, values)
 	}
 	id, err := one(s, setNodeSQL, append(values, n.ID))
 	if err == nil && id == 0 {
 		err = fault.WriteConflict.Errorf("node %s is not in the books of this cluster", n.Name)
 	}
-	w.nodes = append(w.nodes, id)
-	return err
+	return id, err
 }
 
 var putDetailsSQL = detailsTable.insert + ` ON CONFLICT (cluster_id) DO UPDATE SET ` + excluded(detailsTable.columns[1:])
@@ -324,29 +335,6 @@ func (w *commit) fillIn() {
 	for i, e := range c.Events {
 		e.Seq, e.Cluster, e.Owner, e.Revision = w.events[i].Seq, w.events[i].Cluster, w.events[i].Owner, w.events[i].Revision
 	}
-}
-
-// helloSQL keeps a newer hello. The first ready one stays.
-const helloSQL = `UPDATE container_cluster_vm_map SET hello_at = $1, not_ready = $2,
-	ready_at = CASE WHEN $3 = 1 AND ready_at = 0 THEN $1 ELSE ready_at END,
-	address = CASE WHEN $4 = '' THEN address ELSE $4 END, version = CASE WHEN $5 = '' THEN version ELSE $5 END
-	WHERE id = $6 AND removed IS NULL AND hello_at < $1`
-
-// Hellos implements cluster.Ledger.
-func (c *Clusters) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
-	if len(hellos) == 0 {
-		return ctx.Err()
-	}
-	sorted := slices.Clone(hellos) // so that two writers never wait for each other
-	slices.SortStableFunc(sorted, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	return c.m.write(ctx, "cluster/hellos", func(s session) error {
-		for _, h := range sorted {
-			if err := s.query(helloSQL, []any{h.At.UnixNano(), plain(h.Why()), flag(h.Ready), plain(h.Address), plain(h.Version), h.NodeID}, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // Setting gives the value kept under a name, "" if there is none.

@@ -329,7 +329,7 @@ func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]clu
 func (c *Clusters) Unsettled(ctx context.Context, now time.Time, limit int) (uuids []string, err error) {
 	var w where
 	w.and("look_at <= ?", now.UnixNano())
-	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id", 0, limit)
+	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id + 0", 0, limit) // a bare id would walk through all of them
 	err = c.m.read(ctx, func(s session) error {
 		uuids = nil
 		return s.query(sql, w.args, func(r row) error { uuids = append(uuids, r.text(0)); return nil })

@@ -1,0 +1,242 @@
+//go:build unix
+
+package sqlstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+)
+
+// The duties of the books (containercluster.md 13), measured on full ledgers.
+//
+//	go test ./store/sqlstore -run '^$' -bench Clusters -benchtime 2s
+
+const benchClusters, benchNodes, benchRows, benchCallers = 10_000, 10, 13, 16
+
+func fullBook(i int) *cluster.Change {
+	c := newBook(i)
+	c.Nodes, c.Journal = nil, nil
+	for n := range benchNodes {
+		c.Nodes = append(c.Nodes, &cluster.Node{Name: fmt.Sprint("node", n), Key: fmt.Sprint("k", n), Role: cluster.Worker, Ordinal: n, VMID: fmt.Sprint("vm-", i, "-", n), HelloAt: when})
+	}
+	for n := range benchRows {
+		c.Journal = append(c.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: fmt.Sprint("k", n), Name: fmt.Sprint("node", n), Phase: cluster.Present, Origin: cluster.Made,
+			ProviderID: fmt.Sprint("vm-", i, "-", n), RunID: "run", Step: "control nodes", CallID: "7b3f6a2e-9c1d-4e5f-8a7b-1c2d3e4f5a6b",
+			Spec: cluster.Spec{Zone: "z1", Offering: "o1", Template: "t1", Network: "n1"}, IntentAt: when, PresentAt: when})
+	}
+	return c
+}
+
+// fill commits n clusters, several at a time.
+func fill(b testing.TB, l *sqlstore.Clusters, n int) {
+	b.Helper()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range benchCallers {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				if err := l.Commit(b.Context(), fullBook(int(i))); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// stock gives a full ledger of each database.
+func stock(b *testing.B, run func(b *testing.B, s keptStore)) {
+	dir := b.TempDir()
+	open := map[string]func() (sqlstore.Store, error){
+		"sqlite": func() (sqlstore.Store, error) {
+			return sqlstore.Open(b.Context(), sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: masterKey})
+		},
+		"postgres": func() (sqlstore.Store, error) {
+			return sqlstore.Open(b.Context(), sqlstore.Options{DSN: pgtest.Start(b, pgtest.Options{}).Database(b), MasterKey: masterKey})
+		},
+	}
+	for _, name := range []string{"sqlite", "postgres"} {
+		var s sqlstore.Store
+		b.Run(name, func(b *testing.B) {
+			if s == nil {
+				var err error
+				if s, err = open[name](); err != nil {
+					b.Fatal(err)
+				}
+				fill(b, s.Clusters(), benchClusters)
+				b.ResetTimer()
+			}
+			run(b, s.(keptStore))
+		})
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// together calls n times in all from several callers, and reports percentiles.
+func together(b *testing.B, callers int, call func(i int64) error) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	took := make([][]time.Duration, callers)
+	b.ResetTimer()
+	used := cpu()
+	for caller := range callers {
+		all.Go(func() {
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				begun := time.Now()
+				if err := call(i); err != nil {
+					b.Error(err)
+					return
+				}
+				took[caller] = append(took[caller], time.Since(begun))
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64((cpu()-used).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	every := slices.Concat(took...)
+	if b.Failed() {
+		b.FailNow()
+	}
+	slices.Sort(every)
+	for _, p := range []int{50, 99} {
+		b.ReportMetric(float64(every[(len(every)-1)*p/100].Microseconds())/1000, fmt.Sprintf("p%d-ms", p))
+	}
+}
+
+// A page of 100 of 10,000 with 16 callers: p99 below 50 ms.
+func BenchmarkClustersList(b *testing.B) {
+	everyone := cluster.Scope{All: true}
+	stock(b, func(b *testing.B, s keptStore) {
+		l := s.Clusters()
+		for name, query := range map[string]func() cluster.ClusterQuery{
+			"all": func() cluster.ClusterQuery {
+				return cluster.ClusterQuery{Scope: everyone, Limit: 100, Offset: rand.IntN(benchClusters - 100)}
+			},
+			"cursor": func() cluster.ClusterQuery {
+				return cluster.ClusterQuery{Scope: everyone, Limit: 100, AfterID: 1 + rand.Int64N(benchClusters-100)}
+			},
+			"account": func() cluster.ClusterQuery {
+				return cluster.ClusterQuery{Scope: cluster.Scope{AccountID: "account3"}, Limit: 100, Offset: rand.IntN(900)}
+			},
+			"state": func() cluster.ClusterQuery {
+				return cluster.ClusterQuery{Scope: everyone, State: cluster.Running, Limit: 100, Offset: rand.IntN(9000)}
+			},
+			"keyword": func() cluster.ClusterQuery {
+				return cluster.ClusterQuery{Scope: everyone, Keyword: "C001", Limit: 100}
+			},
+		} {
+			b.Run(name, func(b *testing.B) {
+				together(b, benchCallers, func(int64) error {
+					page, _, err := l.List(b.Context(), query())
+					if err == nil && len(page) != 100 {
+						err = fmt.Errorf("%d clusters in the page", len(page))
+					}
+					return err
+				})
+			})
+		}
+	})
+}
+
+// One book: p99 below 10 ms.
+func BenchmarkClustersBook(b *testing.B) {
+	stock(b, func(b *testing.B, s keptStore) {
+		together(b, benchCallers, func(int64) error {
+			_, err := s.Clusters().Book(b.Context(), fmt.Sprintf("c%05d", 1+rand.IntN(benchClusters)))
+			return err
+		})
+	})
+}
+
+// Every cluster with nodes and journal: a few seconds, and memory for one page.
+func BenchmarkClustersScan(b *testing.B) {
+	stock(b, func(b *testing.B, s keptStore) {
+		var most uint64
+		for b.Loop() {
+			n := 0
+			if err := s.Clusters().Scan(b.Context(), cluster.ScanQuery{}, func(book *cluster.Book) error {
+				if n++; n%1000 == 0 {
+					var m runtime.MemStats
+					runtime.ReadMemStats(&m)
+					most = max(most, m.HeapInuse)
+				}
+				if len(book.Nodes) != benchNodes || len(book.Journal) != benchRows {
+					return fmt.Errorf("%d nodes, %d rows", len(book.Nodes), len(book.Journal))
+				}
+				return nil
+			}); err != nil || n != benchClusters {
+				b.Fatal(n, err)
+			}
+		}
+		b.ReportMetric(float64(most)/(1<<20), "heap-MiB")
+	})
+}
+
+// The next phase of a journal row: one statement, and a share of a sync.
+func BenchmarkClustersRow(b *testing.B) {
+	stock(b, func(b *testing.B, s keptStore) {
+		l := s.Clusters()
+		for _, callers := range []int{1, benchCallers} {
+			b.Run(fmt.Sprint(callers), func(b *testing.B) {
+				rows := make(chan *cluster.JournalRow, callers)
+				books := make(map[*cluster.JournalRow]int64)
+				for i := range callers {
+					book, err := l.Book(b.Context(), fmt.Sprintf("c%05d", i+1))
+					if err != nil {
+						b.Fatal(err)
+					}
+					books[&book.Journal[0]] = book.Cluster.ID
+					rows <- &book.Journal[0]
+				}
+				before := s.Stats()
+				together(b, callers, func(i int64) error {
+					row := <-rows
+					defer func() { rows <- row }()
+					row.Attempt = int(i)
+					return l.Commit(b.Context(), &cluster.Change{Book: books[row], Journal: []*cluster.JournalRow{row}})
+				})
+				after := s.Stats()
+				b.ReportMetric(float64(after.Statements-before.Statements)/float64(b.N), "statements/op")
+				b.ReportMetric(float64(after.Syncs-before.Syncs)/float64(b.N), "syncs/op")
+			})
+		}
+	})
+}
+
+// What the walker asks at each turn.
+func BenchmarkClustersUnsettled(b *testing.B) {
+	stock(b, func(b *testing.B, s keptStore) {
+		together(b, 1, func(int64) error {
+			_, err := s.Clusters().Unsettled(b.Context(), when, 500)
+			return err
+		})
+	})
+}
+
+// The hellos of 1,000 nodes in one write.
+func BenchmarkClustersHellos(b *testing.B) {
+	stock(b, func(b *testing.B, s keptStore) {
+		together(b, 1, func(i int64) error {
+			hellos := make([]cluster.NodeHello, 1000)
+			for n := range hellos {
+				hellos[n] = cluster.NodeHello{NodeID: 1 + rand.Int64N(benchClusters*benchNodes), At: when.Add(time.Duration(i) * time.Second), Ready: true}
+			}
+			return s.Clusters().Hellos(b.Context(), hellos)
+		})
+	})
+}

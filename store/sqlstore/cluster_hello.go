@@ -1,0 +1,81 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+const helloMost = 128 // hellos of one statement
+
+// helloSQL keeps n hellos that are newer than what is there. The first ready one stays.
+func helloSQL(n int) string {
+	var values []string
+	for i := range n {
+		p := i * 6
+		values = append(values, fmt.Sprintf("(CAST($%d AS bigint), CAST($%d AS bigint), CAST($%d AS text), CAST($%d AS bigint), CAST($%d AS text), CAST($%d AS text))",
+			p+1, p+2, p+3, p+4, p+5, p+6))
+	}
+	return `WITH h (node, said, why, ready, addr, ver) AS (VALUES ` + strings.Join(values, ", ") + `)
+		UPDATE container_cluster_vm_map SET hello_at = h.said, not_ready = h.why,
+			ready_at = CASE WHEN h.ready = 1 AND ready_at = 0 THEN h.said ELSE ready_at END,
+			address = CASE WHEN h.addr = '' THEN address ELSE h.addr END, version = CASE WHEN h.ver = '' THEN version ELSE h.ver END
+		FROM h WHERE id = h.node AND removed IS NULL AND hello_at < h.said`
+}
+
+// Hellos implements cluster.Ledger.
+func (c *Clusters) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
+	if len(hellos) == 0 {
+		return ctx.Err()
+	}
+	rounds := helloRounds(hellos)
+	return c.m.write(ctx, "cluster/hellos", func(s session) error {
+		for _, round := range rounds {
+			for some := range slices.Chunk(round, helloMost) {
+				if err := sayHellos(s, some); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// helloRounds puts several hellos of one node into one round each, in their
+// order: a statement may name a row once only. Rounds are sorted, so that two
+// writers never wait for each other.
+func helloRounds(hellos []cluster.NodeHello) [][]cluster.NodeHello {
+	var rounds [][]cluster.NodeHello
+	heard := map[int64]int{}
+	for _, h := range hellos {
+		n := heard[h.NodeID]
+		heard[h.NodeID]++
+		if n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], h)
+	}
+	for _, round := range rounds {
+		slices.SortFunc(round, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	}
+	return rounds
+}
+
+// sayHellos rounds their number up by repeating the last one, so that few
+// different statements are made.
+func sayHellos(s session, hellos []cluster.NodeHello) error {
+	size := 1
+	for size < len(hellos) {
+		size *= 2
+	}
+	args := make([]any, 0, 6*size)
+	for i := range size {
+		h := hellos[min(i, len(hellos)-1)]
+		args = append(args, h.NodeID, h.At.UnixNano(), plain(h.Why()), flag(h.Ready), plain(h.Address), plain(h.Version))
+	}
+	return s.query(helloSQL(size), args, nil)
+}
