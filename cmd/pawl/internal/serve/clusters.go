@@ -136,7 +136,7 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return cloudstack.New(cloudstack.Options{
 			URL: c.URL, APIKey: c.APIKey, Secret: cluster.Secret(strings.TrimSpace(string(secret))), Installation: installation,
-			NetworkOffering: c.NetworkOffering, Template: c.Template,
+			NetworkOffering: c.NetworkOffering, DefaultTemplate: c.Template,
 		})
 	}
 }
