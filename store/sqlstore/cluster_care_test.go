@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -365,21 +367,65 @@ func TestTextsOfProviders(t *testing.T) {
 	})
 }
 
-// A reader of events knows when it missed some.
-func TestEventFloor(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
-		s := open(sqlstore.Options{})
-		l := s.Clusters()
-		old, young := &cluster.Event{At: when}, &cluster.Event{At: when.Add(time.Hour)}
-		commit(t, s, &cluster.Change{Events: []*cluster.Event{old, young}})
-		if floor, err := l.EventFloor(t.Context()); err != nil || floor != 0 {
-			t.Errorf("before: %d %v", floor, err)
-		}
-		if _, err := l.Prune(t.Context(), when.Add(2*time.Hour), cluster.Keep{Events: 90 * time.Minute}); err != nil {
+// Two servers share a PostgreSQL database: of what both have read, one may
+// write; what one has written the other reads.
+func TestTwoServersShareTheBooks(t *testing.T) {
+	dsn := pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)
+	var servers []sqlstore.Store
+	for range 2 {
+		s, err := sqlstore.Open(t.Context(), sqlstore.Options{DSN: dsn, MasterKey: masterKey})
+		if err != nil {
 			t.Fatal(err)
 		}
-		if floor, err := l.EventFloor(t.Context()); err != nil || floor != old.Seq {
-			t.Errorf("after: %d %v, want %d", floor, err, old.Seq)
+		t.Cleanup(func() { s.Close() })
+		servers = append(servers, s)
+	}
+	commit(t, servers[0], newBook(1))
+	const rounds = 20
+	for round := range rounds {
+		var all sync.WaitGroup
+		errs := make([]error, len(servers))
+		for i, s := range servers {
+			b, err := s.Clusters().Book(t.Context(), "c00001")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Cluster.Description = fmt.Sprint(round, i)
+			all.Go(func() {
+				errs[i] = s.Clusters().Commit(t.Context(), &cluster.Change{Cluster: &b.Cluster, Journal: []*cluster.JournalRow{&b.Journal[0]}, Events: []*cluster.Event{{At: when}}})
+			})
 		}
-	})
+		all.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), fault.WriteConflict) {
+			t.Fatalf("round %d: %v", round, errs)
+		}
+	}
+	b, err := servers[1].Clusters().Book(t.Context(), "c00001")
+	if err != nil || b.Cluster.Revision != rounds+1 || b.Journal[0].Revision != rounds+1 {
+		t.Errorf("after %d rounds the cluster is at %d, its row at %d, %v", rounds, b.Cluster.Revision, b.Journal[0].Revision, err)
+	}
+}
+
+// What was committed is there after a crash, also by way of a client, and a
+// second server is refused.
+func TestBooksOutliveTheirServer(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
+	commit(t, s, newBook(1))
+	client := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
+	if client.IsOwner() {
+		t.Error("a second server owns the file")
+	}
+	if diff := cmp.Diff(told(t, s), told(t, client), revealed); diff != "" {
+		t.Errorf("a client reads something else:\n%s", diff)
+	}
+	commit(t, client, newBook(2))
+	commit(t, s, newBook(3))
+	client.Close()
+	want := told(t, s)
+	sqlstore.Crash(s)
+	again := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
+	if diff := cmp.Diff(want, told(t, again), revealed); diff != "" {
+		t.Errorf("after the crash:\n%s", diff)
+	}
 }

@@ -109,16 +109,6 @@ func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int
 	}
 }
 
-// EventFloor is the number of the newest event that was removed: who asks for
-// events after an older one misses some.
-func (c *Clusters) EventFloor(ctx context.Context) (floor int64, err error) {
-	found, err := c.some(ctx, `SELECT floor FROM cluster_feed`)
-	if len(found) > 0 {
-		floor = found[0]
-	}
-	return floor, err
-}
-
 // Feed implements cluster.Ledger.
 func (c *Clusters) Feed(ctx context.Context) (floor, newest int64, err error) {
 	err = c.m.read(ctx, func(s session) error {

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// clock is a time as a store keeps it: UTC, without a monotonic reading.
+func clock(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.Round(0).UTC()
+}
+
+func (c *Cluster) copy() *Cluster {
+	n := *c
+	n.CIDRs, n.Recovery, n.Findings = slices.Clone(c.CIDRs), slices.Clone(c.Recovery), slices.Clone(c.Findings)
+	for i := range n.Findings {
+		f := &n.Findings[i]
+		f.Since, f.At = clock(f.Since), clock(f.At)
+	}
+	n.Position.Params, n.Position.Since = slices.Clone(c.Position.Params), clock(c.Position.Since)
+	if c.Position.Ending != nil {
+		ending := *c.Position.Ending
+		n.Position.Ending = &ending
+	}
+	if c.Ask != nil {
+		ask := *c.Ask
+		ask.Victims, ask.Recovery = slices.Clone(c.Ask.Victims), slices.Clone(c.Ask.Recovery)
+		n.Ask = &ask
+	}
+	for _, t := range []*time.Time{&n.StateSince, &n.SuspectSince, &n.ObservedAt, &n.RecoverNext, &n.Created, &n.Removed, &n.GCNext} {
+		*t = clock(*t)
+	}
+	return &n
+}
+
+func (n *Node) copy() *Node {
+	c := *n
+	c.ReadyAt, c.HelloAt, c.Removed = clock(n.ReadyAt), clock(n.HelloAt), clock(n.Removed)
+	return &c
+}
+
+// copy leaves user data out: it is secret and never kept.
+func (r *JournalRow) copy() *JournalRow {
+	c := *r
+	c.Spec.CIDRs, c.Spec.VMs, c.Spec.UserData = slices.Clone(r.Spec.CIDRs), slices.Clone(r.Spec.VMs), nil
+	for _, t := range []*time.Time{&c.IntentAt, &c.PresentAt, &c.ClosingAt, &c.GoneAt, &c.NextAt} {
+		*t = clock(*t)
+	}
+	return &c
+}
+
+func (d *Details) copy() *Details {
+	c := *d
+	c.JoinTokenNames, c.Credentials = slices.Clone(d.JoinTokenNames), maps.Clone(d.Credentials)
+	c.JoinTokenExpires = clock(d.JoinTokenExpires)
+	return &c
+}
+
+func (j *Job) copy() *Job {
+	c := *j
+	c.Created, c.Completed = clock(j.Created), clock(j.Completed)
+	return &c
+}
+
+func (e *Event) copy() *Event {
+	c := *e
+	c.Data, c.At = slices.Clone(e.Data), clock(e.At)
+	return &c
+}
