@@ -51,7 +51,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 			inWorld(t, five(inJob), func(t *testing.T, w *world) {
 				blind(w)
 				id := w.create("blue", 10, func(c *cluster.Cluster) { c.OnFailure = cluster.Lazy })
-				c := w.until(id, time.Hour, cluster.Expunging)
+				w.until(id, time.Hour, cluster.Expunging)
 				if len(w.vms()) < 6 {
 					t.Errorf("%d VMs: the clean-up has begun before the collector came", len(w.vms()))
 				}
@@ -59,7 +59,7 @@ func TestCapacityEndsHalfWay(t *testing.T) {
 				if err := w.engine.Send(t.Context(), w.cluster(id).RunID, workflow.Signal{ID: "pass-1", Name: cluster.SignalCollect}); err != nil {
 					t.Fatal(err)
 				}
-				c = w.until(id, 10*time.Minute, cluster.Destroyed)
+				c := w.until(id, 10*time.Minute, cluster.Destroyed)
 				w.empty()
 				if j := w.job("create-blue"); j.Status != cluster.JobFailed || c.Reason.Code != cluster.CapacityExhausted.Code {
 					t.Errorf("job %+v reason %+v", j, c.Reason)

@@ -17,16 +17,16 @@ import (
 // after failures: the last step says what is left.
 func (s *Service) deleteFlow() workflow.Flow {
 	lazy := func(in cluster.RunInput) bool { return in.Event == cluster.OnNotMade }
-	things := bounds{thingBounds.timeout, 1}
+	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
 		Name: cluster.FlowDelete, Version: 1, Description: "deletes everything that was made for a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			when(s.step("collector", "a lazy clean-up waits for the collector", bounds{}, awaitCollector), "the first start failed", lazy),
 			s.step("tokens", "revoke join token and credentials", publishBound, revokeAll),
-			s.step("rules", "delete the rules, by id", things, deleteKinds(thingBounds.timeout, ruleKinds...)),
-			s.step("vms", "destroy and expunge all VMs", bounds{cluster.NodeRemoval, 1}, deleteVMs),
-			s.step("address", "release the address that was acquired", things, deleteKinds(thingBounds.timeout, cluster.Address, cluster.KeyPair)),
-			s.step("network", "delete the network that was made, when every VM is gone", things, deleteNetwork),
+			s.step("rules", "delete the rules, by id", thingBounds, deleteKinds(thingBounds.timeout, ruleKinds...)),
+			s.step("vms", "destroy and expunge all VMs", removal, deleteVMs),
+			s.step("address", "release the address that was acquired", thingBounds, deleteKinds(thingBounds.timeout, cluster.Address, cluster.KeyPair)),
+			s.step("network", "delete the network that was made, when every VM is gone", thingBounds, deleteNetwork),
 			s.step("close", "close the books, or say what is left", publishBound, closeBooks),
 		},
 	}

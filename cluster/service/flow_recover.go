@@ -17,7 +17,7 @@ import (
 // recoverFlow repairs a cluster: it looks at it once, and does what the policy
 // allows of what that look asks for.
 func (s *Service) recoverFlow() workflow.Flow {
-	removal := bounds{cluster.NodeRemoval, 1}
+	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
 		Name: cluster.FlowRecover, Version: 1, Description: "repairs a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
@@ -217,7 +217,8 @@ func (w *work) repair() (r repair, err error) {
 	if !ok {
 		return r, cluster.StateRefused.Errorf("step %s is in no loop", w.t.Step())
 	}
-	return r, unmarshal(raw, &r)
+	err = unmarshal(raw, &r)
+	return r, err
 }
 
 func repairStart(ctx context.Context, w *work) outcome.Outcome {

@@ -20,7 +20,7 @@ func (s *Service) scaleFlow() workflow.Flow {
 	only := func(event cluster.Occurrence, step workflow.Step) workflow.Step {
 		return when(step, "event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
 	}
-	removal := bounds{cluster.NodeRemoval, 1}
+	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{
 		Name: cluster.FlowScale, Version: 1, Description: "scales or upgrades a cluster", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
@@ -181,7 +181,8 @@ func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
 	return func(v workflow.View) ([]json.RawMessage, error) {
 		out, _ := v.Step(step)
 		var items []json.RawMessage
-		return items, unmarshal(out.Output, &items)
+		err := unmarshal(out.Output, &items)
+		return items, err
 	}
 }
 
@@ -200,7 +201,8 @@ func (w *work) batch() (batch, error) {
 	if !ok {
 		return b, cluster.StateRefused.Errorf("step %s is in no loop", w.t.Step())
 	}
-	return b, unmarshal(raw, &b)
+	err := unmarshal(raw, &b)
+	return b, err
 }
 
 // sibling is the key of another step of the same iteration, as it begins the

@@ -65,14 +65,14 @@ func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	for _, f := range found {
-		kind, ok := fault.Lookup(string(f.Code))
-		if !ok {
-			kind = cluster.EntityRefused
-		}
-		return outcome.Fail(kind.Errorf("%s", f.Evidence).With("resource", f.Resource))
+	if len(found) == 0 {
+		return outcome.Done()
 	}
-	return outcome.Done()
+	kind, ok := fault.Lookup(string(found[0].Code))
+	if !ok {
+		kind = cluster.EntityRefused
+	}
+	return outcome.Fail(kind.Errorf("%s", found[0].Evidence).With("resource", found[0].Resource))
 }
 
 // checkBooks refuses to start a cluster whose network is gone. VMs that are
@@ -145,8 +145,9 @@ type failedStep struct {
 // failedBefore is the failure that an earlier step has kept; nil: none.
 func (w *work) failedBefore(step string) error {
 	var f failedStep
-	if w.t.Output(step, &f) != nil || f.Code == "" {
-		return nil
+	out, _ := w.t.View().Step(step)
+	if err := unmarshal(out.Output, &f); err != nil || f.Code == "" {
+		return err
 	}
 	kind, ok := fault.Lookup(string(f.Code))
 	if !ok {

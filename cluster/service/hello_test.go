@@ -3,6 +3,7 @@ package service_test
 import (
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,17 @@ import (
 )
 
 func TestTokensOfNodes(t *testing.T) {
-	tokens := map[string]cluster.Secret{}
+	tokens, mu := map[string]cluster.Secret{}, sync.Mutex{}
+	tokenOf := func(node string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		return tokens[node].Reveal()
+	}
 	s := setup{sim: sim.Options{Times: slow}}
 	s.sim.Parse = func(data []byte) (cluster.Bootstrap, error) {
 		b, err := cluster.ParseBootstrap(data)
+		mu.Lock()
+		defer mu.Unlock()
 		tokens[b.Node] = b.Token
 		return b, err
 	}
@@ -23,10 +31,10 @@ func TestTokensOfNodes(t *testing.T) {
 		id := w.create("blue", 2)
 		w.until(id, time.Minute, cluster.Starting)
 		const control, worker = "blue-8f3b2c-control1", "blue-8f3b2c-worker1"
-		for tokens[control] == "" {
+		for tokenOf(control) == "" {
 			time.Sleep(time.Second)
 		}
-		token := tokens[control].Reveal()
+		token := tokenOf(control)
 		say := func(token, node string, role cluster.Role, uuid string) (cluster.HelloAnswer, error) {
 			return w.service.Hello(t.Context(), token, cluster.Hello{Cluster: uuid, Node: node, Role: role, Ready: true})
 		}
@@ -47,7 +55,7 @@ func TestTokensOfNodes(t *testing.T) {
 			}
 		}
 		d, _ := w.books.Details(t.Context(), id)
-		if d.JoinTokenHash == "" || d.JoinTokenHash == token || len(token) != 43 || d.JoinTokenExpires.Sub(time.Now()) > 90*time.Minute {
+		if d.JoinTokenHash == "" || d.JoinTokenHash == token || len(token) != 43 || time.Until(d.JoinTokenExpires) > 90*time.Minute {
 			t.Errorf("token %q stored as %q until %s", token, d.JoinTokenHash, d.JoinTokenExpires)
 		}
 		answer, err := say(token, control, cluster.Control, id)
@@ -67,7 +75,7 @@ func TestTokensOfNodes(t *testing.T) {
 			t.Errorf("the token of a ready node is worth something still: %v", err)
 		}
 		w.until(id, time.Hour, cluster.Running)
-		if _, err := say(tokens[worker].Reveal(), worker, cluster.Worker, id); !errors.Is(err, cluster.TokenRefused) {
+		if _, err := say(tokenOf(worker), worker, cluster.Worker, id); !errors.Is(err, cluster.TokenRefused) {
 			t.Errorf("the token outlives its run: %v", err)
 		}
 	})

@@ -73,6 +73,11 @@ func (w *work) advance(ctx context.Context, hands []*hand) error {
 		}
 		waiting := filter(hands, func(h *hand) bool { return h.open() && !h.rests && h.send == "" })
 		each(waiting, w.s.options.Settings.PerCluster, func(h *hand) { w.consider(ctx, h) })
+		for _, h := range hands {
+			if h.send == cluster.SendCreate { // looking may have taken its time
+				h.row.IntentAt = w.s.options.Now()
+			}
+		}
 		if err := w.keep(ctx, hands); err != nil {
 			return err
 		}
@@ -180,7 +185,7 @@ func (w *work) ask(ctx context.Context, h *hand) cluster.Lookup {
 			return cluster.Lookup{Err: err}
 		case err != nil: // no such job, or none any more: the thing itself tells
 			row.JobID, h.dirty = "", true
-		case err == nil && !p.Done:
+		case !p.Done:
 			h.name(p.Ref)
 			if row.JobID == "" {
 				row.JobID, h.dirty = job, true

@@ -277,7 +277,7 @@ func due(seen map[string]time.Time, found []string, now time.Time) []string {
 	}
 	maps.DeleteFunc(seen, func(uuid string, _ time.Time) bool { return !known[uuid] })
 	slices.SortStableFunc(old, func(a, b string) int { return seen[a].Compare(seen[b]) })
-	chosen := append(fresh, old[:min(len(old), perLook)]...)
+	chosen := slices.Concat(fresh, old[:min(len(old), perLook)])
 	for _, uuid := range chosen {
 		seen[uuid] = now
 	}

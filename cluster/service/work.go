@@ -38,11 +38,11 @@ type bounds struct {
 }
 
 // step makes a step of a flow. A cancelled one is not stray before a call in
-// flight can have ended.
+// flight can have ended. Steps that only wait have no tries of their own.
 func (s *Service) step(name, text string, b bounds, do body) workflow.Step {
 	return workflow.Step{
-		Name: name, Description: text, Timeout: max(b.timeout, 2*s.options.Settings.CallTimeout), Grace: s.options.Settings.CallTimeout + 15*time.Second,
-		Retry: workflow.Retry{Attempts: max(b.tries, 1), First: time.Second, Longest: time.Minute},
+		Name: name, Description: text, Timeout: b.timeout, Grace: s.options.Settings.CallTimeout + 15*time.Second,
+		Retry: workflow.Retry{Attempts: b.tries, First: time.Second, Longest: time.Minute},
 		Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
 			w, err := s.open(ctx, t)
 			if err == nil {

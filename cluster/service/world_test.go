@@ -269,12 +269,6 @@ func (w *world) end() {
 	_ = w.cloud.Close()
 }
 
-// restart ends the process and begins another one.
-func (w *world) restart() {
-	w.stop()
-	w.begin()
-}
-
 // create writes a cluster as the create operation does.
 func (w *world) create(name string, workers int, edit ...func(*cluster.Cluster)) string {
 	c := &cluster.Cluster{
