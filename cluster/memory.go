@@ -273,4 +273,3 @@ func (m *Memory) Prune(ctx context.Context, now time.Time, keep Keep) (int, erro
 	})
 	return n - len(m.jobs) - len(m.events), nil
 }
-

@@ -301,4 +301,3 @@ func (m *Memory) Usage(ctx context.Context, o Owner) (u Usage, err error) {
 	}
 	return u, nil
 }
-

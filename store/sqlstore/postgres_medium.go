@@ -2,10 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
@@ -90,12 +92,26 @@ func (m pgMedium) write(ctx context.Context, lock string, do func(session) error
 		return ctx.Err()
 	}
 	m.p.count(1, 0)
-	return pgError(pgx.BeginFunc(ctx, m.p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, lock); err != nil {
-			return err
+	for try := 1; ; try++ {
+		err := pgx.BeginFunc(ctx, m.p.pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, lock); err != nil {
+				return err
+			}
+			return do(pgSession{ctx, tx})
+		})
+		if !deadlocked(err) || try == pgTries {
+			return pgError(err)
 		}
-		return do(pgSession{ctx, tx})
-	}))
+	}
+}
+
+const pgTries = 3 // of a transaction that the server ended to free others
+
+// deadlocked reports that the server ended the transaction because it and
+// others waited for each other: nothing of it was kept.
+func deadlocked(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
 func (m pgMedium) clock(s session) (now time.Time, err error) {

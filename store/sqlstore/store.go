@@ -12,7 +12,9 @@
 //	event  one row a save in order of writing: its events, and beside them the
 //	       records it settled; each row of a run names the one before
 //	signal, input, definition, migration
-//	object, change, feed, lock
+//	object, change, feed, lock, idempotency
+//	container_cluster and its kin, job, cluster_event, setting: container
+//	       clusters; domain, account, token, api_key, audit: who uses them
 //
 // The blobs are written by the functions in codec.go, the same for both
 // databases. The schema stands in schema/, numbered and forward only.

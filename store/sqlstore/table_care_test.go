@@ -1,11 +1,15 @@
 package sqlstore
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
 
 // A table that is neither carried as it is nor written by a part of its own
@@ -61,5 +65,48 @@ func TestNoForeignKeys(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A transaction that the server ends because it and another one waited for each
+// other is done again.
+func TestPostgresWritesAgainAfterADeadlock(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	m := pgMedium{p}
+	put := func(s session, name string) error {
+		return s.query(`INSERT INTO setting (name, value, at) VALUES ($1, '1', 0) ON CONFLICT (name) DO UPDATE SET value = setting.value || '1'`, []any{name}, nil)
+	}
+	for _, name := range []string{"a", "b"} {
+		if err := m.write(t.Context(), name, func(s session) error { return put(s, name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var both, all sync.WaitGroup // both have their first row before they want the other's
+	both.Add(2)
+	for i, names := range [][]string{{"a", "b"}, {"b", "a"}} {
+		first := true
+		all.Go(func() {
+			err := m.write(t.Context(), fmt.Sprint(i), func(s session) error {
+				if err := put(s, names[0]); err != nil {
+					return err
+				}
+				if first {
+					first = false
+					both.Done()
+					both.Wait()
+				}
+				return put(s, names[1])
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	l := p.Clusters()
+	for _, name := range []string{"a", "b"} {
+		if v, err := l.Setting(t.Context(), name); err != nil || v != "111" {
+			t.Errorf("%s was written %q, %v; want once by each", name, v, err)
+		}
 	}
 }
