@@ -79,7 +79,10 @@ func (d *Desk) CreateDomain(ctx context.Context, who Account, name, parent strin
 		return Domain{}, Wrong.Errorf("name %q: it is letters, digits and -._@ within, at most %d", name, maxName)
 	}
 	made := Domain{ID: newID(), Name: name, Path: above.Path + "/" + name, ParentID: above.ID, Created: d.now()}
-	return made, d.Store.SaveDomain(ctx, made)
+	if err := d.Store.SaveDomain(ctx, made); err != nil {
+		return Domain{}, err
+	}
+	return made, nil
 }
 
 // DisableDomain forbids (or allows again) all calls of accounts in a domain and below it.
@@ -229,7 +232,10 @@ func (d *Desk) CreateToken(ctx context.Context, who Account, n NewCredential) (T
 	secret := newSecret()
 	c.ID = newID()
 	t := Token{Credential: c, Hash: HashToken(secret)}
-	return t, Secret(secret), d.Store.AddToken(ctx, t)
+	if err := d.Store.AddToken(ctx, t); err != nil {
+		return Token{}, "", err
+	}
+	return t, Secret(secret), nil
 }
 
 // CreateKey makes a key. This is the only time its secret is seen.
@@ -240,7 +246,10 @@ func (d *Desk) CreateKey(ctx context.Context, who Account, n NewCredential) (Key
 	}
 	c.ID = newSecret()
 	k := Key{Credential: c, Secret: Secret(newSecret())}
-	return k, d.Store.AddKey(ctx, k)
+	if err := d.Store.AddKey(ctx, k); err != nil {
+		return Key{}, err
+	}
+	return k, nil
 }
 
 func (d *Desk) credential(ctx context.Context, who Account, n NewCredential) (Credential, error) {

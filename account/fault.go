@@ -2,22 +2,22 @@ package account
 
 import "github.com/pawl-dev/pawl/fault"
 
-func declare(code fault.Code, title, remedy string) *fault.Kind {
-	return fault.Declare(fault.Kind{Code: code, Class: fault.Invalid, Title: title, Remedy: remedy})
+func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Kind {
+	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy})
 }
 
 // The faults of accounts.
 var (
-	NotFound = declare("ACCOUNT_NOT_FOUND", "there is no such account, or it is not yours to see",
+	NotFound = declare("ACCOUNT_NOT_FOUND", fault.Invalid, "there is no such account, or it is not yours to see",
 		"List the accounts you may see with `pawl account list`.")
-	DomainNotFound = declare("DOMAIN_NOT_FOUND", "there is no such domain, or it is not yours to see",
+	DomainNotFound = declare("DOMAIN_NOT_FOUND", fault.Invalid, "there is no such domain, or it is not yours to see",
 		"List the domains you may see with `pawl domain list`.")
-	CredentialNotFound = declare("CREDENTIAL_NOT_FOUND", "there is no such key or token, or it is not yours to see",
+	CredentialNotFound = declare("CREDENTIAL_NOT_FOUND", fault.Invalid, "there is no such key or token, or it is not yours to see",
 		"List them with `pawl key list` and `pawl token list`.")
-	Exists = declare("ACCOUNT_EXISTS", "the name is taken",
+	Exists = declare("ACCOUNT_EXISTS", fault.Blocked, "the name is taken",
 		"Choose another name; a name is one of a kind in its domain.")
-	Wrong = declare("ACCOUNT_INVALID", "a value of the account, domain or credential does not fit",
+	Wrong = declare("ACCOUNT_INVALID", fault.Invalid, "a value of the account, domain or credential does not fit",
 		"Correct what the message names and ask again.")
-	Refused = declare("ACCOUNT_REFUSED", "this account may not do that",
+	Refused = declare("ACCOUNT_REFUSED", fault.Blocked, "this account may not do that",
 		"Ask the domain's admin or an operator.")
 )

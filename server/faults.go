@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -65,7 +66,7 @@ var statuses = map[*fault.Kind]int{
 	FaultNotFound: http.StatusNotFound, Unauthenticated: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
 	HostRefused: http.StatusForbidden, OriginRefused: http.StatusForbidden, RevisionMissing: http.StatusPreconditionRequired,
 	KeyReused: http.StatusUnprocessableEntity, KeyBusy: http.StatusConflict, Busy: http.StatusServiceUnavailable,
-	NotReady: http.StatusServiceUnavailable,
+	NotReady: http.StatusServiceUnavailable, account.Exists: http.StatusConflict, account.Refused: http.StatusForbidden,
 }
 
 func statusOf(kind *fault.Kind) int {

@@ -115,6 +115,9 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 		err = s.options.Idempotency.Release(r.Context(), account, key)
 	} else {
 		answer := kept{Status: status, Header: http.Header{}, Body: copied.body.Bytes()}
+		if c.again != nil {
+			answer.Body = c.again
+		}
 		for _, name := range keptHeaders {
 			if values := w.Header().Values(name); len(values) > 0 {
 				answer.Header[name] = slices.Clone(values)

@@ -68,6 +68,7 @@ func problemOf(ctx context.Context, err error) *view.Problem {
 	if p.Instance == "" {
 		p.Instance = callOf(ctx).path
 	}
+	callOf(ctx).code = p.Code
 	return &p
 }
 

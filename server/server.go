@@ -126,6 +126,7 @@ func (s *Server) route() {
 	s.objectRoutes()
 	s.flowRoutes()
 	s.clusterRoutes()
+	s.accountRoutes()
 	s.eventRoutes()
 	s.faultRoutes()
 	s.healthRoutes()
@@ -133,7 +134,10 @@ func (s *Server) route() {
 		s.options.Routes(s.api)
 	}
 	for path, handler := range s.options.Mount {
-		s.mux.Handle(path, handler)
+		s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			callOf(r.Context()).route = path
+			handler.ServeHTTP(w, r)
+		})
 	}
 	s.mux.HandleFunc("/", s.otherwise)
 }
@@ -148,6 +152,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.panicked(a, r, p)
 		}
 		a.finish()
+		s.note(a, r)
 		if s.options.Observe != nil {
 			s.options.Observe(Observation{Method: r.Method, Route: callOf(r.Context()).route, Status: a.code(), Took: time.Since(began), Bytes: a.bytes})
 		}
@@ -164,6 +169,10 @@ type call struct {
 	route string // pattern it was routed by
 	who   Principal
 	key   string // Idempotency-Key
+
+	code   fault.Code // of the problem it was answered with
+	target string     // what it changed, for the audit trail; empty: its path
+	again  []byte     // answer to a repetition, where the first one holds a secret
 }
 
 type callKey struct{}

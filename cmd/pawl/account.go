@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/view"
+)
+
+// keeps is a verb that needs accounts. makes: it seals a secret.
+func (a *app) keeps(makes bool, do func(ctx context.Context, b backend.Accounts, args []string) error) func(*cobra.Command, []string) error {
+	return a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+		b, err := a.accounts(ctx, makes)
+		if err != nil {
+			return err
+		}
+		defer b.Close()
+		return do(ctx, b, args)
+	})
+}
+
+func (a *app) accounts(ctx context.Context, makes bool) (backend.Accounts, error) {
+	if a.flags.server != "" {
+		return backend.OpenRemote(ctx, backend.RemoteOptions{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
+	}
+	return backend.OpenAccounts(ctx, a.storeOptions(), !makes, a.actor())
+}
+
+// branch is a command that only has others.
+func branch(use, short, long, example string, kids ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(kids...)
+	return cmd
+}
+
+// accountVerbs are the commands of accounts, domains, keys and tokens.
+func (a *app) accountVerbs() []*cobra.Command {
+	return []*cobra.Command{a.accountCommand(), a.domainCommand(), a.keyCommand(), a.tokenCommand(), a.auditCommand()}
+}
+
+func (a *app) accountCommand() *cobra.Command {
+	var domain, role string
+	var limits account.Limits
+	create := &cobra.Command{
+		Use: "create NAME", Short: "Make an account; it has neither token nor key yet", Args: cobra.ExactArgs(1),
+		Example: "  pawl account create uma --domain ROOT/dev --max-nodes 20\n  pawl account create dan --domain ROOT/dev --role domain-admin",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			made, err := b.CreateAccount(ctx, account.Want{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
+			return a.toldAccount(made, "created", err)
+		}),
+	}
+	create.Flags().StringVar(&domain, "domain", "", "id or `path` (default: that of who asks)")
+	create.Flags().StringVar(&role, "role", "user", "user, domain-admin or operator")
+	limitFlags(create, &limits)
+
+	var within string
+	list := &cobra.Command{
+		Use: "list", Short: "List accounts", Args: cobra.NoArgs, Example: "  pawl account list --domain ROOT/dev -o json",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+			all, err := b.Accounts(ctx, within)
+			if err != nil {
+				return err
+			}
+			domains, err := b.Domains(ctx)
+			if err != nil {
+				return err
+			}
+			paths, rows, names := map[string]string{}, [][]string{}, []string{}
+			for _, d := range domains {
+				paths[d.ID] = d.Path
+			}
+			for _, one := range all {
+				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), standingWord(one.Disabled), limitsText(one.Limits), one.ID})
+				names = append(names, one.ID)
+			}
+			return a.emitList(all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
+		}),
+	}
+	list.Flags().StringVar(&within, "domain", "", "only of this domain: id or `path`")
+
+	var next account.Limits
+	limit := &cobra.Command{
+		Use: "limit NAME", Short: "Set the limits of an account; those that are not given are none", Args: cobra.ExactArgs(1),
+		Example: "  pawl account limit uma --max-clusters 3 --max-nodes 20",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			changed, err := b.LimitAccount(ctx, args[0], next)
+			return a.toldAccount(changed, "limited", err)
+		}),
+	}
+	limitFlags(limit, &next)
+	return branch("account", "Make, list, limit and disable accounts", `Accounts own clusters, tokens and API keys. A user sees its own clusters, a domain
+admin those of its domain and below, an operator everything. NAME is a name that
+only one account has, DOMAIN/NAME, or an id.
+
+With --server they ask a server; else the local store, as the operator.`,
+		"  pawl account create uma\n  pawl account disable uma\n  pawl account list",
+		create, list, limit, a.disabling("account", "disable", true), a.disabling("account", "enable", false))
+}
+
+func limitFlags(cmd *cobra.Command, l *account.Limits) {
+	f := cmd.Flags()
+	f.IntVar(&l.Clusters, "max-clusters", 0, "clusters it may have (default: no limit)")
+	f.IntVar(&l.Nodes, "max-nodes", 0, "VMs of all its clusters (default: no limit)")
+	f.IntVar(&l.Cores, "max-cores", 0, "cores of all its VMs (default: no limit)")
+	f.IntVar(&l.MemoryMB, "max-memory", 0, "memory of all its VMs in MB (default: no limit)")
+	f.IntVar(&l.Size, "max-size", 0, "workers of one cluster (default: no limit)")
+}
+
+func limitsText(l account.Limits) string {
+	var parts []string
+	for _, p := range []struct {
+		name string
+		most int
+	}{{"clusters", l.Clusters}, {"nodes", l.Nodes}, {"cores", l.Cores}, {"memoryMB", l.MemoryMB}, {"size", l.Size}} {
+		if p.most > 0 {
+			parts = append(parts, fmt.Sprintf("%s=%d", p.name, p.most))
+		}
+	}
+	if parts == nil {
+		return "-"
+	}
+	return strings.Join(parts, ",")
+}
+
+func standingWord(disabled bool) string {
+	if disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+func (a *app) toldAccount(one account.Account, word string, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.emit(one, []string{one.ID}, func() string { return "account " + one.Name + " " + word + "\n" })
+}
+
+// disabling is disable or enable of accounts or domains.
+func (a *app) disabling(what, verb string, disabled bool) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " NAME", Short: strings.ToUpper(verb[:1]) + verb[1:] + " all calls of " + what + "s; clusters stay as they are", Args: cobra.ExactArgs(1),
+		Example: "  pawl " + what + " " + verb + map[string]string{"account": " uma", "domain": " ROOT/dev"}[what],
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			if what == "account" {
+				one, err := b.DisableAccount(ctx, args[0], disabled)
+				return a.toldAccount(one, verb+"d", err)
+			}
+			d, err := b.DisableDomain(ctx, args[0], disabled)
+			if err != nil {
+				return err
+			}
+			return a.emit(d, []string{d.ID}, func() string { return "domain " + d.Path + " " + verb + "d\n" })
+		}),
+	}
+}
+
+func (a *app) domainCommand() *cobra.Command {
+	var parent string
+	create := &cobra.Command{
+		Use: "create NAME", Short: "Make a domain", Args: cobra.ExactArgs(1), Example: "  pawl domain create dev\n  pawl domain create web --parent ROOT/dev",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			d, err := b.CreateDomain(ctx, args[0], parent)
+			if err != nil {
+				return err
+			}
+			return a.emit(d, []string{d.ID}, func() string { return "domain " + d.Path + " created\n" })
+		}),
+	}
+	create.Flags().StringVar(&parent, "parent", "", "id or `path` of the domain above (default: that of who asks)")
+	list := &cobra.Command{
+		Use: "list", Short: "List domains", Args: cobra.NoArgs, Example: "  pawl domain list -o json",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+			all, err := b.Domains(ctx)
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			var names []string
+			for _, d := range all {
+				rows, names = append(rows, []string{d.Path, standingWord(d.Disabled), d.ID}), append(names, d.ID)
+			}
+			return a.emitList(all, names, []string{"PATH", "STATE", "ID"}, rows)
+		}),
+	}
+	return branch("domain", "Make, list and disable domains", "Domains are a tree below ROOT. An admin of a domain sees the clusters of its accounts\nand of those below. NAME is a path, such as ROOT/dev, or an id.",
+		"  pawl domain create dev\n  pawl domain disable ROOT/dev", create, list, a.disabling("domain", "disable", true), a.disabling("domain", "enable", false))
+}
+
+// emitList prints a list as a table for people.
+func (a *app) emitList(all any, names, head []string, rows [][]string) error {
+	return a.emit(map[string]any{"items": all}, names, func() string { return view.Table{Head: head, Rows: rows}.String() })
+}
+
+func (a *app) keyCommand() *cobra.Command {
+	var n account.NewCredential
+	create := &cobra.Command{
+		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1),
+		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
+		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
+			n.Account = first(args)
+			k, err := b.CreateKey(ctx, n)
+			if err != nil {
+				return err
+			}
+			return a.emit(k, []string{k.ID}, func() string {
+				return "key    " + k.ID + "\nsecret " + k.Secret + "\nThe secret is not shown again.\n"
+			})
+		}),
+	}
+	credentialFlags(create, &n)
+	list := &cobra.Command{
+		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), Example: "  pawl key list uma",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			all, err := b.Keys(ctx, first(args))
+			var bare []account.Credential
+			for _, k := range all {
+				bare = append(bare, k.Credential)
+			}
+			return a.credentials(all, bare, err)
+		}),
+	}
+	return branch("key", "Make, list and revoke API keys, which sign requests to /client/api", "API keys sign requests to the query API at /client/api. ACCOUNT is a name, DOMAIN/NAME or an id.",
+		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	var n account.NewCredential
+	create := &cobra.Command{
+		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1),
+		Example: "  pawl token create uma --name laptop --for 720h\n  PAWL_TOKEN=$(pawl token create uma -o json | jq -r .token)",
+		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
+			n.Account = first(args)
+			t, err := b.CreateToken(ctx, n)
+			if err != nil {
+				return err
+			}
+			return a.emit(t, []string{t.ID}, func() string {
+				return "id    " + t.ID + "\ntoken " + t.Token + "\nThe token is not shown again.\n"
+			})
+		}),
+	}
+	credentialFlags(create, &n)
+	list := &cobra.Command{
+		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), Example: "  pawl token list uma",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			all, err := b.Tokens(ctx, first(args))
+			var bare []account.Credential
+			for _, t := range all {
+				bare = append(bare, t.Credential)
+			}
+			return a.credentials(all, bare, err)
+		}),
+	}
+	return branch("token", "Make, list and revoke bearer tokens, which open /v1 and the console", "Bearer tokens open /v1, the console and the verbs of pawl (PAWL_TOKEN). ACCOUNT is a name, DOMAIN/NAME or an id.",
+		"  pawl token create uma\n  pawl token revoke ID", create, list, a.revoking("token"))
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+func credentialFlags(cmd *cobra.Command, n *account.NewCredential) {
+	cmd.Flags().StringVar(&n.Name, "name", "", "what it is for")
+	cmd.Flags().DurationVar(&n.For, "for", 0, "how long it works (default: until it is revoked)")
+}
+
+// credentials prints a list of keys or tokens.
+func (a *app) credentials(all any, bare []account.Credential, err error) error {
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	var rows [][]string
+	var names []string
+	for _, c := range bare {
+		state := "works"
+		switch {
+		case !c.Revoked.IsZero():
+			state = "revoked"
+		case !c.Works(now):
+			state = "expired"
+		}
+		rows, names = append(rows, []string{c.ID, c.Name, state, timeText(c.Created), timeText(c.Expires), timeText(c.LastUse)}), append(names, c.ID)
+	}
+	if keys, ok := all.([]server.Key); ok && keys == nil {
+		all = []server.Key{}
+	}
+	if tokens, ok := all.([]server.Token); ok && tokens == nil {
+		all = []server.Token{}
+	}
+	return a.emitList(all, names, []string{"ID", "NAME", "STATE", "CREATED", "EXPIRES", "LAST USE"}, rows)
+}
+
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (a *app) revoking(what string) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), Example: "  pawl " + what + " revoke ID",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			if err := b.Revoke(ctx, what+"s", args[0]); err != nil {
+				return err
+			}
+			return a.emit(map[string]string{"id": args[0], "state": "revoked"}, args, func() string { return what + " " + args[0] + " revoked\n" })
+		}),
+	}
+}
+
+func (a *app) auditCommand() *cobra.Command {
+	var target string
+	cmd := &cobra.Command{
+		Use: "audit", Short: "Read the audit trail: who asked for what, of what, and how it ended", Args: cobra.NoArgs,
+		Example: "  pawl audit\n  pawl audit --target /v1/accounts/uma/disable -o json",
+		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
+			all, err := b.Trail(ctx, account.TrailQuery{Target: target})
+			if err != nil {
+				return err
+			}
+			var rows [][]string
+			for _, e := range all {
+				rows = append(rows, []string{timeText(e.At), e.Who, e.Face, e.Call, e.Target, e.Outcome})
+			}
+			return a.emitList(all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
+		}),
+	}
+	cmd.Flags().StringVar(&target, "target", "", "only what concerned this `id` or path")
+	return cmd
+}

@@ -1,0 +1,254 @@
+package backend
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/server"
+)
+
+// Accounts are accounts, domains and credentials: those of a store that this
+// process opens, where it asks as the operator, or those of a server.
+type Accounts interface {
+	Accounts(ctx context.Context, domain string) ([]account.Account, error)
+	CreateAccount(ctx context.Context, w account.Want) (account.Account, error)
+	DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error)
+	LimitAccount(ctx context.Context, ref string, l account.Limits) (account.Account, error)
+	Domains(ctx context.Context) ([]account.Domain, error)
+	CreateDomain(ctx context.Context, name, parent string) (account.Domain, error)
+	DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error)
+	Keys(ctx context.Context, of string) ([]server.Key, error)
+	CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error)
+	Tokens(ctx context.Context, of string) ([]server.Token, error)
+	CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error)
+	// Revoke ends a key or token: kind is keys or tokens.
+	Revoke(ctx context.Context, kind, id string) error
+	Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error)
+	Close() error
+}
+
+// LocalAccounts are those of a store.
+type LocalAccounts struct {
+	store Store
+	desk  *account.Desk
+	actor string
+}
+
+var _ Accounts = (*LocalAccounts)(nil)
+
+// OpenAccounts opens the accounts of a store. Client does not make a master key.
+func OpenAccounts(ctx context.Context, o StoreOptions, client bool, actor string) (*LocalAccounts, error) {
+	store, err := OpenStore(ctx, o, client)
+	if err != nil {
+		return nil, err
+	}
+	return &LocalAccounts{store: store, desk: &account.Desk{Store: store.Accounts()}, actor: actor}, nil
+}
+
+// Close implements Accounts.
+func (l *LocalAccounts) Close() error { return l.store.Close() }
+
+// note writes what was done into the audit trail, under the name of the one who did it.
+func (l *LocalAccounts) note(ctx context.Context, call, target string, err error) error {
+	e := account.Entry{
+		At: time.Now().UTC(), Who: l.actor, Account: account.SystemID, Domain: account.RootID, Face: "cli", Call: call, Target: target, Outcome: account.OK,
+	}
+	if err != nil {
+		e.Outcome = string(fault.Of(err).Code)
+	}
+	if noted := l.desk.Store.Note(ctx, e); err == nil {
+		err = noted
+	}
+	return err
+}
+
+// Accounts implements Accounts.
+func (l *LocalAccounts) Accounts(ctx context.Context, domain string) ([]account.Account, error) {
+	return l.desk.Accounts(ctx, account.System(), domain)
+}
+
+// CreateAccount implements Accounts.
+func (l *LocalAccounts) CreateAccount(ctx context.Context, w account.Want) (account.Account, error) {
+	a, err := l.desk.CreateAccount(ctx, account.System(), w)
+	return a, l.note(ctx, "account create", w.Name, err)
+}
+
+// DisableAccount implements Accounts.
+func (l *LocalAccounts) DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error) {
+	a, err := l.desk.Disable(ctx, account.System(), ref, disabled)
+	return a, l.note(ctx, "account "+disabling(disabled), ref, err)
+}
+
+func disabling(disabled bool) string {
+	if disabled {
+		return "disable"
+	}
+	return "enable"
+}
+
+// LimitAccount implements Accounts.
+func (l *LocalAccounts) LimitAccount(ctx context.Context, ref string, limits account.Limits) (account.Account, error) {
+	a, err := l.desk.Limit(ctx, account.System(), ref, limits)
+	return a, l.note(ctx, "account limit", ref, err)
+}
+
+// Domains implements Accounts.
+func (l *LocalAccounts) Domains(ctx context.Context) ([]account.Domain, error) {
+	return l.desk.Domains(ctx, account.System())
+}
+
+// CreateDomain implements Accounts.
+func (l *LocalAccounts) CreateDomain(ctx context.Context, name, parent string) (account.Domain, error) {
+	d, err := l.desk.CreateDomain(ctx, account.System(), name, parent)
+	return d, l.note(ctx, "domain create", name, err)
+}
+
+// DisableDomain implements Accounts.
+func (l *LocalAccounts) DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error) {
+	d, err := l.desk.DisableDomain(ctx, account.System(), ref, disabled)
+	return d, l.note(ctx, "domain "+disabling(disabled), ref, err)
+}
+
+// Keys implements Accounts.
+func (l *LocalAccounts) Keys(ctx context.Context, of string) (shown []server.Key, err error) {
+	all, err := l.desk.Keys(ctx, account.System(), of)
+	for _, k := range all {
+		shown = append(shown, server.Key{Credential: k.Credential})
+	}
+	return shown, err
+}
+
+// CreateKey implements Accounts.
+func (l *LocalAccounts) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
+	k, err := l.desk.CreateKey(ctx, account.System(), n)
+	return server.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", n.Account, err)
+}
+
+// Tokens implements Accounts.
+func (l *LocalAccounts) Tokens(ctx context.Context, of string) (shown []server.Token, err error) {
+	all, err := l.desk.Tokens(ctx, account.System(), of)
+	for _, t := range all {
+		shown = append(shown, server.Token{Credential: t.Credential})
+	}
+	return shown, err
+}
+
+// CreateToken implements Accounts.
+func (l *LocalAccounts) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
+	t, secret, err := l.desk.CreateToken(ctx, account.System(), n)
+	return server.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", n.Account, err)
+}
+
+// Revoke implements Accounts.
+func (l *LocalAccounts) Revoke(ctx context.Context, kind, id string) error {
+	return l.note(ctx, kind+" revoke", id, l.desk.Revoke(ctx, account.System(), id))
+}
+
+// Trail implements Accounts.
+func (l *LocalAccounts) Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error) {
+	return l.desk.Trail(ctx, account.System(), q)
+}
+
+var _ Accounts = (*Remote)(nil)
+
+func listed[T any](ctx context.Context, r *Remote, query url.Values, path ...string) ([]T, error) {
+	var answer struct{ Items []T }
+	err := r.get(ctx, &answer, query, path...)
+	return answer.Items, err
+}
+
+func posted[T any](ctx context.Context, r *Remote, body any, path ...string) (made T, err error) {
+	err = r.do(ctx, call{method: http.MethodPost, path: path, header: key(""), body: body}, &made)
+	return made, err
+}
+
+func only(name, value string) url.Values {
+	if value == "" {
+		return nil
+	}
+	return url.Values{name: {value}}
+}
+
+// Accounts implements Accounts.
+func (r *Remote) Accounts(ctx context.Context, domain string) ([]account.Account, error) {
+	return listed[account.Account](ctx, r, only("domain", domain), "accounts")
+}
+
+// CreateAccount implements Accounts.
+func (r *Remote) CreateAccount(ctx context.Context, w account.Want) (account.Account, error) {
+	body := map[string]any{"name": w.Name, "domain": w.Domain, "role": w.Role}
+	if w.Role == "" {
+		delete(body, "role")
+	}
+	if w.Limits != (account.Limits{}) {
+		body["limits"] = w.Limits
+	}
+	return posted[account.Account](ctx, r, body, "accounts")
+}
+
+// DisableAccount implements Accounts.
+func (r *Remote) DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error) {
+	return posted[account.Account](ctx, r, nil, "accounts", ref, disabling(disabled))
+}
+
+// LimitAccount implements Accounts.
+func (r *Remote) LimitAccount(ctx context.Context, ref string, l account.Limits) (account.Account, error) {
+	return posted[account.Account](ctx, r, l, "accounts", ref, "limits")
+}
+
+// Domains implements Accounts.
+func (r *Remote) Domains(ctx context.Context) ([]account.Domain, error) {
+	return listed[account.Domain](ctx, r, nil, "domains")
+}
+
+// CreateDomain implements Accounts.
+func (r *Remote) CreateDomain(ctx context.Context, name, parent string) (account.Domain, error) {
+	return posted[account.Domain](ctx, r, map[string]any{"name": name, "parent": parent}, "domains")
+}
+
+// DisableDomain implements Accounts.
+func (r *Remote) DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error) {
+	return posted[account.Domain](ctx, r, nil, "domains", ref, disabling(disabled))
+}
+
+// Keys implements Accounts.
+func (r *Remote) Keys(ctx context.Context, of string) ([]server.Key, error) {
+	return listed[server.Key](ctx, r, only("account", of), "keys")
+}
+
+// CreateKey implements Accounts.
+func (r *Remote) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
+	return posted[server.Key](ctx, r, credential(n), "keys")
+}
+
+// Tokens implements Accounts.
+func (r *Remote) Tokens(ctx context.Context, of string) ([]server.Token, error) {
+	return listed[server.Token](ctx, r, only("account", of), "tokens")
+}
+
+// CreateToken implements Accounts.
+func (r *Remote) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
+	return posted[server.Token](ctx, r, credential(n), "tokens")
+}
+
+func credential(n account.NewCredential) map[string]any {
+	body := map[string]any{"account": n.Account, "name": n.Name}
+	if n.For != 0 {
+		body["for"] = n.For.String()
+	}
+	return body
+}
+
+// Revoke implements Accounts.
+func (r *Remote) Revoke(ctx context.Context, kind, id string) error {
+	return r.do(ctx, call{method: http.MethodPost, path: []string{kind, id, "revoke"}, header: key("")}, nil)
+}
+
+// Trail implements Accounts.
+func (r *Remote) Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error) {
+	return listed[account.Entry](ctx, r, only("target", q.Target), "audit")
+}

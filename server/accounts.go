@@ -1,0 +1,233 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/account"
+)
+
+// allOf answers a whole list.
+func allOf[T any](items []T, err error) (*listOf[T], error) {
+	if items == nil {
+		items = []T{}
+	}
+	answer := &listOf[T]{}
+	answer.Body.Items = items
+	return answer, err
+}
+
+type oneAnswer[T any] struct{ Body T }
+
+func oneOf[T any](one T, err error) (*oneAnswer[T], error) { return &oneAnswer[T]{one}, err }
+
+// Key is an API key as answers show it.
+type Key struct {
+	account.Credential
+	Secret string `json:"secret,omitempty" doc:"only in the first answer to its creation: it is shown once"`
+}
+
+// Token is a bearer token as answers show it.
+type Token struct {
+	account.Credential
+	Token string `json:"token,omitempty" doc:"only in the first answer to its creation: it is shown once"`
+}
+
+type accountBody struct {
+	Name   string          `json:"name" example:"uma"`
+	Domain string          `json:"domain,omitempty" doc:"id or path; absent: that of who asks"`
+	Role   account.Role    `json:"role,omitempty" enum:"user,domain-admin,operator" default:"user"`
+	Limits *account.Limits `json:"limits,omitempty" doc:"operators only"`
+}
+
+type domainBody struct {
+	Name   string `json:"name" example:"dev"`
+	Parent string `json:"parent,omitempty" doc:"id or path; absent: that of who asks"`
+}
+
+type credentialBody struct {
+	Account string `json:"account,omitempty" doc:"id or name; absent: that of who asks"`
+	Name    string `json:"name,omitempty" maxLength:"255" doc:"what it is for"`
+	For     string `json:"for,omitempty" doc:"how long it works, such as 720h; absent: until it is revoked" example:"720h"`
+}
+
+func (b credentialBody) wanted() (account.NewCredential, error) {
+	n := account.NewCredential{Account: b.Account, Name: b.Name}
+	if b.For == "" {
+		return n, nil
+	}
+	var err error
+	if n.For, err = time.ParseDuration(b.For); err != nil || n.For <= 0 {
+		return n, Refused.Errorf("for %q: it is a time such as 720h", b.For)
+	}
+	return n, nil
+}
+
+type accountPath struct {
+	ID string `path:"id" doc:"id, or name where that is one of a kind"`
+}
+
+type ofAccount struct {
+	Account string `query:"account" doc:"id or name; absent: that of who asks"`
+}
+
+// desk gives the desk and who asks.
+func (s *Server) desk(ctx context.Context) (*account.Desk, account.Account, error) {
+	if s.options.Desk == nil {
+		return nil, account.Account{}, NotServed.Errorf("this server keeps no accounts")
+	}
+	c, err := Directory{Store: s.options.Desk.Store}.Account(ctx, callOf(ctx).who)
+	return s.options.Desk, c.Account, err
+}
+
+// asked runs a route of the desk.
+func asked[I, O any](s *Server, do func(ctx context.Context, d *account.Desk, who account.Account, in *I) (*O, error)) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
+		d, who, err := s.desk(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return do(ctx, d, who, in)
+	}
+}
+
+func (s *Server) accountRoutes() {
+	op := func(id, method, path, summary, tag string, status int, errs ...int) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: []string{tag}, DefaultStatus: status,
+			Errors: append(errs, http.StatusNotImplemented)}
+	}
+	at(s, op("listAccounts", http.MethodGet, "/v1/accounts", "List the accounts one may see", "accounts", 200, 404), User, asked(s, listAccounts))
+	at(s, op("createAccount", http.MethodPost, "/v1/accounts", "Make an account", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createAccount))
+	at(s, op("getAccount", http.MethodGet, "/v1/accounts/{id}", "Read an account", "accounts", 200, 404), User, asked(s, getAccount))
+	for verb, disabled := range map[string]bool{"disable": true, "enable": false} {
+		at(s, op(verb+"Account", http.MethodPost, "/v1/accounts/{id}/"+verb, verb+" all calls of an account", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableAccount(disabled)))
+		at(s, op(verb+"Domain", http.MethodPost, "/v1/domains/{id}/"+verb, verb+" all calls of a domain and those below", "accounts", 200, 404, 409), DomainAdmin, asked(s, disableDomain(disabled)))
+	}
+	at(s, op("limitAccount", http.MethodPost, "/v1/accounts/{id}/limits", "Set the limits of an account", "accounts", 200, 404, 409, 422), Operator, asked(s, limitAccount))
+	at(s, op("listDomains", http.MethodGet, "/v1/domains", "List the domains one may see", "accounts", 200), User, asked(s, listDomains))
+	at(s, op("createDomain", http.MethodPost, "/v1/domains", "Make a domain", "accounts", 201, 404, 409, 422), DomainAdmin, asked(s, createDomain))
+	at(s, op("listKeys", http.MethodGet, "/v1/keys", "List API keys, without secrets", "accounts", 200, 404), User, asked(s, listKeys))
+	at(s, op("createKey", http.MethodPost, "/v1/keys", "Make an API key; its secret is shown once", "accounts", 201, 404, 422), User, asked(s, createKey))
+	at(s, op("revokeKey", http.MethodPost, "/v1/keys/{id}/revoke", "End an API key for ever", "accounts", 204, 404), User, asked(s, revoke))
+	at(s, op("listTokens", http.MethodGet, "/v1/tokens", "List bearer tokens, without the tokens", "accounts", 200, 404), User, asked(s, listTokens))
+	at(s, op("createToken", http.MethodPost, "/v1/tokens", "Make a bearer token; it is shown once", "accounts", 201, 404, 422), User, asked(s, createToken))
+	at(s, op("revokeToken", http.MethodPost, "/v1/tokens/{id}/revoke", "End a bearer token for ever", "accounts", 204, 404), User, asked(s, revoke))
+	at(s, op("listAudit", http.MethodGet, "/v1/audit", "Read the audit trail, newest first", "accounts", 200), User, asked(s, trail))
+}
+
+func listAccounts(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+	Domain string `query:"domain" doc:"id or path; absent: all"`
+}) (*listOf[account.Account], error) {
+	return allOf(d.Accounts(ctx, who, in.Domain))
+}
+
+func createAccount(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body accountBody }) (*oneAnswer[account.Account], error) {
+	w := account.Want{Name: in.Body.Name, Domain: in.Body.Domain, Role: in.Body.Role}
+	if in.Body.Limits != nil {
+		w.Limits = *in.Body.Limits
+	}
+	a, err := d.CreateAccount(ctx, who, w)
+	callOf(ctx).target = a.ID
+	return oneOf(a, err)
+}
+
+func getAccount(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
+	return oneOf(d.Find(ctx, who, in.ID))
+}
+
+func disableAccount(disabled bool) func(context.Context, *account.Desk, account.Account, *accountPath) (*oneAnswer[account.Account], error) {
+	return func(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Account], error) {
+		return oneOf(d.Disable(ctx, who, in.ID, disabled))
+	}
+}
+
+func disableDomain(disabled bool) func(context.Context, *account.Desk, account.Account, *accountPath) (*oneAnswer[account.Domain], error) {
+	return func(ctx context.Context, d *account.Desk, who account.Account, in *accountPath) (*oneAnswer[account.Domain], error) {
+		return oneOf(d.DisableDomain(ctx, who, in.ID, disabled))
+	}
+}
+
+func limitAccount(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+	accountPath
+	Body account.Limits
+}) (*oneAnswer[account.Account], error) {
+	return oneOf(d.Limit(ctx, who, in.ID, in.Body))
+}
+
+func listDomains(ctx context.Context, d *account.Desk, who account.Account, _ *struct{}) (*listOf[account.Domain], error) {
+	return allOf(d.Domains(ctx, who))
+}
+
+func createDomain(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
+	made, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
+	callOf(ctx).target = made.ID
+	return oneOf(made, err)
+}
+
+func listKeys(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Key], error) {
+	all, err := d.Keys(ctx, who, in.Account)
+	var shown []Key
+	for _, k := range all {
+		shown = append(shown, Key{Credential: k.Credential})
+	}
+	return allOf(shown, err)
+}
+
+func listTokens(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Token], error) {
+	all, err := d.Tokens(ctx, who, in.Account)
+	var shown []Token
+	for _, t := range all {
+		shown = append(shown, Token{Credential: t.Credential})
+	}
+	return allOf(shown, err)
+}
+
+// shownOnce says what a repetition of the request is answered: the same without
+// the secret, which no store keeps in the clear.
+func shownOnce(ctx context.Context, c account.Credential) error {
+	data, err := json.Marshal(c)
+	callOf(ctx).again, callOf(ctx).target = data, c.ID
+	return err
+}
+
+func createKey(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Key], error) {
+	n, err := in.Body.wanted()
+	if err != nil {
+		return nil, err
+	}
+	k, err := d.CreateKey(ctx, who, n)
+	if err == nil {
+		err = shownOnce(ctx, k.Credential)
+	}
+	return oneOf(Key{k.Credential, k.Secret.Reveal()}, err)
+}
+
+func createToken(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body credentialBody }) (*oneAnswer[Token], error) {
+	n, err := in.Body.wanted()
+	if err != nil {
+		return nil, err
+	}
+	t, secret, err := d.CreateToken(ctx, who, n)
+	if err == nil {
+		err = shownOnce(ctx, t.Credential)
+	}
+	return oneOf(Token{t.Credential, secret.Reveal()}, err)
+}
+
+func revoke(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+	ID string `path:"id"`
+}) (*struct{}, error) {
+	return nil, d.Revoke(ctx, who, in.ID)
+}
+
+func trail(ctx context.Context, d *account.Desk, who account.Account, in *struct {
+	Target string `query:"target" doc:"id or path of what was changed"`
+	Before int64  `query:"before" minimum:"0" doc:"only entries with a lower seq"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+}) (*listOf[account.Entry], error) {
+	return allOf(d.Trail(ctx, who, account.TrailQuery{Target: in.Target, Before: in.Before, Limit: in.Limit}))
+}

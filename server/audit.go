@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+)
+
+// audited reports requests that may change something. Plans and hellos of nodes do not.
+func audited(method, path string) bool {
+	return slices.Contains([]string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}, method) &&
+		strings.HasPrefix(path, "/v1/") && path != "/v1/plans" && path != helloPath
+}
+
+// note writes a changing request into the audit trail once it is answered. Who
+// is not known leaves no entry: it has changed nothing.
+func (s *Server) note(a *answer, r *http.Request) {
+	c := callOf(r.Context())
+	if s.options.Desk == nil || c.who.Name == "" || !audited(r.Method, c.path) || a.Header().Get("Idempotency-Replayed") != "" {
+		return
+	}
+	e := account.Entry{
+		At: time.Now().UTC(), Who: c.who.Name, Account: c.who.Account, Domain: c.who.Domain, Face: "/v1",
+		Call: r.Method + " " + or(c.route, "?"), Target: or(c.target, c.path), Outcome: account.OK,
+	}
+	if e.Account == "" {
+		e.Account, e.Domain = account.SystemID, account.RootID
+	}
+	if status := a.code(); status >= 400 {
+		e.Outcome = or(string(c.code), strconv.Itoa(status))
+	}
+	if err := s.options.Desk.Store.Note(context.WithoutCancel(r.Context()), e); err != nil {
+		s.log.Error("a request could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)
+	}
+}
