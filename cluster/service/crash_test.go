@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -72,6 +73,62 @@ func TestCrashes(t *testing.T) {
 			w.balanced(id)
 		})
 	})
+	for policy, end := range map[cluster.OnFailure]machine.State{cluster.Rollback: cluster.Destroyed, cluster.Lazy: cluster.Destroyed, cluster.KeepHalf: cluster.Alert} {
+		t.Run("capacity ends, "+string(policy), func(t *testing.T) {
+			var id string
+			crashes(t, steps, create, func(w *world, _ string) {
+				w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker[3-9]", Do: sim.Fail, Err: cluster.CapacityExhausted})
+				id = w.create("blue", 4, func(c *cluster.Cluster) { c.OnFailure, c.Recovery = policy, cluster.Recovery{} })
+			}, func(w *world, _ string) {
+				w.until(id, 3*time.Hour, end)
+				w.failed("create-blue", "CAPACITY_EXHAUSTED")
+				if end == cluster.Destroyed {
+					w.empty()
+				} else if len(w.vms()) != 3 {
+					w.t.Errorf("%d VMs, want 3\n%s", len(w.vms()), w.story(id))
+				}
+				w.balanced(id)
+			})
+		})
+	}
+	stopped := func(w *world) string {
+		id := up(w)
+		w.at(id, cluster.AskStop, cluster.Stopped)
+		return id
+	}
+	harmed := func(w *world) string {
+		id := up(w)
+		w.alarmed(id, func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") })
+		return id
+	}
+	running := func(w *world, id string) bool {
+		for _, r := range w.vms() {
+			if r.Power != cluster.Up {
+				return false
+			}
+		}
+		return len(w.vms()) == 4 && w.cluster(id).State == cluster.Running
+	}
+	for name, c := range map[string]struct {
+		from func(w *world) string
+		kind cluster.AskKind
+		end  func(w *world, id string) bool
+	}{
+		"start again": {stopped, cluster.AskStart, running},
+		"recover":     {harmed, cluster.AskRecover, running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var job string
+			crashes(t, steps, c.from, func(w *world, id string) { job = w.ask(id, c.kind, nil) }, func(w *world, id string) {
+				w.ends(job)
+				w.done(job)
+				if !c.end(w, id) {
+					w.t.Errorf("not what was asked for\n%s", w.story(id))
+				}
+				w.balanced(id)
+			})
+		})
+	}
 	for name, c := range map[string]struct {
 		kind cluster.AskKind
 		edit func(c *cluster.Cluster, a *cluster.Ask)
