@@ -66,7 +66,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if err := p.learn(ctx); err != nil {
 		return cluster.Call{}, err
 	}
-	found, err := p.lookup(ctx, s, &w)
+	found, free, err := p.lookup(ctx, s, &w)
 	if err != nil {
 		return cluster.Call{}, err
 	}
@@ -75,12 +75,15 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 		if err := p.purge(ctx, found); err != nil {
 			return cluster.Call{}, err
 		}
-		w.CallID, found = "", nil // its job was that of the remains
+		// Its job was that of the remains: the ids are looked through once more.
+		if found, free, err = p.lookup(ctx, s, &w); err != nil {
+			return cluster.Call{}, err
+		}
 	}
 	if found != nil {
 		return p.finish(ctx, s, &w, found)
 	}
-	return p.make(ctx, s, &w)
+	return p.make(ctx, s, &w, free)
 }
 
 // made is the answer of a command that makes something.
@@ -92,17 +95,15 @@ type made struct {
 	Text    text  `json:"displaytext"`
 }
 
-func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want) (cluster.Call, error) {
+func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want, job string) (cluster.Call, error) {
 	r := request{command: s.create(), zone: w.Spec.Zone, params: p.wanted(w), changes: true}
-	if p.apis.takes(r.command, customJobID) {
-		r.params[customJobID] = w.CallID
-	}
+	r.params[customJobID] = job // left out where it is empty
 	var answer made
 	err := p.call(ctx, r, &answer)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
 		// Somebody may have been faster: the job id is used, or the name.
-		if found, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.Broken {
+		if found, _, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.Broken {
 			return p.finish(ctx, s, w, found)
 		}
 	}

@@ -2,7 +2,9 @@ package cloudstack
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -46,19 +48,16 @@ func claims(r *cluster.Resource, w *cluster.Want) claim {
 
 // lookup finds the thing of a want: by name and tags, then by the job of its
 // call id, then, for what has no name, by what it is. nil: there is none as
-// far as can be seen.
-func (p *Provider) lookup(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
-	found, err := p.byName(ctx, s, w)
-	if err != nil || found != nil {
-		return found, err
+// far as can be seen; free is then the job id of the next try.
+func (p *Provider) lookup(ctx context.Context, s *sort, w *cluster.Want) (found *match, free string, err error) {
+	if found, err = p.byName(ctx, s, w); err != nil || found != nil {
+		return found, "", err
 	}
-	if found, err = p.byCall(ctx, s, w); err != nil || found != nil {
-		return found, err
+	if found, free, err = p.byCall(ctx, s, w); err != nil || found != nil || s.name != "" {
+		return found, free, err
 	}
-	if s.name != "" {
-		return nil, nil //nolint:nilnil // as said above
-	}
-	return p.bySpec(ctx, s, w)
+	found, err = p.bySpec(ctx, s, w)
+	return found, free, err
 }
 
 // byName lists what has our name, or our key where there are no names.
@@ -101,28 +100,51 @@ func choose(s *sort, w *cluster.Want, items []item, fits func(*cluster.Resource,
 	return nil, cluster.ProviderRefused.Errorf("%d things are the %s %s (%s, %s): which one is ours cannot be told", len(with), w.Kind, w.Name, with[0].ID, with[1].ID)
 }
 
+// mostTries of one call id are followed.
+const mostTries = 20
+
 // byCall asks what this process has made lately, in case lists show it late,
-// and what the job of the call id has made.
-func (p *Provider) byCall(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+// and what the job of the call id has made. A job that failed and left nothing
+// has used its id up: the next try has the id that follows.
+func (p *Provider) byCall(ctx context.Context, s *sort, w *cluster.Want) (found *match, free string, err error) {
 	if id := p.recent.get(w); id != "" {
 		if found, err := p.known(ctx, s, w, id); err != nil || found != nil {
-			return found, err
+			return found, "", err
 		}
 	}
 	if err := p.learn(ctx); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if w.CallID == "" || !p.apis.takes(s.create(), customJobID) {
-		return nil, nil //nolint:nilnil // as lookup
+		return nil, "", nil
 	}
-	j, err := p.job(ctx, w.CallID, w.Spec.Zone)
-	if errors.Is(err, errNoJob) {
-		return nil, nil //nolint:nilnil // as lookup
+	free = w.CallID
+	for range mostTries {
+		j, err := p.job(ctx, free, w.Spec.Zone)
+		if errors.Is(err, errNoJob) {
+			return nil, free, nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if id := j.made(); id != "" {
+			if found, err := p.known(ctx, s, w, id); err != nil || found != nil {
+				return found, "", err
+			}
+		}
+		if *j.Status == jobOpen {
+			return nil, "", cluster.ResourceInUse.Errorf("%s: job %s of %s is under way and shows nothing yet", s.create(), free, w.Name)
+		}
+		free = following(free)
 	}
-	if err != nil || j.made() == "" {
-		return nil, err
-	}
-	return p.known(ctx, s, w, j.made())
+	return nil, "", nil // then without one
+}
+
+// following is the id of the job after one that failed.
+func following(id string) string {
+	b := sha256.Sum256([]byte(id))
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
 // known reads what a call is known to have made.
@@ -210,7 +232,7 @@ func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, 
 		return cluster.Resource{}, unanswered("find", err)
 	}
 	defer unlock()
-	found, err := p.lookup(ctx, s, &w)
+	found, _, err := p.lookup(ctx, s, &w)
 	if err != nil {
 		return cluster.Resource{}, err
 	}

@@ -4,33 +4,37 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// place is where a list goes on: the number of the next page, and the last
-// thing before it.
+// place is where a list goes on: behind the last things that were seen, of
+// which the first of ids stood at index.
 type place struct {
-	page int
-	last string
+	index int
+	ids   []string // newest first
 }
 
+// anchors are kept so that a list goes on although the last thing has gone.
+const anchors = 3
+
 func (at place) cursor() cluster.Cursor {
-	return cluster.Cursor(fmt.Sprintf("%d/%s", at.page, at.last))
+	return cluster.Cursor(fmt.Sprintf("%d/%s", at.index, strings.Join(at.ids, ",")))
 }
 
 func placeOf(c cluster.Cursor) (place, error) {
 	if c == "" {
-		return place{page: 1}, nil
+		return place{index: -1}, nil
 	}
-	page, last, ok := strings.Cut(string(c), "/")
-	n, err := strconv.Atoi(page)
-	if !ok || err != nil || n < 2 || n > 1_000_000 || last == "" {
+	index, ids, ok := strings.Cut(string(c), "/")
+	n, err := strconv.Atoi(index)
+	if !ok || err != nil || n < 0 || n > 100_000_000 || ids == "" {
 		return place{}, cluster.ProviderRefused.Errorf("cursor %q", c)
 	}
-	return place{n, last}, nil
+	return place{n, strings.Split(ids, ",")}, nil
 }
 
 // List gives a page in the server's order. PROVIDER_UNREACHABLE also if the list
@@ -63,62 +67,79 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	return page, nil
 }
 
-// page reads one page of the server. Things that go away before it move it up:
-// so the last one seen must still stand right before it, else what has moved
-// is taken from the page before.
-func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place) ([]item, cluster.Cursor, error) {
-	items, err := p.slice(ctx, s, f, at.page, f.Size)
-	if err != nil {
-		return nil, "", err
+// window is a page of the server: its number from 1, and its size.
+type window struct{ page, size int }
+
+func (w window) start() int { return (w.page - 1) * w.size }
+
+// windowAt is the page that has a place in it and most of what follows. The
+// server knows only multiples of a size, so the size is chosen.
+func windowAt(at place, size int) window {
+	if at.index < 0 {
+		return window{1, size}
 	}
-	next := func(page int, items []item, last string) cluster.Cursor {
-		if len(items) > 0 {
-			last = string(items[len(items)-1].ID)
+	var best window
+	most := min(mostPage, 2*size+2)
+	for s := most; s >= max(2, most/2); s-- {
+		w := window{at.index/s + 1, s}
+		if best.size == 0 || w.start()+w.size > best.start()+best.size {
+			best = w
 		}
-		return place{page, last}.cursor()
 	}
-	if at.page > 1 {
-		before, err := p.slice(ctx, s, f, (at.page-1)*f.Size, 1)
+	return best
+}
+
+// page reads what follows a place. What comes and goes before it moves it: so
+// each page is read together with the last thing seen before it, and if that is
+// not there its neighbours are looked at.
+func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place) ([]item, cluster.Cursor, error) {
+	w := windowAt(at, f.Size)
+	for _, shift := range []int{0, -1, 1} {
+		w := window{w.page + shift, w.size}
+		if w.page < 1 {
+			continue
+		}
+		items, err := p.slice(ctx, s, f, w)
 		if err != nil {
 			return nil, "", err
 		}
-		if len(before) != 1 || string(before[0].ID) != at.last {
-			missed, err := p.slice(ctx, s, f, at.page-1, f.Size)
-			if err != nil {
-				return nil, "", err
-			}
-			if i := index(missed, at.last); i >= 0 {
-				return missed[i+1:], ending(len(missed) == f.Size, next(at.page, missed[i+1:], at.last)), nil
-			}
-			i := index(items, at.last) // something came in before it
-			if i < 0 {
-				return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
-			}
-			return items[i+1:], ending(len(items) == f.Size, next(at.page+1, items[i+1:], at.last)), nil
+		behind := at.behind(items)
+		if behind < 0 {
+			continue
 		}
+		end := min(len(items), behind+f.Size)
+		if end == len(items) && len(items) < w.size {
+			return items[behind:end], "", nil
+		}
+		return items[behind:end], placeBefore(items, end, w.start()).cursor(), nil
 	}
-	return items, ending(len(items) == f.Size, next(at.page+1, items, at.last)), nil
+	return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
 }
 
-// ending is the cursor of a list that goes on, or the end.
-func ending(more bool, c cluster.Cursor) cluster.Cursor {
-	if !more {
-		return ""
+// behind is the index of what follows the place; negative: it is not there.
+func (at place) behind(items []item) int {
+	if at.index < 0 {
+		return 0
 	}
-	return c
-}
-
-func index(items []item, id string) int {
-	for i := range items {
-		if string(items[i].ID) == id {
-			return i
+	for _, id := range at.ids {
+		if i := slices.IndexFunc(items, func(it item) bool { return string(it.ID) == id }); i >= 0 {
+			return i + 1
 		}
 	}
 	return -1
 }
 
-func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, page, size int) ([]item, error) {
-	by := params{"page": strconv.Itoa(page), "pagesize": strconv.Itoa(size)}
+// placeBefore is the place behind the first items of a window that begins at start.
+func placeBefore(items []item, end, start int) place {
+	at := place{index: start + end - 1}
+	for i := end - 1; i >= max(0, end-anchors); i-- {
+		at.ids = append(at.ids, string(items[i].ID))
+	}
+	return at
+}
+
+func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, w window) ([]item, error) {
+	by := params{"page": strconv.Itoa(w.page), "pagesize": strconv.Itoa(w.size)}
 	if p.o.Account != nil || f.Network != "" {
 		maps.Copy(by, everyone)
 	}
@@ -131,7 +152,7 @@ func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, page, 
 		by["tags[0].key"], by["tags[0].value"] = cluster.TagInstallation, p.o.Installation
 	}
 	items, _, err := query(ctx, p, s.request(f.Zone, by), s.item, idOf)
-	if len(items) > size {
+	if len(items) > w.size {
 		return nil, unreadable(s.list, "the page is longer than asked for")
 	}
 	return items, err

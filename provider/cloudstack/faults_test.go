@@ -1,0 +1,306 @@
+package cloudstack_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/provider/sim/wire"
+)
+
+// user works as the service does: what has not succeeded is asked for again
+// under the same key, name and call id.
+type user struct {
+	t   *testing.T
+	p   cluster.Provider
+	log []string
+}
+
+const patience = 50
+
+// again repeats until it succeeds.
+func (u *user) again(what string, do func(context.Context) error) error {
+	var err error
+	for range patience {
+		if err = do(u.t.Context()); err == nil {
+			return nil
+		}
+		u.log = append(u.log, what+": "+err.Error())
+		if fault.Of(err) == fault.Unknown && !errors.Is(err, cluster.ErrGone) {
+			return fmt.Errorf("%s: no declared fault: %w", what, err)
+		}
+	}
+	return fmt.Errorf("%s, %d times: %w", what, patience, err)
+}
+
+func (u *user) follow(ctx context.Context, call cluster.Call) (cluster.Ref, error) {
+	for range 1000 {
+		progress, err := u.p.Poll(ctx, call)
+		if err != nil {
+			return cluster.Ref{}, err
+		}
+		if progress.Done {
+			return progress.Ref, progress.Err
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	return cluster.Ref{}, errors.New("the job does not end")
+}
+
+func (u *user) make(w cluster.Want) (got cluster.Resource, err error) {
+	err = u.again("create "+w.Name, func(ctx context.Context) error {
+		call, err := u.p.Create(ctx, w)
+		if err != nil {
+			return err
+		}
+		ref, err := u.follow(ctx, call)
+		if err != nil {
+			return err
+		}
+		got, err = u.p.Get(ctx, ref)
+		return err
+	})
+	return got, err
+}
+
+func (u *user) act(r cluster.Resource, a cluster.Action) error {
+	return u.again(string(a)+" "+r.Name, func(ctx context.Context) error {
+		call, err := u.p.Act(ctx, r.Ref(), a)
+		if err == nil {
+			_, err = u.follow(ctx, call)
+		}
+		return err
+	})
+}
+
+func want(k cluster.Kind, name string, spec cluster.Spec) cluster.Want {
+	spec.Zone = "zone-1"
+	return cluster.Want{
+		Kind: k, Name: name, Key: "key/" + name, CallID: callID(name), Owner: owner, Spec: spec,
+		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "c1", cluster.TagKey: "key/" + name},
+	}
+}
+
+// callID is a uuid that is the same for the same name.
+func callID(name string) string {
+	return fmt.Sprintf("%08x-0000-4000-8000-%012x", len(name), []byte((name + "------")[:6]))
+}
+
+// life is a cluster from its network to its end.
+func (u *user) life() (made []cluster.Resource, err error) {
+	put := func(k cluster.Kind, name string, spec cluster.Spec) string {
+		if err != nil {
+			return ""
+		}
+		var r cluster.Resource
+		if r, err = u.make(want(k, name, spec)); err == nil {
+			made = append(made, r)
+		}
+		return r.ID
+	}
+	net := put(cluster.Network, "net", cluster.Spec{Offering: "isolated"})
+	ip := put(cluster.Address, "ip", cluster.Spec{Network: net})
+	vm := cluster.Spec{Network: net, Offering: "small", Template: "node-image", UserData: []byte("hello")}
+	one, two := put(cluster.VM, "one", vm), put(cluster.VM, "two", vm)
+	put(cluster.Firewall, "fw", cluster.Spec{Network: net, Address: ip, Port: 6443, CIDRs: []string{"192.0.2.0/24", "198.51.100.0/24"}})
+	put(cluster.Forward, "pf", cluster.Spec{Network: net, Address: ip, Port: 6443, VM: one})
+	put(cluster.Balancer, "lb", cluster.Spec{Network: net, Address: ip, Port: 443, VMs: []string{one, two}})
+	return made, err
+}
+
+func (u *user) stopAndStart(vm cluster.Resource) error {
+	for _, a := range []cluster.Action{cluster.Stop, cluster.Start} {
+		if err := u.act(vm, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *user) end(made []cluster.Resource) error {
+	for i := len(made) - 1; i >= 0; i-- {
+		if err := u.act(made[i], cluster.Destroy); err != nil {
+			return err
+		}
+		err := u.again("proof of "+made[i].Name, func(ctx context.Context) error {
+			got, err := u.p.Get(ctx, made[i].Ref())
+			if errors.Is(err, cluster.ErrGone) {
+				return nil
+			}
+			if err == nil {
+				err = cluster.ResourceInUse.Errorf("it is there, %s", got.State)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The ways a request can go wrong. after: it had its effect.
+var troubles = map[string]answer{
+	"lost before":     {lost: true},
+	"lost after":      {lost: true, after: true},
+	"500 before":      {status: 500, body: "<html>"},
+	"503 after":       {status: 503, after: true},
+	"bad JSON after":  {status: 200, body: `{"x":`, after: true},
+	"empty after":     {status: 200, body: `{}`, after: true},
+	"401 before":      {status: 401, body: `{"errorresponse":{"errorcode":401,"errortext":"unable to verify user credentials"}}`},
+	"429 before":      {status: 429, body: `{"errorresponse":{"errorcode":429}}`, header: http.Header{"Retry-After": {"0"}}},
+	"530 before":      {status: 530, body: `{"errorresponse":{"errorcode":530}}`},
+	"530 after":       {status: 530, body: `{"errorresponse":{"errorcode":530}}`, after: true},
+	"delivered twice": {twice: true},
+}
+
+var others = slices.Sorted(maps.Keys(troubles))
+
+// Every single request of a cluster's life fails once, before or after its
+// effect: each thing is made once, carries its tags, and nothing is left at the end.
+func TestEachRequestMayFail(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		o    sim.Options
+		w    wire.Options
+	}{
+		{"at once", sim.Options{}, wire.Options{Enforce: true}},
+		{"jobs", sim.Options{Times: sim.Times{Create: time.Millisecond, Start: time.Millisecond, Stop: time.Millisecond, Destroy: time.Millisecond, Network: time.Millisecond, Rule: time.Millisecond}}, wire.Options{}},
+		{"no customjobid", sim.Options{}, wire.Options{NoCustomJobID: true}},
+	} {
+		for _, series := range []string{"lost before", "lost after", "others in turn"} {
+			t.Run(c.name+"/"+series, func(t *testing.T) {
+				t.Parallel()
+				for n := 1; ; n++ {
+					trouble := series
+					if series == "others in turn" {
+						trouble = others[n%len(others)]
+					}
+					what := troubles[trouble]
+					if what.twice && c.w.NoCustomJobID {
+						continue // such a server makes two addresses of it: nobody can tell
+					}
+					r := newRig(t, c.o, c.w)
+					hit := ""
+					r.on(func(command string, i int) answer {
+						if i != n {
+							return answer{}
+						}
+						hit = command
+						return what
+					})
+					live(t, r, fmt.Sprintf("%s, request %d", trouble, n), &hit)
+					if hit == "" {
+						if n < 50 {
+							t.Errorf("the life of a cluster has only %d requests", n)
+						}
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// live lets a cluster live and looks what is left of it.
+func live(t *testing.T, r *rig, what string, hit *string) {
+	t.Helper()
+	u := &user{t: t, p: r.client()}
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("%s (%s): %s\n%s", what, *hit, fmt.Sprintf(format, args...), strings.Join(u.log, "\n"))
+	}
+	made, err := u.life()
+	if err != nil {
+		fail("%v", err)
+	}
+	vms := 0
+	for _, m := range made {
+		all, err := ours(t, r, m.Kind)
+		if err != nil {
+			fail("%v", err)
+		}
+		same := 0
+		for _, x := range all {
+			if x.Kind == cluster.VM {
+				vms++
+			}
+			if x.ID != m.ID {
+				continue
+			}
+			same++
+			for key, value := range want(m.Kind, m.Name, cluster.Spec{}).Tags {
+				if x.Tags[key] != value {
+					fail("%s has tag %s %q, want %q", m.Name, key, x.Tags[key], value)
+				}
+			}
+		}
+		if same != 1 || m.Kind != cluster.VM && len(all) != 1 || m.Kind == cluster.VM && len(all) != 2 {
+			fail("%d things are %s, %d of its kind", same, m.Name, len(all))
+		}
+		if m.Kind == cluster.Balancer && len(all[0].Spec.VMs) != 2 {
+			fail("the balancer leads to %v", all[0].Spec.VMs)
+		}
+	}
+	if err := u.stopAndStart(made[2]); err != nil {
+		fail("%v", err)
+	}
+	if err := u.end(made); err != nil {
+		fail("%v", err)
+	}
+	for _, k := range r.client().Capabilities().Kinds {
+		if all, err := ours(t, r, k); err != nil || len(all) > 0 {
+			fail("%d %ss are left, %v", len(all), k, err)
+		}
+	}
+}
+
+// ours are all things of a kind in the cloud but the source NAT of networks,
+// whatever their tags: in these tests nobody else is there.
+func ours(t *testing.T, r *rig, k cluster.Kind) (all []cluster.Resource, err error) {
+	var shown []sim.Shown
+	for range patience { // scripts strike our own looks, too
+		if shown, _, err = r.cloud.As("").Select(t.Context(), sim.Query{Kind: k}); err == nil {
+			break
+		}
+	}
+	for _, x := range shown {
+		if !x.SourceNAT {
+			all = append(all, x.Resource)
+		}
+	}
+	return all, err
+}
+
+// The cloud's own faults, again and again: what a script does must be told as
+// declared faults, and leave nothing unaccounted.
+func TestScriptedFaults(t *testing.T) {
+	for name, script := range map[string][]sim.Rule{
+		"throttled":     {{P: 0.2, Times: 5, Do: sim.Throttle}},
+		"unauthorized":  {{P: 0.2, Do: sim.Unauthorized}},
+		"lost":          {{P: 0.2, Do: sim.Lost}},
+		"timeouts":      {{P: 0.2, Do: sim.Timeout}},
+		"failing jobs":  {{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
+		"failing rules": {{Call: sim.Create, Kind: cluster.Firewall, Nth: 1, Do: sim.FailJob, Err: cluster.ProviderUnreachable.Errorf("router away")}},
+		"twice":         {{Do: sim.Duplicate, Call: sim.Act}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, sim.Options{Script: script, Times: sim.Times{Create: time.Millisecond, Rule: time.Millisecond}}, wire.Options{})
+			hit := name
+			live(t, r, "script", &hit)
+			if r.cloud.Fired("") == 0 {
+				t.Error("the script never struck")
+			}
+		})
+	}
+}
