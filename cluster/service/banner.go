@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ type background struct {
 	worker string // name of this process, if the options give none
 
 	mu      sync.Mutex
-	trouble map[string]trouble              // by provider
+	trouble map[seer]trouble
 	strays  map[string][]Leak               // by provider: with our tag, and nothing proves that they are ours to delete
 	zones   map[string][]string             // by provider: where it has clusters
 	first   map[string]map[string]time.Time // by provider: when a thing without a date was first seen
@@ -26,42 +27,53 @@ type trouble struct {
 	since time.Time
 }
 
-// troubled notes why a provider cannot be seen, or that it can (nil).
-func (s *Service) troubled(provider string, err error) {
-	b := &s.background
+// seer is a duty that looks at a provider.
+type seer struct{ provider, duty string }
+
+// troubled notes why a provider cannot be seen by a duty, or that it can (nil).
+func (s *Service) troubled(provider, duty string, err error) {
+	b, who := &s.background, seer{provider, duty}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch old, was := b.trouble[provider]; {
+	old, was := b.trouble[who]
+	switch {
 	case err == nil && was:
-		delete(b.trouble, provider)
-		s.options.Logger.Info("the provider answers again", "provider", provider)
+		delete(b.trouble, who)
+		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", duty)
 	case err == nil:
 	case was:
-		b.trouble[provider] = trouble{err, old.since}
+		b.trouble[who] = trouble{err, old.since}
 	default:
 		if b.trouble == nil {
-			b.trouble = map[string]trouble{}
+			b.trouble = map[seer]trouble{}
 		}
-		b.trouble[provider] = trouble{err, s.options.Now()}
-		s.options.Logger.Warn("the provider cannot be seen; its clusters are not judged", "provider", provider, "error", err)
+		b.trouble[who] = trouble{err, s.options.Now()}
+		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", duty, "error", err)
 	}
 }
 
 // Banners are what operators must know of each provider: unreachable, refused
-// credentials, and since when. Empty: all is well.
+// credentials, and since when. Empty: all is well, as far as this process
+// looks at the providers.
 func (s *Service) Banners() map[string]string {
 	b := &s.background
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	first := map[string]trouble{}
+	for who, t := range b.trouble {
+		if old, known := first[who.provider]; !known || t.since.Before(old.since) {
+			first[who.provider] = t
+		}
+	}
 	texts := map[string]string{}
-	for provider, t := range b.trouble {
+	for provider, t := range first {
 		kind := fault.Of(t.err)
 		texts[provider] = fmt.Sprintf("%s since %s: %s. %s", kind.Code, t.since.UTC().Format(time.RFC3339), fault.Message(t.err), kind.Remedy)
 	}
 	return texts
 }
 
-// Strays are things with the tag of this installation that nothing proves to be
+// strays are things with the tag of this installation that nothing proves to be
 // ours to delete, as the newest passes of the collector in this process saw
 // them: of clusters that this database does not know, or with other names.
 func (s *Service) strays(uuid string, kind cluster.Kind) []Leak {
@@ -129,9 +141,5 @@ func (b *background) dated(provider string, things map[string][]cluster.Resource
 }
 
 func keysOf[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range maps.Keys(m) {
-		keys = append(keys, k)
-	}
-	return keys
+	return slices.Collect(maps.Keys(m))
 }

@@ -84,6 +84,7 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return p.stopped(ctx, err)
 	}
+	s.troubled(name, "collect", nil)
 	s.background.putStrays(name, p.strays)
 	return nil
 }
@@ -108,7 +109,7 @@ func (p *collection) stopped(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	p.s.troubled(p.name, err)
+	p.s.troubled(p.name, "collect", err)
 	return nil
 }
 

@@ -89,10 +89,12 @@ func TestARestoredDatabaseKillsNoLivingCluster(t *testing.T) {
 		id := w.running(nil)
 		before := len(w.cloud.All())
 		w.stop()
-		w.books.Memory = cluster.NewMemory()
+		w.mu.Lock()
+		w.books = &counted{Memory: cluster.NewMemory()}
+		w.mu.Unlock()
 		w.begin()
 		w.cloud.ClearLog()
-		time.Sleep(72 * time.Hour)
+		time.Sleep(24 * time.Hour)
 		if after := len(w.cloud.All()); after != before {
 			t.Errorf("%d things were there, %d are", before, after)
 		}
@@ -307,6 +309,23 @@ func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
 		time.Sleep(7 * time.Hour)
 		if w.there(stuck.ID) {
 			t.Error("it was given up")
+		}
+	})
+}
+
+// A trouble that only the collector meets is told, and taken back.
+func TestTheCollectorHasABannerOfItsOwn(t *testing.T) {
+	seldom := service.Settings{SyncEvery: 100 * time.Hour}
+	inWorld(t, setup{settings: seldom}, func(t *testing.T, w *world) {
+		w.cloud.RefuseCredentials(true)
+		time.Sleep(6 * time.Minute)
+		if b := w.service.Banners()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
+			t.Errorf("banner %q", b)
+		}
+		w.cloud.RefuseCredentials(false)
+		time.Sleep(6 * time.Minute)
+		if b := w.service.Banners(); len(b) > 0 {
+			t.Errorf("the banner stays: %v", b)
 		}
 	})
 }

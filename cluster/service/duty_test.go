@@ -28,6 +28,12 @@ func (p *process) count() int {
 	return len(p.passes)
 }
 
+func (p *process) cuts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
+}
+
 // startDuty runs a duty over one shard until stop.
 func startDuty(t *testing.T, name string, medium lock.Medium, took time.Duration) *process {
 	p := &process{took: took}
@@ -106,13 +112,13 @@ func TestALostLockEndsThePass(t *testing.T) {
 		a := startDuty(t, "a", medium, time.Hour)
 		synctest.Wait()
 		time.Sleep(10 * time.Minute)
-		if a.cut != 0 || a.count() != 1 {
-			t.Fatalf("a pass of an hour: cut %d, %d passes", a.cut, a.count())
+		if a.cuts() != 0 || a.count() != 1 {
+			t.Fatalf("a pass of an hour: cut %d, %d passes", a.cuts(), a.count())
 		}
 		medium.set(true)
 		b := startDuty(t, "b", medium.Memory, time.Second)
 		time.Sleep(50 * time.Second)
-		if a.cut != 1 {
+		if a.cuts() != 1 {
 			t.Error("the pass goes on without its lock")
 		}
 		if b.count() == 0 {

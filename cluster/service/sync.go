@@ -67,7 +67,7 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	s.troubled(name, firstTrouble(views))
+	s.troubled(name, "sync", firstTrouble(views))
 	clusters, seen, err := s.judgeAll(ctx, provider, name, views)
 	if err != nil {
 		return err
