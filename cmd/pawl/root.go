@@ -54,6 +54,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.deleteCommand()}},
 		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
 		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
+		{"accounts", "Accounts:", a.accountVerbs()},
 		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand()}},
 		{"care", "Care:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
 	}
