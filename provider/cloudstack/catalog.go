@@ -16,7 +16,7 @@ func (p *Provider) zones(ctx context.Context, id string) ([]cluster.Entry, error
 		Name  text `json:"name"`
 		State text `json:"allocationstate"`
 	}
-	items, err := all(ctx, p, request{command: "listZones", zone: id, params: params{"id": id}}, "zone", func(z *zone) text { return z.ID })
+	items, err := all(ctx, p, request{command: "listZones", zone: id, params: params{"id": id, "available": "true"}}, "zone", func(z *zone) text { return z.ID })
 	if err != nil {
 		return nil, err
 	}

@@ -51,8 +51,8 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	if err != nil {
 		return cluster.Page{}, err
 	}
-	if f.Size <= 0 || f.Size > mostPage {
-		f.Size = mostPage
+	if f.Size <= 0 || f.Size > p.o.PageSize {
+		f.Size = p.o.PageSize
 	}
 	items, next, err := p.page(ctx, s, &f, here)
 	if err != nil {
@@ -74,12 +74,12 @@ func (w window) start() int { return (w.page - 1) * w.size }
 
 // windowAt is the page that has a place in it and most of what follows. The
 // server knows only multiples of a size, so the size is chosen.
-func windowAt(at place, size int) window {
+func windowAt(at place, size, most int) window {
 	if at.index < 0 {
 		return window{1, size}
 	}
 	var best window
-	most := min(mostPage, 2*size+2)
+	most = min(most, 2*size+2)
 	for s := most; s >= max(2, most/2); s-- {
 		w := window{at.index/s + 1, s}
 		if best.size == 0 || w.start()+w.size > best.start()+best.size {
@@ -93,7 +93,7 @@ func windowAt(at place, size int) window {
 // each page is read together with the last thing seen before it, and if that is
 // not there its neighbours are looked at.
 func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place) ([]item, cluster.Cursor, error) {
-	w := windowAt(at, f.Size)
+	w := windowAt(at, f.Size, p.o.PageSize)
 	for _, shift := range []int{0, -1, 1} {
 		w := window{w.page + shift, w.size}
 		if w.page < 1 {

@@ -132,6 +132,18 @@ func TestAQuietListIsReadInFullPages(t *testing.T) {
 	}
 }
 
+// A server that does not know pages must not be asked for ever.
+func TestAListWithoutAnEnd(t *testing.T) {
+	calls := 0
+	p := provider(t, func(r *http.Request) (*http.Response, error) {
+		calls++
+		return reply(200, `{"listnetworkofferingsresponse":{"count":2,"networkoffering":[{"id":"a"},{"id":"b"}]}}`), nil
+	}, func(o *Options) { o.PageSize = 2 })
+	if _, err := p.Catalog(t.Context(), cluster.Owner{}, cluster.NetworkOffering); fault.Of(err) != cluster.ProviderUnreachable || calls != 2 {
+		t.Errorf("%v after %d calls", err, calls)
+	}
+}
+
 func TestCursorsOfOthersAreRefused(t *testing.T) {
 	p := provider(t, func(r *http.Request) (*http.Response, error) { return served(r), nil })
 	for _, c := range []cluster.Cursor{"x", "-1/x", "2/", "2", "99999999999999999999/x", "/x"} {

@@ -28,6 +28,7 @@ type Options struct {
 
 	Parallel int           // most calls at a time in each zone; 0: 10
 	Rate     int           // most calls a second in each zone; 0: 20
+	PageSize int           // most things of a page that the server allows; 0: 500, which is also the most
 	Timeout  time.Duration // of one call; 0: 60 s. Its answer is unknown then
 	Poll     time.Duration // first pause between two looks at a job, and what is added to each; 0: 1 s
 	PollMost time.Duration // longest pause; 0: 15 s
@@ -69,6 +70,9 @@ func New(o Options) (*Provider, error) {
 		return nil, cluster.ClusterInvalid.Errorf("the API key and the installation id must not contain ~: servers disagree how to sign it")
 	}
 	o.Parallel, o.Rate = cmp.Or(max(o.Parallel, 0), 10), cmp.Or(max(o.Rate, 0), 20)
+	if o.PageSize <= 1 || o.PageSize > mostPage {
+		o.PageSize = mostPage
+	}
 	o.Timeout = cmp.Or(max(o.Timeout, 0), time.Minute)
 	o.Poll, o.PollMost = cmp.Or(max(o.Poll, 0), time.Second), cmp.Or(max(o.PollMost, 0), 15*time.Second)
 	o.Refresh = cmp.Or(max(o.Refresh, 0), time.Hour)

@@ -12,8 +12,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// mostPage is the most that the API gives in one page.
-const mostPage = 500
+const (
+	mostPage  = 500  // things that the API gives in one page
+	mostPages = 1000 // of a list that is read as a whole
+)
 
 // query asks for one page of a list. items are those of the array named key;
 // each has an id, or the answer is not believed.
@@ -53,16 +55,22 @@ func all[T any](ctx context.Context, p *Provider, r request, key string, idOf fu
 	if r.params == nil {
 		r.params = params{}
 	}
-	r.params["pagesize"] = strconv.Itoa(mostPage)
-	for page := 1; page <= 10_000; page++ {
+	r.params["pagesize"] = strconv.Itoa(p.o.PageSize)
+	var first text
+	for page := 1; page <= mostPages; page++ {
 		r.params["page"] = strconv.Itoa(page)
 		items, _, err := query(ctx, p, r, key, idOf)
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, items...)
-		if len(items) < mostPage {
+		if len(items) < p.o.PageSize {
 			return found, nil
+		}
+		if id := idOf(&items[0]); page > 1 && id == first {
+			return nil, unreadable(r.command, "its pages are all the same")
+		} else {
+			first = id
 		}
 	}
 	return nil, unreadable(r.command, "the list has no end")

@@ -1,0 +1,245 @@
+package cloudstack_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/cloudstack"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/provider/sim/wire"
+)
+
+func has(entries []cluster.Entry, id string) bool {
+	return slices.ContainsFunc(entries, func(e cluster.Entry) bool { return e.ID == id })
+}
+
+// Where all owners share an account of the server, a network that we made for
+// one is not offered to another; where each has an account, things are theirs.
+func TestNetworksOfOthersAreNotOffered(t *testing.T) {
+	other := cluster.Owner{AccountID: "other", DomainID: "d1"}
+	for name, p := range map[string]func(r *rig) *cloudstack.Provider{
+		"one account": func(r *rig) *cloudstack.Provider { return r.client() },
+		"an account each": func(r *rig) *cloudstack.Provider {
+			return r.client(func(o *cloudstack.Options) {
+				o.Account = func(owner cluster.Owner) (string, string) { return owner.AccountID, owner.DomainID }
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, sim.Options{}, wire.Options{})
+			client := p(r)
+			u := &user{t: t, p: client}
+			net, err := u.make(want(cluster.Network, "net", cluster.Spec{Offering: "isolated"}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs := want(cluster.Network, "theirs", cluster.Spec{Offering: "isolated"})
+			theirs.Owner = other
+			foreign, err := u.make(theirs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, err := r.cloud.AddNetwork("given", owner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries, err := client.Catalog(t.Context(), owner, cluster.Network)
+			if err != nil || !has(entries, net.ID) || !has(entries, given.ID) || has(entries, foreign.ID) {
+				t.Errorf("%+v, %v", entries, err)
+			}
+			page, err := client.List(t.Context(), cluster.Filter{Kind: cluster.Network}, "")
+			if err != nil || len(page.Items) != 2 {
+				t.Errorf("ours are %+v, %v", page.Items, err)
+			}
+		})
+	}
+}
+
+func TestARuleOnTheEndpointIsSeen(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	p := r.client()
+	u := &user{t: t, p: p}
+	made, err := u.life()
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, err := r.cloud.AddNetwork("free", owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := p.Catalog(t.Context(), owner, cluster.Network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if used := e.ID == made[0].ID; e.Taken6443 != used || (e.InUse == "c1") != used || !slices.Contains(e.Services, "SourceNat") {
+			t.Errorf("%+v (free is %s)", e, free.ID)
+		}
+	}
+}
+
+// A thing of our name with tags of somebody else, and one in another account,
+// is not ours; one without tags is, and gets them.
+func TestWhoseAThingIs(t *testing.T) {
+	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
+	for name, c := range map[string]struct {
+		owner cluster.Owner
+		tags  map[string]string
+		mine  bool
+	}{
+		"no tags":              {owner, nil, true},
+		"tags of other people": {owner, map[string]string{"team": "blue"}, true},
+		"ours":                 {owner, w.Tags, true},
+		"another cluster":      {owner, map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "c2", cluster.TagKey: w.Key}, false},
+		"another installation": {owner, map[string]string{cluster.TagInstallation: "else", cluster.TagCluster: "c1", cluster.TagKey: w.Key}, false},
+		"half of our tags":     {owner, map[string]string{cluster.TagCluster: "c1"}, false},
+		"another account":      {cluster.Owner{AccountID: "mallory", DomainID: "d1"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, sim.Options{}, wire.Options{})
+			made, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.client().Find(t.Context(), w)
+			if c.mine != (err == nil) || !c.mine && !errors.Is(err, cluster.ErrGone) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			is, _ := r.cloud.Look(cluster.VM, made.ID)
+			if tagged := is.Tags[cluster.TagKey] == w.Key && is.Tags[cluster.TagCluster] == "c1" && is.Tags[cluster.TagInstallation] == installation; tagged != c.mine {
+				t.Errorf("tags are %v", is.Tags)
+			}
+		})
+	}
+}
+
+// What a failed deployment has left is removed before the next try, and only that.
+func TestRemainsOfAFailedDeployment(t *testing.T) {
+	r := newRig(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
+		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
+	u := &user{t: t, p: r.client()}
+	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
+	call, err := u.p.Create(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.follow(t.Context(), call); fault.Of(err) != cluster.CapacityExhausted {
+		t.Fatalf("%v", err)
+	}
+	broken, err := u.p.Find(t.Context(), w)
+	if err != nil || broken.Power != cluster.Broken {
+		t.Fatalf("%+v, %v", broken, err)
+	}
+	got, err := u.make(w)
+	if err != nil || got.ID == broken.ID || got.Power != cluster.Up {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if all, err := ours(t, r, cluster.VM); err != nil || len(all) != 1 {
+		t.Errorf("%d VMs, %v", len(all), err)
+	}
+	if err := r.cloud.TrashVM("vm"); err != nil {
+		t.Fatal(err)
+	}
+	if call, err := u.p.Create(t.Context(), w); err != nil || call.Ref.ID != got.ID {
+		t.Errorf("a VM in the bin is replaced: %+v, %v", call, err)
+	}
+	if is, err := u.p.Get(t.Context(), got.Ref()); err != nil || is.Power != cluster.Vanished {
+		t.Errorf("destroyed and not expunged is not gone: %+v, %v", is, err)
+	}
+}
+
+func TestAJobNobodyKnows(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	p := r.client()
+	call := cluster.Call{Job: "00000000-0000-4000-8000-000000000000"}
+	if _, err := p.Poll(t.Context(), call); !errors.Is(err, cluster.ErrGone) {
+		t.Errorf("%v", err)
+	}
+	r.cloud.RefuseCredentials(true)
+	if _, err := p.Poll(t.Context(), call); fault.Of(err) != cluster.CredentialsRefused {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWhatIsRefusedIsNotSent(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	p := r.client(func(o *cloudstack.Options) { o.Zones = []string{"zone-1"} })
+	good := func() cluster.Want {
+		return want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
+	}
+	for name, change := range map[string]func(*cluster.Want){
+		"no name":              func(w *cluster.Want) { w.Name = "" },
+		"a long name":          func(w *cluster.Want) { w.Name = strings.Repeat("x", 64) },
+		"no key":               func(w *cluster.Want) { w.Key = "" },
+		"another installation": func(w *cluster.Want) { w.Tags[cluster.TagInstallation] = "other" },
+		"no cluster":           func(w *cluster.Want) { delete(w.Tags, cluster.TagCluster) },
+		"a tag of another key": func(w *cluster.Want) { w.Tags[cluster.TagKey] = "other" },
+		"another zone":         func(w *cluster.Want) { w.Spec.Zone = "zone-9" },
+		"too much user data":   func(w *cluster.Want) { w.Spec.UserData = make([]byte, 24<<10+1) },
+		"a key pair":           func(w *cluster.Want) { w.Kind = cluster.KeyPair },
+	} {
+		w := good()
+		change(&w)
+		if _, err := p.Create(t.Context(), w); fault.Of(err) != cluster.ProviderRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := len(r.requests()); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+func TestKeyPairsAndDefaults(t *testing.T) {
+	r := newRig(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
+	p := r.client()
+	for range 2 { // a name that is there stays
+		if err := p.RegisterKeyPair(t.Context(), owner, "mine", "ssh-ed25519 AAAA me"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pairs, err := p.Catalog(t.Context(), owner, cluster.KeyPair)
+	if err != nil || len(pairs) != 1 || pairs[0].ID != "mine" {
+		t.Errorf("%+v, %v", pairs, err)
+	}
+	for _, kind := range []cluster.Kind{cluster.Template, cluster.NetworkOffering} {
+		entries, err := p.Catalog(t.Context(), owner, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.Default != (e.ID == "node-image" || e.ID == "isolated") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", KeyPair: "mine"})
+	if got, err := (&user{t: t, p: p}).make(w); err != nil || got.Spec.KeyPair != "mine" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestCheckKnowsTheLimits(t *testing.T) {
+	need := cluster.Need{Owner: owner, Zone: "zone-1", Offering: "small", Template: "node-image", Nodes: 3}
+	for name, c := range map[string]struct {
+		o    sim.Options
+		want fault.Code
+	}{
+		"fits":             {sim.Options{Quota: sim.Quota{VMs: 3, Cores: 3, MemoryMB: 3072, Networks: 1, Addresses: 1}, Zones: []sim.Zone{{ID: "zone-1", Name: "z", Cores: 3, MemoryMB: 3072}}}, ""},
+		"VMs of the owner": {sim.Options{Quota: sim.Quota{VMs: 2}}, cluster.QuotaExceeded.Code},
+		"cores":            {sim.Options{Quota: sim.Quota{Cores: 2}}, cluster.QuotaExceeded.Code},
+		"memory":           {sim.Options{Quota: sim.Quota{MemoryMB: 3071}}, cluster.QuotaExceeded.Code},
+		"cores of a zone":  {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", Cores: 2}}}, cluster.CapacityExhausted.Code},
+		"memory of a zone": {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", MemoryMB: 3071}}}, cluster.CapacityExhausted.Code},
+		"a disabled zone":  {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", Disabled: true}}}, cluster.EntityRefused.Code},
+	} {
+		found, err := newRig(t, c.o, wire.Options{}).client().Check(t.Context(), need)
+		if err != nil || (len(found) == 0) != (c.want == "") || len(found) > 0 && !slices.ContainsFunc(found, func(f cluster.Finding) bool { return f.Code == c.want }) {
+			t.Errorf("%s: %+v, %v; want %q", name, found, err, c.want)
+		}
+	}
+}
