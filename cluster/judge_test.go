@@ -382,8 +382,9 @@ func TestRecoveryByPolicy(t *testing.T) {
 		pauses = append(pauses, j.RecoverNext.Sub(failed))
 		s.now = j.RecoverNext
 	}
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
-		if want *= time.Minute; pauses[i] < want-time.Second || pauses[i] > want+want/10 {
+	for i, minutes := range []int{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+		want := time.Duration(minutes) * time.Minute
+		if pauses[i] < want-time.Second || pauses[i] > want+want/10 {
 			t.Errorf("pause %d is %s, want %s", i+1, pauses[i], want)
 		}
 	}
@@ -489,7 +490,9 @@ func TestJudgeIsSteadyAndBelievesOnlyProof(t *testing.T) {
 			s.seen.Listed[k] = k == VM || rapid.Bool().Draw(r, string(k))
 		}
 		proven := maps.Clone(s.seen.Proven)
-		present := func(id string) bool { return slices.ContainsFunc(s.seen.Resources, func(x Resource) bool { return x.ID == id }) }
+		present := func(id string) bool {
+			return slices.ContainsFunc(s.seen.Resources, func(x Resource) bool { return x.ID == id })
+		}
 		j := s.judge()
 		for _, f := range j.Findings {
 			if slices.Contains([]FindingType{Missing, NetworkMissing, AddressMissing, RuleChanged}, f.Type) && !proven[f.ID] && !present(f.ID) {

@@ -259,7 +259,7 @@ func TestEnter(t *testing.T) {
 	enter := func(event Occurrence, to machine.State) Cluster {
 		c := base
 		Enter(&c, event, to, why, noon, GCBackoff)
-		if c.State != to || c.StateSince != noon || !c.RecoverNext.IsZero() {
+		if c.State != to || !c.StateSince.Equal(noon) || !c.RecoverNext.IsZero() {
 			t.Errorf("%s: %s since %s, next try %s", event, c.State, c.StateSince, c.RecoverNext)
 		}
 		return c
@@ -278,7 +278,7 @@ func TestEnter(t *testing.T) {
 	if c = enter(OnNotMade, Expunging); c.Reason != why {
 		t.Errorf("a failed create: %+v", c.Reason)
 	}
-	if c = enter(OnSucceeded, Destroyed); c.Reason.Code != "OLD" || c.Removed != noon {
+	if c = enter(OnSucceeded, Destroyed); c.Reason.Code != "OLD" || !c.Removed.Equal(noon) {
 		t.Errorf("destroyed keeps the reason of its create: %+v", c)
 	}
 	if c = enter(OnFailed, Expunge); c.GCAttempts != 1 || c.GCNext.Sub(noon) < 5*time.Minute || c.GCNext.Sub(noon) > 6*time.Minute {

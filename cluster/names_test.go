@@ -112,7 +112,8 @@ func TestBackoffNeverShrinksAndItsJitterIsConstant(t *testing.T) {
 		if b.After(n+1, id) < b.After(n, id) {
 			r.Fatalf("it shrinks behind try %d", n)
 		}
-		if b.After(n, id) != b.After(n, id) || b.After(n, id) <= 0 || b.After(n, id) > b.Longest+b.Longest/10+1 {
+		again := Backoff{b.First, b.Longest}
+		if b.After(n, id) != again.After(n, strings.Clone(id)) || b.After(n, id) <= 0 || b.After(n, id) > b.Longest+b.Longest/10+1 {
 			r.Fatalf("try %d: %s", n, b.After(n, id))
 		}
 	})

@@ -113,9 +113,9 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	if err != nil {
 		return nil, 0, err
 	}
-	leaks := make([]Leak, len(rows))
-	for i, r := range rows {
-		leaks[i] = leakOf(r)
+	leaks := make([]Leak, 0, len(rows))
+	for _, r := range rows {
+		leaks = append(leaks, leakOf(r))
 	}
 	strays := s.strays(uuid, kind)
 	room := len(strays)

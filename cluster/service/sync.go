@@ -111,22 +111,24 @@ type zoneView struct {
 // counts as not seen. The error is the context's.
 func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, zone string) (*zoneView, error) {
 	v := &zoneView{at: s.options.Now(), listed: map[cluster.Kind]bool{}, things: map[string][]cluster.Resource{}}
+	v.trouble = v.list(ctx, provider, zone)
+	return v, context.Cause(ctx)
+}
+
+// list ends at the first failure: the next list would bring no more.
+func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone string) error {
 	for _, kind := range kindsOf(provider) {
 		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone}, func(r cluster.Resource) {
 			if uuid := r.Tags[cluster.TagCluster]; uuid != "" {
 				v.things[uuid] = append(v.things[uuid], r)
 			}
 		})
-		switch {
-		case ctx.Err() != nil:
-			return v, context.Cause(ctx)
-		case err != nil:
-			v.trouble = err
-			return v, nil // nor would the next list bring more
+		if err != nil {
+			return err
 		}
 		v.listed[kind] = true
 	}
-	return v, nil
+	return nil
 }
 
 // kindsOf are the kinds that are listed: VMs first.
@@ -225,7 +227,7 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 		}
 	}
 	if ctx.Err() != nil {
-		return nil // what was cut short says nothing
+		return context.Cause(ctx) // what was cut short says nothing
 	}
 	return s.keepJudgement(ctx, book, seen)
 }

@@ -79,7 +79,7 @@ func TestAStoppedVMIsStartedAgain(t *testing.T) {
 		if c.Reason.Code != cluster.ClusterFaulty.Code || !strings.Contains(c.Reason.Text, "power_state") || c.Reason.Resource == "" {
 			t.Errorf("reason %+v", c.Reason)
 		}
-		c = w.until(id, 10*time.Minute, cluster.Running)
+		w.until(id, 10*time.Minute, cluster.Running)
 		if r, _ := w.cloud.Look(cluster.VM, vm); r.Power != cluster.Up {
 			t.Errorf("the VM is %s", r.State)
 		}
