@@ -1,0 +1,205 @@
+// Command clusters measures the duties of container clusters
+// (containercluster.md, section 13) and prints figures as one JSON object.
+//
+//	go -C bench run ./clusters --what list     # pages of 100 of 10,000 clusters, both faces, 16 callers
+//	go -C bench run ./clusters --what sync     # one pass over 10,000 clusters of 10 VMs on sim
+//	go -C bench run ./clusters --what create   # 100 clusters of 10 VMs on sim, at once
+//	go -C bench run ./clusters --what query    # /client/api with signature check, on one core
+//	go -C bench run ./clusters --what restart  # kill -9 with 1,000 open runs
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// figures are what is printed.
+type figures map[string]float64
+
+type options struct {
+	what     string
+	dir      string
+	clusters int
+	vms      int // of a cluster, one of them the control node
+	child    bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.what, "what", "list", "list, sync, create, query or restart")
+	flag.StringVar(&o.dir, "dir", "", "`folder` on the disk to measure (default that of temporary files)")
+	flag.IntVar(&o.clusters, "clusters", 0, "how many (default: what the duty says)")
+	flag.IntVar(&o.vms, "vms", 10, "VMs of a cluster")
+	flag.BoolVar(&o.child, "child", false, "be the process that is killed, on the file in --dir")
+	flag.Parse()
+	if err := run(context.Background(), o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "clusters:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options, out io.Writer) error {
+	if o.child {
+		return child(ctx, o)
+	}
+	dir, err := os.MkdirTemp(o.dir, "pawl-clusters-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	o.dir = dir
+	measures := map[string]struct {
+		do       func(context.Context, options) (figures, error)
+		clusters int
+	}{"list": {list, 10_000}, "sync": {synchronise, 10_000}, "create": {create, 100}, "query": {requests, 100}, "restart": {restart, 1_000}}
+	m, ok := measures[o.what]
+	if !ok {
+		return fmt.Errorf("--what %s is none of list, sync, create, query, restart", o.what)
+	}
+	if o.clusters == 0 {
+		o.clusters = m.clusters
+	}
+	f, err := m.do(ctx, o)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(f)
+}
+
+var operator = cluster.Caller{
+	User: "bench", Owner: cluster.Owner{AccountID: "bench", DomainID: "bench"}, Scope: cluster.Scope{All: true}, Operator: true,
+}
+
+// open opens the books of a folder.
+func open(ctx context.Context, dir string) (sqlstore.Store, error) {
+	return sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: make([]byte, sqlstore.KeySize)})
+}
+
+// world is a service at work on a simulated cloud.
+type world struct {
+	store   sqlstore.Store
+	cloud   *sim.Cloud
+	service *service.Service
+	engine  *workflow.Engine
+	passed  chan time.Duration
+	calls   *counter
+}
+
+func build(ctx context.Context, o options, t sim.Times, settings service.Settings) (*world, error) {
+	store, err := open(ctx, o.dir)
+	if err != nil {
+		return nil, err
+	}
+	w := &world{store: store, passed: make(chan time.Duration, 100), calls: newCounter()}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
+		return nil, err
+	}
+	w.service, err = service.New(service.Options{
+		Books: store.Clusters(), Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
+		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
+		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	w.engine, err = workflow.New(store, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: 256, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	return w, w.service.Bind(w.engine)
+}
+
+func (w *world) hear(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	return w.service.Hello(ctx, token, h)
+}
+
+// serve runs all parts; stop ends them.
+func (w *world) serve(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{}, 3)
+	for _, part := range []func(context.Context) error{w.engine.Serve, w.service.Serve, w.cloud.Serve} {
+		go func() {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "clusters:", err)
+			}
+			done <- struct{}{}
+		}()
+	}
+	return func() {
+		cancel()
+		for range 3 {
+			<-done
+		}
+	}
+}
+
+// request is what every cluster of a measure is.
+func request(o options, number int) service.CreateRequest {
+	return service.CreateRequest{Name: fmt.Sprintf("c%05d", number), Zone: "zone-1", Offering: "small", Size: o.vms - 1}
+}
+
+// fill enters clusters that run, with their nodes and journal, as a service
+// would have left them; with a cloud their VMs are there too.
+func fill(ctx context.Context, books cluster.Ledger, cloud *sim.Cloud, o options) error {
+	now := time.Now().UTC()
+	for i := range o.clusters {
+		c := &cluster.Cluster{
+			UUID: control.NewUID(), Name: fmt.Sprintf("c%05d", i), Owner: operator.Owner, Provider: "sim", Zone: cluster.Entity{ID: "zone-1", Name: "zone-1"},
+			Offering: cluster.Entity{ID: "small", Name: "small"}, Template: cluster.Entity{ID: "node-image", Name: "node-image"},
+			Desired: cluster.WantRunning, State: cluster.Running, StateSince: now, Started: true, NodeCount: o.vms - 1, ControlCount: 1,
+			Cores: o.vms, MemoryMB: 1024 * o.vms, Created: now, GC: true,
+		}
+		change := &cluster.Change{Cluster: c}
+		for n := range o.vms {
+			role, ordinal := cluster.Worker, n
+			if n == 0 {
+				role, ordinal = cluster.Control, 1
+			}
+			name := cluster.NodeName(c, role, ordinal)
+			row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.Made, CallID: control.NewUID(), PresentAt: now}
+			id := "vm-" + name
+			if cloud != nil {
+				made, err := cloud.Add(cluster.Want{Kind: cluster.VM, Name: name, Key: row.Key, Owner: c.Owner,
+					Tags: map[string]string{cluster.TagInstallation: "bench", cluster.TagCluster: c.UUID, cluster.TagKey: row.Key},
+					Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image", Role: role}})
+				if err != nil {
+					return err
+				}
+				id, row.Identity = made.ID, made.Identity
+			}
+			row.ProviderID = id
+			change.Journal = append(change.Journal, row)
+			change.Nodes = append(change.Nodes, &cluster.Node{VMID: id, Key: row.Key, Name: name, Role: role, Ordinal: ordinal, ReadyAt: now, HelloAt: now.Add(time.Hour)})
+		}
+		if err := books.Commit(ctx, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// percentile of sorted or unsorted times, in ms.
+func percentile(times []time.Duration, share float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Clone(times)
+	slices.Sort(sorted)
+	return float64(sorted[min(len(sorted)-1, int(share*float64(len(sorted))))].Microseconds()) / 1000
+}

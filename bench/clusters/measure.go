@@ -1,0 +1,450 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/server"
+	"github.com/pawl-dev/pawl/server/query"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// counter counts calls by name.
+type counter struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+func newCounter() *counter { return &counter{n: map[string]int{}} }
+
+func (c *counter) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n[name]++
+}
+
+func (c *counter) get(name string) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return float64(c.n[name])
+}
+
+// meter hears what the service does.
+type meter struct{ w *world }
+
+func (m *meter) Operation(string, string, time.Duration) {}
+func (m *meter) Collected(string)                        {}
+func (m *meter) ProviderCall(_, call, _ string, _ time.Duration) {
+	m.w.calls.add(call)
+}
+
+func (m *meter) SyncPass(_ string, took time.Duration, _ int) {
+	select {
+	case m.w.passed <- took:
+	default:
+	}
+}
+
+const callers = 16
+
+// faces are both HTTP faces on a listener of their own.
+func faces(w *world) (base string, key account.Key, stop func(), err error) {
+	desk := &account.Desk{Store: account.NewMemory()}
+	s, err := server.New(server.Options{Engine: w.engine, Clusters: w.service, Mount: map[string]http.Handler{
+		query.Path: query.New(query.Options{Clusters: w.service, Desk: desk, Rate: 1_000_000})}})
+	if err != nil {
+		return "", key, nil, err
+	}
+	key, err = desk.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
+	if err != nil {
+		return "", key, nil, err
+	}
+	listener := httptest.NewServer(s)
+	return listener.URL, key, listener.Close, nil
+}
+
+// signed is a request of the query face.
+func signed(key account.Key, params map[string]string) string {
+	params["apikey"], params["response"] = key.ID, "json"
+	values := url.Values{}
+	for name, value := range params {
+		values.Set(name, value)
+	}
+	values.Set("signature", query.Sign(string(key.Secret), params))
+	return query.Path + "?" + values.Encode()
+}
+
+// list reads pages and single clusters over both faces.
+func list(ctx context.Context, o options) (figures, error) {
+	w, err := build(ctx, o, sim.Times{}, service.Settings{})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	if err := fill(ctx, w.store.Clusters(), nil, o); err != nil {
+		return nil, err
+	}
+	some, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: 500})
+	if err != nil {
+		return nil, err
+	}
+	base, key, stop, err := faces(w)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	pages := max(1, o.clusters/100)
+	cursors, err := places(ctx, base, pages)
+	if err != nil {
+		return nil, err
+	}
+	f := figures{"clusters": float64(o.clusters), "callers": callers}
+	for name, path := range map[string]func(int) string{
+		"v1Page": func(i int) string { return "/v1/clusters?limit=100&cursor=" + cursors[i%len(cursors)] },
+		"clientPage": func(i int) string {
+			return signed(key, map[string]string{"command": "listContainerCluster", "page": fmt.Sprint(1 + i%pages), "pagesize": "100", "listall": "true"})
+		},
+		"v1Get": func(i int) string { return "/v1/clusters/" + some[i%len(some)].UUID },
+		"clientGet": func(i int) string {
+			return signed(key, map[string]string{"command": "listContainerCluster", "id": some[i%len(some)].UUID, "listall": "true"})
+		},
+	} {
+		times, err := load(ctx, base, 3_000, path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f[name+"P50Ms"], f[name+"P99Ms"] = percentile(times, 0.50), percentile(times, 0.99)
+	}
+	f["pageP99Ms"] = max(f["v1PageP99Ms"], f["clientPageP99Ms"])
+	f["getP99Ms"] = max(f["v1GetP99Ms"], f["clientGetP99Ms"])
+	return f, nil
+}
+
+// load sends requests by closed-loop callers and gives their times.
+func load(ctx context.Context, base string, requests int, path func(int) string) ([]time.Duration, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
+	defer client.CloseIdleConnections()
+	times, errs := make([]time.Duration, requests), make(chan error, callers)
+	var all sync.WaitGroup
+	for caller := range callers {
+		all.Go(func() {
+			for i := caller; i < requests; i += callers {
+				began := time.Now()
+				if _, err := fetch(ctx, client, base+path(i)); err != nil {
+					errs <- err
+					return
+				}
+				times[i] = time.Since(began)
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return times, <-errs
+}
+
+func fetch(ctx context.Context, client *http.Client, url string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", answer.Status, body)
+	}
+	return body, err
+}
+
+// synchronise makes passes over clusters in which nothing differs.
+func synchronise(ctx context.Context, o options) (figures, error) {
+	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Second, CollectEvery: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	if err := fill(ctx, w.store.Clusters(), w.cloud, o); err != nil {
+		return nil, err
+	}
+	before := w.store.(sqlstore.Keeper).Stats().Writes
+	began := time.Now()
+	stop := w.serve(ctx)
+	defer stop()
+	select {
+	case took := <-w.passed:
+		runtime.GC()
+		alert, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{State: cluster.Alert, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(alert) > 0 {
+			return nil, fmt.Errorf("cluster %s is in Alert: %v", alert[0].Name, alert[0].Findings)
+		}
+		vms := float64(o.clusters * o.vms)
+		return figures{
+			"clusters": float64(o.clusters), "vms": vms, "passSeconds": took.Seconds(), "firstPassAfterSeconds": time.Since(began).Seconds(),
+			"listCalls": w.calls.get("List"), "getCalls": w.calls.get("Get"), "callsPerPage": (w.calls.get("List") + w.calls.get("Get")) / max(1, vms/500),
+			"writes": float64(w.store.(sqlstore.Keeper).Stats().Writes - before),
+		}, nil
+	case <-time.After(2 * time.Minute):
+		return nil, errors.New("no pass ended within two minutes")
+	}
+}
+
+// create makes clusters at once, on a cloud that takes no time.
+func create(ctx context.Context, o options) (figures, error) {
+	raw, err := sqlstore.RawSQLite(ctx, o.dir, 100, 20_000)
+	if err != nil {
+		return nil, err
+	}
+	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour, PerCluster: 10})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	keeper := w.store.(sqlstore.Keeper)
+	before, began := keeper.Stats(), time.Now()
+	if err := createAll(ctx, w, o); err != nil {
+		return nil, err
+	}
+	for {
+		_, total, err := w.service.List(ctx, operator, cluster.ClusterQuery{State: cluster.Running, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if total == o.clusters {
+			break
+		}
+		if time.Since(began) > patience {
+			return nil, fmt.Errorf("%d of %d clusters are Running after %s: %s", total, o.clusters, patience, stuck(ctx, w))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	took, after := time.Since(began), keeper.Stats()
+	vms, writes := float64(o.clusters*o.vms), float64(after.Writes-before.Writes)
+	return figures{
+		"clusters": float64(o.clusters), "vms": vms, "seconds": took.Seconds(), "vmsPerSecond": vms / took.Seconds(), "writes": writes, "writesPerVM": writes / vms,
+		"commits": float64(after.Commits - before.Commits), "rawWritesPerSecond": raw.StepsPerSec,
+		"timesOfRaw": took.Seconds() / (writes / raw.StepsPerSec),
+	}, nil
+}
+
+func createAll(ctx context.Context, w *world, o options) error {
+	errs := make(chan error, o.clusters)
+	var all sync.WaitGroup
+	for i := range o.clusters {
+		all.Go(func() {
+			if _, _, err := w.service.Create(ctx, operator, request(o, i)); err != nil {
+				errs <- err
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
+}
+
+// queryFace is the face without a network.
+func queryFace(w *world) (http.Handler, account.Key, error) {
+	desk := &account.Desk{Store: account.NewMemory()}
+	key, err := desk.CreateKey(context.Background(), account.System(), account.NewCredential{Name: "bench"})
+	return query.New(query.Options{Clusters: w.service, Desk: desk, Rate: 1_000_000}), key, err
+}
+
+// requests sends requests to the query face, on one core.
+func requests(ctx context.Context, o options) (figures, error) {
+	w, err := build(ctx, o, sim.Times{}, service.Settings{})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	if err := fill(ctx, w.store.Clusters(), nil, o); err != nil {
+		return nil, err
+	}
+	some, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: 500})
+	if err != nil {
+		return nil, err
+	}
+	face, key, err := queryFace(w)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GOMAXPROCS(1)
+	const sent = 5_000
+	f := figures{}
+	for name, params := range map[string]func(int) map[string]string{
+		"list": func(i int) map[string]string {
+			return map[string]string{"command": "listContainerCluster", "id": some[i%len(some)].UUID, "listall": "true"}
+		},
+		"apis": func(int) map[string]string { return map[string]string{"command": "listApis", "name": "listApis"} },
+	} {
+		began := time.Now()
+		for i := range sent {
+			answer := httptest.NewRecorder()
+			face.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, signed(key, params(i)), nil))
+			if answer.Code != http.StatusOK {
+				return nil, fmt.Errorf("%d: %s", answer.Code, answer.Body)
+			}
+		}
+		f[name+"PerSecond"] = sent / time.Since(began).Seconds()
+	}
+	return f, nil
+}
+
+// restart kills a process with open runs and waits until the next one has them.
+func restart(ctx context.Context, o options) (figures, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "--child", "--dir", o.dir, "--clusters", fmt.Sprint(o.clusters), "--vms", "2")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		return nil, fmt.Errorf("the child has not begun: %w", err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	_ = cmd.Wait() // it was killed
+	began := time.Now()
+	w, err := build(ctx, o, sim.Times{Create: time.Hour}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	for {
+		owned, err := ownedBy(ctx, w.store, w.engine.Worker())
+		if err != nil {
+			return nil, err
+		}
+		if owned >= o.clusters {
+			return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, nil
+		}
+		if time.Since(began) > time.Minute {
+			return nil, fmt.Errorf("%d of %d runs are claimed after a minute", owned, o.clusters)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// ownedBy counts the active runs of a worker.
+func ownedBy(ctx context.Context, lister workflow.Lister, worker string) (int, error) {
+	owned, cursor := 0, ""
+	for {
+		page, next, err := lister.List(ctx, workflow.Query{Active: true, Limit: 1000, Cursor: cursor})
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range page {
+			if r.Owner == worker {
+				owned++
+			}
+		}
+		if cursor = next; cursor == "" {
+			return owned, nil
+		}
+	}
+}
+
+// child creates clusters whose VMs take an hour, says so, and waits to be killed.
+func child(ctx context.Context, o options) error {
+	w, err := build(ctx, o, sim.Times{Create: time.Hour}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
+	if err != nil {
+		return err
+	}
+	w.serve(ctx)
+	if err := createAll(ctx, w, o); err != nil {
+		return err
+	}
+	for {
+		owned, err := ownedBy(ctx, w.store, w.engine.Worker())
+		if err != nil {
+			return err
+		}
+		if owned >= o.clusters {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	fmt.Print("!")
+	select {}
+}
+
+// places gives the cursors of all pages.
+func places(ctx context.Context, base string, pages int) ([]string, error) {
+	cursors := []string{""}
+	for len(cursors) < pages {
+		body, err := fetch(ctx, http.DefaultClient, base+"/v1/clusters?limit=100&cursor="+cursors[len(cursors)-1])
+		if err != nil {
+			return nil, err
+		}
+		var page struct{ Next string }
+		if err := json.Unmarshal(body, &page); err != nil {
+			return nil, err
+		}
+		if page.Next == "" {
+			break
+		}
+		cursors = append(cursors, page.Next)
+	}
+	return cursors, nil
+}
+
+const patience = 2 * time.Minute
+
+// stuck says where the first cluster that is not Running stands.
+func stuck(ctx context.Context, w *world) string {
+	all, _, err := w.service.List(ctx, operator, cluster.ClusterQuery{Limit: -1})
+	if err != nil {
+		return err.Error()
+	}
+	for _, c := range all {
+		if c.State == cluster.Running {
+			continue
+		}
+		text := fmt.Sprintf("%s is %s: %+v", c.Name, c.State, c.Reason)
+		if r, err := w.engine.Get(ctx, c.RunID); err == nil {
+			text += fmt.Sprintf("; its run is %s", r.Phase)
+			for s := range r.Steps() {
+				text += fmt.Sprintf(" %s:%s", s.Name, s.Phase)
+			}
+			if r.Fault != nil {
+				text += " " + r.Fault.Message
+			}
+		}
+		return text
+	}
+	return ""
+}
