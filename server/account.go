@@ -152,6 +152,7 @@ func needs(path string, loopback bool) Role {
 
 // identify says who asks. Without credentials it is the operator, on loopback
 // and as long as there is neither token nor account.
+// A cookie that is not good, or whose token was revoked, is none.
 func (s *Server) identify(r *http.Request) (Principal, error) {
 	sources := []Accounts{s.options.Tokens}
 	if s.options.Accounts != nil {
@@ -161,8 +162,19 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
+	var hash TokenHash
+	c := callOf(r.Context())
+	switch n, found, refused := s.session(r); {
+	case given: // a token says more than a cookie
+		hash = HashToken(token)
+		c.token = &hash
+	case refused != nil:
+		return Principal{}, refused
+	case found:
+		hash, given = n.token, true
+		c.session = &n
+	}
 	if given {
-		hash := HashToken(token)
 		for _, source := range sources {
 			who, found, err := source.ByToken(r.Context(), hash)
 			if err != nil {
@@ -172,7 +184,10 @@ func (s *Server) identify(r *http.Request) (Principal, error) {
 				return who, nil
 			}
 		}
-		return Principal{}, Unauthenticated.Errorf("the token is unknown")
+		if c.session == nil {
+			return Principal{}, Unauthenticated.Errorf("the token is unknown")
+		}
+		c.session = nil // its token was revoked: it is none
 	}
 	for _, source := range sources {
 		any, err := source.Any(r.Context())

@@ -22,10 +22,11 @@ func newAPI(mux *http.ServeMux) huma.API {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema in answers
 	config.RejectUnknownQueryParameters = true
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {
-		Type: "http", Scheme: "bearer", Description: "Not needed on loopback as long as the server has neither token nor account.",
-	}}
-	config.Security = []map[string][]string{{"token": {}}, {}}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token":   {Type: "http", Scheme: "bearer", Description: "Not needed on loopback as long as the server has neither token nor account."},
+		"session": {Type: "apiKey", In: "cookie", Name: sessionCookie, Description: "Made from a token by POST /v1/session. All but GET need the header " + csrfHeader + " too."},
+	}
+	config.Security = []map[string][]string{{"token": {}}, {"session": {}}, {}}
 	return humago.New(mux, config)
 }
 

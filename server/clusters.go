@@ -16,7 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
-type clusterPath struct {
+// ClusterPath names the cluster of a request.
+type ClusterPath struct {
 	ID string `path:"id" doc:"id, or name where that is one of a kind"`
 }
 
@@ -89,8 +90,8 @@ func (b createBody) request() service.CreateRequest {
 	return r
 }
 
-// changeBody is what a change may say.
-type changeBody struct {
+// ChangeBody is what a change may say.
+type ChangeBody struct {
 	Forced   bool              `json:"forced,omitempty" doc:"stop: without waiting for the nodes to drain"`
 	Version  string            `json:"version,omitempty" doc:"upgrade: to which"`
 	Surge    int               `json:"surge,omitempty" minimum:"0" doc:"upgrade: nodes added at a time; default 1"`
@@ -98,7 +99,7 @@ type changeBody struct {
 	Consent  bool              `json:"consent,omitempty" doc:"recover, upgrade: the last control node may be replaced"`
 }
 
-func (b *changeBody) request(kind cluster.AskKind) service.ChangeRequest {
+func (b *ChangeBody) request(kind cluster.AskKind) service.ChangeRequest {
 	r := service.ChangeRequest{Kind: kind}
 	if b == nil {
 		return r
@@ -124,9 +125,9 @@ func (s *Server) clusterRoutes() {
 	for _, kind := range []cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskUpgrade, cluster.AskRecover} {
 		at(s, op(string(kind)+"Cluster", http.MethodPost, one+"/"+string(kind), "Ask a cluster to "+string(kind), "", 202, 404, 409, 412, 422), User,
 			func(ctx context.Context, in *struct {
-				clusterPath
+				ClusterPath
 				IfMatch string      `header:"If-Match" doc:"ETag the change is for; absent: any"`
-				Body    *changeBody `required:"false"`
+				Body    *ChangeBody `required:"false"`
 			}) (*acceptedAnswer, error) {
 				return s.changeCluster(ctx, in.ID, in.IfMatch, in.Body.request(kind))
 			})
@@ -207,6 +208,10 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 	}
 	out := listed[view.Cluster](nil)
 	out.Body.Total = total
+	nodes, err := clusters.Nodes(ctx, found)
+	if err != nil {
+		return nil, err
+	}
 	names := map[cluster.Owner][2]string{}
 	for i := range found {
 		owner := found[i].Owner
@@ -214,7 +219,8 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 			account, domain := clusters.Names(ctx, owner)
 			names[owner] = [2]string{account, domain}
 		}
-		out.Body.Items = append(out.Body.Items, view.ClusterOf(&found[i], names[owner][0], names[owner][1]))
+		book := cluster.Book{Cluster: found[i], Nodes: nodes[found[i].ID]}
+		out.Body.Items = append(out.Body.Items, view.ClusterOfBook(&book, names[owner][0], names[owner][1]))
 	}
 	if offset+len(found) < total && len(found) > 0 {
 		out.Body.Next = cursorOf(offset + len(found))
@@ -246,7 +252,7 @@ func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluste
 }
 
 func (s *Server) getCluster(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*clusterAnswer, error) {
 	clusters, book, err := s.book(ctx, in.ID)
@@ -286,7 +292,7 @@ func failCluster(ctx context.Context, id string, conditional bool, err error) er
 }
 
 func (s *Server) deleteCluster(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	IfMatch string `header:"If-Match" doc:"ETag the deletion is for, or *"`
 	Forced  bool   `query:"forced" doc:"without waiting for the nodes to drain"`
 }) (*acceptedAnswer, error) {
@@ -297,7 +303,7 @@ func (s *Server) deleteCluster(ctx context.Context, in *struct {
 }
 
 func (s *Server) scaleCluster(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	IfMatch string `header:"If-Match" doc:"ETag the change is for; absent: any"`
 	Body    struct {
 		Size      int                `json:"size,omitempty" doc:"workers"`
@@ -311,7 +317,7 @@ func (s *Server) scaleCluster(ctx context.Context, in *struct {
 }
 
 func (s *Server) forgetCluster(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	Body struct {
 		Confirm string `json:"confirm" doc:"name of the cluster"`
 	}

@@ -14,7 +14,7 @@ type changePlan struct {
 	Size      int                `json:"size,omitempty"`
 	Nodes     []string           `json:"nodes,omitempty"`
 	Autoscale *cluster.Autoscale `json:"autoscale,omitempty"`
-	changeBody
+	ChangeBody
 }
 
 // planCluster is the dry run of a creation or a change.

@@ -67,7 +67,7 @@ func patchRequest(data json.RawMessage) (r service.PatchRequest, err error) {
 }
 
 func (s *Server) patchCluster(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	IfMatch string          `header:"If-Match" doc:"ETag the change is for, or *"`
 	Body    json.RawMessage `contentType:"application/merge-patch+json"`
 }) (*acceptedAnswer, error) {
@@ -107,7 +107,7 @@ func listed[T any](items []T) *listOf[T] {
 	return l
 }
 
-func (s *Server) clusterNodes(ctx context.Context, in *clusterPath) (*listOf[view.ClusterNode], error) {
+func (s *Server) clusterNodes(ctx context.Context, in *ClusterPath) (*listOf[view.ClusterNode], error) {
 	_, book, err := s.book(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (s *Server) clusterNodes(ctx context.Context, in *clusterPath) (*listOf[vie
 	return listed(view.ClusterNodes(book)), nil
 }
 
-func (s *Server) clusterResources(ctx context.Context, in *clusterPath) (*listOf[view.ClusterResource], error) {
+func (s *Server) clusterResources(ctx context.Context, in *ClusterPath) (*listOf[view.ClusterResource], error) {
 	_, book, err := s.book(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (s *Server) clusterResources(ctx context.Context, in *clusterPath) (*listOf
 	return listed(view.ClusterResources(book)), nil
 }
 
-func (s *Server) clusterDrift(ctx context.Context, in *clusterPath) (*struct{ Body *service.DriftReport }, error) {
+func (s *Server) clusterDrift(ctx context.Context, in *ClusterPath) (*struct{ Body *service.DriftReport }, error) {
 	clusters, book, err := s.book(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (s *Server) clusterDrift(ctx context.Context, in *clusterPath) (*struct{ Bo
 	return &struct{ Body *service.DriftReport }{report}, nil
 }
 
-func (s *Server) clusterConfig(ctx context.Context, in *clusterPath) (*struct{ Body view.ClusterConfig }, error) {
+func (s *Server) clusterConfig(ctx context.Context, in *ClusterPath) (*struct{ Body view.ClusterConfig }, error) {
 	clusters, book, err := s.book(ctx, in.ID)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (s *Server) clusterConfig(ctx context.Context, in *clusterPath) (*struct{ B
 }
 
 func (s *Server) clusterRuns(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }) (*listOf[view.Run], error) {
@@ -173,7 +173,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 }
 
 func (s *Server) clusterHistory(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }) (*listOf[view.ClusterEvent], error) {
@@ -197,7 +197,7 @@ func (s *Server) clusterHistory(ctx context.Context, in *struct {
 }
 
 func (s *Server) clusterLogs(ctx context.Context, in *struct {
-	clusterPath
+	ClusterPath
 	Node  string `query:"node" required:"true" doc:"name or id"`
 	Lines int    `query:"lines" minimum:"1" maximum:"10000" default:"100"`
 }) (*struct {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +33,7 @@ type heard struct {
 	id, kind, data string
 }
 
-func (h *house) listen(path, last string) *ear {
+func (h *house) listen(path, last string, header ...string) *ear {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	r, err := http.NewRequestWithContext(ctx, "GET", h.url+path, nil)
@@ -40,6 +42,9 @@ func (h *house) listen(path, last string) *ear {
 	}
 	if last != "" {
 		r.Header.Set("Last-Event-ID", last)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	response, err := http.DefaultClient.Do(r) //nolint:bodyclose // ear.close does
 	if err != nil {
@@ -186,7 +191,7 @@ func TestEventsGoOnAnywhere(t *testing.T) {
 func TestEventsReset(t *testing.T) {
 	h := newHouse(t, nil)
 	h.until(h.start("Quick", "demo/default/c1").ID, workflow.Succeeded)
-	for _, last := range []string{"nonsense", "7:1:wrong", "1:9999:x", "x:y", "99999", "99999:1:a;1", "now", "1:0:a", ";;", "%"} {
+	for _, last := range []string{"nonsense", "7:1:wrong", "1:9999:x", "x:y", "99999", "99999:1:a;1", "now", "1:0:a", ";;", "%", "1;;x", "1;;-1", "1;;01", "1;a;1;1"} {
 		e := h.listen("/v1/events", last)
 		got := heard{}
 		for got.kind == "" {
@@ -316,6 +321,9 @@ func TestAhead(t *testing.T) {
 func TestPositions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := position{cursor: rapid.StringN(1, 20, -1).Draw(t, "cursor"), objects: rapid.String().Draw(t, "objects")}
+		if rapid.Bool().Draw(t, "of clusters too") {
+			p.clusters = strconv.FormatInt(rapid.Int64Range(0, math.MaxInt64).Draw(t, "clusters"), 10)
+		}
 		if p.cursor == "now" {
 			t.Skip("no store gives that")
 		}
@@ -334,7 +342,7 @@ func TestPositions(t *testing.T) {
 
 // What people write into Last-Event-ID never breaks a stream.
 func FuzzPosition(f *testing.F) {
-	for _, id := range []string{"", "17.3:2:1ab;45", "748-1-0", ":::", ";"} {
+	for _, id := range []string{"", "17.3:2:1ab;45", "17;;9", "17;a;9", "17;;+9", "748-1-0", ":::", ";"} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {

@@ -81,7 +81,7 @@ type planAnswer struct {
 	Body struct {
 		Plan    *view.Plan      `json:"plan,omitempty" doc:"of a flow"`
 		Machine json.RawMessage `json:"machine,omitempty" doc:"of an object: the transition chosen, why, and what was refused"`
-		Cluster *service.DryRun   `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and what stands in the way"`
+		Cluster *service.DryRun `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and what stands in the way"`
 	}
 }
 
@@ -173,9 +173,13 @@ func (s *Server) faultRoutes() {
 		})
 	at(s, huma.Operation{OperationID: "me", Method: http.MethodGet, Path: "/v1/me", Summary: "Say who asks, and which server answers", Tags: []string{"server"}}, User,
 		func(ctx context.Context, _ *struct{}) (*struct{ Body Me }, error) {
-			who := callOf(ctx).who
-			return &struct{ Body Me }{Me{Name: who.Name, Role: who.Role, Account: who.Account, Domain: who.Domain, Version: s.options.Version}}, nil
+			return &struct{ Body Me }{s.me(ctx)}, nil
 		})
+}
+
+func (s *Server) me(ctx context.Context) Me {
+	who := callOf(ctx).who
+	return Me{Name: who.Name, Role: who.Role, Account: who.Account, Domain: who.Domain, Version: s.options.Version}
 }
 
 // Me is who asks.

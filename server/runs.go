@@ -61,6 +61,9 @@ type By struct {
 func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Actor, error) {
 	revision, _, err := revisionOf(ifMatch)
 	c := callOf(ctx)
+	if by.Actor != "" && c.who.Role < Operator {
+		return workflow.Actor{}, Forbidden.Errorf("%s is %s and asks on its own behalf only", c.who.Name, c.who.Role)
+	}
 	a := workflow.Actor{Name: or(by.Actor, c.who.Name), Reason: by.Reason, Revision: revision}
 	if c.key != "" {
 		a.RequestID = requestID(c)
@@ -134,6 +137,9 @@ type (
 	}
 )
 
+// ofClusters is the rule of design.md for runs that are not the operator's only.
+const ofClusters = "Runs of a cluster are for those who may see it, all others the operator's."
+
 func (s *Server) runRoutes() {
 	tags := []string{"runs"}
 	at(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
@@ -142,9 +148,9 @@ func (s *Server) runRoutes() {
 		Description: "Once it is answered, the run exists after any crash. A known request gives the run as it is.",
 		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
 	at(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
-		Errors: []int{404}}, Operator, s.getRun)
+		Description: ofClusters, Errors: []int{404}}, User, s.getRun)
 	at(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
-		Errors: []int{400, 404}}, Operator, s.history)
+		Description: ofClusters, Errors: []int{400, 404}}, User, s.history)
 
 	act(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, r *workflow.Run, b pauseBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
@@ -187,11 +193,15 @@ func (s *Server) runRoutes() {
 // act registers a verb of a run. The answer is the run as it stands when the request is durable.
 // Verbs that name a step or a signal need a body.
 func act[B any](s *Server, name, summary string, do func(ctx context.Context, r *workflow.Run, body B, ifMatch string) error) {
-	path := "/v1/runs/{id}/" + name
-	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Tags: []string{"runs"},
-		Errors: []int{404, 409, 412, 429}, DefaultStatus: http.StatusAccepted}, Operator,
+	path, least, more := "/v1/runs/{id}/"+name, Operator, ""
+	switch name {
+	case "pause", "resume", "cancel": // the others reach into what a step knows
+		least, more = User, ofClusters
+	}
+	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Description: more, Tags: []string{"runs"},
+		Errors: []int{404, 409, 412, 429}, DefaultStatus: http.StatusAccepted}, least,
 		func(ctx context.Context, in *verb[B]) (*runAnswer, error) {
-			r, err := s.options.Engine.Get(ctx, in.ID)
+			r, err := s.visibleRun(ctx, in.ID)
 			if err != nil {
 				return nil, err
 			}
@@ -282,7 +292,7 @@ func (s *Server) getRun(ctx context.Context, in *struct {
 	RunPath
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*runAnswer, error) {
-	r, err := s.options.Engine.Get(ctx, in.ID)
+	r, err := s.visibleRun(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +308,7 @@ func (s *Server) history(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.options.Engine.Get(ctx, in.ID)
+	r, err := s.visibleRun(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

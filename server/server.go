@@ -38,6 +38,7 @@ type Options struct {
 	Hosts    []string // names besides loopback's that requests may carry on loopback, as behind a proxy
 	Tokens   *Tokens  // the operator's; nil: none
 	Accounts Accounts // nil: none
+	Sessions []byte   // key that signs sessions, the same on servers that share them; nil: one of its own, and a restart signs everyone out
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
@@ -73,16 +74,17 @@ type Observation struct {
 
 // Server answers HTTP requests. It is an http.Handler; Serve gives it a listener.
 type Server struct {
-	options Options
-	log     *slog.Logger
-	mux     *http.ServeMux
-	api     huma.API
-	chain   http.Handler
-	loop    bool // it listens on loopback
-	flight  chan struct{}
-	streams chan struct{}
-	ending  chan struct{} // closed when event streams must end
-	end     sync.Once
+	options  Options
+	log      *slog.Logger
+	mux      *http.ServeMux
+	api      huma.API
+	chain    http.Handler
+	loop     bool // it listens on loopback
+	flight   chan struct{}
+	sessions *sessions
+	streams  chan struct{}
+	ending   chan struct{} // closed when event streams must end
+	end      sync.Once
 }
 
 // New makes a server. It refuses options it could not serve safely with: LISTEN_UNSAFE.
@@ -114,6 +116,7 @@ func build(o Options) *Server {
 	s := &Server{
 		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
 		flight: make(chan struct{}, o.MaxFlight), streams: make(chan struct{}, o.MaxEvents), ending: make(chan struct{}),
+		sessions: newSessions(o.Sessions),
 	}
 	s.route()
 	s.chain = s.limited(s.guarded(s.authenticated(s.once(s.mux))))
@@ -129,6 +132,8 @@ func (s *Server) route() {
 	s.accountRoutes()
 	s.eventRoutes()
 	s.faultRoutes()
+	s.sessionRoutes()
+	s.lifecycleRoutes()
 	s.healthRoutes()
 	if s.options.Routes != nil {
 		s.options.Routes(s.api)
@@ -165,10 +170,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // call is what is known of a request under way.
 type call struct {
-	path  string
-	route string // pattern it was routed by
-	who   Principal
-	key   string // Idempotency-Key
+	path    string
+	route   string // pattern it was routed by
+	who     Principal
+	key     string     // Idempotency-Key
+	token   *TokenHash // it carried; nil: none
+	session *session   // of its cookie; nil: none
 
 	code   fault.Code // of the problem it was answered with
 	target string     // what it changed, for the audit trail; empty: its path

@@ -31,7 +31,7 @@ type Cluster struct {
 	Since    time.Time       `json:"since,omitzero" doc:"of the state"`
 	Desired  cluster.Desired `json:"desired" enum:"Running,Stopped,Destroyed"`
 	Size     int             `json:"size" doc:"workers wanted"`
-	Existing *int            `json:"existing,omitempty" doc:"workers there are; not in lists"`
+	Existing *int            `json:"existing,omitempty" doc:"workers there are"`
 	Control  int             `json:"controlNodes"`
 	Cores    int             `json:"cores"`
 	MemoryMB int             `json:"memoryMB"`

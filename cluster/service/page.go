@@ -14,3 +14,9 @@ func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[in
 	}
 	return s.options.Books.Nodes(ctx, ids)
 }
+
+// Feed says from where to where history reaches: the numbers of the newest
+// event that was removed, and of the newest there ever was.
+func (s *Service) Feed(ctx context.Context) (floor, newest int64, err error) {
+	return s.options.Books.Feed(ctx)
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/query"
@@ -451,5 +452,32 @@ func TestCatalog(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s %s:\n%s, want\n%s", c.command, c.args, strings.Join(got, " "), c.want)
 		}
+	}
+}
+
+// Leaks are listed with their owner, pages and filters; what a forgotten cluster leaves is in its job.
+func TestLeaks(t *testing.T) {
+	o := newOffice(t, nil)
+	id := o.create("uma", "blue")
+	owner := cluster.Owner{AccountID: o.who["uma"].ID, DomainID: o.who["uma"].DomainID}
+	for i, kind := range []cluster.Kind{cluster.VM, cluster.Network, cluster.VM} {
+		o.fake.Leaked = append(o.fake.Leaked, service.Leak{Cluster: id, Name: "blue", Owner: owner, Provider: "p1", Kind: kind, ID: fmt.Sprint("x", i), Resource: fmt.Sprint("blue-", i),
+			Since: o.now, Attempts: 5 + i, Code: string(cluster.ProviderUnreachable.Code), Text: "no answer", Remedy: "wait", Phase: "leaked"})
+	}
+	all := o.must("op", "listContainerClusterLeaks").items("leak")
+	if len(all) != 3 || fmt.Sprint(all[1]) != "map[account:uma attempts:6 cluster:"+id+" clustername:blue code:PROVIDER_UNREACHABLE domain:ROOT/dev id:x1 kind:network phase:leaked provider:p1 remedy:wait resource:blue-1 since:2030-01-01T00:00:00+0000 text:no answer]" {
+		t.Errorf("all: %v", all)
+	}
+	if got := o.must("op", "listContainerClusterLeaks", "kind", "vm", "page", "2", "pagesize", "1"); len(got.items("leak")) != 1 || got.body["count"] != 2.0 {
+		t.Errorf("a page: %s", got.raw)
+	}
+	o.ask("op", "forgetContainerCluster", "id", id, "confirm", "red").fails("another name", 431)
+	r := o.must("op", "forgetContainerCluster", "id", id, "confirm", "blue")
+	if err := o.fake.End(t.Context(), r.text("jobid"), nil); err != nil {
+		t.Fatal(err)
+	}
+	job := o.must("op", "queryAsyncJobResult", "jobid", r.text("jobid"))
+	if result, _ := job.body["jobresult"].(map[string]any); result["success"] != true || len(result["leaks"].([]any)) != 3 {
+		t.Errorf("the job: %s", job.raw)
 	}
 }

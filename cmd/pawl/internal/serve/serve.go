@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
@@ -248,8 +249,8 @@ func (p *parts) server() (*server.Server, error) {
 		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
 		Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
-		Observe:  func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
+		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
+		Console: console.Handler(), Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)

@@ -1,0 +1,43 @@
+package service
+
+import (
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Offer is what would become of a request to change a cluster now.
+type Offer struct {
+	Verb   string `json:"verb" enum:"start,stop,scale,upgrade,recover,delete,forget"`
+	Offers bool   `json:"allowed"`
+	Idle   bool   `json:"idle,omitempty" doc:"it is allowed and changes nothing: the cluster is there already, or on its way"`
+	Code   string `json:"code,omitempty" doc:"of the refusal"`
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Offers says what a caller may ask of a cluster it sees, and why not. It is the
+// judgement that requests meet too; what else they carry may still be refused.
+func Offers(c *cluster.Cluster, who cluster.Caller) []Offer {
+	var all []Offer
+	offer := func(verb string, v verdict, err error) {
+		o := Offer{Verb: verb, Offers: err == nil, Idle: err == nil && v != changes}
+		if err != nil {
+			kind := fault.Of(err)
+			o.Code, o.Reason, o.Remedy = string(kind.Code), fault.Message(err), kind.Remedy
+		}
+		all = append(all, o)
+	}
+	for _, kind := range []cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskScale, cluster.AskUpgrade, cluster.AskRecover, cluster.AskDelete} {
+		v, err := admit(c, kind)
+		offer(string(kind), v, err)
+	}
+	var err error
+	switch {
+	case !who.Operator:
+		err = cluster.AccessRefused.Errorf("forgetting is for operators")
+	case c.State != cluster.Expunge:
+		err = cluster.StateRefused.Errorf("forget of cluster %s: it is %s, not %s", c.Name, c.State, cluster.Expunge)
+	}
+	offer("forget", changes, err)
+	return all
+}

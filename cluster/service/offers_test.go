@@ -1,0 +1,31 @@
+package service
+
+import (
+	"testing"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// An offer is what a request would meet: for each state and verb the two agree.
+func TestOffersAreWhatRequestsMeet(t *testing.T) {
+	for _, state := range cluster.States {
+		c := &cluster.Cluster{Name: "blue", State: state, Desired: cluster.WantRunning}
+		for _, operator := range []bool{false, true} {
+			for _, o := range Offers(c, cluster.Caller{Operator: operator}) {
+				if o.Offers == (o.Reason != "") || o.Offers == (o.Code != "") {
+					t.Errorf("%s %s: %+v", state, o.Verb, o)
+				}
+				if o.Verb == "forget" {
+					if want := operator && state == cluster.Expunge; o.Offers != want {
+						t.Errorf("%s forget, operator %v: offered %v", state, operator, o.Offers)
+					}
+					continue
+				}
+				v, err := admit(c, cluster.AskKind(o.Verb))
+				if o.Offers != (err == nil) || o.Idle != (err == nil && v != changes) {
+					t.Errorf("%s %s is offered as %+v and admitted as %v, %v", state, o.Verb, o, v, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,92 @@
+// The console: who asks, which page, and what happens when nobody is signed in.
+import { h, show, say } from './dom.js';
+import { session, signOut } from './api.js';
+import { login } from './login.js';
+import { problem } from './parts.js';
+import { clustersPage } from './clusters.js';
+import { clusterPage } from './cluster.js';
+import { createPage } from './create.js';
+import { runsPage, runPage } from './runs.js';
+import { objectsPage, objectPage } from './objects.js';
+import { leaksPage } from './leaks.js';
+
+const main = document.getElementById('main');
+const nav = document.getElementById('nav');
+const who = document.getElementById('who');
+
+// name in the address, text, page of the list, page of one thing, for operators
+const pages = [
+  ['clusters', 'Clusters', clustersPage, clusterPage, false],
+  ['runs', 'Runs', runsPage, runPage, true],
+  ['objects', 'Objects', objectsPage, objectPage, true],
+  ['leaks', 'Leaks', leaksPage, leaksPage, true],
+];
+
+let me = null;
+let close = () => {};
+
+function place() {
+  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
+  const [name, ...rest] = path.split('/').map(decodeURIComponent);
+  return { name: name || 'clusters', rest, query: new URLSearchParams(query ?? '') };
+}
+
+const operator = () => me.role === 'operator';
+
+function menu(name) {
+  show(nav, pages.filter(([, , , , only]) => !only || operator()).map(([to, text]) => h('a', { href: `#/${to}`, 'aria-current': to === name ? 'page' : undefined, 'data-key': to }, text)));
+  show(who, `${me.name} (${me.role}) `, me.csrf ? h('button', { type: 'button', onclick: leave }, 'Sign out') : null);
+}
+
+async function leave() {
+  await signOut().catch(() => {});
+  ask();
+}
+
+function ask() {
+  close();
+  close = () => {};
+  me = null;
+  show(nav);
+  show(who);
+  document.title = 'Sign in · Pawl';
+  login(main, (found) => {
+    me = found;
+    go();
+  });
+}
+
+// go shows the page of the address. A page is a function of its place that gives how to end it.
+async function go() {
+  if (!me) return;
+  close();
+  close = () => {};
+  const { name, rest, query } = place();
+  const found = pages.find(([to]) => to === name);
+  menu(name);
+  main.replaceChildren();
+  document.title = `${found?.[1] ?? 'Nothing'} · Pawl`;
+  main.focus({ preventScroll: true });
+  scrollTo(0, 0);
+  if (!found || (found[4] && !operator())) {
+    show(main, h('h1', {}, found ? 'For operators' : 'There is nothing here'), h('p', {}, found ? `${me.name} is ${me.role}; this page is for operators.` : 'Choose a page above.'));
+    return;
+  }
+  const page = rest.length === 0 ? found[2] : name === 'clusters' && rest[0] === 'new' ? createPage : found[3];
+  close = page(main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
+}
+
+async function start() {
+  try {
+    me = await session();
+    await go();
+  } catch (error) {
+    if (error.status === 401) return ask();
+    show(main, h('h1', {}, 'Pawl'), problem(error), h('button', { type: 'button', onclick: start }, 'Try again'));
+    say(error.message);
+  }
+}
+
+addEventListener('hashchange', go);
+document.addEventListener('signedout', () => { if (me) ask(); });
+start();

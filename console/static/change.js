@@ -1,0 +1,142 @@
+// Changes of a cluster: what is asked for, what it would do, and then the asking.
+import { h, show, say } from './dom.js';
+import { ask, get, newKey } from './api.js';
+import { dialog, nameField } from './dialog.js';
+import { problem, row, table } from './parts.js';
+
+const titles = { start: 'Start', stop: 'Stop', scale: 'Scale', upgrade: 'Upgrade', recover: 'Recover', delete: 'Delete', forget: 'Forget' };
+
+export function planView(plan) {
+  const nothing = !plan.steps?.length && !plan.resources?.length;
+  return h('div', { class: 'plan' },
+    (plan.findings ?? []).length ? h('div', { class: 'fault', role: 'alert' }, h('p', {}, h('strong', {}, '▲ This stands in the way')),
+      h('ul', {}, plan.findings.map((f) => h('li', {}, f.code ? [h('code', {}, f.code), ' '] : null, [f.resource, f.evidence ?? f.type].filter(Boolean).join(': '))))) : null,
+    nothing ? h('p', {}, 'Nothing is to be done: the cluster is as it was asked for, or on its way.') : null,
+    (plan.resources ?? []).length ? table('What is touched', ['Act', 'Kind', 'Name', 'Role'], plan.resources.map((r) => row(`${r.act} ${r.kind} ${r.name}`, r.act, r.kind, h('code', {}, r.name), r.role))) : null,
+    (plan.steps ?? []).length ? h('details', { open: true }, h('summary', {}, `${plan.steps.length} steps`),
+      h('ol', {}, plan.steps.map((s) => h('li', {}, h('strong', {}, s.name), ' ', s.text, h('span', { class: 'help' }, [s.timeout && ` within ${s.timeout}`, s.tries && `, ${s.tries} tries`].filter(Boolean).join('')))))) : null);
+}
+
+const check = (id, text, checked) => h('div', { class: 'check' }, h('input', { id, type: 'checkbox', checked }), h('label', { for: id }, text));
+const on = (id) => document.getElementById(id)?.checked ?? false;
+
+// fields are what a verb asks for: its view, and what of it goes into the request.
+async function fieldsOf(verb, cluster) {
+  switch (verb) {
+    case 'scale': {
+      const size = h('input', { id: 'size', type: 'number', min: '1', max: '100', value: cluster.size, required: true });
+      return { view: h('div', { class: 'form' }, h('label', { for: 'size' }, 'Workers wanted'), size), take: () => ({ size: Number(size.value) }), main: `from ${cluster.size}` };
+    }
+    case 'stop':
+      return { view: check('forced', 'Do not wait for the nodes to drain'), take: () => ({ forced: on('forced') }) };
+    case 'upgrade': {
+      const { items } = await get('/v1/catalog/version');
+      const others = items.filter((v) => !v.disabled && v.id !== cluster.version);
+      const version = h('select', { id: 'version' }, others.map((v) => h('option', { value: v.id }, `${v.name} (${v.version})`)));
+      return { view: h('div', { class: 'form' }, h('label', { for: 'version' }, `Version, now ${cluster.version || 'none'}`), version, check('consent', 'The last control node may be replaced')),
+        take: () => ({ version: version.value, consent: on('consent') }), why: () => (others.length ? '' : 'There is no other version.') };
+    }
+    case 'recover':
+      return { view: h('fieldset', {}, h('legend', {}, 'For this time it may'), check('restart', 'restart nodes that are stopped', true), check('replace', 'replace nodes that are missing or broken', true),
+        check('adopt', 'adopt what carries our tags'), check('consent', 'replace the last control node')),
+      take: () => ({ recovery: ['restart', 'replace', 'adopt'].filter(on), consent: on('consent') }) };
+    case 'delete': {
+      const name = nameField(cluster.name, 'delete it');
+      return { view: [h('p', {}, 'All that was made for it is deleted, and does not come back.'), check('forced', 'Do not wait for the nodes to drain'), name.view], why: name.why, take: () => ({ forced: on('forced') }) };
+    }
+    default:
+      return { view: null, take: () => ({}) };
+  }
+}
+
+function send(verb, cluster, etag, key, body) {
+  const at = `/v1/clusters/${encodeURIComponent(cluster.id)}`;
+  if (verb === 'delete') return ask('DELETE', at, { etag, query: { forced: body.forced || undefined } });
+  return ask('POST', `${at}/${verb}`, { etag, key, body });
+}
+
+// change shows the plan of a change and carries it out. fresh gives the cluster and its ETag anew.
+export async function change(verb, cluster, fresh, done) {
+  if (verb === 'forget') return forget(cluster, done);
+  const fields = await fieldsOf(verb, cluster);
+  const plan = h('div', { 'aria-live': 'polite' }, h('p', {}, 'Planning …'));
+  let state = 'Planning …';
+  let etag = '';
+  let asked = 0;
+  let timer;
+  const look = async () => {
+    const mine = ++asked;
+    state = 'Planning …';
+    box.check();
+    try {
+      const now = await fresh();
+      const { body } = await ask('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
+      if (mine !== asked) return;
+      etag = now.etag;
+      state = '';
+      show(plan, planView(body.cluster ?? {}));
+    } catch (error) {
+      if (mine !== asked) return;
+      state = 'It cannot be done like this.';
+      show(plan, problem(error));
+    }
+    box.check();
+  };
+  const key = newKey();
+  const form = h('div', { onchange: () => look(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(look, 300); } } }, fields.view);
+  const box = dialog({
+    title: `${titles[verb]} ${cluster.name}`, verb: titles[verb], kind: verb === 'delete' ? 'danger' : 'main',
+    content: [form, h('h3', {}, 'What it will do'), plan],
+    ready: () => fields.why?.() || state,
+    act: async () => {
+      try {
+        await send(verb, cluster, etag, key, fields.take());
+      } catch (error) {
+        if (error.status === 412) look(); // it changed since the plan was made
+        throw error;
+      }
+      say(`${titles[verb]} of ${cluster.name} was accepted.`);
+      done();
+    },
+    closed: () => clearTimeout(timer),
+  });
+  await look();
+}
+
+function forget(cluster, done) {
+  const name = nameField(cluster.name, 'give it up');
+  dialog({
+    title: `Forget ${cluster.name}`, verb: 'Forget', kind: 'danger',
+    content: [h('p', {}, 'Nothing is deleted at the provider. What is not proven gone stays in the leak report, and may go on costing money. The cluster becomes Destroyed.'), name.view],
+    ready: name.why,
+    act: async () => {
+      await ask('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
+      say(`${cluster.name} is given up.`);
+      done();
+    },
+  });
+}
+
+const runTexts = {
+  pause: ['Pause', 'Attempts that are under way end; no further step begins until somebody resumes it.'],
+  resume: ['Resume', 'It goes on where it stopped.'],
+  cancel: ['Cancel', 'It stops at its next safe point. A cluster then becomes Alert, or is taken back when it was just being made.'],
+};
+
+// changeRun pauses, resumes or cancels a run.
+export function changeRun(verb, run, done) {
+  const [title, text] = runTexts[verb];
+  const reason = h('input', { id: 'reason', maxlength: '1000' });
+  const mode = verb === 'cancel' && !run.subject.startsWith('cluster/') ? h('select', { id: 'mode' }, ['hold', 'undo', 'drop'].map((m) => h('option', { value: m }, m))) : null;
+  const key = newKey();
+  dialog({
+    title: `${title} run ${run.id.slice(-6)}`, verb: title, kind: verb === 'cancel' ? 'danger' : 'main',
+    content: [h('p', {}, text), h('div', { class: 'form' }, mode ? [h('label', { for: 'mode' }, 'Mode: hold keeps what is done, undo takes it back, drop keeps it and ends'), mode] : null,
+      h('label', { for: 'reason' }, 'Why, for history'), reason)],
+    act: async () => {
+      await ask('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
+      say(`${title} of run ${run.id.slice(-6)} was accepted.`);
+      done();
+    },
+  });
+}

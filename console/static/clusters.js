@@ -1,0 +1,65 @@
+// The list of clusters: filtered by the server, a page at a time, fresh by events.
+import { h, show, say } from './dom.js';
+import { get } from './api.js';
+import { live } from './live.js';
+import { Pager, age, badge, link, path, problem, row, table } from './parts.js';
+
+const size = 100;
+
+export function clustersPage(main, { query, me }) {
+  const filter = { q: query.get('q') ?? '', state: query.get('state') ?? '' };
+  const list = h('div', { id: 'list' });
+  const pager = new Pager(size, () => refresh().then(() => say(list.querySelector('.range')?.textContent)));
+  const states = h('select', { id: 'state', onchange: (e) => set('state', e.target.value) }, h('option', { value: '' }, 'All that live'));
+  const search = h('input', { id: 'q', type: 'search', value: filter.q, placeholder: 'name or description', oninput: (e) => later(() => set('q', e.target.value)) });
+  let timer;
+  let asked = 0;
+
+  const later = (act) => { clearTimeout(timer); timer = setTimeout(act, 250); };
+  const set = (name, value) => {
+    filter[name] = value;
+    const kept = new URLSearchParams(Object.entries(filter).filter(([, v]) => v));
+    history.replaceState(null, '', `#/clusters${kept.size ? `?${kept}` : ''}`);
+    pager.first();
+    refresh();
+  };
+
+  main.replaceChildren(
+    h('div', { class: 'title' }, h('h1', {}, 'Clusters'), h('a', { class: 'main', href: '#/clusters/new' }, 'New cluster')),
+    h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
+      h('label', { for: 'q' }, 'Filter'), search, h('label', { for: 'state' }, 'State'), states),
+    list);
+
+  async function refresh() {
+    const mine = ++asked;
+    try {
+      const page = await get('/v1/clusters', { ...filter, limit: size, cursor: pager.cursor });
+      if (mine !== asked) return; // a later question is under way
+      pager.took(page);
+      const columns = ['Name', 'State', 'For', 'Desired', 'Workers wanted', 'there', 'Reason', 'Age'];
+      if (me.role !== 'user') columns.push('Account');
+      show(list, table('Clusters', columns, page.items.map((c) => line(c, me)), filter.q || filter.state ? 'none fits the filter' : 'none yet'), pager.view(page.items.length, page.total));
+    } catch (error) {
+      if (mine === asked) show(list, problem(error));
+    }
+  }
+
+  get('/v1/lifecycle').then(({ states: found }) => {
+    states.append(...found.map(({ name }) => h('option', { value: name }, name)));
+    states.value = filter.state;
+  }, () => {});
+  refresh();
+  const end = live('/v1/events?type=cluster,drift', refresh);
+  return () => { clearTimeout(timer); end(); };
+}
+
+function line(c, me) {
+  const short = c.existing !== undefined && c.existing !== c.size;
+  const cells = [
+    h('th', { scope: 'row' }, link(path('clusters', c.id), c.name)), badge(c.state), age(c.since), c.desired,
+    h('td', { class: 'number' }, c.size), h('td', { class: short ? 'number differs' : 'number' }, short ? h('strong', {}, `${c.existing} ≠`) : c.existing),
+    h('td', { class: 'reason' }, c.code ? [h('code', {}, c.code), ' ', c.reason] : '–'), age(c.created),
+  ];
+  if (me.role !== 'user') cells.push([c.domain, c.account].filter(Boolean).join('/'));
+  return row(c.id, ...cells);
+}

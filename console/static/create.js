@@ -1,0 +1,47 @@
+// A new cluster: what it would take is shown before it is asked for.
+import { h, show, say } from './dom.js';
+import { ask, get, newKey } from './api.js';
+import { planView } from './change.js';
+import { path, problem } from './parts.js';
+
+export function createPage(main, { title }) {
+  title('New cluster');
+  const plan = h('div', { 'aria-live': 'polite' });
+  const key = newKey();
+  const lists = {};
+  const field = (id, text, input) => [h('label', { for: id }, text), input];
+  const choice = (id, first) => (lists[id] = h('select', { id }, first ? h('option', { value: '' }, first) : null));
+  const input = (id, more) => h('input', { id, ...more });
+  const value = (id) => document.getElementById(id).value;
+  const body = () => ({
+    name: value('name').trim(), description: value('description') || undefined, zone: value('zone'), offering: value('offering'), size: Number(value('size')),
+    controlNodes: Number(value('control')), network: value('network') || undefined, version: value('version') || undefined, onFailure: value('failure') || undefined,
+  });
+  const attempt = async (act) => {
+    try { await act(); } catch (error) { show(plan, problem(error)); }
+  };
+  const look = () => attempt(async () => {
+    const found = await ask('POST', '/v1/plans', { body: { create: body() } });
+    show(plan, h('h2', {}, 'What it will do'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
+    plan.querySelector('button.main').focus();
+  });
+  const make = () => attempt(async () => {
+    const made = await ask('POST', '/v1/clusters', { key, body: body() });
+    say(`${made.body.cluster.name} is being made.`);
+    location.hash = `#/${path('clusters', made.body.cluster.id)}`;
+  });
+  main.replaceChildren(h('h1', {}, 'New cluster'),
+    h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); look(); }, oninput: () => show(plan) },
+      field('name', 'Name', input('name', { required: true, maxlength: '255', autocomplete: 'off' })), field('description', 'Description', input('description', { maxlength: '4096' })),
+      field('zone', 'Zone', choice('zone')), field('offering', 'Offering of each node', choice('offering')),
+      field('size', 'Workers', input('size', { type: 'number', min: '1', max: '100', value: '2', required: true })),
+      field('control', 'Control nodes', h('select', { id: 'control' }, ['1', '3', '5'].map((n) => h('option', {}, n)))),
+      field('version', 'Version', choice('version', 'none')), field('network', 'Network', choice('network', 'a new one')),
+      field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'as the server is set'], ['rollback', 'delete what was made, at once'], ['lazy', 'delete what was made, later'], ['keep', 'keep what was made']].map(([v, t]) => h('option', { value: v }, t)))),
+      h('button', { class: 'main' }, 'Show the plan')),
+    plan);
+  for (const kind of Object.keys(lists)) {
+    get(`/v1/catalog/${kind}`).then(({ items }) => lists[kind].append(...items.filter((i) => !i.disabled).map((i) => h('option', { value: i.id }, i.cores ? `${i.name} (${i.cores} cores, ${i.memoryMB} MB)` : i.name))),
+      (error) => show(plan, problem(error)));
+  }
+}

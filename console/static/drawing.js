@@ -1,0 +1,66 @@
+// The state machine of a cluster as a drawing, from the table the server serves.
+import { h, svg } from './dom.js';
+
+// Where the states stand. One that is not named stands in a row below.
+const at = {
+  Created: [90, 50], Starting: [330, 50], Running: [560, 50], Scaling: [820, 50], Stopped: [265, 190], Stopping: [445, 190],
+  Recovering: [820, 190], Alert: [650, 270], Expunge: [110, 370], Expunging: [350, 370], Destroyed: [600, 370],
+};
+const bends = { 'Created>Expunging': [100, 300], 'Expunge>Destroyed': [350, 460], 'Starting>Expunging': [360, 210], 'Alert>Expunging': [560, 360] };
+const half = [58, 19];
+
+export function drawing({ states, edges }, present) {
+  const places = { ...at };
+  states.filter(({ name }) => !places[name]).forEach(({ name }, i) => { places[name] = [90 + i * 130, 440]; });
+  const ways = new Map(); // edges between the same two states are one line
+  for (const e of edges) {
+    const key = `${e.from}>${e.to}`;
+    if (!ways.has(key)) ways.set(key, { from: e.from, to: e.to, events: [] });
+    ways.get(key).events.push(e);
+  }
+  const leaving = edges.filter((e) => e.from === present);
+  const text = `The cluster is ${present}. ` + (leaving.length ? `From here it goes ${leaving.map((e) => `to ${e.to} on ${e.event}`).join(', ')}.` : 'Nothing leaves this state.');
+  return h('figure', { class: 'machine' },
+    svg('svg', { viewBox: '0 0 900 440', role: 'img', 'aria-label': text },
+      svg('defs', {}, marker('arrow'), marker('arrow-lit')),
+      [...ways.values()].sort((a, b) => (a.from === present) - (b.from === present)).map((w) => way(w, places, ways, present)),
+      states.map((s) => box(s, places[s.name], present))),
+    h('figcaption', {}, `${text} Dashed: a run works in the state.`));
+}
+
+const marker = (id) => svg('marker', { id, class: id, viewBox: '0 0 10 10', refX: '9', refY: '5', markerWidth: '7', markerHeight: '7', orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0L10 5L0 10z' }));
+
+function box({ name, transient }, [x, y], present) {
+  const here = name === present;
+  return svg('g', { class: `place${transient ? ' transient' : ''}${here ? ' here' : ''}`, 'data-state': name, 'aria-current': here ? 'true' : undefined },
+    here ? svg('rect', { class: 'ring', x: x - half[0] - 6, y: y - half[1] - 6, width: 2 * half[0] + 12, height: 2 * half[1] + 12, rx: 14 }) : null,
+    svg('rect', { class: 'box', x: x - half[0], y: y - half[1], width: 2 * half[0], height: 2 * half[1], rx: 9 }),
+    svg('text', { x, y: y + 5 }, here ? `▶ ${name}` : name));
+}
+
+// edge of the box of a place, on the way to another point
+function rim([x, y], [tx, ty]) {
+  const [dx, dy] = [tx - x, ty - y];
+  const scale = Math.min((half[0] + 4) / Math.abs(dx || 1e-9), (half[1] + 4) / Math.abs(dy || 1e-9));
+  return [x + dx * scale, y + dy * scale];
+}
+
+function way({ from, to, events }, places, ways, present) {
+  const lit = from === present;
+  let [a, b] = [places[from], places[to]];
+  const bend = bends[`${from}>${to}`];
+  if (!bend && ways.has(`${to}>${from}`)) { // two ways between two states run beside each other
+    const length = Math.hypot(b[0] - a[0], b[1] - a[1]);
+    const [ox, oy] = [(-(b[1] - a[1]) / length) * 8, ((b[0] - a[0]) / length) * 8];
+    a = [a[0] + ox, a[1] + oy];
+    b = [b[0] + ox, b[1] + oy];
+  }
+  const start = rim(a, bend ?? b);
+  const end = rim(b, bend ?? a);
+  const middle = bend ? [(start[0] + 2 * bend[0] + end[0]) / 4, (start[1] + 2 * bend[1] + end[1]) / 4] : [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2];
+  const label = events.map((e) => e.event).join(' / ');
+  return svg('g', { class: lit ? 'way lit' : 'way' },
+    svg('path', { d: `M${start} ${bend ? `Q${bend} ` : 'L'}${end}`, 'marker-end': lit ? 'url(#arrow-lit)' : 'url(#arrow)' },
+      svg('title', {}, events.map((e) => `${from} → ${to} on ${e.event}: ${e.by}`).join('\n'))),
+    lit ? svg('text', { class: 'label', x: middle[0], y: middle[1] - 5 }, label) : null);
+}

@@ -1,0 +1,26 @@
+// Trades a token for a cookie. The token itself is not kept anywhere.
+import { h, show } from './dom.js';
+import { signIn } from './api.js';
+import { problem } from './parts.js';
+
+export function login(main, done) {
+  const wrong = h('div', {});
+  const token = h('input', { id: 'token', type: 'password', name: 'token', autocomplete: 'current-password', required: true, size: '50', 'aria-describedby': 'token-help', spellcheck: 'false' });
+  const send = async (event) => {
+    event.preventDefault();
+    show(wrong);
+    try {
+      done(await signIn(token.value.trim()));
+    } catch (error) {
+      show(wrong, problem(error));
+      token.focus();
+    }
+  };
+  main.replaceChildren(h('h1', {}, 'Sign in'),
+    h('form', { class: 'form', onsubmit: send },
+      h('label', { for: 'token' }, 'Token'), token,
+      h('p', { id: 'token-help', class: 'help' }, 'A token of your account, or the operator’s of --token-file. The browser gets a cookie that is good for 12 hours.'),
+      h('button', { class: 'main' }, 'Sign in')),
+    wrong);
+  token.focus();
+}

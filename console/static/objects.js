@@ -1,0 +1,65 @@
+// Objects: the list, and one object with its spec, its status and the runs that worked on it.
+import { h, show } from './dom.js';
+import { get } from './api.js';
+import { live } from './live.js';
+import { runColumns, runRows } from './runs.js';
+import { stepsTable } from './steps.js';
+import { Pager, age, badge, facts, fault, json, link, path, problem, row, table } from './parts.js';
+
+const size = 100;
+
+// What an object's status says of itself, where it says it in our form.
+const stateOf = (o) => o.status?.state ?? o.status?.phase ?? (o.deletionMark ? 'Deleting' : '');
+
+export function objectsPage(main, { query }) {
+  const filter = { kind: query.get('kind') ?? '', selector: query.get('selector') ?? '' };
+  const list = h('div', {});
+  const pager = new Pager(size, () => refresh());
+  let timer;
+  const set = (name, value) => { filter[name] = value.trim(); pager.first(); clearTimeout(timer); timer = setTimeout(refresh, 250); };
+  main.replaceChildren(h('h1', {}, 'Objects'),
+    h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
+      h('label', { for: 'kind' }, 'Kind'), h('input', { id: 'kind', value: filter.kind, oninput: (e) => set('kind', e.target.value) }),
+      h('label', { for: 'selector' }, 'Labels'), h('input', { id: 'selector', value: filter.selector, placeholder: 'key=value, !key', oninput: (e) => set('selector', e.target.value) })),
+    list);
+  async function refresh() {
+    try {
+      const page = await get(filter.kind ? `/v1/objects/${encodeURIComponent(filter.kind)}` : '/v1/objects', { selector: filter.selector, limit: size, cursor: pager.cursor });
+      pager.took(page);
+      show(list, table('Objects', ['Kind', 'Namespace', 'Name', 'State', 'Reason', 'Generation', 'Age'], page.items.map((o) => row(`${o.kind}/${o.namespace}/${o.name}`,
+        o.kind, o.namespace, h('th', { scope: 'row' }, link(path('objects', o.kind, o.namespace, o.name), o.name)), badge(stateOf(o)), h('td', { class: 'reason' }, o.status?.reason ?? o.status?.fault?.code), o.generation, age(o.createdAt)))),
+      pager.view(page.items.length));
+    } catch (error) {
+      show(list, problem(error));
+    }
+  }
+  refresh();
+  const end = live('/v1/events?type=object', refresh);
+  return () => { clearTimeout(timer); end(); };
+}
+
+export function objectPage(main, { rest, title }) {
+  const id = rest.join('/');
+  const view = h('div', {});
+  main.replaceChildren(view);
+  async function refresh() {
+    try {
+      const o = await get(`/v1/objects/${path(...rest)}`);
+      const runs = (await get('/v1/runs', { subject: id, limit: 20 })).items;
+      const run = runs[0] && await get(`/v1/runs/${runs[0].id}`);
+      title(o.name);
+      show(view,
+        h('p', { class: 'crumbs' }, link('objects', 'Objects'), ' / ', id),
+        h('div', { class: 'title' }, h('h1', {}, o.name), badge(stateOf(o)), o.deletionMark ? h('span', {}, 'is to be deleted') : null),
+        fault(o.status?.fault),
+        facts([['Kind', o.kind], ['Namespace', o.namespace], ['Generation', o.generation], ['Revision', o.revision], ['Created', age(o.createdAt)], ['Finalizers', o.finalizers?.join(', ')],
+          ['Labels', Object.entries(o.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(', ')]]),
+        h('h2', {}, 'Asked for'), json(o.spec ?? {}), h('h2', {}, 'Status'), json(o.status ?? {}),
+        h('h2', {}, 'Runs'), table('Runs', runColumns, runRows(runs)), run ? [h('h2', {}, 'Steps of the newest run'), stepsTable(run)] : null);
+    } catch (error) {
+      show(view, h('h1', {}, 'Object'), problem(error));
+    }
+  }
+  refresh();
+  return live('/v1/events?type=object,run,step', refresh);
+}

@@ -1,0 +1,107 @@
+// Pieces that several pages show.
+import { h } from './dom.js';
+
+// A state is told by sign and word; its colour only repeats them.
+const signs = {
+  Created: ['◇', 'calm'], Starting: ['◐', 'busy'], Running: ['●', 'good'], Stopping: ['◐', 'busy'], Stopped: ['■', 'calm'], Scaling: ['◐', 'busy'],
+  Alert: ['▲', 'bad'], Recovering: ['◐', 'busy'], Expunging: ['◐', 'busy'], Expunge: ['✖', 'bad'], Destroyed: ['○', 'calm'],
+  Queued: ['◇', 'calm'], Waiting: ['◔', 'busy'], Paused: ['‖', 'bad'], Cancelling: ['◐', 'busy'], Cancelled: ['⊘', 'calm'], Succeeded: ['✔', 'good'],
+  Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
+  true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
+  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'],
+};
+
+export function badge(state, text) {
+  const [sign, mood] = state === 'Running' && text === 'step' ? ['▶', 'busy'] : signs[state] ?? ['·', 'calm'];
+  return h('span', { class: `badge ${mood}` }, h('span', { 'aria-hidden': 'true' }, `${sign} `), text && text !== 'step' ? text : state || '–');
+}
+
+const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+
+// span is a length of time in its largest unit.
+export function span(seconds) {
+  const [size, unit] = units.find(([u]) => seconds >= u) ?? [1, 's'];
+  return `${Math.floor(seconds / size)} ${unit}`;
+}
+
+function words(at) {
+  const seconds = (Date.now() - new Date(at).getTime()) / 1000;
+  return seconds >= 0 ? span(seconds) : `in ${span(-seconds)}`;
+}
+
+// age is how long ago something was, or when it will be. It grows by itself.
+export function age(at) {
+  if (!at) return '–';
+  return h('time', { datetime: at, title: new Date(at).toLocaleString(), class: 'age' }, words(at));
+}
+
+setInterval(() => {
+  for (const e of document.querySelectorAll('time.age')) {
+    const text = words(e.dateTime);
+    if (e.textContent !== text) e.textContent = text;
+  }
+}, 1000);
+
+// table has a caption, which is heard and, unless it is told elsewhere, seen.
+export function table(caption, columns, rows, empty = 'none') {
+  if (!rows.length) return h('p', { class: 'empty', 'data-key': caption }, `${caption}: ${empty}.`);
+  return h('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: '0', 'data-key': caption },
+    h('table', {}, h('caption', { class: 'heard' }, caption),
+      h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col' }, c)))),
+      h('tbody', {}, rows)));
+}
+
+export const row = (key, ...cells) => h('tr', { 'data-key': key }, cells.map((c) => (c instanceof Node && ['TD', 'TH'].includes(c.nodeName) ? c : h('td', {}, c ?? '–'))));
+
+// facts are pairs of name and value; those without value are left out.
+export function facts(pairs) {
+  return h('dl', { class: 'facts' }, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
+}
+
+// fault tells what is wrong and what ends it.
+export function fault(f, title) {
+  if (!f || !(f.code || f.reason || f.message)) return null;
+  return h('div', { class: 'fault', role: 'group', 'aria-label': 'Fault' },
+    h('p', {}, h('strong', {}, '▲ ', title ?? f.title ?? 'Held up'), f.code ? [' ', h('code', {}, f.code)] : null, f.step ? ` at step ${f.step}` : null),
+    h('p', {}, f.reason ?? f.message),
+    f.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), f.remedy) : null);
+}
+
+export function problem(error) {
+  return h('div', { class: 'fault', role: 'alert' },
+    h('p', {}, h('strong', {}, '▲ ', error.title || 'That did not work'), error.code ? [' ', h('code', {}, error.code)] : null),
+    h('p', {}, error.message),
+    (error.errors ?? []).map((e) => h('p', {}, [e.location, e.message].filter(Boolean).join(': '))),
+    error.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), error.remedy) : null);
+}
+
+// pager walks a list whose pages are found by cursors.
+export class Pager {
+  constructor(size, turn) {
+    Object.assign(this, { size, turn, cursors: [''], at: 0 });
+  }
+  get cursor() { return this.cursors[this.at]; }
+  first() { this.cursors = ['']; this.at = 0; }
+  took(page) { this.cursors = [...this.cursors.slice(0, this.at + 1), ...(page.next ? [page.next] : [])]; }
+  go(step) { this.at += step; this.turn(); }
+  view(shown, total) {
+    const from = this.at * this.size;
+    const text = shown ? `${from + 1}–${from + shown}${total ? ` of ${total}` : ''}` : 'nothing';
+    return h('div', { class: 'pager', role: 'group', 'aria-label': 'Pages of the list' },
+      h('button', { type: 'button', 'aria-disabled': this.at === 0 ? 'true' : undefined, onclick: () => this.at > 0 && this.go(-1) }, '← Previous'),
+      h('span', { class: 'range' }, text),
+      h('button', { type: 'button', 'aria-disabled': this.at + 1 < this.cursors.length ? undefined : 'true', onclick: () => this.at + 1 < this.cursors.length && this.go(1) }, 'Next →'));
+  }
+}
+
+// button does not vanish from the keyboard when it is of no use now: it stays in the order and says why.
+export function button(text, why, act, kind = '') {
+  const id = `why-${text.replaceAll(/\W+/g, '-')}`;
+  return h('span', { class: 'act', 'data-key': `act-${text}` },
+    h('button', { type: 'button', class: kind, 'aria-disabled': why ? 'true' : undefined, 'aria-describedby': why ? id : undefined, title: why || undefined, onclick: () => (why ? null : act()) }, text),
+    why ? h('span', { id, class: 'why', role: 'tooltip' }, why) : null);
+}
+
+export const link = (to, ...text) => h('a', { href: `#/${to}` }, ...text);
+export const json = (value) => h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2));
+export const path = (...parts) => parts.map(encodeURIComponent).join('/');

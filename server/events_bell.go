@@ -1,0 +1,38 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Bell wakes event streams when something was saved. It is given to the engine
+// as a hook before the server exists; events of other processes are found by
+// looking.
+type Bell struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// NewBell makes a bell.
+func NewBell() *Bell { return &Bell{next: make(chan struct{})} }
+
+// Hook rings the bell for each saved event.
+func (b *Bell) Hook() workflow.Hook {
+	return workflow.Hook{Name: "events", Hear: func(workflow.RunInfo, workflow.Event) { b.Ring() }}
+}
+
+// Ring wakes all that wait.
+func (b *Bell) Ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.next)
+	b.next = make(chan struct{})
+}
+
+// wait is closed by the next Ring.
+func (b *Bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// toldOf are the types of a cluster's history that streams tell. Reads that
+// were noted (audit) change nothing.
+func (t *stream) toldOf() (types []string) {
+	for _, kind := range []string{"cluster", "drift", "leak"} {
+		if t.wants(kind) && (kind != "leak" || t.who.Operator) { // leaks are listed for operators only
+			types = append(types, kind)
+		}
+	}
+	return types
+}
+
+// clusterEvents tells what was saved of clusters since the stream looked last.
+func (t *stream) clusterEvents(ctx context.Context) (told bool, err error) {
+	types := t.toldOf()
+	if t.clusters == nil || len(types) == 0 {
+		return false, nil
+	}
+	for {
+		after, _ := strconv.ParseInt(t.at.clusters, 10, 64) // we wrote it, or parsePosition has read it
+		events, err := t.clusters.Events(ctx, t.who, cluster.EventQuery{Cluster: t.cluster, After: after, Types: types, Limit: eventPage})
+		if err != nil {
+			return told, err
+		}
+		for i := range events {
+			t.at.clusters, told = strconv.FormatInt(events[i].Seq, 10), true
+			if err := t.event(events[i].Type, clusterEventOf(&events[i])); err != nil {
+				return told, err
+			}
+		}
+		if len(events) < eventPage {
+			return told, nil
+		}
+	}
+}
+
+// missed reports a position in the history of clusters whose next events were
+// removed, or that lies behind the end: of another store, or of one that was
+// put back to an earlier state.
+func (t *stream) missed(ctx context.Context) (bool, error) {
+	if t.clusters == nil || t.at.clusters == "" {
+		return false, nil
+	}
+	floor, newest, err := t.clusters.Feed(ctx)
+	at, bad := strconv.ParseInt(t.at.clusters, 10, 64)
+	return bad != nil || at < floor || at > newest, err
+}
+
+const seenMost = 10_000 // runs whose listeners a stream remembers
+
+// hears reports whether events of a run are for this stream: operators hear of
+// all, others of the runs of clusters that they may see.
+func (t *stream) hears(ctx context.Context, run string) (bool, error) {
+	if t.who.Operator && t.cluster == "" || run == t.run {
+		return true, nil
+	}
+	if may, known := t.seen[run]; known {
+		return may, nil
+	}
+	r, _, err := t.s.options.Engine.Store().Load(ctx, run)
+	may := false
+	switch {
+	case fault.Of(err) == workflow.RunNotFound: // removed since
+	case err != nil:
+		return false, err
+	default:
+		if may, err = t.s.seesRun(ctx, t.who, r.Subject); err != nil {
+			return false, err
+		}
+		if uuid, _ := cluster.OfSubject(r.Subject); t.cluster != "" && uuid != t.cluster {
+			may = false
+		}
+	}
+	if len(t.seen) >= seenMost {
+		clear(t.seen)
+	}
+	t.seen[run] = may
+	return may, nil
+}
+
+// seesRun reports whether who asks may see the runs of a subject.
+func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string) (bool, error) {
+	if who.Operator {
+		return true, nil
+	}
+	uuid, ok := cluster.OfSubject(subject)
+	if !ok || s.options.Clusters == nil {
+		return false, nil
+	}
+	_, err := s.options.Clusters.Get(ctx, who, uuid)
+	if errors.Is(err, cluster.NotFound) || errors.Is(err, cluster.AccessRefused) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+const runID = 26 // characters
+
+// visibleRun gives a run the caller may see. All but operators name it in full:
+// whether others' runs begin with something is not told. RUN_NOT_FOUND.
+func (s *Server) visibleRun(ctx context.Context, id string) (*workflow.Run, error) {
+	if callOf(ctx).who.Role >= Operator {
+		return s.options.Engine.Get(ctx, id)
+	}
+	if len(id) != runID {
+		return nil, workflow.RunNotFound.Errorf("no run has the id %s", id)
+	}
+	r, err := s.options.Engine.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	may, err := s.seesRun(ctx, s.caller(ctx), r.Subject)
+	if err == nil && !may {
+		err = workflow.RunNotFound.Errorf("no run has the id %s", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}

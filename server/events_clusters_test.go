@@ -1,0 +1,306 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// town is a house with accounts, and books of clusters that nobody works on.
+type town struct {
+	*house
+	books *cluster.Memory
+	desk  *account.Desk
+}
+
+func newTown(t *testing.T, change func(*Options)) *town {
+	t.Helper()
+	w := &town{books: cluster.NewMemory(), desk: &account.Desk{Store: account.NewMemory()}}
+	clusters := bookkeeper(t, w.books)
+	w.house = newHouse(t, func(o *Options) {
+		o.Clusters, o.Desk, o.Accounts, o.Tokens = clusters, w.desk, Directed{Desk: w.desk}, tokens(t, secret)
+		if change != nil {
+			change(o)
+		}
+	})
+	return w
+}
+
+func bookkeeper(t *testing.T, books cluster.Ledger) *service.Service {
+	t.Helper()
+	s, err := service.New(service.Options{Books: books, Installation: "test", Providers: []service.Named{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// moveIn makes an account and a token of it.
+func (w *town) moveIn(name string) (account.Account, string) {
+	w.t.Helper()
+	a, err := w.desk.CreateAccount(w.t.Context(), account.System(), account.Want{Name: name, Role: account.User})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, token, err := w.desk.CreateToken(w.t.Context(), account.System(), account.NewCredential{Account: a.ID, Name: "test"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a, token.Reveal()
+}
+
+// founded is a cluster of an account in the books.
+func founded(t *testing.T, books cluster.Ledger, name string, owner cluster.Owner) *cluster.Cluster {
+	t.Helper()
+	c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: owner, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
+		Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: "none", Created: now(), StateSince: now(), GC: true}
+	if err := books.Commit(t.Context(), &cluster.Change{Cluster: c}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// tell writes an event into the history of a cluster.
+func tell(t *testing.T, books cluster.Ledger, c *cluster.Cluster, kind, text string) {
+	t.Helper()
+	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
+	if err := books.Commit(t.Context(), &cluster.Change{Book: c.ID, Events: []*cluster.Event{e}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ownerOf(a account.Account) cluster.Owner {
+	return cluster.Owner{AccountID: a.ID, DomainID: a.DomainID}
+}
+
+func as(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+// told is what a stream tells of clusters and runs, up to an event with a text.
+func told(e *ear, last string) string {
+	e.t.Helper()
+	var all []string
+	for {
+		h := e.next()
+		var c ClusterEvent
+		if h.kind == "run" || h.kind == "step" {
+			all = append(all, h.kind)
+		} else if err := json.Unmarshal([]byte(h.data), &c); err == nil {
+			all = append(all, h.kind+" "+c.ID+" "+c.Event)
+		}
+		if strings.Contains(h.data, last) {
+			return strings.Join(all, ", ")
+		}
+	}
+}
+
+// Callers hear only what they may list.
+func TestEventsOfClustersAreThoseOfTheCaller(t *testing.T) {
+	w := newTown(t, nil)
+	uma, umas := w.moveIn("uma")
+	vik, viks := w.moveIn("vik")
+	hers, his := founded(t, w.books, "hers", ownerOf(uma)), founded(t, w.books, "his", ownerOf(vik))
+
+	operator := w.listen("/v1/events?type=cluster,drift,leak", "", as(secret)...)
+	ofUma, ofVik := w.listen("/v1/events", "", as(umas)...), w.listen("/v1/events?type=cluster", "", as(viks)...)
+	one := w.listen("/v1/clusters/"+his.UUID+"/events", "", as(secret)...)
+	for _, c := range []*cluster.Cluster{hers, his} {
+		tell(t, w.books, c, "audit", "ConfigRead")
+		tell(t, w.books, c, "cluster", "Stop")
+		tell(t, w.books, c, "leak", "Leaked")
+		tell(t, w.books, c, "drift", "Drift")
+	}
+	tell(t, w.books, hers, "cluster", "last")
+	tell(t, w.books, his, "cluster", "last")
+	for _, c := range []struct {
+		who, want string
+		ear       *ear
+	}{
+		{"operator", "cluster uuid-hers Stop, leak uuid-hers Leaked, drift uuid-hers Drift, cluster uuid-his Stop, leak uuid-his Leaked, drift uuid-his Drift, cluster uuid-hers last", operator},
+		{"uma", "cluster uuid-hers Stop, drift uuid-hers Drift, cluster uuid-hers last", ofUma},
+		{"vik, asking for one type", "cluster uuid-his Stop, cluster uuid-his last", ofVik},
+		{"the stream of one cluster", "cluster uuid-his Stop, leak uuid-his Leaked, drift uuid-his Drift, cluster uuid-his last", one},
+	} {
+		if got := told(c.ear, `"last"`); got != c.want {
+			t.Errorf("%s hears %s\n want %s", c.who, got, c.want)
+		}
+	}
+	if got := w.do("GET", "/v1/clusters/"+his.UUID+"/events", nil, as(umas)...); got.status != 404 {
+		t.Errorf("another's cluster: %d %s", got.status, got.body)
+	}
+}
+
+// Runs of a cluster are for those who may see it: to hear, to read, to pause. All others are the operator's.
+func TestRunsOfAClusterAreItsOwners(t *testing.T) {
+	w := newTown(t, nil)
+	uma, umas := w.moveIn("uma")
+	_, viks := w.moveIn("vik")
+	c := founded(t, w.books, "hers", ownerOf(uma))
+	ears := map[string]*ear{"uma": w.listen("/v1/events", "", as(umas)...), "vik": w.listen("/v1/events", "", as(viks)...),
+		"cluster": w.listen("/v1/clusters/"+c.UUID+"/events?type=run", "", as(umas)...)}
+	start := func(subject string) string {
+		r, err := w.engine.Start(t.Context(), workflow.Request{Flow: "Waits", Subject: subject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.ID
+	}
+	foreign, own := start("demo/default/c1"), start(cluster.Subject(c.UUID))
+	for _, name := range []string{"uma", "cluster"} {
+		h := ears[name].next()
+		if !strings.Contains(h.data, own) {
+			t.Errorf("%s hears %s", name, h.data)
+		}
+	}
+	for _, a := range []struct {
+		method, path, token string
+		body                any
+		status              int
+	}{
+		{"GET", "/v1/runs/" + own, umas, nil, 200},
+		{"GET", "/v1/runs/" + own + "/history", umas, nil, 200},
+		{"POST", "/v1/runs/" + own + "/pause", umas, map[string]any{"reason": "wait"}, 202},
+		{"POST", "/v1/runs/" + own + "/resume", umas, map[string]any{"actor": "the operator"}, 403},
+		{"POST", "/v1/runs/" + own + "/signal", umas, map[string]any{"name": "caught-up"}, 403},
+		{"POST", "/v1/runs/" + own + "/skip", umas, map[string]any{"step": "Caught"}, 403},
+		{"GET", "/v1/runs/" + own, viks, nil, 404},
+		{"POST", "/v1/runs/" + own + "/cancel", viks, map[string]any{}, 404},
+		{"GET", "/v1/runs/" + own[:20], umas, nil, 404},
+		{"GET", "/v1/runs/" + foreign, umas, nil, 404},
+		{"GET", "/v1/runs/" + foreign + "/history", umas, nil, 404},
+		{"GET", "/v1/events?run=" + foreign, umas, nil, 404},
+		{"GET", "/v1/runs", umas, nil, 403},
+		{"GET", "/v1/runs/" + foreign, secret, nil, 200},
+	} {
+		if got := w.do(a.method, a.path, a.body, as(a.token)...); got.status != a.status {
+			t.Errorf("%s %s: %d, want %d: %s", a.method, a.path, got.status, a.status, got.body)
+		}
+	}
+	// What vik hears first is what is told him after all that: nothing of before.
+	his := founded(t, w.books, "his", ownerOf(must(w.desk.Find(t.Context(), account.System(), "vik"))))
+	tell(t, w.books, his, "cluster", "Start")
+	if h := ears["vik"].next(); h.kind != "cluster" {
+		t.Errorf("vik hears %+v", h)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Wherever a reader of clusters breaks off, it goes on there.
+func TestEventsOfClustersGoOn(t *testing.T) {
+	w := newTown(t, nil)
+	uma, umas := w.moveIn("uma")
+	hers, other := founded(t, w.books, "hers", ownerOf(uma)), founded(t, w.books, "other", cluster.Owner{AccountID: "x", DomainID: "y"})
+	e := w.listen("/v1/events", "", as(umas)...)
+	for i := range 5 {
+		tell(t, w.books, other, "cluster", "Hidden")
+		tell(t, w.books, hers, "cluster", fmt.Sprint("n", i))
+	}
+	var whole []heard
+	for range 5 {
+		whole = append(whole, e.next())
+	}
+	for i, at := range whole[:4] {
+		again := w.listen("/v1/clusters/"+hers.UUID+"/events", at.id, as(umas)...)
+		for _, want := range whole[i+1:] {
+			if got := again.next(); got.data != want.data {
+				t.Errorf("behind event %d comes %s, want %s", i, got.data, want.data)
+			}
+		}
+		again.close()
+	}
+}
+
+// A position whose next events were removed, or of another store, gets a reset.
+func TestEventsOfClustersReset(t *testing.T) {
+	w := newTown(t, nil)
+	c := founded(t, w.books, "hers", cluster.Owner{AccountID: "x", DomainID: "y"})
+	e := w.listen("/v1/events", "", as(secret)...)
+	tell(t, w.books, c, "cluster", "first")
+	tell(t, w.books, c, "cluster", "second")
+	first, second := e.next(), e.next()
+	if n, err := w.books.Prune(t.Context(), now().Add(time.Hour), cluster.Keep{Events: time.Minute}); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	tell(t, w.books, c, "cluster", "third")
+	for _, p := range []struct{ id, want string }{{first.id, "reset"}, {second.id, "cluster"}, {strings.TrimSuffix(second.id, ";2") + ";99", "reset"}} {
+		again := w.listen("/v1/events", p.id, as(secret)...)
+		if got := again.next(); got.kind != p.want {
+			t.Errorf("behind %s comes %+v, want %s", p.id, got, p.want)
+		}
+		again.close()
+	}
+}
+
+// broken is a ledger whose history cannot be read for a while.
+type broken struct {
+	*cluster.Memory
+	err error
+}
+
+func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Event, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return b.Memory.Events(ctx, q)
+}
+
+// A stream that cannot read ends, so that its reader comes back; and one whose
+// caller may not ask any more ends with the next comment.
+func TestStreamOfClustersEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		books := &broken{Memory: cluster.NewMemory()}
+		accounts := book{HashToken(secret): {Name: "ole", Role: Operator}}
+		s, err := New(Options{Engine: engine, Clusters: bookkeeper(t, books), Accounts: accounts, Listen: "127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listen := func() <-chan struct{} {
+			request := httptest.NewRequest("GET", "http://127.0.0.1/v1/events", nil)
+			request.Header.Set("Authorization", "Bearer "+secret)
+			ended := make(chan struct{})
+			go func() { s.ServeHTTP(&wire{header: http.Header{}}, request); close(ended) }()
+			time.Sleep(40 * time.Second)
+			select {
+			case <-ended:
+				t.Error("the stream ended by itself")
+			default:
+			}
+			return ended
+		}
+		ended, began := listen(), time.Now()
+		books.err = errors.New("disk")
+		<-ended
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a store that fails was noticed after %s", took)
+		}
+		books.err = nil
+		ended, began = listen(), time.Now()
+		clear(accounts)
+		accounts[HashToken("another")] = Principal{Name: "eve", Role: Operator}
+		<-ended
+		if took := time.Since(began); took > 15*time.Second {
+			t.Errorf("a revoked token heard on for %s", took)
+		}
+	})
+}

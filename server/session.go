@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// A session is what a browser has in the place of a token: a cookie that no
+// script reads and no other site's request carries, and beside it a second
+// token that the console's own script sends with what may change something.
+// The cookie is signed, not stored: servers that share a key share sessions.
+// Whose it is, is asked anew with each request, by the hash of the token it
+// was made from: a token that is revoked takes its sessions with it.
+const (
+	sessionCookie = "pawl_session"
+	secureCookie  = "__Host-pawl_session" // over TLS: no other host or path may set it
+	csrfHeader    = "X-Pawl-Csrf"
+	sessionPath   = "/v1/session"
+	sessionLength = 12 * time.Hour
+)
+
+// SessionRefused is the fault of a change that carries a session's cookie and not its second token.
+var SessionRefused = declare("CSRF_REFUSED", fault.Invalid, "the request carries the cookie of a session and not the token that belongs to it",
+	"Send the header X-Pawl-Csrf with the csrf of GET /v1/session; the console does so itself: reload it.")
+
+func init() { statuses[SessionRefused] = http.StatusForbidden }
+
+// session is what a cookie says.
+type session struct {
+	token   TokenHash // that it was made from
+	nonce   [16]byte
+	expires time.Time
+}
+
+const sessionBytes = 8 + 16 + sha256.Size
+
+// sessions makes and reads cookies.
+type sessions struct {
+	key   []byte
+	mu    sync.Mutex
+	ended map[[16]byte]time.Time // signed out before their time; until then
+}
+
+// newSessions with a key that servers of one installation share; nil: a key of its own.
+func newSessions(key []byte) *sessions {
+	if len(key) == 0 {
+		key = make([]byte, 32)
+		_, _ = rand.Read(key) // never fails
+	}
+	return &sessions{key: key, ended: map[[16]byte]time.Time{}}
+}
+
+func (s *sessions) mac(use string, data []byte) []byte {
+	m := hmac.New(sha256.New, s.key)
+	m.Write([]byte(use))
+	m.Write([]byte{0})
+	m.Write(data)
+	return m.Sum(nil)
+}
+
+func (n session) bytes() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(n.expires.Unix())) //nolint:gosec // times behind 1970
+	return append(append(b, n.nonce[:]...), n.token[:]...)
+}
+
+func (s *sessions) open(token TokenHash, at time.Time) session {
+	n := session{token: token, expires: at.Add(sessionLength).Truncate(time.Second)}
+	_, _ = rand.Read(n.nonce[:])
+	return n
+}
+
+func (s *sessions) cookie(n session) string {
+	data := n.bytes()
+	return base64.RawURLEncoding.EncodeToString(append(data, s.mac("cookie", data)...))
+}
+
+// csrf is the second token of a session. It says nothing about the first.
+func (s *sessions) csrf(n session) string {
+	return base64.RawURLEncoding.EncodeToString(s.mac("csrf", n.bytes()))
+}
+
+// read gives the session of a cookie; false if it is not ours, has ended or was signed out.
+func (s *sessions) read(cookie string, at time.Time) (session, bool) {
+	data, err := base64.RawURLEncoding.Strict().DecodeString(cookie)
+	if err != nil || len(data) != sessionBytes+sha256.Size {
+		return session{}, false
+	}
+	data, mac := data[:sessionBytes], data[sessionBytes:]
+	if !hmac.Equal(mac, s.mac("cookie", data)) {
+		return session{}, false
+	}
+	n := session{expires: time.Unix(int64(binary.BigEndian.Uint64(data)), 0)} //nolint:gosec // our own number
+	copy(n.nonce[:], data[8:])
+	copy(n.token[:], data[24:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, out := s.ended[n.nonce]
+	return n, at.Before(n.expires) && !out
+}
+
+func (s *sessions) end(n session, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for nonce, until := range s.ended {
+		if !at.Before(until) {
+			delete(s.ended, nonce)
+		}
+	}
+	s.ended[n.nonce] = n.expires
+}
+
+// session finds the session of a request and refuses changes without its
+// second token. A cookie that is not good is none: the console asks for a token again.
+func (s *Server) session(r *http.Request) (n session, found bool, err error) {
+	for _, name := range []string{secureCookie, sessionCookie} {
+		for _, c := range r.CookiesNamed(name) {
+			if n, found = s.sessions.read(c.Value, now()); found {
+				break
+			}
+		}
+		if found {
+			break
+		}
+	}
+	if !found || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return n, found, nil
+	}
+	if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(s.sessions.csrf(n))) {
+		return n, true, SessionRefused.Errorf("the header %s is absent or not that of the session", csrfHeader)
+	}
+	return n, true, nil
+}
+
+// Session is who asks, and what the console needs beside its cookie.
+type Session struct {
+	Me
+	CSRF    string    `json:"csrf,omitempty" doc:"value of the header X-Pawl-Csrf of all but GET; absent: the request has no session and needs none"`
+	Expires time.Time `json:"expires,omitzero" doc:"of the session"`
+}
+
+type sessionAnswer struct {
+	SetCookie []http.Cookie `header:"Set-Cookie"`
+	Body      Session
+}
+
+func (s *Server) sessionRoutes() {
+	op := func(id, method, summary, description string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: method, Path: sessionPath, Summary: summary, Description: description, Tags: []string{"server"}, DefaultStatus: http.StatusOK}
+	}
+	at(s, op("getSession", http.MethodGet, "Read the session", "Says who asks, and the token that changes need beside the cookie."), User,
+		func(ctx context.Context, _ *struct{}) (*sessionAnswer, error) {
+			return &sessionAnswer{Body: s.told(ctx, callOf(ctx).session)}, nil
+		})
+	at(s, op("openSession", http.MethodPost, "Trade a token for a cookie", "The request carries the token as all do; the cookie is HttpOnly and SameSite=Strict and good for 12 h, or until the token is revoked."), User, s.openSession)
+	at(s, op("endSession", http.MethodDelete, "Sign out", "The cookie is good for nothing from then on."), User,
+		func(ctx context.Context, in *struct {
+			Origin string `header:"Origin" hidden:"true"`
+		}) (*struct {
+			SetCookie []http.Cookie `header:"Set-Cookie"`
+			Body      struct{}
+		}, error) {
+			if n := callOf(ctx).session; n != nil {
+				s.sessions.end(*n, now())
+			}
+			out := &struct {
+				SetCookie []http.Cookie `header:"Set-Cookie"`
+				Body      struct{}
+			}{SetCookie: []http.Cookie{s.baked("", -1, in.Origin)}}
+			return out, nil
+		})
+}
+
+// told is what the console is told of a session; nil: it has none.
+func (s *Server) told(ctx context.Context, n *session) Session {
+	out := Session{Me: s.me(ctx)}
+	if n != nil {
+		out.CSRF, out.Expires = s.sessions.csrf(*n), n.expires.UTC()
+	}
+	return out
+}
+
+func (s *Server) openSession(ctx context.Context, in *struct {
+	Origin string `header:"Origin" hidden:"true"`
+}) (*sessionAnswer, error) {
+	c := callOf(ctx)
+	if c.token == nil {
+		return nil, Unauthenticated.Errorf("a session is made from a token, and the request carries none")
+	}
+	n := s.sessions.open(*c.token, now())
+	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(s.sessions.cookie(n), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil
+}
+
+// baked is a cookie. It is Secure when the browser speaks TLS, to us or to a
+// proxy before us: its Origin, which was found to be ours, tells.
+func (s *Server) baked(value string, age int, origin string) http.Cookie {
+	c := http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+	if s.options.CertFile != "" || strings.HasPrefix(origin, "https://") {
+		c.Name, c.Secure = secureCookie, true
+	}
+	return c
+}

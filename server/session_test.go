@@ -1,0 +1,169 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// signIn trades the token and gives the cookie as a Cookie header, and the CSRF token.
+func (h *house) signIn(token string, header ...string) (cookie *http.Cookie, csrf string) {
+	h.t.Helper()
+	got := h.do("POST", "/v1/session", nil, append([]string{"Authorization", "Bearer " + token}, header...)...)
+	cookies := (&http.Response{Header: got.header}).Cookies()
+	var told Session
+	got.into(h.t, &told)
+	if got.status != 200 || len(cookies) != 1 || told.CSRF == "" || told.Expires.IsZero() {
+		h.t.Fatalf("%d %s, cookies %v", got.status, got.body, cookies)
+	}
+	return cookies[0], told.CSRF
+}
+
+func TestSession(t *testing.T) {
+	h := newHouse(t, func(o *Options) { o.Tokens = tokens(t, secret) })
+	cookie, csrf := h.signIn(secret)
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.MaxAge != 12*3600 || cookie.Domain != "" {
+		t.Errorf("the cookie is %+v", cookie)
+	}
+	if strings.Contains(cookie.Value, secret) || strings.Contains(csrf, cookie.Value) {
+		t.Error("the cookie tells the token, or the CSRF token the cookie")
+	}
+	with := cookie.Name + "=" + cookie.Value
+	start := map[string]any{"flow": "Quick", "subject": "demo/default/c1"}
+	for _, c := range []struct {
+		name, method, path string
+		header             []string
+		status             int
+	}{
+		{"nothing", "GET", "/v1/me", nil, 401},
+		{"reading needs the cookie only", "GET", "/v1/me", []string{"Cookie", with}, 200},
+		{"changing needs the second token", "POST", "/v1/runs", []string{"Cookie", with}, 403},
+		{"and not another", "POST", "/v1/runs", []string{"Cookie", with, "X-Pawl-Csrf", csrf[1:]}, 403},
+		{"with both", "POST", "/v1/runs", []string{"Cookie", with, "X-Pawl-Csrf", csrf}, 202},
+		{"the second token alone", "POST", "/v1/runs", []string{"X-Pawl-Csrf", csrf}, 401},
+		{"a bearer token needs no second one", "POST", "/v1/runs", []string{"Cookie", with, "Authorization", "Bearer " + secret}, 202},
+		{"a wrong bearer token is not saved by a cookie", "GET", "/v1/me", []string{"Cookie", with, "Authorization", "Bearer " + secret[1:]}, 401},
+		{"another's page", "POST", "/v1/runs", []string{"Cookie", with, "X-Pawl-Csrf", csrf, "Origin", "http://evil.example"}, 403},
+		{"a cookie cut short", "GET", "/v1/me", []string{"Cookie", with[:len(with)-2]}, 401},
+		{"a cookie changed", "GET", "/v1/me", []string{"Cookie", cookie.Name + "=B" + cookie.Value[1:]}, 401},
+		{"no session without a token", "POST", "/v1/session", nil, 401},
+		{"nor from a session", "POST", "/v1/session", []string{"Cookie", with, "X-Pawl-Csrf", csrf}, 401},
+	} {
+		if got := h.do(c.method, c.path, start, c.header...); c.path != "/v1/session" && got.status != c.status {
+			t.Errorf("%s: %d, want %d: %s", c.name, got.status, c.status, got.body)
+		}
+	}
+	if got := h.do("POST", "/v1/session", nil, "Cookie", with, "X-Pawl-Csrf", csrf); got.status != 401 {
+		t.Errorf("a session is made from a session: %d", got.status)
+	}
+	if got := h.do("POST", "/v1/runs", start, "Cookie", with); got.problem(t).Code != SessionRefused.Code {
+		t.Errorf("code %s", got.body)
+	}
+
+	// A reload of the page finds the second token again.
+	var told Session
+	h.do("GET", "/v1/session", nil, "Cookie", with).into(t, &told)
+	if told.CSRF != csrf || told.Role != Operator {
+		t.Errorf("told %+v", told)
+	}
+
+	// Signing out ends this session and no other.
+	other, _ := h.signIn(secret)
+	if got := h.do("DELETE", "/v1/session", nil, "Cookie", with); got.status != 403 {
+		t.Errorf("another's page can sign out: %d", got.status)
+	}
+	out := h.do("DELETE", "/v1/session", nil, "Cookie", with, "X-Pawl-Csrf", csrf)
+	if left := (&http.Response{Header: out.header}).Cookies(); out.status != 200 || len(left) != 1 || left[0].MaxAge >= 0 || left[0].Value != "" {
+		t.Errorf("%d, cookies %v", out.status, left)
+	}
+	if got := h.do("GET", "/v1/me", nil, "Cookie", with); got.status != 401 {
+		t.Errorf("a session that has ended is still good: %d", got.status)
+	}
+	if got := h.do("GET", "/v1/me", nil, "Cookie", other.Name+"="+other.Value); got.status != 200 {
+		t.Errorf("another session ended too: %d", got.status)
+	}
+}
+
+// Over TLS, be it that of a proxy, no other path and no clear text may carry the cookie.
+func TestSessionOverTLS(t *testing.T) {
+	h := newHouse(t, func(o *Options) { o.Tokens, o.Hosts = tokens(t, secret), []string{"pawl.example"} })
+	cookie, _ := h.signIn(secret, "Host", "pawl.example", "Origin", "https://pawl.example")
+	if !cookie.Secure || !strings.HasPrefix(cookie.Name, "__Host-") {
+		t.Errorf("the cookie is %+v", cookie)
+	}
+	if got := h.do("GET", "/v1/me", nil, "Cookie", cookie.Name+"="+cookie.Value); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// Where no credentials are needed, none are: an old cookie is no obstacle.
+func TestSessionWithoutTokens(t *testing.T) {
+	h := newHouse(t, nil)
+	var told Session
+	h.do("GET", "/v1/session", nil).into(t, &told)
+	if told.Role != Operator || told.CSRF != "" {
+		t.Errorf("told %+v", told)
+	}
+	key := newSessions(nil)
+	if got := h.do("POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"},
+		"Cookie", sessionCookie+"="+key.cookie(key.open(HashToken(secret), now()))); got.status != 202 {
+		t.Errorf("another server's cookie: %d %s", got.status, got.body)
+	}
+}
+
+// A token that is revoked takes its sessions with it; servers with one key share sessions.
+func TestSessionFollowsItsToken(t *testing.T) {
+	accounts := book{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
+	share := func(o *Options) { o.Accounts, o.Sessions = accounts, []byte("a key of thirty-two bytes or more") }
+	h, second := newHouse(t, share), newHouse(t, share)
+	cookie, _ := h.signIn(secret)
+	with := cookie.Name + "=" + cookie.Value
+	var me Me
+	second.do("GET", "/v1/me", nil, "Cookie", with).into(t, &me)
+	if me.Name != "uma" || me.Role != User {
+		t.Errorf("the second server knows %+v", me)
+	}
+	if got := h.do("GET", "/v1/runs", nil, "Cookie", with); got.status != 403 {
+		t.Errorf("a session may do more than its token: %d", got.status)
+	}
+	delete(accounts, HashToken(secret))
+	if got := h.do("GET", "/v1/me", nil, "Cookie", with); got.status != 401 {
+		t.Errorf("the session outlives its token: %d %s", got.status, got.body)
+	}
+}
+
+func TestSessionEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSessions(nil)
+		n := s.open(HashToken(secret), time.Now())
+		cookie := s.cookie(n)
+		time.Sleep(12*time.Hour - 2*time.Second)
+		if got, ok := s.read(cookie, time.Now()); !ok || got.token != n.token {
+			t.Error("it ended before its time")
+		}
+		time.Sleep(2 * time.Second)
+		if _, ok := s.read(cookie, time.Now()); ok {
+			t.Error("it is good after 12 h")
+		}
+		s.end(n, time.Now())
+		s.end(s.open(n.token, time.Now()), time.Now())
+		if len(s.ended) != 1 {
+			t.Errorf("%d ended sessions are remembered, one of them for ever", len(s.ended))
+		}
+	})
+}
+
+// What people put into a cookie is never a session, nor does it break the server.
+func FuzzCookie(f *testing.F) {
+	s := newSessions([]byte("key"))
+	good := s.cookie(s.open(HashToken(secret), time.Unix(4e9, 0)))
+	f.Add(good[:40])
+	f.Add(good + "A")
+	f.Fuzz(func(t *testing.T, cookie string) {
+		if _, ok := s.read(cookie, time.Unix(4e9, 0)); ok && cookie != good {
+			t.Errorf("%q is a session", cookie)
+		}
+	})
+}
