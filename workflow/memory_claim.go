@@ -118,9 +118,10 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 	for run := range w.runs {
 		m.free(run)
 		run.row.Owner = ""
-		// A wait keeps its time; what was under way, or got mail, is due at once.
+		// A wait keeps its time; what was under way, or got mail, is due at once:
+		// an attempt may be open, whatever the run waits for besides.
 		under := run.row.Phase == Running || run.row.Phase == Cancelling
-		if len(run.unread) > 0 || under && run.row.NextAt.IsZero() {
+		if len(run.unread) > 0 || under {
 			run.row.NextAt = now
 		}
 		m.schedule(run)

@@ -131,6 +131,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Bo
 		if err := s.wantVersion(c, r, ask); err != nil {
 			return refused, err
 		}
+		c.Desired = cluster.WantRunning
 	case cluster.AskScale:
 		only, err := s.wantSize(book, r, ask)
 		if err != nil || only {

@@ -215,7 +215,7 @@ func (p *Postgres) Release(ctx context.Context, worker string) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)
 			FROM (
-				SELECT o.k, CASE WHEN o.phase IN (2, 5) AND o.next_at = 0 OR EXISTS (SELECT FROM signal g WHERE g.run = o.k AND NOT g.taken)
+				SELECT o.k, CASE WHEN o.phase IN (2, 5) OR EXISTS (SELECT FROM signal g WHERE g.run = o.k AND NOT g.taken)
 					THEN pawl_now() ELSE o.next_at END AS next
 				FROM run o WHERE o.owner IN (SELECT k FROM worker WHERE name = $1 AND NOT lost)
 			) v

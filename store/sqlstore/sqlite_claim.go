@@ -311,7 +311,7 @@ func (w *sqWriter) giveBack(one heldRun) error {
 	if err != nil {
 		return err
 	}
-	if unread != "" || at < 0 && (phase == workflow.Running || phase == workflow.Cancelling) {
+	if unread != "" || phase == workflow.Running || phase == workflow.Cancelling { // whatever else it waits for: an attempt may be open
 		at = time.Now().UnixNano()
 	}
 	if at > 0 {
