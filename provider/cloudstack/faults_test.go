@@ -172,15 +172,16 @@ func TestEachRequestMayFail(t *testing.T) {
 		name string
 		o    sim.Options
 		w    wire.Options
+		step int
 	}{
-		{"at once", sim.Options{}, wire.Options{Enforce: true}},
-		{"jobs", sim.Options{Times: sim.Times{Create: time.Millisecond, Start: time.Millisecond, Stop: time.Millisecond, Destroy: time.Millisecond, Network: time.Millisecond, Rule: time.Millisecond}}, wire.Options{}},
-		{"no customjobid", sim.Options{}, wire.Options{NoCustomJobID: true}},
+		{"at once", sim.Options{}, wire.Options{Enforce: true}, 1},
+		{"jobs", sim.Options{Times: sim.Times{Create: time.Millisecond, Start: time.Millisecond, Stop: time.Millisecond, Destroy: time.Millisecond, Network: time.Millisecond, Rule: time.Millisecond}}, wire.Options{}, 4},
+		{"no customjobid", sim.Options{}, wire.Options{NoCustomJobID: true}, 3},
 	} {
 		for _, series := range []string{"lost before", "lost after", "others in turn"} {
 			t.Run(c.name+"/"+series, func(t *testing.T) {
 				t.Parallel()
-				for n := 1; ; n++ {
+				for n := 1; ; n += c.step {
 					trouble := series
 					if series == "others in turn" {
 						trouble = others[n%len(others)]

@@ -2,6 +2,7 @@ package cloudstack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,39 +95,46 @@ func windowAt(at place, size, most int) window {
 // not there its neighbours are looked at.
 func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place) ([]item, cluster.Cursor, error) {
 	w := windowAt(at, f.Size, p.o.PageSize)
-	for _, shift := range []int{0, -1, 1} {
-		w := window{w.page + shift, w.size}
-		if w.page < 1 {
-			continue
-		}
+	if at.index < 0 {
 		items, err := p.slice(ctx, s, f, w)
-		if err != nil {
-			return nil, "", err
+		return w.behind(items, 0, f.Size, err)
+	}
+	var seen [3][]item
+	for _, id := range at.ids {
+		for i, shift := range []int{0, -1, 1} {
+			w := window{w.page + shift, w.size}
+			if w.page < 1 {
+				continue
+			}
+			if seen[i] == nil {
+				var err error
+				if seen[i], err = p.slice(ctx, s, f, w); err != nil {
+					return nil, "", err
+				}
+			}
+			if j := slices.IndexFunc(seen[i], func(it item) bool { return string(it.ID) == id }); j >= 0 {
+				return w.behind(seen[i], j+1, f.Size, nil)
+			}
 		}
-		behind := at.behind(items)
-		if behind < 0 {
-			continue
+		// Only what is gone may be passed over for the one before it.
+		var refused *refusal
+		if _, err := p.byID(ctx, s, id, f.Zone); !errors.Is(err, errNotListed) && (!errors.As(err, &refused) || !refused.unknownID()) {
+			break
 		}
-		end := min(len(items), behind+f.Size)
-		if end == len(items) && len(items) < w.size {
-			return items[behind:end], "", nil
-		}
-		return items[behind:end], placeBefore(items, end, w.start()).cursor(), nil
 	}
 	return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
 }
 
-// behind is the index of what follows the place; negative: it is not there.
-func (at place) behind(items []item) int {
-	if at.index < 0 {
-		return 0
+// behind gives the items of a window from one on, and where the list goes on.
+func (w window) behind(items []item, from, size int, err error) ([]item, cluster.Cursor, error) {
+	if err != nil {
+		return nil, "", err
 	}
-	for _, id := range at.ids {
-		if i := slices.IndexFunc(items, func(it item) bool { return string(it.ID) == id }); i >= 0 {
-			return i + 1
-		}
+	end := min(len(items), from+size)
+	if end == len(items) && len(items) < w.size {
+		return items[from:end], "", nil
 	}
-	return -1
+	return items[from:end], placeBefore(items, end, w.start()).cursor(), nil
 }
 
 // placeBefore is the place behind the first items of a window that begins at start.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -35,10 +36,14 @@ func (s *shelf) answer(r *http.Request) (*http.Response, error) {
 		Tags []map[string]any `json:"tags"`
 	}
 	var all []vm
-	for _, id := range s.ids[from:min(from+size, len(s.ids))] {
+	shown := s.ids[from:min(from+size, len(s.ids))]
+	if id := r.Form.Get("id"); id != "" {
+		shown = slices.DeleteFunc(slices.Clone(s.ids), func(other string) bool { return other != id })
+	}
+	for _, id := range shown {
 		all = append(all, vm{id, []map[string]any{{"key": cluster.TagInstallation, "value": "exam"}}})
 	}
-	text, err := json.Marshal(map[string]any{"listvirtualmachinesresponse": map[string]any{"count": len(s.ids), "virtualmachine": all}})
+	text, err := json.Marshal(map[string]any{"listvirtualmachinesresponse": map[string]any{"count": max(len(all), min(1, size)*len(s.ids)), "virtualmachine": all}})
 	return reply(200, string(text)), err
 }
 
