@@ -67,11 +67,11 @@ func all[T any](ctx context.Context, p *Provider, r request, key string, idOf fu
 		if len(items) < p.o.PageSize {
 			return found, nil
 		}
-		if id := idOf(&items[0]); page > 1 && id == first {
+		id := idOf(&items[0])
+		if page > 1 && id == first {
 			return nil, unreadable(r.command, "its pages are all the same")
-		} else {
-			first = id
 		}
+		first = id
 	}
 	return nil, unreadable(r.command, "the list has no end")
 }
