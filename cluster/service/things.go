@@ -106,8 +106,8 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if !w.makes(cluster.Network) {
 		return outcome.Done()
 	}
-	if w.c.Network.ID != "" && !slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool {
-		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && r.Phase == cluster.Present
+	if w.c.Network.ID != "" && !slices.ContainsFunc(w.book.Journal, func(r cluster.JournalRow) bool { // one that was made and is gone is made again
+		return r.Kind == cluster.Network && r.ProviderID == w.c.Network.ID && (r.Phase == cluster.Present || r.Origin == cluster.Made)
 	}) {
 		if made := w.standing(thing{kind: cluster.Network}); made == nil || made.Origin == cluster.Given {
 			return outcome.Fail(w.enter(ctx, cluster.Network, w.c.Network.ID))

@@ -1,0 +1,342 @@
+package service_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// story is an operation through which processes are killed: prepare brings a
+// cluster to where it begins, act asks, and end looks at what has come of it.
+type tale struct {
+	setup   labSetup
+	blind   bool // the look for room sees none of the limits
+	prepare func(l *lab) string
+	act     func(l *lab, id string) string // gives the cluster's id
+	rests   []machine.State                // states beside the desired one in which it may rest
+	end     func(l *lab, id string)
+}
+
+// labTimes are those of a cloud that takes its time, and shows things late.
+func labTimes() labSetup {
+	return labSetup{
+		sim: sim.Options{
+			Times:   sim.Times{Create: 8 * time.Second, Destroy: 4 * time.Second, Stop: 4 * time.Second, Start: 4 * time.Second, Network: 2 * time.Second, Rule: time.Second, Boot: 5 * time.Second},
+			Visible: 3 * time.Second, Latency: 100 * time.Millisecond,
+		},
+		settings: service.Settings{OrphanGrace: labGrace, CollectEvery: labCollect, GCFirst: time.Minute, GCLongest: 10 * time.Minute},
+	}
+}
+
+func (s labSetup) with(edit func(s *labSetup)) labSetup {
+	edit(&s)
+	return s
+}
+
+func room(vms int) labSetup {
+	return labTimes().with(func(s *labSetup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
+}
+
+// up makes a cluster of one control node and so many workers, that nothing
+// mends by itself.
+func up(workers int) func(l *lab) string {
+	return func(l *lab) string {
+		id := l.create(service.CreateRequest{Name: "blue", Size: workers, Recovery: cluster.Recovery{}, Version: "v1"})
+		l.settle(2 * time.Hour)
+		return id
+	}
+}
+
+func then(first func(l *lab) string, more func(l *lab, id string)) func(l *lab) string {
+	return func(l *lab) string {
+		id := first(l)
+		more(l, id)
+		return id
+	}
+}
+
+func asks(r service.ChangeRequest) func(l *lab, id string) string {
+	return func(l *lab, id string) string {
+		l.must(id, r)
+		return id
+	}
+}
+
+func creates(r service.CreateRequest) func(l *lab, id string) string {
+	return func(l *lab, _ string) string { return l.create(r) }
+}
+
+// is checks where a cluster has come, of how many VMs, and how many were made for that.
+func is(state machine.State, vms, made int) func(l *lab, id string) {
+	return func(l *lab, id string) {
+		c := l.book(id).Cluster
+		if c.State != state || len(l.vms(id)) != vms {
+			l.say("it is %s with %d VMs, want %s with %d\n%s", c.State, len(l.vms(id)), state, vms, l.story(id))
+		}
+		if n := l.madeVMs(id); n > made {
+			l.say("%d VMs were made, at most %d were asked for\n%s", n, made, l.story(id))
+		}
+		failed := state == cluster.Alert
+		for _, j := range l.jobsOf(id) {
+			if last := j.Status == cluster.JobFailed; failed != last {
+				l.say("job %s ended with %d %s %s\n%s", j.ID, j.Status, j.Code, j.Text, l.story(id))
+			}
+			break // the newest
+		}
+	}
+}
+
+// failed checks that the create job has failed for this, and nothing is left.
+func failed(code string) func(l *lab, id string) {
+	return func(l *lab, id string) {
+		c := l.book(id).Cluster
+		j := l.jobOf("create-blue")
+		if c.State != cluster.Destroyed || j.Status != cluster.JobFailed || string(j.Code) != code || string(c.Reason.Code) != code {
+			l.say("it is %s for %+v, its job ended with %d %s\n%s", c.State, c.Reason, j.Status, j.Code, l.story(id))
+		}
+	}
+}
+
+func (l *lab) foreign(id string) {
+	if _, err := l.cloud.AddForeignVM("stranger", l.book(id).Cluster.Network.ID); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func tales() map[string]tale {
+	ten := service.CreateRequest{Name: "blue", Size: 4, Recovery: cluster.Recovery{}}
+	policy := func(p cluster.OnFailure) service.CreateRequest { r := ten; r.OnFailure = p; return r }
+	scale := func(n int) service.ChangeRequest { return service.ChangeRequest{Kind: cluster.AskScale, Size: n} }
+	return map[string]tale{
+		"create": {setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4)},
+		"create with three control nodes": {
+			setup: labTimes(), act: creates(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}}), end: is(cluster.Running, 4, 4),
+		},
+		"create in a given network": {
+			setup: labTimes(),
+			act: func(l *lab, _ string) string {
+				n, there := l.cloud.Look(cluster.Network, "theirs")
+				if !there {
+					var err error
+					if n, err = l.cloud.AddNetwork("theirs", me); err != nil {
+						l.t.Fatal(err)
+					}
+					if _, err = l.cloud.AddForeignVM("stranger", n.ID); err != nil {
+						l.t.Fatal(err)
+					}
+				}
+				return l.create(service.CreateRequest{Name: "blue", Size: 2, Network: n.ID, Recovery: cluster.Recovery{}})
+			},
+			end: is(cluster.Running, 3, 3),
+		},
+		"stop":  {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskStop}), end: is(cluster.Stopped, 3, 3)},
+		"start": {setup: labTimes(), prepare: then(up(2), func(l *lab, id string) { l.must(id, service.ChangeRequest{Kind: cluster.AskStop}); l.settle(time.Hour) }), act: asks(service.ChangeRequest{Kind: cluster.AskStart}), end: is(cluster.Running, 3, 3)},
+
+		"scale up":   {setup: labTimes(), prepare: up(1), act: asks(scale(4)), end: is(cluster.Running, 5, 5)},
+		"scale down": {setup: labTimes(), prepare: up(4), act: asks(scale(2)), end: is(cluster.Running, 3, 5)},
+		"scale by node": {setup: labTimes(), prepare: up(3), act: func(l *lab, id string) string {
+			victim := l.book(id).Nodes[1].Name
+			l.must(id, service.ChangeRequest{Kind: cluster.AskScale, NodeIDs: []string{victim}})
+			return id
+		}, end: is(cluster.Running, 3, 4)},
+		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: true}), end: is(cluster.Running, 3, 6)},
+
+		"recover": {setup: labTimes(), rests: []machine.State{cluster.Alert}, prepare: then(up(3), func(l *lab, id string) {
+			if err := l.cloud.DestroyVM(l.worker(id)); err != nil {
+				l.t.Fatal(err)
+			}
+			l.settle(time.Hour, cluster.Alert)
+			l.wait(4 * time.Minute)
+		}), act: asks(service.ChangeRequest{Kind: cluster.AskRecover}), end: is(cluster.Running, 4, 5)},
+		"recover by policy": {setup: labTimes(), prepare: func(l *lab) string {
+			id := l.create(service.CreateRequest{Name: "blue", Size: 2, Recovery: cluster.Recovery{cluster.Restart, cluster.Replace}})
+			l.settle(2 * time.Hour)
+			return id
+		}, act: func(l *lab, id string) string {
+			if err := l.cloud.StopVM(l.worker(id)); err != nil {
+				l.say("%v", err)
+			}
+			l.wait(2 * time.Minute)
+			return id
+		}, end: is(cluster.Running, 3, 4)},
+
+		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: is(cluster.Destroyed, 0, 3)},
+		"delete what starts": {setup: labTimes(), prepare: func(l *lab) string {
+			id := l.create(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
+			l.wait(35 * time.Second)
+			return id
+		}, act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: is(cluster.Destroyed, 0, 4)},
+		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
+			act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: func(l *lab, id string) {
+				if c := l.book(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {
+					l.say("it is %s for %+v\n%s", c.State, c.Reason, l.story(id))
+				}
+				if err := l.cloud.DestroyVM("stranger"); err != nil {
+					l.say("the stranger is gone: %v", err)
+				}
+				l.settle(time.Hour)
+				if c := l.book(id).Cluster; c.State != cluster.Destroyed {
+					l.say("it is %s\n%s", c.State, l.story(id))
+				}
+			}},
+
+		"no room, rollback": {setup: room(3), blind: true, act: creates(policy(cluster.Rollback)), end: failed("CAPACITY_EXHAUSTED")},
+		"no room, lazy":     {setup: room(3), blind: true, act: creates(policy(cluster.Lazy)), end: failed("CAPACITY_EXHAUSTED")},
+		"no room, keep": {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, act: creates(policy(cluster.KeepHalf)), end: func(l *lab, id string) {
+			is(cluster.Alert, 3, 3)(l, id)
+			l.must(id, scale(2)) // what is there is accepted
+			l.settle(2 * time.Hour)
+			is(cluster.Running, 3, 5)(l, id)
+		}},
+		"no room for more, keep":     {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, prepare: up(1), act: asks(scale(4)), end: is(cluster.Alert, 3, 3)},
+		"no room for more, rollback": {setup: room(3).with(func(s *labSetup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
+	}
+}
+
+// wasRolledBack: the size is what it was, and the job has failed.
+func wasRolledBack(l *lab, id string) {
+	b := l.book(id)
+	if b.Cluster.State != cluster.Running || b.Cluster.NodeCount != 1 || len(l.vms(id)) != 2 {
+		l.say("it is %s with %d VMs, %d workers are wanted\n%s", b.Cluster.State, len(l.vms(id)), b.Cluster.NodeCount, l.story(id))
+	}
+	if j := l.jobsOf(id)[0]; j.Status != cluster.JobFailed || j.Code != cluster.CapacityExhausted.Code {
+		l.say("job %+v\n%s", j, l.story(id))
+	}
+}
+
+// jobsOf are the jobs of a cluster, newest first.
+func (l *lab) jobsOf(id string) []cluster.Job {
+	jobs, _, err := l.books.Jobs(l.t.Context(), cluster.JobQuery{Scope: all, Cluster: id})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return jobs
+}
+
+// play tells a tale in which processes die at these points, one after the
+// other, and gives what was wrong, and the points of the first.
+func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
+	t.Helper()
+	wrong = inLab(t, s.setup, func(l *lab) {
+		l.blind = s.blind
+		id := ""
+		if s.prepare != nil {
+			id = s.prepare(l)
+		}
+		l.arm(at...)
+		first := l.living()
+		id = s.act(l, id)
+		l.settle(6*time.Hour, s.rests...)
+		points, struck = first.labels, l.struck()
+		l.disarm()
+		if id == "" {
+			return
+		}
+		l.collected(s.rests...)
+		l.check()
+		s.end(l, id)
+		l.vanish(id)
+	})
+	return wrong, points, struck
+}
+
+// vanish deletes a cluster and looks that nothing of it is left.
+func (l *lab) vanish(id string) {
+	if l.book(id).Cluster.State != cluster.Destroyed {
+		l.must(id, service.ChangeRequest{Kind: cluster.AskDelete})
+		l.settle(2 * time.Hour)
+	}
+	l.check()
+	for _, r := range l.cloud.All() {
+		if r.Tags[cluster.TagInstallation] == installation {
+			l.say("%s %s is left\n%s", r.Kind, r.Name, l.story(id))
+		}
+	}
+}
+
+// struck is how many processes have died since they were armed.
+func (l *lab) struck() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, p := range l.lives {
+		if p.where != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// chosen are the points at which processes die, as the environment asks for
+// (PAWL_TEST_POINTS: all; kinds, the first of each kind; or their number, half
+// of them the first of a kind).
+func chosen(points map[string]int, want string, otherwise int) []int {
+	last, most := 0, otherwise
+	for _, n := range points {
+		last = max(last, n)
+	}
+	firsts := slices.Sorted(maps.Values(points))
+	switch n, err := strconv.Atoi(want); {
+	case want == "all":
+		return spread(seq(last), last)
+	case want == "kinds":
+		return firsts
+	case err == nil:
+		most = n
+	}
+	at := append(spread(firsts, (most+1)/2), spread(seq(last), most/2)...)
+	slices.Sort(at)
+	return slices.Compact(at)
+}
+
+// spread takes so many of a list, from its beginning to its end.
+func spread(all []int, n int) []int {
+	n = min(n, len(all))
+	some := make([]int, n)
+	for i := range some {
+		some[i] = all[i*len(all)/n]
+	}
+	return some
+}
+
+func seq(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return all
+}
+
+// TestExplore kills the process before, during and after calls of the
+// provider, and before and after writes, of every operation and every policy
+// of failure; another one goes on. PAWL_TEST_POINTS=all takes every point.
+func TestExplore(t *testing.T) {
+	for name, s := range tales() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wrong, points, _ := s.play(t)
+			if len(wrong) > 0 {
+				t.Fatalf("nobody was killed, and yet:\n%s", strings.Join(wrong, "\n"))
+			}
+			t.Logf("%d points of %d kinds", slices.Max(slices.Collect(maps.Values(points))), len(points))
+			for _, at := range chosen(points, os.Getenv("PAWL_TEST_POINTS"), 20) {
+				t.Run(fmt.Sprint(at), func(t *testing.T) {
+					wrong, _, struck := s.play(t, at)
+					if len(wrong) > 0 {
+						t.Errorf("%d died\n%s", struck, strings.Join(wrong, "\n"))
+					}
+				})
+			}
+		})
+	}
+}

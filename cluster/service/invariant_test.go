@@ -1,0 +1,339 @@
+package service_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// mayCreate: what is created stands in the journal before, as an intent, under
+// the same name; and nothing is made for a cluster that is Destroyed.
+func (l *lab) mayCreate(w cluster.Want) {
+	b, err := l.books.Book(context.Background(), w.Tags[cluster.TagCluster])
+	if err != nil {
+		l.say("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
+		return
+	}
+	if b.Cluster.State == cluster.Destroyed {
+		l.say("%s %s is created for a cluster that is Destroyed", w.Kind, w.Name)
+	}
+	i := slices.IndexFunc(b.Journal, func(r cluster.JournalRow) bool { return r.Key == w.Key })
+	switch {
+	case i < 0:
+		l.say("%s %s is created without a row in the journal", w.Kind, w.Name)
+	case b.Journal[i].Name != w.Name || b.Journal[i].CallID != w.CallID || b.Journal[i].Kind != w.Kind:
+		l.say("%s %s is created, and its row says %s %s", w.Kind, w.Name, b.Journal[i].Kind, b.Journal[i].Name)
+	case b.Journal[i].Phase != cluster.Intent:
+		l.say("%s %s is created while its row is %s", w.Kind, w.Name, b.Journal[i].Phase)
+	}
+}
+
+// mayAct: what is destroyed is ours and stands in the journal as closing;
+// nothing is started or stopped for a cluster that is Destroyed.
+func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
+	r, there := l.cloud.Look(ref.Kind, ref.ID)
+	if !there {
+		return
+	}
+	b, err := l.books.Book(context.Background(), r.Tags[cluster.TagCluster])
+	if err != nil {
+		if b = l.bookOf(ref); b == nil { // its tags are gone
+			l.say("%s of %s %s, which belongs to no cluster", a, ref.Kind, cmp.Or(ref.Name, ref.ID))
+			return
+		}
+	}
+	i := slices.IndexFunc(b.Journal, func(row cluster.JournalRow) bool {
+		return row.Kind == ref.Kind && row.ProviderID == ref.ID && row.Phase.Open()
+	})
+	switch {
+	case i < 0:
+		l.say("%s of %s %s without an open row", a, ref.Kind, r.Name)
+	case a == cluster.Destroy && b.Journal[i].Origin == cluster.Given:
+		l.say("%s %s was given, and is destroyed", ref.Kind, r.Name)
+	case a == cluster.Destroy && b.Journal[i].Phase != cluster.Closing && b.Journal[i].Phase != cluster.Leaked:
+		l.say("%s %s is destroyed while its row is %s", ref.Kind, r.Name, b.Journal[i].Phase)
+	case b.Cluster.State == cluster.Destroyed && (a != cluster.Destroy || b.Journal[i].Origin != cluster.Adopted):
+		l.say("%s of %s %s after its cluster was Destroyed", a, ref.Kind, r.Name)
+	}
+}
+
+func (l *lab) bookOf(ref cluster.Ref) *cluster.Book {
+	rows, _, _ := l.books.Rows(context.Background(), cluster.RowQuery{Kind: ref.Kind, Limit: -1})
+	for _, row := range rows {
+		if row.ProviderID == ref.ID {
+			b, _ := l.books.Book(context.Background(), row.Cluster)
+			return b
+		}
+	}
+	return nil
+}
+
+func (l *lab) clusters() []cluster.Cluster {
+	found, _, err := l.books.List(context.Background(), cluster.ClusterQuery{Scope: all, WithDestroyed: true, Limit: -1})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return found
+}
+
+// restless says why a cluster has not come to rest; empty: it has. In Alert
+// and Expunge it rests only where a test allows that.
+func (l *lab) restless(b *cluster.Book, may []machine.State) string {
+	c := &b.Cluster
+	jobs, _, _ := l.books.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
+	old := time.Since(c.StateSince) > 3*time.Minute
+	switch {
+	case len(jobs) > 0:
+		return fmt.Sprintf("job %s is open", jobs[0].ID)
+	case c.Ask != nil:
+		return fmt.Sprintf("%s was asked and not done", c.Ask.Kind)
+	case cluster.Transient(c.State) || c.State == cluster.Created || c.Position.Ending != nil:
+		return "it is " + string(c.State)
+	case (c.State == cluster.Alert || c.State == cluster.Expunge) && (!old || !slices.Contains(may, c.State)):
+		return "it is " + string(c.State)
+	case c.State == cluster.Alert && !c.RecoverNext.IsZero() && (c.Desired == cluster.WantRunning || c.RecoverTries < 3): // what is missing does not stop
+		return "it is tried to be brought back"
+	case c.State == cluster.Expunge && c.Reason.Code != cluster.ForeignVM.Code:
+		return "it could not be deleted, though nothing is in the way"
+	case (c.State == cluster.Running || c.State == cluster.Stopped) && (c.Alarm || string(c.Desired) != string(c.State)):
+		return fmt.Sprintf("it is %s, %s is desired, findings %v", c.State, c.Desired, c.Findings)
+	}
+	for _, r := range b.Journal {
+		if r.Phase == cluster.Intent || r.Phase == cluster.Accepted || r.Phase == cluster.Closing && c.State != cluster.Expunge {
+			return fmt.Sprintf("row %s %s is %s", r.Kind, r.Name, r.Phase)
+		}
+	}
+	return ""
+}
+
+// settle waits until every cluster rests. may: it may also rest in these states.
+func (l *lab) settle(limit time.Duration, may ...machine.State) {
+	end := time.Now().Add(limit)
+	for step := 10 * time.Second; ; step = min(step+step/4, 2*time.Minute) {
+		l.wait(step)
+		why := ""
+		for _, c := range l.clusters() {
+			if why = l.restless(l.book(c.UUID), may); why != "" {
+				if time.Now().After(end) {
+					l.say("after %s cluster %s has not come to rest: %s\n%s", limit, c.Name, why, l.story(c.UUID))
+					return
+				}
+				break
+			}
+		}
+		if why == "" {
+			return
+		}
+	}
+}
+
+// collected lets the collector do its work, and looks whether all still rest.
+func (l *lab) collected(may ...machine.State) {
+	l.wait(labGrace + 3*labCollect)
+	l.settle(time.Hour, may...)
+}
+
+const (
+	labGrace   = 10 * time.Minute
+	labCollect = 2 * time.Minute
+)
+
+// check looks at what must hold whenever all rest.
+func (l *lab) check() {
+	clusters := map[string]*cluster.Book{}
+	for _, c := range l.clusters() {
+		clusters[c.UUID] = l.book(c.UUID)
+		l.checkCluster(clusters[c.UUID])
+	}
+	for _, r := range l.cloud.All() {
+		uuid := r.Tags[cluster.TagCluster]
+		switch {
+		case r.Tags[cluster.TagInstallation] != installation:
+		case clusters[uuid] == nil:
+			l.say("%s %s belongs to no cluster", r.Kind, r.Name)
+		case !slices.ContainsFunc(clusters[uuid].Journal, func(row cluster.JournalRow) bool {
+			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open()
+		}):
+			l.say("%s %s has no open row\n%s", r.Kind, r.Name, l.story(uuid))
+		}
+	}
+	l.checkDeeds()
+	runs, _, err := l.runs.List(context.Background(), workflow.Query{Active: true})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	for _, r := range runs {
+		uuid, _ := cluster.OfSubject(r.Subject)
+		if b := clusters[uuid]; b != nil && !cluster.Transient(b.Cluster.State) {
+			l.say("run %s of %s is %s though all rest\n%s", r.ID, r.Flow, r.Phase, l.story(uuid))
+		}
+	}
+}
+
+// checkDeeds: nothing of others was destroyed, and no two things have had one name at the same time.
+func (l *lab) checkDeeds() {
+	living := map[string]bool{}
+	for _, d := range l.cloud.Deeds() {
+		name := string(d.Kind) + " " + d.Name
+		switch d.What {
+		case sim.Made:
+			if living[name] {
+				l.say("two things are named %s", name)
+			}
+			living[name] = true
+		case sim.Destroyed:
+			delete(living, name)
+			if d.By == "call" && d.Foreign {
+				l.say("%s is not ours and was destroyed", name)
+			}
+		}
+	}
+}
+
+func (l *lab) checkCluster(b *cluster.Book) {
+	c := &b.Cluster
+	bad := func(format string, args ...any) {
+		l.say("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), l.story(c.UUID))
+	}
+	jobs, _, _ := l.books.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, Limit: -1})
+	for _, j := range jobs {
+		if j.Status == cluster.JobFailed && j.Code == "" || j.Status != cluster.JobOpen && j.Completed.IsZero() {
+			bad("job %s ended as %+v", j.ID, j)
+		}
+	}
+	if string(c.Desired) != string(c.State) && c.Reason.Code == "" {
+		bad("it is %s, not %s, without a reason", c.State, c.Desired)
+	}
+	d, err := l.books.Details(context.Background(), c.UUID)
+	if err != nil || d.JoinTokenHash != "" && time.Now().Before(d.JoinTokenExpires) {
+		bad("the join token is still valid (%v)", err)
+	}
+	things := map[string]cluster.Resource{}
+	kinds := map[cluster.Kind]int{}
+	for _, r := range l.cloud.All() {
+		known := slices.ContainsFunc(b.Journal, func(row cluster.JournalRow) bool {
+			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open() && row.Origin != cluster.Given
+		})
+		if known || r.Tags[cluster.TagCluster] == c.UUID {
+			things[r.ID] = r
+			kinds[r.Kind]++
+		}
+	}
+	names := map[string]bool{}
+	for _, n := range b.Nodes {
+		if names[n.Name] {
+			bad("two nodes are named %s", n.Name)
+		}
+		names[n.Name] = true
+	}
+	switch c.State {
+	case cluster.Destroyed:
+		if len(things) > 0 {
+			bad("%d things are left", len(things))
+		}
+		for _, r := range b.Journal {
+			if r.Phase.Open() && r.Origin != cluster.Given {
+				bad("row %s %s is %s", r.Kind, r.Name, r.Phase)
+			}
+		}
+		if len(b.Nodes) > 0 {
+			bad("%d nodes are in the books", len(b.Nodes))
+		}
+	case cluster.Running, cluster.Stopped:
+		l.checkWhole(b, things, kinds, bad)
+	}
+}
+
+// checkWhole: a cluster that is where it should be has what it should have, and nothing else.
+func (l *lab) checkWhole(b *cluster.Book, things map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
+	c := &b.Cluster
+	count := map[cluster.Role]int{}
+	power := map[machine.State]cluster.Power{cluster.Running: cluster.Up, cluster.Stopped: cluster.Down}[c.State]
+	for _, n := range b.Nodes {
+		count[n.Role]++
+		if vm, there := things[n.VMID]; !there || vm.Power != power || vm.Name != n.Name {
+			bad("node %s has VM %q, which is %s %s", n.Name, n.VMID, vm.Name, cmp.Or(string(vm.Power), "not there"))
+		}
+	}
+	if count[cluster.Control] != c.ControlCount || count[cluster.Worker] != c.NodeCount {
+		bad("%v nodes, %d control and %d workers are wanted", count, c.ControlCount, c.NodeCount)
+	}
+	leads := kinds[cluster.Forward] + kinds[cluster.Balancer]
+	network := kinds[cluster.Network] + len(slices.DeleteFunc(slices.Clone(b.Journal), func(r cluster.JournalRow) bool {
+		return r.Kind != cluster.Network || r.Origin != cluster.Given || !r.Phase.Open()
+	}))
+	if kinds[cluster.VM] != len(b.Nodes) || kinds[cluster.Firewall] != 1 || leads != 1 || network != 1 {
+		bad("it has %v", kinds)
+	}
+	if c.State == cluster.Running && l.loud {
+		if err := l.cloud.Probe(context.Background(), c.Endpoint); err != nil {
+			bad("the endpoint does not answer: %v", err)
+		}
+	}
+}
+
+// madeVMs are how often VMs were made for a cluster.
+func (l *lab) madeVMs(uuid string) int {
+	n := 0
+	for _, d := range l.cloud.Deeds() {
+		if d.What == sim.Made && d.Kind == cluster.VM && d.Cluster == uuid && !d.Foreign {
+			n++
+		}
+	}
+	return n
+}
+
+// jobOf is how a job ended.
+func (l *lab) jobOf(id string) cluster.Job {
+	j, err := l.books.Job(context.Background(), id)
+	if err != nil {
+		l.say("job %s: %v", id, err)
+		return cluster.Job{}
+	}
+	return *j
+}
+
+// story tells what became of a cluster.
+func (l *lab) story(uuid string) string {
+	var b strings.Builder
+	book := l.book(uuid)
+	c := book.Cluster
+	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Ask, c.Reason, c.RecoverNext.Format(time.TimeOnly), c.Findings)
+	for _, n := range book.Nodes {
+		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady)
+	}
+	for _, r := range book.Journal {
+		fmt.Fprintf(&b, "  row %s %s %s %s by %s/%s try %d/%d job=%s intent %s closing %s %s %s\n", r.Kind, r.Name, r.Phase, r.Origin, r.RunID, r.Step, r.Attempt, r.Attempts, r.JobID,
+			r.IntentAt.Format(time.TimeOnly), r.ClosingAt.Format(time.TimeOnly), r.LastCode, r.LastError)
+	}
+	for _, r := range l.cloud.All() {
+		if r.Tags[cluster.TagCluster] == uuid {
+			fmt.Fprintf(&b, "  thing %s %s %s %s made %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
+		}
+	}
+	events, _ := l.books.Events(context.Background(), cluster.EventQuery{Scope: all, Cluster: uuid})
+	for _, e := range events {
+		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
+	}
+	runs, _, _ := l.runs.List(context.Background(), workflow.Query{Subject: cluster.Subject(uuid), Oldest: true})
+	for _, r := range runs {
+		full, _, err := l.runs.Load(context.Background(), r.ID)
+		if err != nil {
+			continue
+		}
+		fmt.Fprintf(&b, "  run %s %s %s fault %+v\n", full.ID, full.Flow, full.Phase, full.Fault)
+		for s := range full.Steps() {
+			fmt.Fprintf(&b, "    %s %s attempt %d wait %+v fault %+v\n", s.Name, s.Phase, s.Attempt, s.Wait, s.Fault)
+		}
+	}
+	fmt.Fprintf(&b, "  now %s; deaths at %s\n", time.Now().Format(time.TimeOnly), l.deaths())
+	return b.String()
+}

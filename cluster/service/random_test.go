@@ -1,0 +1,241 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// turn is one thing that happens in a random script, and how long after the one before.
+type turn struct {
+	After time.Duration
+	What  string
+	A, B  int // which cluster, which of its VMs, how many …: what it needs
+}
+
+func (s turn) String() string { return fmt.Sprintf("%s %s(%d,%d)", s.After, s.What, s.A, s.B) }
+
+// what happens, and how often.
+var happenings = []string{
+	"create", "create", "create", "scale", "scale", "scale", "stop", "start", "upgrade", "recover", "delete",
+	"kill", "kill", "kill at", "kill at",
+	"stop vm", "start vm", "destroy vm", "trash vm", "break vm", "strange state", "migrate vm", "strip tags", "silence", "not ready",
+	"stranger", "delete network", "delete rule", "change rule", "delete address",
+	"lost answers", "timeouts", "throttle", "stuck job", "failed job", "duplicates", "refusals", "slow", "room", "down", "down for an hour", "credentials", "heal",
+}
+
+var drawTurn = rapid.Custom(func(t *rapid.T) turn {
+	return turn{
+		After: rapid.SampledFrom([]time.Duration{0, time.Second, 7 * time.Second, 20 * time.Second, time.Minute, 4 * time.Minute, 20 * time.Minute}).Draw(t, "after"),
+		What:  rapid.SampledFrom(happenings).Draw(t, "what"),
+		A:     rapid.IntRange(0, 2).Draw(t, "a"), B: rapid.IntRange(0, 5).Draw(t, "b"),
+	}
+})
+
+// scripted is a lab in which a script is played.
+type scripted struct {
+	*lab
+	names []string
+}
+
+func (s *scripted) id(n int) string {
+	found := s.clusters()
+	if len(found) == 0 {
+		return ""
+	}
+	return found[n%len(found)].UUID
+}
+
+func (s *scripted) thing(kind cluster.Kind, a, b int) string {
+	var ids []string
+	for _, r := range s.cloud.All(kind) {
+		if r.Tags[cluster.TagCluster] == s.id(a) && !r.SourceNAT {
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return "none"
+	}
+	return ids[b%len(ids)]
+}
+
+func (s *scripted) play(x turn) {
+	s.wait(x.After)
+	id, vm := s.id(x.A), s.thing(cluster.VM, x.A, x.B)
+	network := s.thing(cluster.Network, x.A, 0)
+	change := func(r service.ChangeRequest) {
+		if id != "" {
+			_, _ = s.change(id, r) // the state may refuse it
+		}
+	}
+	rule := func(r sim.Rule) { s.cloud.Inject(r) }
+	switch x.What {
+	case "create":
+		if len(s.names) < 3 {
+			name := string(rune('a' + len(s.names)))
+			s.names = append(s.names, name)
+			policies := []cluster.Recovery{{}, nil, {cluster.Restart, cluster.Replace}, {cluster.Restart, cluster.Replace, cluster.Adopt}}
+			s.try(service.CreateRequest{
+				Name: name, Size: 1 + x.B%3, ControlNodes: 1 + 2*(x.B/5), Version: "v1", Recovery: policies[(x.A+x.B)%4],
+				OnFailure: []cluster.OnFailure{cluster.Rollback, cluster.Lazy, cluster.KeepHalf}[x.A],
+			})
+		}
+	case "scale":
+		change(service.ChangeRequest{Kind: cluster.AskScale, Size: 1 + x.B})
+	case "stop", "start", "recover", "delete":
+		change(service.ChangeRequest{Kind: cluster.AskKind(x.What), Forced: x.B == 0})
+	case "upgrade":
+		change(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: x.B == 0, Surge: 1 + x.B%2})
+	case "kill":
+		s.kill()
+	case "kill at":
+		s.arm(1 + x.A*7 + x.B*31)
+	case "stop vm":
+		_ = s.cloud.StopVM(vm)
+	case "start vm":
+		_ = s.cloud.StartVM(vm)
+	case "destroy vm":
+		_ = s.cloud.DestroyVM(vm)
+	case "trash vm":
+		_ = s.cloud.TrashVM(vm)
+	case "break vm":
+		_ = s.cloud.BreakVM(vm)
+	case "strange state":
+		_ = s.cloud.SetState(vm, "Levitating")
+	case "migrate vm":
+		_ = s.cloud.Migrate(vm)
+	case "strip tags":
+		_ = s.cloud.StripTags(cluster.VM, vm)
+	case "silence":
+		_ = s.cloud.Silence(vm, true)
+	case "not ready":
+		_ = s.cloud.NotReady(vm, "it has a headache")
+	case "stranger":
+		_, _ = s.cloud.AddForeignVM("", network)
+	case "delete network":
+		_ = s.cloud.DeleteNetwork(network)
+	case "delete rule":
+		_ = s.cloud.Delete(cluster.Firewall, s.thing(cluster.Firewall, x.A, x.B))
+	case "change rule":
+		_ = s.cloud.ChangeRule(cluster.Forward, s.thing(cluster.Forward, x.A, x.B), func(r *cluster.Spec) { r.PrivatePort = 22 })
+	case "delete address":
+		_ = s.cloud.Delete(cluster.Address, s.thing(cluster.Address, x.A, x.B))
+	case "lost answers":
+		rule(sim.Rule{Do: sim.Lost, P: 0.1 + 0.1*float64(x.B)})
+	case "timeouts":
+		rule(sim.Rule{Do: sim.Timeout, P: 0.1 + 0.1*float64(x.B), Delay: 20 * time.Second})
+	case "throttle":
+		rule(sim.Rule{Do: sim.Throttle, P: 0.5})
+	case "stuck job":
+		rule(sim.Rule{Call: []sim.Verb{sim.Create, sim.Act}[x.B%2], Do: sim.Stuck, Times: 1})
+	case "failed job":
+		rule(sim.Rule{Call: []sim.Verb{sim.Create, sim.Act}[x.B%2], Do: sim.FailJob, Times: 1 + x.B, Err: []error{nil, cluster.ResourceInUse.Errorf("busy"), cluster.CapacityExhausted.Errorf("full")}[x.A]})
+	case "duplicates":
+		rule(sim.Rule{Call: sim.Create, Do: sim.Duplicate})
+	case "refusals":
+		rule(sim.Rule{Call: []sim.Verb{sim.Create, sim.Act, ""}[x.A], Do: sim.Fail, Times: 1 + 3*x.B, When: sim.When(x.B % 2)})
+	case "slow":
+		rule(sim.Rule{Do: sim.Slow, P: 0.2, Delay: 80 * time.Second})
+	case "room":
+		s.cloud.SetZone(sim.Zone{ID: "zone-1", VMs: 1 + x.A + x.B})
+	case "down":
+		s.cloud.Unreachable(true)
+	case "down for an hour":
+		s.cloud.Unreachable(true)
+		s.wait(time.Hour)
+		s.cloud.Unreachable(false)
+	case "credentials":
+		s.cloud.RefuseCredentials(true)
+	case "heal":
+		s.heal()
+	}
+}
+
+// try is create where the answer may be a refusal.
+func (s *scripted) try(r service.CreateRequest) {
+	r.Zone, r.Offering, r.JobID = "zone-1", "small", "create-"+r.Name
+	for range 20 {
+		s.revive()
+		if _, _, err := s.living().service.Create(s.t.Context(), root, r); err == nil || !s.again(err) {
+			return
+		}
+	}
+}
+
+func (l *lab) heal() {
+	l.cloud.Heal()
+	l.cloud.Unstick()
+	l.cloud.Unreachable(false)
+	l.cloud.RefuseCredentials(false)
+	l.cloud.SetZone(sim.Zone{ID: "zone-1"})
+	for _, r := range l.cloud.All(cluster.VM) {
+		_ = l.cloud.Silence(r.ID, false)
+		_ = l.cloud.NotReady(r.ID, "")
+		if r.State == "Levitating" {
+			_ = l.cloud.StartVM(r.ID)
+		}
+	}
+}
+
+// playScript plays a script, ends all faults, lets time pass, and gives what
+// is wrong then; in the end everything is deleted.
+func playScript(t *testing.T, seed uint64, script []turn) []string {
+	s := labTimes()
+	s.sim.Seed = seed
+	return inLab(t, s, func(l *lab) {
+		x := &scripted{lab: l}
+		for _, step := range script {
+			x.play(step)
+		}
+		l.disarm()
+		l.heal()
+		l.settle(48*time.Hour, cluster.Alert, cluster.Expunge)
+		l.collected(cluster.Alert, cluster.Expunge)
+		l.check()
+		for _, r := range l.cloud.All(cluster.VM) {
+			if r.Tags[cluster.TagInstallation] != installation && l.bookOf(r.Ref()) == nil {
+				_ = l.cloud.DestroyVM(r.ID) // strangers leave
+			}
+		}
+		for _, c := range l.clusters() {
+			if c.State != cluster.Destroyed && c.Desired != cluster.WantDestroyed {
+				l.must(c.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+			}
+		}
+		l.settle(48 * time.Hour)
+		l.collected()
+		l.check()
+		for _, r := range l.cloud.All() {
+			l.say("%s %s is left, tags %v\n%s", r.Kind, r.Name, r.Tags, l.stories())
+		}
+	})
+}
+
+func (l *lab) stories() string {
+	var b strings.Builder
+	for _, c := range l.clusters() {
+		b.WriteString(l.story(c.UUID))
+	}
+	return b.String()
+}
+
+// TestRandomScripts: operations, faults of the provider, changes behind our
+// back and deaths of the process in any order; when they end and time passes,
+// everything rests and nothing is lost. rapid prints the seed and the
+// shortest script that fails.
+func TestRandomScripts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		script := append([]turn{{What: "create", B: rapid.IntRange(0, 5).Draw(rt, "first")}}, rapid.SliceOfN(drawTurn, 1, 25).Draw(rt, "script")...)
+		if wrong := playScript(t, seed, script); len(wrong) > 0 {
+			rt.Fatalf("%s", strings.Join(wrong, "\n"))
+		}
+	})
+}
