@@ -360,7 +360,7 @@ func jobsNewest(e exam) {
 	e.commit(&cluster.Change{Cluster: b})
 	for i, id := range []string{"j1", "j3", "j2", "j2b"} { // j2 and j2b were made at the same instant
 		job := newJob(id)
-		job.Created = now.Add([]time.Duration{1, 3, 2, 2}[i] * time.Second)
+		job.Created = now.Add([]time.Duration{time.Second, 3 * time.Second, 2 * time.Second, 2 * time.Second}[i])
 		book := a.ID
 		if id == "j3" {
 			book, job.Status, job.Completed = b.ID, cluster.JobDone, now

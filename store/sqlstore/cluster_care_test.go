@@ -384,13 +384,16 @@ func TestTwoServersShareTheBooks(t *testing.T) {
 	const rounds = 20
 	for round := range rounds {
 		var all sync.WaitGroup
-		errs := make([]error, len(servers))
+		errs, read := make([]error, len(servers)), make([]*cluster.Book, len(servers))
 		for i, s := range servers {
 			b, err := s.Clusters().Book(t.Context(), "c00001")
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.Cluster.Description = fmt.Sprint(round, i)
+			b.Cluster.Description, read[i] = fmt.Sprint(round, i), b
+		}
+		for i, s := range servers {
+			b := read[i]
 			all.Go(func() {
 				errs[i] = s.Clusters().Commit(t.Context(), &cluster.Change{Cluster: &b.Cluster, Journal: []*cluster.JournalRow{&b.Journal[0]}, Events: []*cluster.Event{{At: when}}})
 			})

@@ -251,7 +251,7 @@ func writeKeys(path string, keys [][]byte, place func(temporary string) error) e
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(text.Bytes())
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := place(f.Name()); err != nil {
