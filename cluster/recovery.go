@@ -153,6 +153,8 @@ func (p *planner) node(d difference, all []difference) {
 		p.forbid(d, RecoveryForbidden, "restart is not allowed")
 	case ill == illSilent && (!p.long(d) || !p.policy.Allows(Replace)):
 		// it may come back; a run waits for it
+	case ill == illSilent && d.node.Role == Worker && !p.otherControl(d.node, all):
+		// no control node is there for it to join: nor would a new one
 	case ill >= illSilent && d.node.Role == Control && ill != illMissing && !p.o.Consent && !p.otherControl(d.node, all):
 		p.forbid(d, LastControl, "the last control node is replaced by consent only")
 	case ill >= illSilent && p.policy.Allows(Replace):

@@ -77,6 +77,7 @@ func TestPlanRecovery(t *testing.T) {
 		}, "not power_state control1", LastControl},
 		{"a silent node is waited for", all, false, func(s *stage) { s.book.Nodes[1].HelloAt = time.Time{} }, "", nil},
 		{"a node that is silent for long is broken", all, false, func(s *stage) { s.silentFor(1, 10*time.Minute) }, "replace worker1", nil},
+		{"a silent worker is not replaced where no control node is ready", all, false, func(s *stage) { s.power("vm-control1", Broken); s.silentFor(1, 10*time.Minute) }, "not power_state control1", LastControl},
 		{"not without leave", nil, false, func(s *stage) { s.silentFor(1, 10*time.Minute) }, "", nil},
 		{"a silent last control node", all, false, func(s *stage) { s.silentFor(0, time.Hour) }, "not not_ready control1", LastControl},
 		{"too few", all, false, func(s *stage) { s.c().NodeCount, s.c().ControlCount = 5, 3 }, "create 2 control, create 3 worker", nil},
