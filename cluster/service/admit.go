@@ -51,12 +51,12 @@ func admit(c *cluster.Cluster, kind cluster.AskKind) (verdict, error) {
 		return joins, nil
 	case v == already && kind == cluster.AskStart && c.Desired != cluster.WantRunning,
 		v == already && kind == cluster.AskStop && c.Desired != cluster.WantStopped:
-		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State)
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: it is %s and on its way elsewhere", kind, c.Name, c.State).With("state", string(c.State))
 	case v == changes && c.Ask != nil && kind != cluster.AskDelete:
 		if c.Ask.Kind == kind && slices.Contains([]cluster.AskKind{cluster.AskStart, cluster.AskStop, cluster.AskRecover}, kind) {
 			return joins, nil
 		}
-		return refused, cluster.StateRefused.Errorf("%s of cluster %s: job %s (%s) is not finished yet", kind, c.Name, c.Ask.Job, c.Ask.Kind)
+		return refused, cluster.StateRefused.Errorf("%s of cluster %s: job %s (%s) is not finished yet", kind, c.Name, c.Ask.Job, c.Ask.Kind).With("state", string(c.State))
 	}
 	return v, nil
 }

@@ -1,0 +1,408 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// office is a service that takes what is asked, and nobody works on it.
+type office struct {
+	*service.Service
+
+	t     *testing.T
+	books *cluster.Memory
+}
+
+// people are the owners of these tests: uma and udo live in one domain, eve elsewhere.
+type people struct{ limits cluster.Limits }
+
+func (p people) Resolve(_ context.Context, account, domain string) (cluster.Owner, error) {
+	if (account == "uma" || account == "udo") && domain == "dev" {
+		return cluster.Owner{AccountID: account, DomainID: domain}, nil
+	}
+	return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q", account)
+}
+
+func (p people) Names(_ context.Context, o cluster.Owner) (account, domain string, enabled bool, err error) {
+	return o.AccountID, o.DomainID, o.AccountID != "disabled", nil
+}
+func (p people) Limits(context.Context, cluster.Owner) (cluster.Limits, error) { return p.limits, nil }
+func (p people) Subtree(_ context.Context, domain string) ([]string, error) {
+	return []string{domain}, nil
+}
+
+func as(account string) cluster.Caller {
+	return cluster.Caller{User: account, Owner: cluster.Owner{AccountID: account, DomainID: "dev"}, Scope: cluster.Scope{AccountID: account}}
+}
+
+var chief = cluster.Caller{User: "root", Owner: cluster.Owner{AccountID: "root", DomainID: "ROOT"}, Scope: cluster.Scope{All: true}, Operator: true}
+
+func atCounter(t *testing.T, limits cluster.Limits) *office {
+	cloud, err := sim.New(sim.Options{Installation: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &office{t: t, books: cluster.NewMemory()}
+	c.Service, err = service.New(service.Options{
+		Books: c.books, Directory: people{limits}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}},
+		Versions: []service.Version{
+			{ID: "v1", Name: "one", Semantic: "1.0.0"}, {ID: "v2", Name: "two", Semantic: "1.1.0"}, {ID: "v4", Name: "four", Semantic: "1.3.0"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := workflow.New(workflow.NewMemory(), c.Flows(), workflow.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Bind(engine); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *office) make(who cluster.Caller, name string) *cluster.Cluster {
+	c.t.Helper()
+	made, _, err := c.Create(c.t.Context(), who, service.CreateRequest{Name: name, Zone: "zone-1", Offering: "small", Size: 2, Version: "v1"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return made
+}
+
+// put sets a cluster into a state, as the walker would have.
+func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
+	c.t.Helper()
+	book, err := c.books.Book(c.t.Context(), uuid)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cl := &book.Cluster
+	cl.State, cl.Ask, cl.Desired = s, nil, cluster.WantRunning
+	if s == cluster.Stopped || s == cluster.Stopping {
+		cl.Desired = cluster.WantStopped
+	}
+	if edit != nil {
+		edit(cl)
+	}
+	change := &cluster.Change{Cluster: cl}
+	if len(book.Nodes) == 0 {
+		for i, role := range []cluster.Role{cluster.Control, cluster.Worker, cluster.Worker} {
+			change.Nodes = append(change.Nodes, &cluster.Node{Name: cluster.NodeName(cl, role, i+1), VMID: "vm-" + string(rune('a'+i)), Role: role, Ordinal: i + 1})
+		}
+	}
+	if err := c.books.Commit(c.t.Context(), change); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Every operation in every state: what section 5 does not name is refused (3.2, 5.2).
+func TestWhoMayChangeWhatInWhichState(t *testing.T) {
+	const refused, done, joins, changes = "refused", "done", "joins", "changes"
+	all := func(verdict string, except map[machine.State]string) map[machine.State]string {
+		m := map[machine.State]string{}
+		for _, s := range cluster.States {
+			if m[s] = verdict; except[s] != "" {
+				m[s] = except[s]
+			}
+		}
+		return m
+	}
+	table := map[cluster.AskKind]map[machine.State]string{
+		cluster.AskStart:   all(refused, map[machine.State]string{cluster.Created: joins, cluster.Starting: joins, cluster.Running: done, cluster.Stopped: changes, cluster.Alert: changes}),
+		cluster.AskStop:    all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes, cluster.Stopping: joins, cluster.Stopped: done}),
+		cluster.AskScale:   all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
+		cluster.AskUpgrade: all(refused, map[machine.State]string{cluster.Running: changes, cluster.Alert: changes}),
+		cluster.AskRecover: all(refused, map[machine.State]string{cluster.Running: done, cluster.Recovering: joins, cluster.Alert: changes}),
+		cluster.AskDelete:  all(changes, map[machine.State]string{cluster.Expunging: joins, cluster.Destroyed: refused}),
+	}
+	for kind, row := range table {
+		for state, want := range row {
+			t.Run(string(kind)+" in "+string(state), func(t *testing.T) {
+				c := atCounter(t, cluster.Limits{})
+				id := c.make(as("uma"), "blue").UUID
+				c.put(id, state, nil)
+				after, job, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: kind, Size: 3, Version: "v2"})
+				got := refused
+				switch {
+				case err != nil && !errors.Is(err, cluster.StateRefused):
+					t.Fatal(err)
+				case err != nil:
+				case job.Status == cluster.JobDone:
+					got = done
+				case after.Ask != nil && after.Ask.Job == job.ID:
+					got = changes
+				default:
+					got = joins
+				}
+				if got != want {
+					t.Errorf("%s, want %s (%v)", got, want, err)
+				}
+			})
+		}
+	}
+}
+
+// The same job id, request and account give the same job; anything else is refused. Never a second cluster (3.5).
+func TestAJobIDIsOneRequest(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2, JobID: "11111111-2222-4333-8444-555555555555"}
+	first, job, err := c.Create(t.Context(), as("uma"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, same, err := c.Create(t.Context(), as("uma"), r)
+	if err != nil || again.UUID != first.UUID || same.ID != job.ID {
+		t.Errorf("the second request gave %v, %v, %v", again, same, err)
+	}
+	other := r
+	other.Size = 3
+	if _, _, err := c.Create(t.Context(), as("uma"), other); !errors.Is(err, cluster.JobReused) {
+		t.Errorf("another request: %v", err)
+	}
+	if _, _, err := c.Create(t.Context(), as("udo"), r); !errors.Is(err, cluster.JobReused) {
+		t.Errorf("another account: %v", err)
+	}
+	if _, total, _ := c.List(t.Context(), chief, cluster.ClusterQuery{}); total != 1 {
+		t.Errorf("%d clusters, want 1", total)
+	}
+}
+
+// A caller sees its own; others are refused, and a name is looked up within its scope only (9).
+func TestAnotherAccountsClusterIsRefused(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	id := c.make(as("uma"), "blue").UUID
+	if _, err := c.Get(t.Context(), as("udo"), id); !errors.Is(err, cluster.AccessRefused) {
+		t.Errorf("get: %v", err)
+	}
+	if _, err := c.Get(t.Context(), as("udo"), "blue"); !errors.Is(err, cluster.NotFound) {
+		t.Errorf("get by name: %v", err)
+	}
+	if _, _, err := c.Change(t.Context(), as("udo"), id, service.ChangeRequest{Kind: cluster.AskDelete}); !errors.Is(err, cluster.AccessRefused) {
+		t.Errorf("delete: %v", err)
+	}
+	for what, err := range map[string]error{
+		"forget": func() error { _, err := c.Forget(t.Context(), as("uma"), id, "blue", ""); return err }(),
+		"leaks":  func() error { _, _, err := c.Leaks(t.Context(), as("uma"), "", "", 0, 0); return err }(),
+		"gc": func() error {
+			off := false
+			_, _, err := c.Patch(t.Context(), as("uma"), id, service.PatchRequest{GC: &off})
+			return err
+		}(),
+	} {
+		if !errors.Is(err, cluster.AccessRefused) {
+			t.Errorf("%s by its owner, who is no operator: %v", what, err)
+		}
+	}
+	if b, err := c.Get(t.Context(), as("uma"), "blue"); err != nil || b.Cluster.UUID != id {
+		t.Errorf("its owner, by name: %v", err)
+	}
+}
+
+// Creating for somebody else needs an account within reach (9).
+func TestCreateForAnotherAccount(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	r := service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 1, Account: "udo"}
+	if _, _, err := c.Create(t.Context(), chief, r); !errors.Is(err, cluster.ClusterInvalid) {
+		t.Errorf("without its domain: %v", err)
+	}
+	r.DomainID = "dev"
+	if _, _, err := c.Create(t.Context(), as("uma"), r); !errors.Is(err, cluster.AccessRefused) {
+		t.Errorf("by a user: %v", err)
+	}
+	admin := cluster.Caller{User: "ada", Owner: cluster.Owner{AccountID: "ada", DomainID: "dev"}, Scope: cluster.Scope{DomainIDs: []string{"dev"}}, DomainAdmin: true}
+	made, job, err := c.Create(t.Context(), admin, r)
+	if err != nil || made.Owner.AccountID != "udo" || job.Owner.AccountID != "udo" {
+		t.Errorf("by the domain's admin: %+v, %v", made, err)
+	}
+}
+
+// A deletion ends what else was asked, and its job says so.
+func TestADeletionOvertakesOpenJobs(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	made := c.make(as("uma"), "blue")
+	create := made.Ask.Job
+	_, job, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if old, _ := c.Job(t.Context(), as("uma"), create); old.Status != cluster.JobFailed || old.Code != service.RunOvertaken.Code || old.Completed.IsZero() {
+		t.Errorf("the create job: %+v", old)
+	}
+	_, second, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskDelete})
+	if err != nil || second.ID == job.ID || second.Status != cluster.JobOpen {
+		t.Errorf("a second deletion joins the first: %+v, %v", second, err)
+	}
+	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStart}); !errors.Is(err, cluster.StateRefused) {
+		t.Errorf("Destroyed as desired is final: %v", err)
+	}
+}
+
+// A change is for one revision, if it names one; of two at once one wins.
+func TestAChangeIsForItsRevision(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	made := c.make(as("uma"), "blue")
+	c.put(made.UUID, cluster.Running, nil)
+	_, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStop, Revision: made.Revision})
+	if !errors.Is(err, fault.WriteConflict) {
+		t.Errorf("an old revision: %v", err)
+	}
+	if _, _, err := c.Change(t.Context(), as("uma"), made.UUID, service.ChangeRequest{Kind: cluster.AskStop, Revision: made.Revision + 1}); err != nil {
+		t.Errorf("the present one: %v", err)
+	}
+}
+
+// Scale: exactly one of size, nodes and autoscaling; victims are exact (3.2).
+func TestWhatAScaleWrites(t *testing.T) {
+	for name, x := range map[string]struct {
+		r       service.ChangeRequest
+		want    int // workers
+		victims string
+		done    bool
+		err     error
+	}{
+		"up":               {r: service.ChangeRequest{Size: 5}, want: 5},
+		"down":             {r: service.ChangeRequest{Size: 1}, want: 1},
+		"as it is":         {r: service.ChangeRequest{Size: 2}, want: 2, done: true},
+		"one by name":      {r: service.ChangeRequest{NodeIDs: []string{"vm-b"}}, want: 1, victims: "worker2"},
+		"a control node":   {r: service.ChangeRequest{NodeIDs: []string{"vm-a"}}, want: 2, err: cluster.ClusterInvalid},
+		"all of them":      {r: service.ChangeRequest{NodeIDs: []string{"vm-b", "vm-c"}}, want: 2, err: cluster.ClusterInvalid},
+		"size and nodes":   {r: service.ChangeRequest{Size: 3, NodeIDs: []string{"vm-b"}}, want: 2, err: cluster.ClusterInvalid},
+		"nothing":          {want: 2, err: cluster.ClusterInvalid},
+		"autoscale":        {r: service.ChangeRequest{Autoscale: &cluster.Autoscale{Enabled: true, Min: 1, Max: 4}}, want: 2, done: true},
+		"autoscale, wrong": {r: service.ChangeRequest{Autoscale: &cluster.Autoscale{Enabled: true, Min: 4, Max: 4}}, want: 2, err: cluster.ClusterInvalid},
+		"too many":         {r: service.ChangeRequest{Size: 101}, want: 2, err: cluster.ClusterInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := atCounter(t, cluster.Limits{})
+			id := c.make(as("uma"), "blue").UUID
+			c.put(id, cluster.Running, nil)
+			x.r.Kind = cluster.AskScale
+			_, job, err := c.Change(t.Context(), as("uma"), id, x.r)
+			if !errors.Is(err, x.err) || x.err == nil && err != nil {
+				t.Fatalf("%v, want %v", err, x.err)
+			}
+			b, _ := c.Get(t.Context(), as("uma"), id)
+			if b.Cluster.NodeCount != x.want {
+				t.Errorf("%d workers wanted, want %d", b.Cluster.NodeCount, x.want)
+			}
+			if x.err != nil {
+				return
+			}
+			if done := job.Status == cluster.JobDone; done != x.done {
+				t.Errorf("done %v, want %v", done, x.done)
+			}
+			if x.victims != "" && (b.Cluster.Ask == nil || !strings.HasSuffix(strings.Join(b.Cluster.Ask.Victims, ","), x.victims)) {
+				t.Errorf("ask %+v, want victims %s", b.Cluster.Ask, x.victims)
+			}
+		})
+	}
+}
+
+// An upgrade goes up one minor at a time; other rules are put in place by a run.
+func TestUpgradesAndRules(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	id := c.make(as("uma"), "blue").UUID
+	c.put(id, cluster.Running, nil)
+	for version, want := range map[string]error{"v4": cluster.ClusterInvalid, "none": cluster.EntityRefused} {
+		if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: version}); !errors.Is(err, want) {
+			t.Errorf("to %s: %v", version, err)
+		}
+	}
+	cidrs := []string{"10.0.0.0/8"}
+	cl, job, err := c.Patch(t.Context(), as("uma"), id, service.PatchRequest{CIDRs: &cidrs})
+	if err != nil || job == nil || cl.Ask == nil || cl.Ask.Kind != cluster.AskScale || cluster.Due(cl, nil, cl.Created) != cluster.OnScaleUp {
+		t.Errorf("other rules: %+v, %+v, %v", cl, job, err)
+	}
+	wrong := []string{"10.0.0.0/99"}
+	if _, _, err := c.Patch(t.Context(), as("uma"), id, service.PatchRequest{CIDRs: &wrong}); !errors.Is(err, cluster.ClusterInvalid) {
+		t.Errorf("wrong networks: %v", err)
+	}
+}
+
+// A plan says what would be made and what stands in the way, and writes nothing (3.2).
+func TestAPlanWritesNothing(t *testing.T) {
+	c := atCounter(t, cluster.Limits{Nodes: 2, Clusters: 5})
+	plan, err := c.PlanCreate(t.Context(), as("uma"), service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vms := 0
+	for _, r := range plan.Resources {
+		if r.Kind == cluster.VM && r.Act == "create" {
+			vms++
+		}
+	}
+	if vms != 3 || len(plan.Steps) == 0 {
+		t.Errorf("%d VMs and %d steps in %+v", vms, len(plan.Steps), plan)
+	}
+	if len(plan.Findings) != 1 || plan.Findings[0].Code != cluster.AccountLimit.Code {
+		t.Errorf("findings %+v, want the limit of 2 nodes", plan.Findings)
+	}
+	if _, total, _ := c.List(t.Context(), chief, cluster.ClusterQuery{}); total != 0 {
+		t.Errorf("%d clusters were stored", total)
+	}
+	id := c.make(as("uma"), "blue").UUID
+	c.put(id, cluster.Running, nil)
+	before, _ := c.Get(t.Context(), chief, id)
+	for _, r := range []service.ChangeRequest{
+		{Kind: cluster.AskScale, Size: 4}, {Kind: cluster.AskScale, Size: 1}, {Kind: cluster.AskStop}, {Kind: cluster.AskDelete},
+		{Kind: cluster.AskUpgrade, Version: "v2"}, {Kind: cluster.AskStart}, {Kind: cluster.AskRecover},
+	} {
+		if _, err := c.PlanChange(t.Context(), as("uma"), id, r); err != nil {
+			t.Errorf("plan of %s: %v", r.Kind, err)
+		}
+	}
+	if after, _ := c.Get(t.Context(), chief, id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.NodeCount != 2 {
+		t.Errorf("a plan changed the cluster: %+v", after.Cluster)
+	}
+	if jobs, _, _ := c.Jobs(t.Context(), chief, cluster.JobQuery{}); len(jobs) != 1 {
+		t.Errorf("%d jobs, want that of the creation", len(jobs))
+	}
+}
+
+// Forgetting asks for the name, is for Expunge only, and reads each resource once more (7.2).
+func TestForgetting(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	id := c.make(as("uma"), "blue").UUID
+	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); !errors.Is(err, cluster.StateRefused) {
+		t.Errorf("in Created: %v", err)
+	}
+	c.put(id, cluster.Expunge, func(c *cluster.Cluster) { c.Desired = cluster.WantDestroyed })
+	if _, err := c.Forget(t.Context(), chief, id, "green", ""); !errors.Is(err, cluster.ClusterInvalid) {
+		t.Errorf("with another name: %v", err)
+	}
+	b, _ := c.Get(t.Context(), chief, id)
+	rows := []*cluster.JournalRow{
+		{Kind: cluster.VM, Name: "gone", Key: "a", ProviderID: "vm-that-never-was", Phase: cluster.Closing, Origin: cluster.Made},
+		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.Made},
+		{Kind: cluster.Network, Name: "theirs", Key: "c", ProviderID: "n", Phase: cluster.Present, Origin: cluster.Given},
+	}
+	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: rows}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); err != nil {
+		t.Fatal(err)
+	}
+	b, _ = c.Get(t.Context(), chief, id)
+	got := map[string]cluster.Phase{}
+	for _, r := range b.Journal {
+		got[r.Name] = r.Phase
+	}
+	if got["gone"] != cluster.Gone || got["unknown"] != cluster.Forgotten || got["theirs"] != cluster.Present || !b.Cluster.Forget {
+		t.Errorf("journal %v, forget %v", got, b.Cluster.Forget)
+	}
+	if leaks, _, _ := c.Leaks(t.Context(), chief, "", "", 0, 0); len(leaks) != 1 || leaks[0].Resource != "unknown" {
+		t.Errorf("leaks %+v", leaks)
+	}
+}
