@@ -113,6 +113,7 @@ type ScanQuery struct {
 	Zone     string
 	States   []machine.State // empty: all but Destroyed
 	AfterID  int64
+	Bare     bool // clusters alone: their nodes and journal may be left out
 }
 
 // JobQuery selects jobs.

@@ -11,12 +11,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -37,6 +39,7 @@ type options struct {
 	clusters int
 	vms      int // of a cluster, one of them the control node
 	child    bool
+	profile  string
 }
 
 func main() {
@@ -46,6 +49,7 @@ func main() {
 	flag.IntVar(&o.clusters, "clusters", 0, "how many (default: what the duty says)")
 	flag.IntVar(&o.vms, "vms", 10, "VMs of a cluster")
 	flag.BoolVar(&o.child, "child", false, "be the process that is killed, on the file in --dir")
+	flag.StringVar(&o.profile, "cpuprofile", "", "`file` for a CPU profile of what is measured")
 	flag.Parse()
 	if err := run(context.Background(), o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "clusters:", err)
@@ -192,6 +196,26 @@ func fill(ctx context.Context, books cluster.Ledger, cloud *sim.Cloud, o options
 		}
 	}
 	return nil
+}
+
+// record begins the CPU profile that was asked for.
+func (o options) record() (stop func(), err error) {
+	if o.profile == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(o.profile)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		if err := f.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "clusters:", err)
+		}
+	}, nil
 }
 
 // percentile of sorted or unsorted times, in ms.

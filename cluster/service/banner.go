@@ -117,13 +117,13 @@ func (b *background) putZones(provider string, zones []string) {
 }
 
 // dated gives things without a date that of the first pass that saw them.
-func (b *background) dated(provider string, things map[string][]cluster.Resource, now time.Time) {
+func (b *background) dated(provider string, things map[string][]*cluster.Resource, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, seen := b.first[provider], map[string]time.Time{}
 	for _, items := range things {
-		for i := range items {
-			if r := &items[i]; r.Created.IsZero() {
+		for _, r := range items {
+			if r.Created.IsZero() {
 				id := string(r.Kind) + "/" + r.ID
 				if at, known := before[id]; known {
 					r.Created = at

@@ -35,7 +35,7 @@ type collection struct {
 	s        *Service
 	name     string
 	provider cluster.Provider
-	things   map[string][]cluster.Resource // all with our tag, by the cluster of their tag
+	things   map[string][]*cluster.Resource // all with our tag, by the cluster of their tag
 	strays   []Leak
 	silent   atomic.Int64 // calls in a row that were not answered
 }
@@ -51,7 +51,7 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := &collection{s: s, name: name, provider: provider, things: map[string][]cluster.Resource{}}
+	p := &collection{s: s, name: name, provider: provider, things: map[string][]*cluster.Resource{}}
 	if err := p.list(ctx); err != nil {
 		return p.stopped(ctx, err)
 	}
@@ -115,7 +115,7 @@ func (p *collection) stopped(ctx context.Context, err error) error {
 
 func (p *collection) list(ctx context.Context) error {
 	for _, kind := range kindsOf(p.provider) {
-		if err := eachPage(ctx, p.provider, cluster.Filter{Kind: kind}, func(r cluster.Resource) {
+		if err := eachPage(ctx, p.provider, cluster.Filter{Kind: kind}, func(r *cluster.Resource) {
 			if r.Tags[cluster.TagInstallation] == p.s.options.Installation {
 				uuid := r.Tags[cluster.TagCluster]
 				p.things[uuid] = append(p.things[uuid], r)
@@ -150,8 +150,8 @@ func (p *collection) idle(b *cluster.Book) bool {
 	return true
 }
 
-func (p *collection) orphan(r cluster.Resource, b *cluster.Book) cluster.OrphanAct {
-	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
+func (p *collection) orphan(r *cluster.Resource, b *cluster.Book) cluster.OrphanAct {
+	return cluster.DecideOrphan(*r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
 // book works on one cluster.
@@ -183,7 +183,7 @@ func (p *collection) book(ctx context.Context, b *cluster.Book) error {
 // clean works on the rows and orphans of a cluster without a live run. Before
 // anything is deleted, a write compares and sets the cluster's revision: a run
 // that began meanwhile has its own way.
-func (p *collection) clean(ctx context.Context, b *cluster.Book, things []cluster.Resource) error {
+func (p *collection) clean(ctx context.Context, b *cluster.Book, things []*cluster.Resource) error {
 	rows, change := p.rows(b, things)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
@@ -211,7 +211,7 @@ var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Fi
 
 // rows are those to work on, and what is written before that: rows of orphans,
 // and those that begin to close.
-func (p *collection) rows(b *cluster.Book, things []cluster.Resource) ([]*cluster.JournalRow, *cluster.Change) {
+func (p *collection) rows(b *cluster.Book, things []*cluster.Resource) ([]*cluster.JournalRow, *cluster.Change) {
 	c, now := &b.Cluster, p.s.options.Now()
 	var rows []*cluster.JournalRow
 	change := &cluster.Change{}
@@ -248,7 +248,7 @@ func (p *collection) rows(b *cluster.Book, things []cluster.Resource) ([]*cluste
 }
 
 // take gives the things of a cluster, once.
-func (p *collection) take(uuid string) []cluster.Resource {
+func (p *collection) take(uuid string) []*cluster.Resource {
 	p.s.background.mu.Lock() // clusters are worked on at the same time
 	defer p.s.background.mu.Unlock()
 	things := p.things[uuid]
@@ -257,7 +257,7 @@ func (p *collection) take(uuid string) []cluster.Resource {
 }
 
 // report notes a thing that is left alone. known may be nil.
-func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
+func (p *collection) report(r *cluster.Resource, known *cluster.Cluster) {
 	l := Leak{
 		Cluster: r.Tags[cluster.TagCluster], Provider: p.name, Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created, Phase: "stray",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",

@@ -92,7 +92,7 @@ func firstTrouble(views map[string]*zoneView) error {
 // zonesInBooks finds where a provider has clusters.
 func (s *Service) zonesInBooks(ctx context.Context, provider string) ([]string, error) {
 	zones := map[string]bool{}
-	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider}, func(b *cluster.Book) error {
+	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Book) error {
 		zones[b.Cluster.Zone.ID] = true
 		return nil
 	})
@@ -104,13 +104,28 @@ type zoneView struct {
 	at      time.Time // before the first call
 	trouble error     // why something could not be listed
 	listed  map[cluster.Kind]bool
-	things  map[string][]cluster.Resource // by the cluster of their tag
+	things  map[string][]sight // by the cluster of their tag
+}
+
+// sight is a thing as a list has shown it, as far as it is judged. There may be
+// a hundred thousand VMs, so the rest is let go with its page.
+type sight struct {
+	id, name, identity, state, key string
+	power                          cluster.Power
+	whole                          *cluster.Resource // of all but VMs
+}
+
+func sightOf(r *cluster.Resource) sight {
+	if r.Kind != cluster.VM {
+		return sight{whole: r}
+	}
+	return sight{id: r.ID, name: r.Name, identity: r.Identity, state: r.State, key: r.Tags[cluster.TagKey], power: r.Power}
 }
 
 // viewZone lists all kinds that the provider makes. A list that fails half-way
 // counts as not seen. The error is the context's.
 func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, zone string) (*zoneView, error) {
-	v := &zoneView{at: s.options.Now(), listed: map[cluster.Kind]bool{}, things: map[string][]cluster.Resource{}}
+	v := &zoneView{at: s.options.Now(), listed: map[cluster.Kind]bool{}, things: map[string][]sight{}}
 	v.trouble = v.list(ctx, provider, zone)
 	return v, context.Cause(ctx)
 }
@@ -118,9 +133,9 @@ func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, zone 
 // list ends at the first failure: the next list would bring no more.
 func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone string) error {
 	for _, kind := range kindsOf(provider) {
-		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone}, func(r cluster.Resource) {
+		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone}, func(r *cluster.Resource) {
 			if uuid := r.Tags[cluster.TagCluster]; uuid != "" {
-				v.things[uuid] = append(v.things[uuid], r)
+				v.things[uuid] = append(v.things[uuid], sightOf(r))
 			}
 		})
 		if err != nil {
@@ -142,8 +157,24 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 	return kinds
 }
 
+// of gives the things of a cluster.
+func (v *zoneView) of(c *cluster.Cluster) []cluster.Resource {
+	things := make([]cluster.Resource, len(v.things[c.UUID]))
+	for i, seen := range v.things[c.UUID] {
+		if seen.whole != nil {
+			things[i] = *seen.whole
+			continue
+		}
+		things[i] = cluster.Resource{
+			Kind: cluster.VM, ID: seen.id, Name: seen.name, Zone: c.Zone.ID, Identity: seen.identity, State: seen.state, Power: seen.power,
+			Tags: map[string]string{cluster.TagCluster: c.UUID, cluster.TagKey: seen.key},
+		}
+	}
+	return things
+}
+
 // eachPage reads a whole list, each page again if its fault is transient.
-func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, visit func(cluster.Resource)) error {
+func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, visit func(*cluster.Resource)) error {
 	for at := cluster.Cursor(""); ; {
 		var page cluster.Page
 		var err error
@@ -156,8 +187,8 @@ func eachPage(ctx context.Context, provider cluster.Provider, f cluster.Filter, 
 		if err != nil {
 			return err
 		}
-		for _, r := range page.Items {
-			visit(r)
+		for i := range page.Items {
+			visit(&page.Items[i])
 		}
 		if at = page.Next; at == "" {
 			return nil
@@ -216,7 +247,7 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 		return nil
 	}
 	seen := cluster.Observed{At: view.at, CallsHome: provider.Capabilities().CallsHome, Listed: view.listed, Proven: map[string]bool{},
-		Resources: view.things[c.UUID]}
+		Resources: view.of(c)}
 	if !view.listed[cluster.VM] {
 		seen.Trouble = view.trouble
 	}

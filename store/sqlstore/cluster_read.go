@@ -289,7 +289,7 @@ func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int6
 			found, err := readCluster(r)
 			list = append(list, &cluster.Book{Cluster: found})
 			return err
-		}); err != nil || len(list) == 0 {
+		}); err != nil || len(list) == 0 || q.Bare {
 			return err
 		}
 		return books(s, list)
