@@ -237,8 +237,8 @@ type Config struct {
 	Data     cluster.Secret
 }
 
-// Hello is what a node says of itself when it calls home, and HelloAnswer what it is told.
-type (
-	Hello       = cluster.Hello
-	HelloAnswer = cluster.HelloAnswer
-)
+// Hello is what a node says of itself when it calls home.
+type Hello = cluster.Hello
+
+// HelloAnswer is what it is told.
+type HelloAnswer = cluster.HelloAnswer

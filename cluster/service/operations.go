@@ -105,7 +105,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 		if err != nil {
 			return nil, err
 		}
-		change.Jobs = append(overtaken, job)
+		change.Jobs = slices.Concat(overtaken, change.Jobs)
 	}
 	event.State = string(c.State)
 	return change, nil

@@ -80,7 +80,7 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRu
 		plan.Findings, err = s.findings(ctx, c, more, false)
 		return plan, err
 	}
-	victims := have
+	var victims []cluster.Node
 	if len(c.Ask.Victims) > 0 {
 		victims = slices.DeleteFunc(have, func(n cluster.Node) bool { return !slices.Contains(c.Ask.Victims, n.Name) })
 	} else {
