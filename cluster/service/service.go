@@ -55,6 +55,9 @@ func New(o Options) (*Service, error) {
 	return s, nil
 }
 
+// OrDefault fills in the defaults of the specification.
+func (t Settings) OrDefault() Settings { return t.filled() }
+
 // filled gives the defaults of the specification.
 func (t Settings) filled() Settings {
 	t.SyncEvery = cmp.Or(t.SyncEvery, 30*time.Second)

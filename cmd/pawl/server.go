@@ -66,6 +66,7 @@ Of the ready-made actions exec is off unless --actions names it.`,
 		}),
 	}
 	o.flags(cmd)
+	cmd.AddCommand(a.serverConfig())
 	return cmd
 }
 
@@ -108,11 +109,15 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 	if err != nil {
 		return err
 	}
+	store := a.storeOptions()
+	if clusters != nil && clusters.MasterKeyFile != "" {
+		store.KeyFile = clusters.MasterKeyFile
+	}
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	return serve.Run(ctx, serve.Options{
-		Store: a.storeOptions(), Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
+		Store: store, Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
 		Flows: a.flags.flows, Machines: a.flags.machines, Actions: a.flags.actions, HTTPAllow: a.flags.httpAllow, Secrets: a.secrets(),
 		Clusters: clusters, Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
 		Ready: func(addr net.Addr, flows, machines int) {

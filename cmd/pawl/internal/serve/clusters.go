@@ -27,14 +27,14 @@ import (
 type clusters struct {
 	config  *Clusters
 	desk    *account.Desk
-	service *service.Service // nil: this server runs none
-	sims    []*sim.Cloud
+	service *service.Service      // nil: this server runs none
+	sims    map[string]*sim.Cloud // by the name of the provider
 	metrics *telemetry.Clusters
 }
 
 // makeClusters makes the desk of accounts and, if it is configured, the service.
 func (p *parts) makeClusters(ctx context.Context) error {
-	p.clusters.desk = &account.Desk{Store: p.store.Accounts()}
+	p.clusters.desk, p.clusters.sims = &account.Desk{Store: p.store.Accounts()}, map[string]*sim.Cloud{}
 	config := p.options.Clusters
 	if config == nil {
 		return nil
@@ -49,7 +49,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	}
 	o := service.Options{
 		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Locks: p.store.Locks(), Worker: workerName(),
-		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(),
+		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
 	}
 	p.clusters.metrics = telemetry.NewClusters(p.metrics)
@@ -124,9 +124,9 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return local.New(local.Options{Dir: dir, Installation: installation, MaxVMs: c.MaxVMs, Cores: c.Cores, MemoryMB: c.MemoryMB})
 	case "sim":
-		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Times: sim.Times{Boot: 2 * time.Second}, HelloEvery: 15 * time.Second, Home: p.hear})
+		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Templates: simTemplates, Times: sim.Times{Boot: 2 * time.Second}, HelloEvery: 15 * time.Second, Home: p.hear})
 		if err == nil {
-			p.clusters.sims = append(p.clusters.sims, cloud)
+			p.clusters.sims[c.Name] = cloud
 		}
 		return cloud, err
 	default:
@@ -140,6 +140,9 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		})
 	}
 }
+
+// simTemplates are those of the local provider, so that one list of versions serves both.
+var simTemplates = []cluster.Entry{{ID: "node-1.0", Name: "node-1.0", Default: true}, {ID: "node-1.1", Name: "node-1.1"}}
 
 func workerName() string {
 	host, err := os.Hostname()

@@ -1,14 +1,8 @@
 package serve
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -123,54 +117,6 @@ func (s *Span) UnmarshalYAML(n *yaml.Node) error {
 // MarshalText writes a duration.
 func (s Span) MarshalText() ([]byte, error) { return []byte(time.Duration(s).String()), nil }
 
-// ReadClusters reads the file of --clusters. CLUSTERS_CONFIG_INVALID names file and line.
-func ReadClusters(path string) (*Clusters, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, ClustersInvalid.Errorf("%w", err)
-	}
-	c := &Clusters{}
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(c); err != nil && !errors.Is(err, io.EOF) {
-		return nil, ClustersInvalid.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if err := c.check(); err != nil {
-		return nil, ClustersInvalid.Errorf("%s: %w", path, err)
-	}
-	return c, nil
-}
-
-func (c *Clusters) check() error {
-	if len(c.Providers) == 0 {
-		return errors.New("providers: at least one is needed")
-	}
-	var names []string
-	for i, p := range c.Providers {
-		switch {
-		case p.Name == "":
-			return fmt.Errorf("providers[%d]: it has no name", i)
-		case slices.Contains(names, p.Name):
-			return fmt.Errorf("providers[%d]: %q is there twice", i, p.Name)
-		case !slices.Contains([]string{"local", "sim", "cloudstack"}, p.Type):
-			return fmt.Errorf("providers[%d]: type %q is none of local, sim, cloudstack", i, p.Type)
-		case p.Type == "cloudstack" && (p.URL == "" || p.APIKey == "" || p.SecretFile == ""):
-			return fmt.Errorf("providers[%d]: cloudstack needs url, apiKey and secretFile", i)
-		}
-		names = append(names, p.Name)
-	}
-	if _, err := cluster.ParseRecovery(c.Recovery); err != nil {
-		return err
-	}
-	if err := cluster.ValidateOnFailure(cluster.OnFailure(c.OnFailure)); err != nil {
-		return err
-	}
-	if !slices.Contains([]string{"", "keep", "rollback"}, c.OnScaleFailure) {
-		return fmt.Errorf("onScaleFailure %q is none of keep, rollback", c.OnScaleFailure)
-	}
-	return nil
-}
-
 // settings are those of the service.
 func (c *Clusters) settings() service.Settings {
 	recovery, _ := cluster.ParseRecovery(c.Recovery) // checked when it was read
@@ -199,13 +145,20 @@ func (c *Clusters) versions() []service.Version {
 	return all
 }
 
-// LocalClusters is the configuration of `pawl dev`: VMs are processes of this machine.
+// LocalClusters is the configuration of `pawl dev`: VMs are processes of this
+// machine. It looks often, so that who tries things sees at once what they do;
+// and a call ends with the process that made it, so that a lookup which finds
+// nothing is believed soon.
 func LocalClusters(dir string) *Clusters {
-	return &Clusters{
+	c := &Clusters{
 		Providers: []Provider{{Name: "local", Type: "local", Dir: filepath.Join(dir, "vms")}},
 		Versions: []Version{
 			{ID: "v1.0", Semantic: "1.0.0", Template: "node-1.0"},
 			{ID: "v1.1", Semantic: "1.1.0", Template: "node-1.1"},
 		},
 	}
+	c.Sync.Interval = Span(2 * time.Second)
+	c.GC.Interval, c.GC.First = Span(10*time.Second), Span(5*time.Second)
+	c.Timeouts.Call, c.Timeouts.Settle = Span(10*time.Second), Span(12*time.Second)
+	return c
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/serve"
+)
+
+// ofClients are flags that say nothing of a server.
+var ofClients = []string{"as", "config", "help", "no-color", "output", "server", "timeout"}
+
+// effective is what a server would run with.
+type effective struct {
+	Server   map[string]any  `json:"server"`
+	Clusters *serve.Clusters `json:"containerClusters,omitempty"`
+}
+
+func (a *app) serverConfig() *cobra.Command {
+	var o serverOptions
+	cmd := &cobra.Command{
+		Use: "config", Short: "Print the configuration that pawl server would run with, without secrets",
+		Long: `Prints every setting as flags, environment, the file of --config and the
+defaults make it, and the file of --clusters with its defaults filled in.
+Passwords and keys are stars. Nothing is started and no store is opened.`,
+		Example: "  pawl server config --config /etc/pawl/pawl.yaml\n  pawl server config --clusters clusters.yaml -o json", Args: cobra.NoArgs,
+	}
+	o.flags(cmd)
+	cmd.RunE = a.verb(func(_ context.Context, cmd *cobra.Command, _ []string) error {
+		clusters, err := a.clustersOf("server", o.clusters)
+		if err != nil {
+			return err
+		}
+		e := effective{Server: map[string]any{}}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if !slices.Contains(ofClients, f.Name) {
+				e.Server[f.Name] = settingOf(f)
+			}
+		})
+		if a.flags.store != "memory" {
+			e.Server["dsn"] = bare(a.storeOptions().Path())
+		}
+		if clusters != nil {
+			shown := clusters.Effective()
+			e.Clusters = &shown
+		}
+		return a.emit(e, nil, func() string {
+			data, err := json.Marshal(e)
+			if err != nil {
+				return err.Error()
+			}
+			text, err := toYAML(data)
+			if err != nil {
+				return err.Error()
+			}
+			return text
+		})
+	})
+	return cmd
+}
+
+// settingOf is the value of a flag: a number, a truth, a list or a text without secrets.
+func settingOf(f *pflag.Flag) any {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	switch f.Value.Type() {
+	case "int", "bool":
+		return json.RawMessage(f.Value.String())
+	}
+	return bare(f.Value.String())
+}
+
+var (
+	passwordOfURL = regexp.MustCompile(`(://[^\s/:@]*):\S*@`)
+	passwordOfKey = regexp.MustCompile(`(?i)(pass(?:word|file)\s*=\s*)('[^']*'|[^\s&]+)`)
+)
+
+// bare is a text without the password of a URL or of a list of key=value.
+func bare(text string) string {
+	return passwordOfKey.ReplaceAllString(passwordOfURL.ReplaceAllString(text, "$1:***@"), "$1***")
+}
