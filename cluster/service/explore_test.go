@@ -340,3 +340,22 @@ func TestExplore(t *testing.T) {
 		})
 	}
 }
+
+// TestExploreTwice kills the process, and then the one that goes on.
+func TestExploreTwice(t *testing.T) {
+	for name, s := range tales() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, points, _ := s.play(t)
+			pairs := chosen(points, os.Getenv("PAWL_TEST_POINTS"), 4)
+			for i, at := range pairs {
+				second := 1 + i*37%200
+				t.Run(fmt.Sprintf("%d and %d", at, second), func(t *testing.T) {
+					if wrong, _, struck := s.play(t, at, second); len(wrong) > 0 {
+						t.Errorf("%d died\n%s", struck, strings.Join(wrong, "\n"))
+					}
+				})
+			}
+		})
+	}
+}

@@ -142,9 +142,8 @@ func (l *lab) begin() {
 	if len(l.next) > 0 {
 		p.at, l.next = l.next[0], l.next[1:]
 	}
-	l.lives = append(l.lives, p)
 	options := l.made
-	options.Worker = fmt.Sprintf("process-%d", len(l.lives))
+	options.Worker = fmt.Sprintf("process-%d", len(l.lives)+1)
 	l.mu.Unlock()
 	options.Books, options.Locks = &diary{l.books, p}, medium{l.locks, p}
 	options.Providers = []service.Named{{Name: "sim", Provider: line{l.cloud.As(installation), p}}}
@@ -162,6 +161,9 @@ func (l *lab) begin() {
 		l.t.Fatal(err)
 	}
 	p.service, p.engine = s, engine
+	l.mu.Lock()
+	l.lives = append(l.lives, p)
+	l.mu.Unlock()
 	p.over.Go(func() { _ = engine.Serve(ctx) })
 	p.over.Go(func() { _ = s.Serve(ctx) })
 }
