@@ -22,7 +22,7 @@ func TestAccountsSQLite(t *testing.T) {
 func TestAccountsPostgres(t *testing.T) {
 	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
 	accounttest.Run(t, func(t *testing.T) account.Store {
-		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).(interface{ Accounts() account.Store }).Accounts()
+		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Accounts()
 	})
 }
 

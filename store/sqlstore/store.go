@@ -25,6 +25,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/workflow"
@@ -62,6 +63,8 @@ type Store interface {
 	Locks() lock.Medium
 	// Clusters is the ledger of container clusters.
 	Clusters() *Clusters
+	// Accounts are the accounts, their credentials and the audit trail.
+	Accounts() account.Store
 	// Sealer seals with the master key of Options.
 	Sealer() *Sealer
 	// Close waits for writes under way and closes the database.

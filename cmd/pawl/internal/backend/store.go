@@ -139,10 +139,7 @@ func (s Store) Accounts() account.Store {
 	if m, ok := s.kept.(memory); ok {
 		return m.accounts
 	}
-	if keeper, ok := s.kept.(interface{ Accounts() account.Store }); ok {
-		return keeper.Accounts()
-	}
-	return account.NewMemory()
+	return s.kept.(sqlstore.Store).Accounts()
 }
 
 // Installation is the id that tells what this store's server makes from what
