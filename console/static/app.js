@@ -35,7 +35,7 @@ const operator = () => me.role === 'operator';
 
 function menu(name) {
   show(nav, pages.filter(([, , , , only]) => !only || operator()).map(([to, text]) => h('a', { href: `#/${to}`, 'aria-current': to === name ? 'page' : undefined, 'data-key': to }, text)));
-  show(who, `${me.name} (${me.role}) `, me.csrf ? h('button', { type: 'button', onclick: leave }, 'Sign out') : null);
+  show(who, me.name === me.role ? me.name : `${me.name} (${me.role})`, ' ', me.csrf ? h('button', { type: 'button', onclick: leave }, 'Sign out') : null);
 }
 
 async function leave() {

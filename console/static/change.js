@@ -63,8 +63,12 @@ export async function change(verb, cluster, fresh, done) {
   let state = 'Planning …';
   let etag = '';
   let asked = 0;
+  let planned = ''; // what the plan on show is for
   let timer;
-  const look = async () => {
+  const look = async (again = false) => {
+    const wanted = JSON.stringify(fields.take());
+    if (wanted === planned && !again) return; // a click on the button leaves a field too
+    planned = wanted;
     const mine = ++asked;
     state = 'Planning …';
     box.check();
@@ -92,7 +96,7 @@ export async function change(verb, cluster, fresh, done) {
       try {
         await send(verb, cluster, etag, key, fields.take());
       } catch (error) {
-        if (error.status === 412) look(); // it changed since the plan was made
+        if (error.status === 412) look(true); // it changed since the plan was made
         throw error;
       }
       say(`${titles[verb]} of ${cluster.name} was accepted.`);

@@ -36,7 +36,7 @@ export function clustersPage(main, { query, me }) {
       const page = await get('/v1/clusters', { ...filter, limit: size, cursor: pager.cursor });
       if (mine !== asked) return; // a later question is under way
       pager.took(page);
-      const columns = ['Name', 'State', 'For', 'Desired', 'Workers wanted', 'there', 'Reason', 'Age'];
+      const columns = ['Name', 'State', 'For', 'Desired', '#Workers wanted', '#Workers there', 'Reason', 'Age'];
       if (me.role !== 'user') columns.push('Account');
       show(list, table('Clusters', columns, page.items.map((c) => line(c, me)), filter.q || filter.state ? 'none fits the filter' : 'none yet'), pager.view(page.items.length, page.total));
     } catch (error) {

@@ -24,7 +24,8 @@ export function drawing({ states, edges }, present) {
     svg('svg', { viewBox: '0 0 900 440', role: 'img', 'aria-label': text },
       svg('defs', {}, marker('arrow'), marker('arrow-lit')),
       [...ways.values()].sort((a, b) => (a.from === present) - (b.from === present)).map((w) => way(w, places, ways, present)),
-      states.map((s) => box(s, places[s.name], present))),
+      states.map((s) => box(s, places[s.name], present)),
+      [...ways.values()].filter((w) => w.from === present).map((w) => label(w, places, ways))),
     h('figcaption', {}, `${text} Dashed: a run works in the state.`));
 }
 
@@ -45,8 +46,8 @@ function rim([x, y], [tx, ty]) {
   return [x + dx * scale, y + dy * scale];
 }
 
-function way({ from, to, events }, places, ways, present) {
-  const lit = from === present;
+// line is where a way begins, bends and ends.
+function line({ from, to }, places, ways) {
   let [a, b] = [places[from], places[to]];
   const bend = bends[`${from}>${to}`];
   if (!bend && ways.has(`${to}>${from}`)) { // two ways between two states run beside each other
@@ -55,12 +56,20 @@ function way({ from, to, events }, places, ways, present) {
     a = [a[0] + ox, a[1] + oy];
     b = [b[0] + ox, b[1] + oy];
   }
-  const start = rim(a, bend ?? b);
-  const end = rim(b, bend ?? a);
-  const middle = bend ? [(start[0] + 2 * bend[0] + end[0]) / 4, (start[1] + 2 * bend[1] + end[1]) / 4] : [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2];
-  const label = events.map((e) => e.event).join(' / ');
+  return { start: rim(a, bend ?? b), bend, end: rim(b, bend ?? a) };
+}
+
+function way(w, places, ways, present) {
+  const lit = w.from === present;
+  const { start, bend, end } = line(w, places, ways);
   return svg('g', { class: lit ? 'way lit' : 'way' },
     svg('path', { d: `M${start} ${bend ? `Q${bend} ` : 'L'}${end}`, 'marker-end': lit ? 'url(#arrow-lit)' : 'url(#arrow)' },
-      svg('title', {}, events.map((e) => `${from} → ${to} on ${e.event}: ${e.by}`).join('\n'))),
-    lit ? svg('text', { class: 'label', x: middle[0], y: middle[1] - 5 }, label) : null);
+      svg('title', {}, w.events.map((e) => `${w.from} → ${w.to} on ${e.event}: ${e.by}`).join('\n'))));
+}
+
+// label names the events of a way, one below the other.
+function label(w, places, ways) {
+  const { start, bend, end } = line(w, places, ways);
+  const [x, y] = [0, 1].map((i) => (bend ? (start[i] + 2 * bend[i] + end[i]) / 4 : (start[i] + end[i]) / 2));
+  return svg('text', { class: 'label' }, w.events.map((e, i) => svg('tspan', { x, y: y + 4 + (i - (w.events.length - 1) / 2) * 16 }, e.event)));
 }

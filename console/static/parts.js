@@ -42,12 +42,12 @@ setInterval(() => {
   }
 }, 1000);
 
-// table has a caption, which is heard and, unless it is told elsewhere, seen.
+// table has a caption that is heard. A column whose name begins with # holds numbers.
 export function table(caption, columns, rows, empty = 'none') {
   if (!rows.length) return h('p', { class: 'empty', 'data-key': caption }, `${caption}: ${empty}.`);
-  return h('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: '0', 'data-key': caption },
+  return h('div', { class: 'scroll', role: 'group', 'aria-label': caption, tabindex: '0', 'data-key': caption },
     h('table', {}, h('caption', { class: 'heard' }, caption),
-      h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col' }, c)))),
+      h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.startsWith('#') ? 'number' : undefined }, c.replace('#', ''))))),
       h('tbody', {}, rows)));
 }
 

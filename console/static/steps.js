@@ -5,7 +5,7 @@ import { age, badge, button, facts, fault, link, path, row, table } from './part
 export const runBadge = (run) => badge(run.phase);
 
 export function stepsTable(run) {
-  return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', 'Attempts', 'Began', 'Ended', 'Next try', 'What it says'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
+  return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', '#Attempts', 'Began', 'Ended', 'Next try', 'What it says'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
     h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.budget ? ` (${s.failures ?? 0} of ${s.budget} failures)` : ''),
     age(s.startedAt), age(s.endedAt), age(s.nextAt), h('td', { class: 'reason' }, saying(s)))), 'none was reached yet');
 }

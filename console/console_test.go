@@ -1,0 +1,103 @@
+package console
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func ask(t *testing.T, method, at string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, "http://127.0.0.1"+at, nil)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	Handler().ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestHandler(t *testing.T) {
+	for _, c := range []struct {
+		method, at, kind string
+		status           int
+	}{
+		{"GET", "/", "text/html; charset=utf-8", 200},
+		{"HEAD", "/", "text/html; charset=utf-8", 200},
+		{"GET", "/app.js", "text/javascript; charset=utf-8", 200},
+		{"GET", "/style.css", "text/css; charset=utf-8", 200},
+		{"GET", "/icon.svg", "image/svg+xml", 200},
+		{"GET", "/index.html", "text/plain; charset=utf-8", 404},
+		{"GET", "/static/app.js", "text/plain; charset=utf-8", 404},
+		{"GET", "/../console.go", "text/plain; charset=utf-8", 404},
+		{"POST", "/", "text/plain; charset=utf-8", 405},
+	} {
+		got := ask(t, c.method, c.at)
+		if got.StatusCode != c.status || got.Header.Get("Content-Type") != c.kind {
+			t.Errorf("%s %s: %d as %s", c.method, c.at, got.StatusCode, got.Header.Get("Content-Type"))
+		}
+		if c.status == 200 && (got.Header.Get("Content-Security-Policy") != policy || got.Header.Get("ETag") == "") {
+			t.Errorf("%s %s: %v", c.method, c.at, got.Header)
+		}
+	}
+	etag := ask(t, "GET", "/app.js").Header.Get("ETag")
+	if got := ask(t, "GET", "/app.js", "If-None-Match", etag); got.StatusCode != http.StatusNotModified {
+		t.Errorf("what the browser has is sent again: %d", got.StatusCode)
+	}
+}
+
+// The policy has no hole: nothing inline, no other site, text never as markup.
+func TestPolicyIsStrict(t *testing.T) {
+	for _, hole := range []string{"unsafe", "*", "http:", "https:", "data:", "blob:"} {
+		if strings.Contains(policy, hole) {
+			t.Errorf("the policy allows %s", hole)
+		}
+	}
+	if !strings.HasPrefix(policy, "default-src 'none';") {
+		t.Error("what the policy does not name is allowed")
+	}
+}
+
+// The files need nothing the policy refuses, no other server, and no build; all they import is there.
+func TestFilesAreWhole(t *testing.T) {
+	imported := regexp.MustCompile(`from '([^']+)'`)
+	markup := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|\bstyle=|<script>|\son\w+="`)
+	site := regexp.MustCompile(`https?://[^\s'"]+`)
+	names, err := fs.Glob(static, "static/*")
+	if err != nil || len(names) < 10 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		data, err := fs.ReadFile(static, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if n := strings.Count(text, "\n"); n >= 500 {
+			t.Errorf("%s has %d lines", name, n)
+		}
+		for _, m := range imported.FindAllStringSubmatch(text, -1) {
+			if _, err := fs.Stat(static, path.Join("static", m[1])); err != nil || !strings.HasPrefix(m[1], "./") {
+				t.Errorf("%s imports %s", name, m[1])
+			}
+		}
+		if found := markup.FindString(text); found != "" {
+			t.Errorf("%s has %q, which the policy refuses", name, found)
+		}
+		for _, found := range site.FindAllString(text, -1) {
+			if found != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s names another site: %s", name, found)
+			}
+		}
+	}
+	for _, needed := range []string{"package.json", "node_modules"} {
+		if _, err := os.Stat(needed); err == nil {
+			t.Errorf("%s: the console has no build", needed)
+		}
+	}
+}
