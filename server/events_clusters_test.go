@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -251,15 +252,23 @@ func TestEventsOfClustersReset(t *testing.T) {
 // broken is a ledger whose history cannot be read for a while.
 type broken struct {
 	*cluster.Memory
-	err error
+	down atomic.Bool
 }
 
 func (b *broken) Events(ctx context.Context, q cluster.EventQuery) ([]cluster.Event, error) {
-	if b.err != nil {
-		return nil, b.err
+	if b.down.Load() {
+		return nil, errors.New("disk")
 	}
 	return b.Memory.Events(ctx, q)
 }
+
+// ledgerOfOne knows one operator, until it is gone.
+type ledgerOfOne struct{ gone atomic.Bool }
+
+func (l *ledgerOfOne) ByToken(context.Context, TokenHash) (Principal, bool, error) {
+	return Principal{Name: "ole", Role: Operator}, !l.gone.Load(), nil
+}
+func (l *ledgerOfOne) Any(context.Context) (bool, error) { return true, nil }
 
 // A stream that cannot read ends, so that its reader comes back; and one whose
 // caller may not ask any more ends with the next comment.
@@ -270,7 +279,7 @@ func TestStreamOfClustersEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		books := &broken{Memory: cluster.NewMemory()}
-		accounts := book{HashToken(secret): {Name: "ole", Role: Operator}}
+		accounts := &ledgerOfOne{}
 		s, err := New(Options{Engine: engine, Clusters: bookkeeper(t, books), Accounts: accounts, Listen: "127.0.0.1:1"})
 		if err != nil {
 			t.Fatal(err)
@@ -289,15 +298,14 @@ func TestStreamOfClustersEnds(t *testing.T) {
 			return ended
 		}
 		ended, began := listen(), time.Now()
-		books.err = errors.New("disk")
+		books.down.Store(true)
 		<-ended
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("a store that fails was noticed after %s", took)
 		}
-		books.err = nil
+		books.down.Store(false)
 		ended, began = listen(), time.Now()
-		clear(accounts)
-		accounts[HashToken("another")] = Principal{Name: "eve", Role: Operator}
+		accounts.gone.Store(true)
 		<-ended
 		if took := time.Since(began); took > 15*time.Second {
 			t.Errorf("a revoked token heard on for %s", took)
