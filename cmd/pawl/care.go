@@ -23,11 +23,11 @@ import (
 
 func (a *app) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "store", Short: "Look after a SQLite store: check, back up, export, restore",
+		Use: "store", Short: "Look after a store: check, back up, export, restore, rotate its key",
 		Example: "  pawl store check\n  pawl store backup pawl-backup.db",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return Usage.Errorf("store knows no %q%s", args[0], suggest(args[0], []string{"check", "backup", "export", "restore"}))
+				return Usage.Errorf("store knows no %q%s", args[0], suggest(args[0], []string{"check", "backup", "export", "restore", "rotate-key"}))
 			}
 			return cmd.Help()
 		},
@@ -61,6 +61,7 @@ func (a *app) storeCommand() *cobra.Command {
 			Example: "  pawl store restore pawl-backup.db --dsn new.db\n  pawl store restore runs.jsonl --dsn new.db", Args: cobra.ExactArgs(1),
 			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.restoreStore(ctx, args[0]) }),
 		},
+		a.rotateCommand(),
 	)
 	return cmd
 }
@@ -78,7 +79,9 @@ func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Keeper) err
 	if err := a.local("store"); err != nil {
 		return err
 	}
-	store, err := backend.OpenStore(ctx, a.storeOptions(), how == reads)
+	o := a.storeOptions()
+	o.Sealed = true
+	store, err := backend.OpenStore(ctx, o, how == reads)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type StoreOptions struct {
 	// KeyFile holds the master keys that seal secrets. Empty: PAWL_MASTER_KEY,
 	// else a file beside a SQLite store, which is made if it is not there.
 	KeyFile string
+	Sealed  bool // secrets stay as they are: no key is asked for
 }
 
 // Store is an open store.
@@ -54,7 +55,7 @@ func (m memory) Locks() lock.Medium       { return m.locks }
 
 // OpenStore opens a store. A client of a file never owns it.
 func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) {
-	postgres := strings.HasPrefix(o.DSN, "postgres://") || strings.HasPrefix(o.DSN, "postgresql://") || strings.Contains(o.DSN, "host=")
+	postgres := o.Shared()
 	switch o.Kind {
 	case "memory":
 		if o.DSN != "" {
@@ -92,6 +93,9 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 // masterKeys are those of the file, of the environment, or of the file beside a
 // SQLite store, which a client does not make.
 func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
+	if o.Sealed {
+		return nil, nil
+	}
 	if o.KeyFile != "" {
 		return sqlstore.MasterKeyFile(o.KeyFile)
 	}
@@ -101,7 +105,7 @@ func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {
 	if postgres {
 		return nil, nil
 	}
-	beside := o.Path() + ".key"
+	beside := o.Keys()
 	if _, err := os.Stat(beside); err != nil && client {
 		return nil, nil // without keys a client reads what is not sealed
 	}
@@ -140,6 +144,29 @@ func (s Store) Accounts() account.Store {
 		return m.accounts
 	}
 	return s.kept.(sqlstore.Store).Accounts()
+}
+
+// Rotator seals secrets anew; false: the store keeps none.
+func (s Store) Rotator() (rotator interface {
+	Rotate(ctx context.Context) (int, error)
+}, ok bool) {
+	rotator, ok = s.kept.(interface {
+		Rotate(ctx context.Context) (int, error)
+	})
+	return rotator, ok
+}
+
+// Shared reports a database that several servers may share.
+func (o StoreOptions) Shared() bool {
+	return strings.HasPrefix(o.DSN, "postgres://") || strings.HasPrefix(o.DSN, "postgresql://") || strings.Contains(o.DSN, "host=")
+}
+
+// Keys is the file of the master keys.
+func (o StoreOptions) Keys() string {
+	if o.KeyFile != "" {
+		return o.KeyFile
+	}
+	return o.Path() + ".key"
 }
 
 // Installation is the id that tells what this store's server makes from what
