@@ -26,7 +26,7 @@ func (a Accounts) Trail(ctx context.Context, q account.TrailQuery) (found []acco
 	err = a.read(ctx, func(s session) error {
 		found = nil
 		return s.query(fmt.Sprintf(`SELECT seq, at, who, account_id, domain_id, face, call, target, outcome FROM audit
-			WHERE %s ORDER BY seq DESC LIMIT $%d`, where, len(args)), args, func(r row) error {
+			WHERE %s ORDER BY seq DESC LIMIT CAST($%d AS bigint)`, where, len(args)), args, func(r row) error {
 			found = append(found, account.Entry{
 				Seq: r.int(0), At: instant(r.int(1)), Who: r.text(2), Account: r.text(3), Domain: r.text(4), Face: r.text(5), Call: r.text(6), Target: r.text(7), Outcome: r.text(8),
 			})

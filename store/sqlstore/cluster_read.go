@@ -85,7 +85,8 @@ func (w *where) page(order string, offset, limit int) string {
 	if limit < 0 {
 		n = math.MaxInt64
 	}
-	return " ORDER BY " + order + " LIMIT " + w.arg(n) + " OFFSET " + w.arg(int64(max(0, offset)))
+	// A bare parameter would make SQLite look at its value and prepare the statement anew each time.
+	return " ORDER BY " + order + " LIMIT CAST(" + w.arg(n) + " AS bigint) OFFSET CAST(" + w.arg(int64(max(0, offset))) + " AS bigint)"
 }
 
 // containing is the pattern of a text within another one; both are in lower case.

@@ -102,7 +102,7 @@ func (f feed) since(ctx context.Context, position int64) (changes []control.Chan
 	err = f.o.m.read(ctx, func(s session) error {
 		changes = nil
 		return s.query(`SELECT f.newest, f.floor, c.type, c.data
-			FROM feed f LEFT JOIN change c ON c.number > $1 AND ($2 = '' OR c.kind = $2) ORDER BY c.number LIMIT $3`,
+			FROM feed f LEFT JOIN change c ON c.number > $1 AND ($2 = '' OR c.kind = $2) ORDER BY c.number LIMIT CAST($3 AS bigint)`,
 			[]any{position, f.kind, int64(feedPage)}, func(r row) error {
 				newest, floor = r.int(0), r.int(1)
 				data := r.bytes(3)

@@ -117,7 +117,7 @@ func (o objects) List(ctx context.Context, q control.Query) (control.Page, error
 			read = 0
 			return s.query(`SELECT data FROM object
 				WHERE (kind, namespace, name) > ($1, $2, $3) AND ($4 = '' OR kind = $4) AND ($5 = '' OR namespace = $5)
-				ORDER BY kind, namespace, name LIMIT $6`,
+				ORDER BY kind, namespace, name LIMIT CAST($6 AS bigint)`,
 				[]any{after.Kind, after.Namespace, after.Name, q.Kind, q.Namespace, int64(q.Size() + 1)},
 				func(r row) error {
 					found, err := decodeObject(r.bytes(0))

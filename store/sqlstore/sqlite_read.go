@@ -204,7 +204,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	var runs []*workflow.Run
 	more := false
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, sql+order+" LIMIT ?", func(row *sqlite.Stmt) error {
+		return query(conn, sql+order+" LIMIT CAST(? AS INTEGER)", func(row *sqlite.Stmt) error {
 			if len(runs) == limit {
 				more = true
 				return nil

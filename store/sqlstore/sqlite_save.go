@@ -543,7 +543,7 @@ func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time,
 	*hints = append(*hints, id)
 	if to.mail > workflow.MaxSignalIDs && to.mail%64 == 0 {
 		return w.exec(`DELETE FROM signal WHERE run = ?1 AND data IS NULL AND row <
-			(SELECT row FROM signal WHERE run = ?1 ORDER BY row DESC LIMIT 1 OFFSET ?2)`, to.row, workflow.MaxSignalIDs-1)
+			(SELECT row FROM signal WHERE run = ?1 ORDER BY row DESC LIMIT 1 OFFSET CAST(?2 AS INTEGER))`, to.row, workflow.MaxSignalIDs-1)
 	}
 	return nil
 }
