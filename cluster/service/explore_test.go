@@ -171,11 +171,16 @@ func tales() map[string]tale {
 		}, end: is(cluster.Running, 3, 4)},
 
 		"delete": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: is(cluster.Destroyed, 0, 3)},
-		"delete what starts": {setup: labTimes(), prepare: func(l *lab) string {
+		"delete what starts": {setup: labTimes(), act: func(l *lab, _ string) string {
 			id := l.create(service.CreateRequest{Name: "blue", Size: 3, Recovery: cluster.Recovery{}})
-			l.wait(35 * time.Second)
+			for range 30 { // until workers are made
+				if l.wait(time.Second); len(l.vms(id)) > 1 {
+					break
+				}
+			}
+			l.must(id, service.ChangeRequest{Kind: cluster.AskDelete})
 			return id
-		}, act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: is(cluster.Destroyed, 0, 4)},
+		}, end: is(cluster.Destroyed, 0, 4)},
 		"delete beside a stranger": {setup: labTimes(), rests: []machine.State{cluster.Expunge}, prepare: then(up(1), (*lab).foreign),
 			act: asks(service.ChangeRequest{Kind: cluster.AskDelete}), end: func(l *lab, id string) {
 				if c := l.book(id).Cluster; c.State != cluster.Expunge || c.Reason.Code != cluster.ForeignVM.Code || !strings.Contains(c.Reason.Text, "stranger") {

@@ -36,6 +36,19 @@ func (l *lab) mayCreate(w cluster.Want) {
 	}
 }
 
+// arrived: what is made late, by a call of a process that is dead, has an open row still.
+func (l *lab) arrived(label string) {
+	for _, r := range l.cloud.All() {
+		uuid := r.Tags[cluster.TagCluster]
+		if r.Tags[cluster.TagInstallation] != installation {
+			continue
+		}
+		if b, err := l.books.Book(context.Background(), uuid); err != nil || !b.Knows(r) {
+			l.say("%s came late: %s %s is not in the books\n%s", label, r.Kind, r.Name, l.story(uuid))
+		}
+	}
+}
+
 // mayAct: what is destroyed is ours and stands in the journal as closing;
 // nothing is started or stopped for a cluster that is Destroyed.
 func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {

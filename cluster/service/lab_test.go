@@ -440,6 +440,7 @@ func ask[T any](ctx context.Context, p *life, label string, changes bool, do fun
 			p.lab.flights.Go(func() {
 				time.Sleep(flight)
 				_, _ = do(context.WithoutCancel(ctx))
+				p.lab.arrived(label)
 			})
 			return none, err
 		}
