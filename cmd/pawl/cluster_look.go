@@ -45,7 +45,11 @@ func (a *app) clusterList() *cobra.Command {
 			for _, c := range page.Items {
 				names = append(names, c.Name)
 			}
-			return page, names, view.ClusterTable(page.Items, time.Now()).String(), err
+			text := "no clusters\n"
+			if len(page.Items) > 0 {
+				text = view.ClusterTable(page.Items, time.Now()).String()
+			}
+			return page, names, text, err
 		})
 	})
 	return cmd

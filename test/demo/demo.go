@@ -1,9 +1,10 @@
 // Package demo plays the main job on a real etcd cluster: the server, the
-// machine and flows of examples/etcd, and the commands a person would type.
+// machine and flows of examples/etcd, and the commands a person would type. Its
+// second part does the same with a container cluster, on the same server.
 //
 //	d, err := demo.New(demo.Options{Root: root, Pawl: pawl, Etcd: etcd, Etcdctl: etcdctl, Out: os.Stdout})
 //	defer d.Close()
-//	for _, act := range d.Acts() {
+//	for _, act := range d.AllActs() {
 //		err = act.Play(ctx)
 //	}
 //
@@ -48,6 +49,7 @@ type Facts struct {
 	Replaced      bool          // the killed member came back with a new id
 	Undone        bool          // the cancelled learner was taken away
 	Histories     map[string][]Event
+	Cluster       ClusterFacts
 }
 
 // Demo is a server at work on a cluster of its own.
@@ -62,6 +64,9 @@ type Demo struct {
 	writer   *etcdproc.Writer
 	facts    Facts
 	kept     bool
+
+	token     string // of the operator, once there is one
+	clusterID string
 }
 
 const (
@@ -212,6 +217,7 @@ func (d *Demo) Close() error {
 			errs = append(errs, fmt.Errorf("%s stop: %w: %s", script, err, out))
 		}
 	}
+	d.endVMs()
 	if d.options.Dir == "" {
 		errs = append(errs, os.RemoveAll(d.dir))
 	}

@@ -58,6 +58,9 @@ func (d *Demo) command(ctx context.Context, path string, args ...string) *exec.C
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = d.dir
 	cmd.Env = append(d.environment(), "PAWL_SERVER=http://"+d.server)
+	if d.token != "" {
+		cmd.Env = append(cmd.Env, "PAWL_TOKEN="+d.token)
+	}
 	cmd.WaitDelay = time.Second
 	return cmd
 }

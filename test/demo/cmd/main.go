@@ -38,7 +38,7 @@ func play(o demo.Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	for _, act := range d.Acts() {
+	for _, act := range d.AllActs() {
 		switch err := act.Play(ctx); {
 		case ctx.Err() != nil:
 			return errors.New("interrupted: what it has started is ended")

@@ -48,9 +48,12 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		config.Installation = id
 	}
 	o := service.Options{
-		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Locks: p.store.Locks(), Worker: workerName(),
+		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Worker: workerName(),
 		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
+	}
+	if p.store.IsShared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
+		o.Locks = p.store.Locks()
 	}
 	p.clusters.metrics = telemetry.NewClusters(p.metrics)
 	o.Metrics = p.clusters.metrics
