@@ -67,6 +67,13 @@ test-race: bin/testsum ## run the tests of the product under the race detector
 test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KILLS=1000 kills each
 	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run '^Test(Crash|Kill)' ./...
 
+.PHONY: test-browser
+test-browser: build ## the console in Chromium, against a real server (installs playwright-core; Chromium too when it may)
+	@command -v npm >/dev/null || { echo "skipped: npm is missing"; exit 0; }; \
+	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true; \
+	npm --prefix test/browser ci --silent --no-audit --no-fund || echo "playwright-core could not be installed"; \
+	cd test/browser && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl node --test --test-concurrency=1 --test-reporter=./tally.mjs --test-reporter-destination=stdout *.test.mjs
+
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME=30s
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r pkg; do \

@@ -1,0 +1,49 @@
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browse, missing, serve, token } from './house.mjs';
+
+const skip = missing() || false;
+let house, browser;
+before(async () => {
+  if (!skip) [house, browser] = await Promise.all([serve('server'), browse()]);
+});
+after(async () => {
+  await browser?.close();
+  await house?.close();
+});
+
+test('a token is traded for a cookie that no script reads', { skip }, async () => {
+  const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(60000);
+  await page.goto(`${house.url}/#/leaks`);
+  await page.getByLabel('Token').fill('not-a-token-of-this-server');
+  await page.keyboard.press('Enter');
+  await page.getByText('UNAUTHENTICATED').waitFor();
+  await page.getByLabel('Token').fill(token);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Leaks' }).waitFor();
+  await page.getByText('● live').waitFor();
+
+  const [cookie] = await page.context().cookies();
+  assert.ok(cookie.httpOnly && cookie.sameSite === 'Strict', JSON.stringify(cookie));
+  assert.equal(await page.evaluate(() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })), '{}', 'a script can read what signs in');
+
+  // The session outlives a reload, and changes carry its second token.
+  await page.goto(`${house.url}/#/clusters/new`);
+  await page.reload();
+  await page.locator('#zone option').first().waitFor({ state: 'attached' });
+  await page.locator('#offering option').first().waitFor({ state: 'attached' });
+  await page.getByLabel('Name').fill('signed');
+  await page.getByRole('button', { name: 'Show the plan' }).click();
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { name: 'signed' }).waitFor();
+  const refused = await page.evaluate(async () => (await fetch('/v1/clusters', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{}' })).status);
+  assert.equal(refused, 403, 'a change without the second token');
+
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Token').waitFor();
+  assert.deepEqual(await page.context().cookies(), []);
+  await page.context().addCookies([cookie]);
+  await page.reload();
+  await page.getByLabel('Token').waitFor(); // the old cookie is good for nothing
+});
