@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func ask(t *testing.T, method, at string, header ...string) *http.Response {
+func ask(t *testing.T, method, at string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, "http://127.0.0.1"+at, nil)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -19,7 +19,7 @@ func ask(t *testing.T, method, at string, header ...string) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	Handler().ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
 func TestHandler(t *testing.T) {
@@ -38,16 +38,16 @@ func TestHandler(t *testing.T) {
 		{"POST", "/", "text/plain; charset=utf-8", 405},
 	} {
 		got := ask(t, c.method, c.at)
-		if got.StatusCode != c.status || got.Header.Get("Content-Type") != c.kind {
-			t.Errorf("%s %s: %d as %s", c.method, c.at, got.StatusCode, got.Header.Get("Content-Type"))
+		if got.Code != c.status || got.Header().Get("Content-Type") != c.kind {
+			t.Errorf("%s %s: %d as %s", c.method, c.at, got.Code, got.Header().Get("Content-Type"))
 		}
-		if c.status == 200 && (got.Header.Get("Content-Security-Policy") != policy || got.Header.Get("ETag") == "") {
-			t.Errorf("%s %s: %v", c.method, c.at, got.Header)
+		if c.status == 200 && (got.Header().Get("Content-Security-Policy") != policy || got.Header().Get("ETag") == "") {
+			t.Errorf("%s %s: %v", c.method, c.at, got.Header())
 		}
 	}
-	etag := ask(t, "GET", "/app.js").Header.Get("ETag")
-	if got := ask(t, "GET", "/app.js", "If-None-Match", etag); got.StatusCode != http.StatusNotModified {
-		t.Errorf("what the browser has is sent again: %d", got.StatusCode)
+	etag := ask(t, "GET", "/app.js").Header().Get("ETag")
+	if got := ask(t, "GET", "/app.js", "If-None-Match", etag); got.Code != http.StatusNotModified {
+		t.Errorf("what the browser has is sent again: %d", got.Code)
 	}
 }
 
