@@ -5,10 +5,12 @@
 //	go -C bench run ./clusters --what sync     # one pass over 10,000 clusters of 10 VMs on sim
 //	go -C bench run ./clusters --what create   # 100 clusters of 10 VMs on sim, at once
 //	go -C bench run ./clusters --what query    # /client/api with signature check, on one core
+//	go -C bench run ./clusters --what waiting  # 10,000 runs that wait
 //	go -C bench run ./clusters --what restart  # kill -9 with 1,000 open runs
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,11 +42,14 @@ type options struct {
 	vms      int // of a cluster, one of them the control node
 	child    bool
 	profile  string
+
+	latency  time.Duration // of a call of the cloud
+	attempts int           // of steps at once
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.what, "what", "list", "list, sync, create, query or restart")
+	flag.StringVar(&o.what, "what", "list", "list, sync, create, query, waiting or restart")
 	flag.StringVar(&o.dir, "dir", "", "`folder` on the disk to measure (default that of temporary files)")
 	flag.IntVar(&o.clusters, "clusters", 0, "how many (default: what the duty says)")
 	flag.IntVar(&o.vms, "vms", 10, "VMs of a cluster")
@@ -70,10 +75,10 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	measures := map[string]struct {
 		do       func(context.Context, options) (figures, error)
 		clusters int
-	}{"list": {list, 10_000}, "sync": {synchronise, 10_000}, "create": {create, 100}, "query": {requests, 100}, "restart": {restart, 1_000}}
+	}{"list": {list, 10_000}, "sync": {synchronise, 10_000}, "create": {create, 100}, "query": {requests, 100}, "waiting": {wait, 10_000}, "restart": {restart, 1_000}}
 	m, ok := measures[o.what]
 	if !ok {
-		return fmt.Errorf("--what %s is none of list, sync, create, query, restart", o.what)
+		return fmt.Errorf("--what %s is none of list, sync, create, query, waiting, restart", o.what)
 	}
 	if o.clusters == 0 {
 		o.clusters = m.clusters
@@ -102,6 +107,8 @@ type world struct {
 	engine  *workflow.Engine
 	passed  chan time.Duration
 	calls   *counter
+
+	operations chan string // outcomes
 }
 
 func build(ctx context.Context, o options, t sim.Times, settings service.Settings) (*world, error) {
@@ -109,28 +116,66 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 	if err != nil {
 		return nil, err
 	}
-	w := &world{store: store, passed: make(chan time.Duration, 100), calls: newCounter()}
+	w := &world{store: store, passed: make(chan time.Duration, 100), calls: newCounter(), operations: make(chan string, 100_000)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
+	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Latency: o.latency, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
 		return nil, err
 	}
 	w.service, err = service.New(service.Options{
-		Books: store.Clusters(), Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
+		Books: &ledger{store.Clusters(), w.calls}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.engine, err = workflow.New(store, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: 256, Logger: quiet})
+	w.engine, err = workflow.New(store, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: cmp.Or(o.attempts, 256), Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
-	return w, w.service.Bind(w.engine)
+	return w, w.service.Bind(&sender{w.engine, w.calls})
 }
 
 func (w *world) hear(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
-	return w.service.Hello(ctx, token, h)
+	return w.service.Hello(context.WithValue(ctx, ofHello{}, true), token, h)
+}
+
+// ofHello marks what is written because a node has called home.
+type ofHello struct{}
+
+const helloWrite = "hello write"
+
+func (c *counter) hello(ctx context.Context) {
+	if ctx.Value(ofHello{}) != nil {
+		c.add(helloWrite)
+	}
+}
+
+// ledger counts the writes of hellos.
+type ledger struct {
+	*sqlstore.Clusters
+	calls *counter
+}
+
+func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
+	l.calls.hello(ctx)
+	return l.Clusters.Commit(ctx, c)
+}
+
+func (l *ledger) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
+	l.calls.hello(ctx)
+	return l.Clusters.Hellos(ctx, hellos)
+}
+
+// sender counts their signals.
+type sender struct {
+	*workflow.Engine
+	calls *counter
+}
+
+func (s *sender) Send(ctx context.Context, id string, signal workflow.Signal) error {
+	s.calls.hello(ctx)
+	return s.Engine.Send(ctx, id, signal)
 }
 
 // serve runs all parts; stop ends them.

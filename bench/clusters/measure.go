@@ -9,12 +9,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/account"
@@ -24,7 +21,6 @@ import (
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/query"
 	"github.com/pawl-dev/pawl/store/sqlstore"
-	"github.com/pawl-dev/pawl/workflow"
 )
 
 // counter counts calls by name.
@@ -50,8 +46,11 @@ func (c *counter) get(name string) float64 {
 // meter hears what the service does.
 type meter struct{ w *world }
 
-func (m *meter) Operation(string, string, time.Duration) {}
-func (m *meter) Collected(string)                        {}
+func (m *meter) Collected(string) {}
+func (m *meter) Operation(_, outcome string, _ time.Duration) {
+	m.w.operations <- outcome
+}
+
 func (m *meter) ProviderCall(_, call, _ string, _ time.Duration) {
 	m.w.calls.add(call)
 }
@@ -241,7 +240,7 @@ func create(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour, PerCluster: 10})
+	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
 	if err != nil {
 		return nil, err
 	}
@@ -254,30 +253,38 @@ func create(ctx context.Context, o options) (figures, error) {
 	}
 	defer recorded()
 	keeper := w.store.(sqlstore.Keeper)
-	before, began := keeper.Stats(), time.Now()
+	before, began, spent := keeper.Stats(), time.Now(), cpuTime()
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err
 	}
-	for {
-		_, total, err := w.service.List(ctx, operator, cluster.ClusterQuery{State: cluster.Running, Limit: 1})
-		if err != nil {
-			return nil, err
-		}
-		if total == o.clusters {
-			break
-		}
-		if time.Since(began) > patience {
-			return nil, fmt.Errorf("%d of %d clusters are Running after %s: %s", total, o.clusters, patience, stuck(ctx, w))
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := w.ended(ctx, o.clusters); err != nil {
+		return nil, err
 	}
 	took, after := time.Since(began), keeper.Stats()
+	spent = cpuTime() - spent
 	vms, writes := float64(o.clusters*o.vms), float64(after.Writes-before.Writes)
+	hellos := w.calls.get(helloWrite)
 	return figures{
-		"clusters": float64(o.clusters), "vms": vms, "seconds": took.Seconds(), "vmsPerSecond": vms / took.Seconds(), "writes": writes, "writesPerVM": writes / vms,
+		"clusters": float64(o.clusters), "vms": vms, "seconds": took.Seconds(), "vmsPerSecond": vms / took.Seconds(), "writes": writes, "writesPerVM": writes / vms, "madeWritesPerVM": (writes - hellos) / vms, "cpuSeconds": spent.Seconds(),
 		"commits": float64(after.Commits - before.Commits), "rawWritesPerSecond": raw.StepsPerSec,
 		"timesOfRaw": took.Seconds() / (writes / raw.StepsPerSec),
 	}, nil
+}
+
+// ended waits until so many creates have succeeded.
+func (w *world) ended(ctx context.Context, creates int) error {
+	limit := time.After(patience)
+	for n := range creates {
+		select {
+		case outcome := <-w.operations:
+			if outcome != "done" {
+				return fmt.Errorf("a create has ended with %q: %s", outcome, stuck(ctx, w))
+			}
+		case <-limit:
+			return fmt.Errorf("%d of %d clusters are Running after %s: %s", n, creates, patience, stuck(ctx, w))
+		}
+	}
+	return nil
 }
 
 func createAll(ctx context.Context, w *world, o options) error {
@@ -345,94 +352,6 @@ func requests(ctx context.Context, o options) (figures, error) {
 		f[name+"PerSecond"] = sent / time.Since(began).Seconds()
 	}
 	return f, nil
-}
-
-// restart kills a process with open runs and waits until the next one has them.
-func restart(ctx context.Context, o options) (figures, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, "--child", "--dir", o.dir, "--clusters", fmt.Sprint(o.clusters), "--vms", "2")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
-		return nil, fmt.Errorf("the child has not begun: %w", err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		return nil, err
-	}
-	_ = cmd.Wait() // it was killed
-	began := time.Now()
-	w, err := build(ctx, o, sim.Times{Create: time.Hour}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
-	if err != nil {
-		return nil, err
-	}
-	defer w.store.Close()
-	stop := w.serve(ctx)
-	defer stop()
-	for {
-		owned, err := ownedBy(ctx, w.store, w.engine.Worker())
-		if err != nil {
-			return nil, err
-		}
-		if owned >= o.clusters {
-			return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, nil
-		}
-		if time.Since(began) > time.Minute {
-			return nil, fmt.Errorf("%d of %d runs are claimed after a minute", owned, o.clusters)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-// ownedBy counts the active runs of a worker.
-func ownedBy(ctx context.Context, lister workflow.Lister, worker string) (int, error) {
-	owned, cursor := 0, ""
-	for {
-		page, next, err := lister.List(ctx, workflow.Query{Active: true, Limit: 1000, Cursor: cursor})
-		if err != nil {
-			return 0, err
-		}
-		for _, r := range page {
-			if r.Owner == worker {
-				owned++
-			}
-		}
-		if cursor = next; cursor == "" {
-			return owned, nil
-		}
-	}
-}
-
-// child creates clusters whose VMs take an hour, says so, and waits to be killed.
-func child(ctx context.Context, o options) error {
-	w, err := build(ctx, o, sim.Times{Create: time.Hour}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
-	if err != nil {
-		return err
-	}
-	w.serve(ctx)
-	if err := createAll(ctx, w, o); err != nil {
-		return err
-	}
-	for {
-		owned, err := ownedBy(ctx, w.store, w.engine.Worker())
-		if err != nil {
-			return err
-		}
-		if owned >= o.clusters {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	fmt.Print("!")
-	select {}
 }
 
 // places gives the cursors of all pages.

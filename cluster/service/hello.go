@@ -17,11 +17,12 @@ import (
 
 // Times of hellos.
 const (
-	helloReady = 10 * time.Second // between the hellos of a node that is ready
-	helloSoon  = 2 * time.Second  // of one that is not, or has just paid with its token
-	helloFlush = 30 * time.Second // until hellos that change nothing are written
-	rollFresh  = 2 * time.Second  // how long a roll answers hellos without being read again
-	forgetFor  = time.Hour        // how long a control node is told of a node that was removed
+	helloReady = 10 * time.Second      // between the hellos of a node that is ready
+	helloSoon  = 2 * time.Second       // of one that is not
+	helloPaid  = 50 * time.Millisecond // after its token: it is heard once its credential says that it has it
+	helloFlush = 30 * time.Second      // until hellos that change nothing are written
+	rollFresh  = 2 * time.Second       // how long a roll answers hellos without being read again
+	forgetFor  = time.Hour             // how long a control node is told of a node that was removed
 )
 
 // hellos is what nodes said, until it is written.
@@ -29,6 +30,19 @@ type hellos struct {
 	mu    sync.Mutex
 	heard map[int64]cluster.NodeHello // by node
 	rolls map[string]*roll            // by cluster
+
+	news     gathered[cluster.NodeHello]    // to be written at once
+	payments map[string]*gathered[*payment] // by cluster, of those who pay just now
+	payers   map[string]int
+}
+
+// payment is a node that pays with its join token for a credential.
+type payment struct {
+	node       *cluster.Node
+	token      string
+	hello      Hello
+	credential string // hash
+	paid       bool
 }
 
 // roll is what hellos of one cluster are answered from.
@@ -138,28 +152,58 @@ func (r *roll) knows(n *cluster.Node, token string, now time.Time) bool {
 // welcome gives a node its credential: that it is ready counts from then on.
 func (s *Service) welcome(ctx context.Context, r *roll, n *cluster.Node, token string, h Hello) (HelloAnswer, error) {
 	credential := newToken()
-	paid := false
-	err := s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool {
-		if paid = matches(token, d.JoinTokenHash); !paid {
-			return false
-		}
-		if d.Credentials == nil {
-			d.Credentials = map[string]string{}
-		}
-		d.Credentials[n.Name] = hashOf(credential.Reveal())
-		r.news(n, h, c, d)
-		return true
-	})
-	if err != nil {
+	p := &payment{node: n, token: token, hello: h, credential: hashOf(credential.Reveal())}
+	if err := s.pay(ctx, r, p); err != nil {
 		return HelloAnswer{}, err
 	}
-	if !paid {
+	if !p.paid {
 		return HelloAnswer{}, refusedToken(h)
 	}
-	s.drop(h.Cluster)
 	answer := s.answer(r, n, h)
-	answer.Credential, answer.Every = credential.Reveal(), helloSoon
+	answer.Credential, answer.Every = credential.Reveal(), helloPaid
 	return answer, nil
+}
+
+// pay keeps the credentials of all nodes of a cluster that pay at the moment.
+func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
+	uuid := p.hello.Cluster
+	s.hellos.mu.Lock()
+	if s.hellos.payments == nil {
+		s.hellos.payments, s.hellos.payers = map[string]*gathered[*payment]{}, map[string]int{}
+	}
+	till := s.hellos.payments[uuid]
+	if till == nil {
+		till = &gathered[*payment]{}
+		s.hellos.payments[uuid] = till
+	}
+	s.hellos.payers[uuid]++
+	s.hellos.mu.Unlock()
+	defer func() {
+		s.hellos.mu.Lock()
+		defer s.hellos.mu.Unlock()
+		if s.hellos.payers[uuid]--; s.hellos.payers[uuid] == 0 {
+			delete(s.hellos.payers, uuid)
+			delete(s.hellos.payments, uuid)
+		}
+	}()
+	return till.do(ctx, p, func(ctx context.Context, all []*payment) error {
+		defer s.drop(uuid)
+		return s.amend(ctx, uuid, func(c *cluster.Cluster, d *cluster.Details) bool {
+			changed := false
+			for _, p := range all {
+				if p.paid = matches(p.token, d.JoinTokenHash); !p.paid {
+					continue
+				}
+				if d.Credentials == nil {
+					d.Credentials = map[string]string{}
+				}
+				d.Credentials[p.node.Name] = p.credential
+				r.news(p.node, p.hello, c, d)
+				changed = true
+			}
+			return changed
+		})
+	})
 }
 
 // news takes what a control node brings: endpoint, CA and configuration. It
@@ -208,19 +252,47 @@ func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hell
 	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.Why() {
 		return nil
 	}
-	if err := s.options.Books.Hellos(ctx, []cluster.NodeHello{said}); err != nil {
+	if err := s.hellos.news.do(ctx, said, s.options.Books.Hellos); err != nil {
 		return err
 	}
-	s.drop(h.Cluster)
-	run := r.book.Cluster.RunID
-	if run == "" {
-		return nil
+	run, err := s.waiting(ctx, n, h)
+	if err != nil || run == "" {
+		return err
 	}
-	err := s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
+	err = s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
 	if errors.Is(err, workflow.RunFinished) || errors.Is(err, workflow.RunNotFound) || errors.Is(err, workflow.QueueFull) {
 		return nil // it looks by itself, or needs nothing any more
 	}
 	return err
+}
+
+// waiting gives the run that is to be told of a node; empty: none. A run waits
+// for all nodes that it makes, so it is told by the last of them: the book is
+// read after what the node said was written, so that of two that come at the
+// same time one sees the other.
+func (s *Service) waiting(ctx context.Context, n *cluster.Node, h Hello) (run string, err error) {
+	r, err := s.roll(ctx, h.Cluster, true)
+	if err != nil {
+		return "", err
+	}
+	c := &r.book.Cluster
+	if c.RunID == "" || n.Role == cluster.Control || !h.Ready {
+		return c.RunID, nil
+	}
+	for i := range r.book.Nodes {
+		other := &r.book.Nodes[i]
+		if other.ID != n.ID && other.Role == cluster.Worker && other.Removed.IsZero() && other.ReadyAt.IsZero() && r.madeBy(other, c.RunID) {
+			return "", nil
+		}
+	}
+	return c.RunID, nil
+}
+
+// madeBy reports a node whose VM a run makes, or has made.
+func (r *roll) madeBy(n *cluster.Node, run string) bool {
+	return slices.ContainsFunc(r.book.Journal, func(row cluster.JournalRow) bool {
+		return row.Kind == cluster.VM && row.Key == n.Key && row.RunID == run && (row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
+	})
 }
 
 // answer is what a node is told.

@@ -22,7 +22,7 @@ import (
 
 const (
 	helloEvery    = 30 * time.Second
-	hellosAtOnce  = 16
+	hellosAtOnce  = 64
 	endpointPort  = 6443
 	drainedReason = "drained"
 )

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// idle is how long nothing happens while it is measured.
+const idle = 20 * time.Second
+
+// wait makes clusters whose VMs take hours, and looks at what their runs cost
+// meanwhile. The provider is not asked again in that time: that costs what the
+// setting of the pauses says, not what a waiting run does.
+func wait(ctx context.Context, o options) (figures, error) {
+	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
+		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	o.vms = 2
+	before := runtime.NumGoroutine()
+	if err := createAll(ctx, w, o); err != nil {
+		return nil, err
+	}
+	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+		return nil, err
+	}
+	runtime.GC()
+	keeper := w.store.(sqlstore.Keeper)
+	writes, spent, began := keeper.Stats().Writes, cpuTime(), time.Now()
+	recorded, err := o.record()
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(idle)
+	recorded()
+	spent = cpuTime() - spent
+	return figures{
+		"runs": float64(o.clusters), "goroutines": float64(runtime.NumGoroutine() - before), "idleCPU": spent.Seconds() / time.Since(began).Seconds(),
+		"writesWhileIdle": float64(keeper.Stats().Writes - writes), "residentMiB": resident(),
+	}, nil
+}
+
+// endless is a cloud whose calls take an hour: a run that has begun one is
+// open, and stays with its worker.
+func endless(ctx context.Context, o options) (*world, error) {
+	o.latency, o.attempts = time.Hour, 2*o.clusters
+	return build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
+}
+
+// restart kills a process with open runs and waits until the next one has them.
+func restart(ctx context.Context, o options) (figures, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, self, "--child", "--dir", o.dir, "--clusters", fmt.Sprint(o.clusters), "--vms", "2")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		return nil, fmt.Errorf("the child has not begun: %w", err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		return nil, err
+	}
+	_ = cmd.Wait() // it was killed
+	began := time.Now()
+	w, err := endless(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	owned, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store)
+	return figures{"runs": float64(owned), "claimedSeconds": time.Since(began).Seconds()}, err
+}
+
+// child creates clusters, says when all of their runs are open, and waits to be killed.
+func child(ctx context.Context, o options) error {
+	w, err := endless(ctx, o)
+	if err != nil {
+		return err
+	}
+	w.serve(ctx)
+	if err := createAll(ctx, w, o); err != nil {
+		return err
+	}
+	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Owner == w.engine.Worker() }, w.store); err != nil {
+		return err
+	}
+	fmt.Print("!")
+	select {}
+}
+
+// reach waits until so many active runs are as they should be.
+func reach(ctx context.Context, runs int, as func(*workflow.Run) bool, lister workflow.Lister) (int, error) {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		n, cursor := 0, ""
+		for {
+			page, next, err := lister.List(ctx, workflow.Query{Active: true, Limit: 1000, Cursor: cursor})
+			if err != nil {
+				return n, err
+			}
+			for _, r := range page {
+				if as(r) {
+					n++
+				}
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		switch {
+		case n >= runs:
+			return n, nil
+		case time.Since(began) > patience:
+			return n, fmt.Errorf("%d of %d runs are as they should be after %s", n, runs, patience)
+		}
+	}
+}

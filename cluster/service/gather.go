@@ -1,0 +1,55 @@
+package service
+
+import (
+	"context"
+	"sync"
+)
+
+// gathered makes one write of what several callers want written: while one is
+// under way, the next gathers. The first caller of a batch writes it for all.
+type gathered[T any] struct {
+	mu      sync.Mutex
+	waiting []*part[T]
+	busy    bool
+}
+
+type part[T any] struct {
+	item T
+	err  error
+	done chan struct{}
+}
+
+// do returns when the item was written, or was not. Writes are not ended by
+// the context of one caller: others may be in them.
+func (g *gathered[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {
+	mine := &part[T]{item: item, done: make(chan struct{})}
+	g.mu.Lock()
+	g.waiting = append(g.waiting, mine)
+	if g.busy {
+		g.mu.Unlock()
+		<-mine.done
+		return mine.err
+	}
+	g.busy = true
+	g.mu.Unlock()
+	ctx = context.WithoutCancel(ctx)
+	for {
+		g.mu.Lock()
+		batch := g.waiting
+		g.waiting = nil
+		g.busy = len(batch) > 0
+		g.mu.Unlock()
+		if len(batch) == 0 {
+			return mine.err
+		}
+		items := make([]T, len(batch))
+		for i, p := range batch {
+			items[i] = p.item
+		}
+		err := write(ctx, items)
+		for _, p := range batch {
+			p.err = err
+			close(p.done)
+		}
+	}
+}
