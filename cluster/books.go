@@ -71,7 +71,7 @@ type Change struct {
 }
 
 // ClusterQuery selects clusters. Zero fields do not restrict.
-type ClusterQuery struct {
+type ClusterQuery struct { //nolint:revive // beside JobQuery, RowQuery and EventQuery a plain Query would say nothing
 	Scope         Scope
 	UUID          string
 	Name          string // substring without case; with ExactName the whole

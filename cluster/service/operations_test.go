@@ -359,8 +359,17 @@ func TestAPlanWritesNothing(t *testing.T) {
 		{Kind: cluster.AskScale, Size: 4}, {Kind: cluster.AskScale, Size: 1}, {Kind: cluster.AskStop}, {Kind: cluster.AskDelete},
 		{Kind: cluster.AskUpgrade, Version: "v2"}, {Kind: cluster.AskStart}, {Kind: cluster.AskRecover},
 	} {
-		if _, err := c.PlanChange(t.Context(), as("uma"), id, r); err != nil {
+		plan, err := c.PlanChange(t.Context(), as("uma"), id, r)
+		if err != nil {
 			t.Errorf("plan of %s: %v", r.Kind, err)
+			continue
+		}
+		if r.Kind == cluster.AskScale && r.Size == 4 {
+			for _, step := range plan.Steps {
+				if strings.Contains(step.Name, "upgrade") || strings.Contains(step.Name, "drain") || strings.Contains(step.Name, "victims") {
+					t.Errorf("the plan of growing shows the step %s", step.Name)
+				}
+			}
 		}
 	}
 	if after, _ := c.Get(t.Context(), chief, id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.NodeCount != 2 {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 		return nil, err
 	}
 	book := &cluster.Book{Cluster: *c}
-	plan := &DryRun{Steps: s.stepsOf(cluster.FlowStart)}
+	plan := &DryRun{Steps: s.stepsOf(cluster.FlowStart, cluster.RunInput{Event: cluster.OnStart, From: cluster.Created, First: true})}
 	if c.Network.ID == "" {
 		plan.add("create", cluster.Network, cluster.ResourceName(c, "network"), "")
 	}
@@ -44,21 +45,22 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		return plan, nil
 	}
 	c := &book.Cluster
+	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.Due(c, nil, s.options.Now()), From: was.State, Ask: c.Ask, Deleting: r.Kind == cluster.AskDelete}
 	switch r.Kind {
 	case cluster.AskStart:
-		plan.Steps = s.stepsOf(cluster.FlowStart)
+		plan.Steps = s.stepsOf(cluster.FlowStart, in)
 		plan.act("start", book.Nodes, "")
 	case cluster.AskStop:
-		plan.Steps = s.stepsOf(cluster.FlowStop)
+		plan.Steps = s.stepsOf(cluster.FlowStop, in)
 		plan.act("stop", book.Nodes, "")
 	case cluster.AskDelete:
 		if was.State == cluster.Running {
-			plan.Steps = s.stepsOf(cluster.FlowStop)
+			plan.Steps = s.stepsOf(cluster.FlowStop, in)
 		}
-		plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowDelete)...)
+		plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowDelete, in)...)
 		plan.close(book)
 	case cluster.AskUpgrade:
-		plan.Steps = s.stepsOf(cluster.FlowScale)
+		plan.Steps = s.stepsOf(cluster.FlowScale, in)
 		plan.act("replace", book.Nodes, "")
 	case cluster.AskRecover:
 		return s.planRecovery(ctx, book, plan, c.Ask)
@@ -66,7 +68,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		if was.State == cluster.Alert {
 			return s.planRecovery(ctx, book, plan, c.Ask)
 		}
-		plan.Steps = s.stepsOf(cluster.FlowScale)
+		plan.Steps = s.stepsOf(cluster.FlowScale, in)
 		return s.planScale(ctx, book, plan)
 	}
 	return plan, nil
@@ -106,7 +108,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 	work := cluster.PlanRecovery(book, seen, policy, cluster.RecoveryOptions{
 		Consent: ask.Consent, MaxUnavailable: s.options.Settings.MaxUnavailable, Now: s.options.Now(), Tolerances: s.tolerances(),
 	})
-	plan.Steps = s.stepsOf(cluster.FlowRecover)
+	plan.Steps = s.stepsOf(cluster.FlowRecover, cluster.RunInput{Cluster: book.Cluster.UUID, Event: cluster.OnRecover, From: cluster.Alert, Ask: ask})
 	plan.act("start", work.Start, "")
 	plan.act("replace", work.Replace, "")
 	for _, more := range work.Create {
@@ -184,12 +186,28 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, fresh bool) err
 	return nil
 }
 
-// stepsOf reads a flow as people see it.
-func (s *Service) stepsOf(flow string) []DryRunStep {
+// planner tells which steps of a flow a run would pass over. A *workflow.Engine is one.
+type planner interface {
+	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
+}
+
+// stepsOf reads a flow as people see it, without the steps that a run with this
+// input would pass over.
+func (s *Service) stepsOf(flow string, in cluster.RunInput) []DryRunStep {
+	passed := map[string]bool{}
+	if p, ok := s.engine.(planner); ok {
+		if input, err := json.Marshal(in); err == nil {
+			if plan, err := p.Plan(flow, input); err == nil { // else all of them are shown
+				for _, step := range plan.Steps {
+					passed[step.Name] = step.Verdict == "skip"
+				}
+			}
+		}
+	}
 	steps := []DryRunStep{}
 	for _, f := range s.Flows() {
 		if f.Name == flow {
-			steps = appendSteps(steps, f.Steps)
+			steps = appendSteps(steps, slices.DeleteFunc(slices.Clone(f.Steps), func(s workflow.Step) bool { return passed[s.Name] }))
 		}
 	}
 	return steps

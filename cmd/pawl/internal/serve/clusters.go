@@ -52,7 +52,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
 	}
-	if p.store.IsShared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
+	if p.options.Store.Shared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
 		o.Locks = p.store.Locks()
 	}
 	p.clusters.metrics = telemetry.NewClusters(p.metrics)
@@ -127,7 +127,7 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return local.New(local.Options{Dir: dir, Installation: installation, MaxVMs: c.MaxVMs, Cores: c.Cores, MemoryMB: c.MemoryMB})
 	case "sim":
-		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Templates: simTemplates, Times: sim.Times{Boot: 2 * time.Second}, HelloEvery: 15 * time.Second, Home: p.hear})
+		cloud, err := sim.New(sim.Options{Installation: installation, File: c.Dir, Templates: simTemplates, Times: sim.Times{Boot: 2 * time.Second}, Home: p.hear})
 		if err == nil {
 			p.clusters.sims[c.Name] = cloud
 		}
