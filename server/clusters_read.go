@@ -268,15 +268,15 @@ func (s *Server) listLeaks(ctx context.Context, in *struct {
 
 func (s *Server) catalog(ctx context.Context, in *struct {
 	Kind string `path:"kind" enum:"zone,offering,template,network,networkoffering,keypair,version"`
-}) (*listOf[catalogEntry], error) {
+}) (*listOf[view.CatalogEntry], error) {
 	clusters, err := s.clusters()
 	if err != nil {
 		return nil, err
 	}
-	out := listed[catalogEntry](nil)
+	out := listed[view.CatalogEntry](nil)
 	if in.Kind == "version" {
 		for _, v := range clusters.Versions() {
-			out.Body.Items = append(out.Body.Items, catalogEntry{ID: v.ID, Name: v.Name, Version: v.Semantic, Disabled: v.Disabled})
+			out.Body.Items = append(out.Body.Items, view.CatalogEntry{ID: v.ID, Name: v.Name, Version: v.Semantic, Disabled: v.Disabled})
 		}
 		return out, nil
 	}
@@ -285,19 +285,7 @@ func (s *Server) catalog(ctx context.Context, in *struct {
 		return nil, err
 	}
 	for _, e := range entries {
-		out.Body.Items = append(out.Body.Items, catalogEntry{ID: e.ID, Name: e.Name, Zone: e.Zone, Disabled: e.Disabled, Default: e.Default, Cores: e.Cores, MemoryMB: e.MemoryMB})
+		out.Body.Items = append(out.Body.Items, view.CatalogEntry{ID: e.ID, Name: e.Name, Zone: e.Zone, Disabled: e.Disabled, Default: e.Default, Cores: e.Cores, MemoryMB: e.MemoryMB})
 	}
 	return out, nil
-}
-
-// catalogEntry is something a provider offers.
-type catalogEntry struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Cores    int    `json:"cores,omitempty"`
-	MemoryMB int    `json:"memoryMB,omitempty"`
-	Disabled bool   `json:"disabled,omitempty"`
-	Default  bool   `json:"default,omitempty"`
 }

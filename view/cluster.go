@@ -220,3 +220,15 @@ func ClusterEvents(events []cluster.Event) []ClusterEvent {
 	}
 	return out
 }
+
+// CatalogEntry is something a provider offers.
+type CatalogEntry struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Cores    int    `json:"cores,omitempty"`
+	MemoryMB int    `json:"memoryMB,omitempty"`
+	Disabled bool   `json:"disabled,omitempty"`
+	Default  bool   `json:"default,omitempty"`
+}

@@ -142,21 +142,9 @@ func (r *Remote) Leaks(ctx context.Context, id, kind string) ([]service.Leak, er
 	return everything[service.Leak](ctx, r, query, "leaks")
 }
 
-// CatalogEntry is something a provider offers.
-type CatalogEntry struct {
-	ID       string `json:"id"`
-	Name     string `json:"name"`
-	Zone     string `json:"zone,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Cores    int    `json:"cores,omitempty"`
-	MemoryMB int    `json:"memoryMB,omitempty"`
-	Disabled bool   `json:"disabled,omitempty"`
-	Default  bool   `json:"default,omitempty"`
-}
-
 // Catalog lists what the providers offer.
-func (r *Remote) Catalog(ctx context.Context, kind string) ([]CatalogEntry, error) {
-	var page Items[CatalogEntry]
+func (r *Remote) Catalog(ctx context.Context, kind string) ([]view.CatalogEntry, error) {
+	var page Items[view.CatalogEntry]
 	err := r.get(ctx, &page, nil, "catalog", kind)
 	return page.Items, err
 }
