@@ -37,8 +37,10 @@ type lab struct {
 	next    []int    // of the lives to come: the point at which each dies; 0: it does not
 	wrong   []string // what must not be
 	heard   map[string]bool
-	loud    bool // nodes call home
-	blind   bool // whoever looks for room sees enough
+	loud    bool          // nodes call home
+	blind   bool          // whoever looks for room sees enough
+	stiff   chan struct{} // closed when a process freezes
+	skew    time.Duration // of the clock of every second process
 	ends    []func()
 }
 
@@ -69,7 +71,7 @@ func newLab(t *testing.T, s labSetup) *lab {
 			if p == nil {
 				return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
 			}
-			return p.service.Hello(ctx, token, h)
+			return l.patient(ctx, p, token, h)
 		}
 	}
 	cloud, err := sim.New(s.sim)
@@ -95,6 +97,25 @@ func newLab(t *testing.T, s labSetup) *lab {
 	}
 	l.begin()
 	return l
+}
+
+// patient is a node's call home, which it gives up after a while.
+func (l *lab) patient(ctx context.Context, p *life, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+	type reply struct {
+		answer cluster.HelloAnswer
+		err    error
+	}
+	done := make(chan reply, 1)
+	l.flights.Go(func() {
+		answer, err := p.service.Hello(context.WithoutCancel(ctx), token, h)
+		done <- reply{answer, err}
+	})
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-time.After(10 * time.Second):
+		return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("timeout")
+	}
 }
 
 // say notes what must not be.
@@ -144,6 +165,9 @@ func (l *lab) begin() {
 	}
 	options := l.made
 	options.Worker = fmt.Sprintf("process-%d", len(l.lives)+1)
+	if skew := l.skew; len(l.lives)%2 == 1 {
+		options.Now = func() time.Time { return time.Now().UTC().Add(skew) }
+	}
 	l.mu.Unlock()
 	options.Books, options.Locks = &diary{l.books, p}, medium{l.locks, p}
 	options.Providers = []service.Named{{Name: "sim", Provider: line{l.cloud.As(installation), p}}}
@@ -216,6 +240,8 @@ type life struct {
 	dead   bool
 	where  string // it died
 	died   chan struct{}
+	ice    chan struct{}  // closed when it thaws; nil: it is not frozen
+	freeze int            // freezes itself at this point; 0: it does not
 	labels map[string]int // of each kind of point: the first
 	order  []string
 }
@@ -226,15 +252,53 @@ func (p *life) gone() bool {
 	return p.dead
 }
 
+func (p *life) stiff() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ice != nil
+}
+
+// thaw lets go on what was held back.
+func (p *life) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.freeze = 0; p.ice != nil {
+		close(p.ice)
+	}
+}
+
 // point is a moment at which the process may die: from then on nothing it does
 // has any effect.
-func (p *life) point(label string) error {
+func (p *life) point(label string) error { return p.reach(label, true) }
+
+// reach is point. What cannot be held back, since others wait for it, fails
+// while the process is frozen.
+func (p *life) reach(label string, hold bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
 		return errDead
 	}
 	p.points++
+	if p.freeze != 0 && p.points == p.freeze {
+		p.ice = make(chan struct{})
+		close(p.lab.stiff)
+	}
+	if p.ice != nil && !hold {
+		return workflow.StoreUnavailable.Errorf("no answer")
+	}
+	for p.ice != nil { // held back, as is everything else it does
+		ice := p.ice
+		p.mu.Unlock()
+		<-ice
+		p.mu.Lock()
+		if p.ice == ice {
+			p.ice = nil
+		}
+	}
+	if p.dead {
+		return errDead
+	}
 	if p.labels[label] == 0 {
 		p.labels[label] = p.points
 	}
@@ -300,14 +364,16 @@ func (l *lab) deaths() string {
 }
 
 // write is a database write: the process may die before it and behind it.
-func (p *life) write(label string, do func() error) error {
-	if err := p.point("before " + label); err != nil {
+func (p *life) write(label string, do func() error) error { return p.writes(label, true, do) }
+
+func (p *life) writes(label string, hold bool, do func() error) error {
+	if err := p.reach("before "+label, hold); err != nil {
 		return err
 	}
 	if err := do(); err != nil {
 		return err
 	}
-	return p.point("after " + label)
+	return p.reach("after "+label, hold)
 }
 
 // diary is the books in the hands of a process.
@@ -370,7 +436,7 @@ type ledgerOfRuns struct {
 }
 
 func (s *ledgerOfRuns) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
-	err = s.p.write("create run "+r.Flow, func() error { run, err = s.Memory.Create(ctx, r, events); return err })
+	err = s.p.writes("create run "+r.Flow, false, func() error { run, err = s.Memory.Create(ctx, r, events); return err })
 	return run, err
 }
 
@@ -379,35 +445,41 @@ func (s *ledgerOfRuns) Save(ctx context.Context, w *workflow.Save) error {
 	if step := w.Run.Current(); step != nil {
 		label += " " + step.Name + " " + string(step.Phase)
 	}
-	return s.p.write(label, func() error { return s.Memory.Save(ctx, w) })
+	return s.p.writes(label, false, func() error { return s.Memory.Save(ctx, w) })
 }
 
 func (s *ledgerOfRuns) Send(ctx context.Context, id string, w workflow.Signal) error {
-	return s.p.write("send "+w.Name, func() error { return s.Memory.Send(ctx, id, w) })
+	return s.p.writes("send "+w.Name, false, func() error { return s.Memory.Send(ctx, id, w) })
 }
 
 func (s *ledgerOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
 	if s.p.gone() {
 		return claimed, errDead
 	}
+	if s.p.stiff() {
+		return claimed, workflow.StoreUnavailable.Errorf("no answer")
+	}
 	if claimed, err = s.Memory.Claim(ctx, c); err == nil && len(claimed.Runs) > 0 {
-		err = s.p.point("after claim")
+		err = s.p.reach("after claim", false)
 	}
 	return claimed, err
 }
 
 func (s *ledgerOfRuns) Take(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
-	err = s.p.write("take", func() error { loaded, err = s.Memory.Take(ctx, worker, id, lease); return err })
+	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.Take(ctx, worker, id, lease); return err })
 	return loaded, err
 }
 
 func (s *ledgerOfRuns) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	return s.p.write("rest", func() error { return s.Memory.Rest(ctx, worker, r, next) })
+	return s.p.writes("rest", false, func() error { return s.Memory.Rest(ctx, worker, r, next) })
 }
 
 func (s *ledgerOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if s.p.gone() {
 		return errDead
+	}
+	if s.p.stiff() {
+		return s.p.writes("renew", false, func() error { return s.Memory.Renew(ctx, worker, lease) })
 	}
 	return s.Memory.Renew(ctx, worker, lease)
 }

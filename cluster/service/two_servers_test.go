@@ -1,0 +1,62 @@
+package service_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTwoServers lets two servers work on the same clusters. One of them is
+// stopped at a point, far beyond its lease, and then goes on as if nothing had
+// happened: what it held back is refused or changes nothing. Their clocks are
+// apart. (Over a real PostgreSQL: store/sqlstore.)
+func TestTwoServers(t *testing.T) {
+	for name, s := range tales() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, points, _ := s.play(t)
+			frozen := 0
+			for i, at := range chosen(points, os.Getenv("PAWL_TEST_POINTS"), 6) {
+				skew := []time.Duration{0, 20 * time.Second, -20 * time.Second}[i%3]
+				t.Run(fmt.Sprintf("%d, clocks %s apart", at, skew), func(t *testing.T) {
+					wrong := inLab(t, s.setup, func(l *lab) {
+						l.blind, l.skew, l.stiff = s.blind, skew, make(chan struct{})
+						id := ""
+						if s.prepare != nil {
+							id = s.prepare(l)
+						}
+						first := l.living()
+						l.arm()
+						first.mu.Lock()
+						first.freeze = at
+						first.mu.Unlock()
+						l.begin() // the other server
+						id = s.act(l, id)
+						select {
+						case <-l.stiff:
+							frozen++
+							l.wait(5 * time.Minute)
+						case <-time.After(10 * time.Minute):
+						}
+						first.thaw()
+						l.settle(6*time.Hour, s.rests...)
+						l.collected(s.rests...)
+						l.check()
+						if id != "" {
+							s.end(l, id)
+							l.vanish(id)
+						}
+					})
+					if len(wrong) > 0 {
+						t.Error(strings.Join(wrong, "\n"))
+					}
+				})
+			}
+			if frozen == 0 {
+				t.Error("nobody was stopped: the test shows nothing")
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A shop is a server of container clusters over a real database and a
+// simulated cloud, with times short enough for real clocks.
+type shop struct {
+	service *service.Service
+	stop    func()
+}
+
+const shopInstallation = "shop"
+
+var (
+	shopOwner = cluster.Owner{AccountID: "a1", DomainID: "d1"}
+	shopper   = cluster.Caller{User: "somebody", Owner: shopOwner, Scope: cluster.Scope{All: true}, Operator: true}
+)
+
+func shopCloud() sim.Options {
+	return sim.Options{
+		Installation: shopInstallation, HelloEvery: 100 * time.Millisecond, Visible: 20 * time.Millisecond,
+		Times: sim.Times{Create: 60 * time.Millisecond, Destroy: 40 * time.Millisecond, Start: 40 * time.Millisecond, Stop: 40 * time.Millisecond, Network: 20 * time.Millisecond, Rule: 10 * time.Millisecond, Boot: 30 * time.Millisecond},
+	}
+}
+
+type shopOptions struct {
+	name     string
+	books    cluster.Ledger
+	runs     workflow.Store
+	locks    lock.Medium
+	provider cluster.Provider
+	now      func() time.Time
+}
+
+func openShop(o shopOptions) (*shop, error) {
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	s, err := service.New(service.Options{
+		Books: o.books, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: shopInstallation,
+		HomeURL: "https://home.example", Logger: quiet, Now: o.now,
+		Settings: service.Settings{
+			SyncEvery: 500 * time.Millisecond, CollectEvery: time.Second, GCFirst: time.Second, GCLongest: 2 * time.Second, OrphanGrace: 5 * time.Second,
+			Settle: 3 * time.Second, CallTimeout: time.Second, PollFirst: 20 * time.Millisecond, PollLongest: 200 * time.Millisecond, WalkEvery: 100 * time.Millisecond,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	engine, err := workflow.New(o.runs, s.Flows(), workflow.Options{Worker: o.name, Lease: 600 * time.Millisecond, LookEvery: 200 * time.Millisecond, Drain: 10 * time.Millisecond, Hooks: []workflow.Hook{s.Hook()}, Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Bind(engine); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var served sync.WaitGroup
+	served.Go(func() { _ = engine.Serve(ctx) })
+	served.Go(func() { _ = s.Serve(ctx) })
+	return &shop{s, func() { cancel(); served.Wait() }}, nil
+}
+
+// order asks for something, again under the same id until somebody answers, and waits for its end.
+func order(ctx context.Context, books cluster.Ledger, id string, ask func() error) (*cluster.Job, error) {
+	var err error
+	for asked := false; ctx.Err() == nil; {
+		job, looked := books.Job(ctx, id)
+		switch {
+		case looked == nil && job.Status != cluster.JobOpen:
+			return job, nil
+		case !asked:
+			if err = ask(); err == nil {
+				asked = true
+			} else if kind := fault.Of(err); kind.Class == fault.Invalid && kind != cluster.JobReused {
+				return nil, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil, fmt.Errorf("order %s: %w; last %w", id, context.Cause(ctx), errors.Join(err))
+}
+
+// known checks that everything of ours in the cloud stands in the books.
+func known(t *testing.T, books cluster.Ledger, cloud *sim.Cloud) {
+	t.Helper()
+	names := map[string]bool{}
+	for _, r := range cloud.All() {
+		uuid := r.Tags[cluster.TagCluster]
+		if uuid == "" {
+			continue
+		}
+		b, err := books.Book(t.Context(), uuid)
+		if err != nil || !b.Knows(r) {
+			t.Errorf("%s %s is not in the books (%v)", r.Kind, r.Name, err)
+		}
+		if name := string(r.Kind) + " " + r.Name; names[name] {
+			t.Errorf("two things are named %s", name)
+		} else {
+			names[name] = true
+		}
+	}
+}
+
+// stands checks a running cluster: as many VMs as nodes, all of them in the books.
+func stands(t *testing.T, books cluster.Ledger, cloud *sim.Cloud, uuid string, workers int) {
+	t.Helper()
+	b, err := books.Book(t.Context(), uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vms := cloud.All(cluster.VM)
+	if b.Cluster.State != cluster.Running || len(b.Nodes) != workers+1 || len(vms) != workers+1 {
+		t.Errorf("it is %s (%+v) with %d nodes and %d VMs, want %d", b.Cluster.State, b.Cluster.Reason, len(b.Nodes), len(vms), workers+1)
+	}
+	for _, n := range b.Nodes {
+		if !slices.ContainsFunc(vms, func(r cluster.Resource) bool { return r.ID == n.VMID && r.Name == n.Name && r.Power == cluster.Up }) {
+			t.Errorf("node %s has no running VM", n.Name)
+		}
+	}
+	known(t, books, cloud)
+}
+
+var _ sqlstore.Store = (*sqlstore.SQLite)(nil)
