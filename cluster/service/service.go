@@ -95,6 +95,10 @@ func (s *Service) Bind(e Engine) error {
 	return nil
 }
 
+// CallHome says where nodes call home, for who learns it only when it listens.
+// It must be called before Serve.
+func (s *Service) CallHome(url string) { s.options.HomeURL = url }
+
 // Serve walks clusters, hears nodes, synchronises and collects until the
 // context ends. No goroutine of it is left. Bind must have been called.
 func (s *Service) Serve(ctx context.Context) error {

@@ -83,7 +83,8 @@ func (a *app) clusterCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create a cluster",
 		Long: `Creates a cluster of control nodes and --size workers. What is not named is
-found: the only zone and offering, the default template, a network of its own.`,
+found: the only zone and offering, the default template, a network of its own.
+pawl cluster catalog lists what there is to choose from.`,
 		Example: "  pawl cluster create blue --size 2 --wait\n  pawl cluster create blue --zone z1 --offering small --size 5 --control-nodes 3 --recovery restart,replace --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {

@@ -193,12 +193,6 @@ func (s Store) IsOwner() bool {
 	return !ok || keeper.IsOwner()
 }
 
-// IsShared reports whether other processes may work on the store beside this one.
-func (s Store) IsShared() bool {
-	_, ok := s.kept.(*sqlstore.Postgres)
-	return ok
-}
-
 // Keeper is the store's side for commands that look after it.
 func (s Store) Keeper() (sqlstore.Keeper, bool) {
 	keeper, ok := s.kept.(sqlstore.Keeper)

@@ -49,7 +49,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	}
 	o := service.Options{
 		Books: ledger, Directory: server.Directory{Store: p.clusters.desk.Store}, Worker: workerName(),
-		Installation: config.Installation, HomeURL: p.home(config), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
+		Installation: config.Installation, HomeURL: p.home(config, p.options.Listen), Versions: config.versions(), Settings: config.settings(), Probe: p.probe,
 		Heard: func(cluster.Event) { p.bell.Ring() }, Logger: p.log,
 	}
 	if p.options.Store.Shared() { // else nobody is beside us, and a lock that our predecessor died with would hold us up
@@ -93,8 +93,18 @@ func (p *parts) hear(ctx context.Context, token string, h cluster.Hello) (cluste
 	return p.clusters.service.Hello(ctx, token, h)
 }
 
+// listening tells clusters the port that the system has chosen.
+func (p *parts) listening(addr net.Addr) {
+	host, port, err := net.SplitHostPort(p.options.Listen)
+	_, chosen, wrong := net.SplitHostPort(addr.String())
+	if p.clusters.service == nil || err != nil || wrong != nil || port != "0" {
+		return
+	}
+	p.clusters.service.CallHome(p.home(p.clusters.config, net.JoinHostPort(host, chosen)))
+}
+
 // home is where nodes call: what is configured, or where the server listens.
-func (p *parts) home(config *Clusters) string {
+func (p *parts) home(config *Clusters, listen string) string {
 	if config.Home != "" {
 		return strings.TrimSuffix(config.Home, "/")
 	}
@@ -102,7 +112,7 @@ func (p *parts) home(config *Clusters) string {
 	if p.options.CertFile != "" {
 		scheme = "https"
 	}
-	host, port, err := net.SplitHostPort(p.options.Listen)
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return ""
 	}

@@ -116,6 +116,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	p.listening(ln.Addr())
 	return p.serve(ctx, s, ln)
 }
 
