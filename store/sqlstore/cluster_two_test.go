@@ -1,0 +1,279 @@
+package sqlstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// gate holds back all that one server sends, as when its process is stopped.
+type gate struct {
+	mu    sync.Mutex
+	at    int // stops at the nth thing sent since it was armed; 0: it does not
+	sent  int
+	shut  chan struct{} // closed when it stops
+	ice   chan struct{} // closed when it goes on
+	armed bool
+}
+
+func (g *gate) arm(at int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.at, g.sent, g.armed, g.shut, g.ice = at, 0, true, make(chan struct{}), make(chan struct{})
+}
+
+// pass waits where the server is stopped. A context that has ended meanwhile is noticed by what is called.
+func (g *gate) pass() {
+	g.mu.Lock()
+	if !g.armed {
+		g.mu.Unlock()
+		return
+	}
+	if g.sent++; g.sent == g.at {
+		close(g.shut)
+	}
+	stopped, ice := g.sent >= g.at, g.ice
+	g.mu.Unlock()
+	if stopped {
+		<-ice
+	}
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.armed {
+		g.armed = false
+		close(g.ice)
+	}
+}
+
+type gatedBooks struct {
+	*sqlstore.Clusters
+	g *gate
+}
+
+func (b gatedBooks) Commit(ctx context.Context, c *cluster.Change) error {
+	b.g.pass()
+	err := b.Clusters.Commit(ctx, c)
+	b.g.pass()
+	return err
+}
+
+func (b gatedBooks) Hellos(ctx context.Context, h []cluster.NodeHello) error {
+	b.g.pass()
+	return b.Clusters.Hellos(ctx, h)
+}
+
+type gatedRuns struct {
+	*sqlstore.Postgres
+	g *gate
+}
+
+func (r gatedRuns) Create(ctx context.Context, run *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	r.g.pass()
+	return r.Postgres.Create(ctx, run, events)
+}
+
+func (r gatedRuns) Save(ctx context.Context, s *workflow.Save) error {
+	r.g.pass()
+	err := r.Postgres.Save(ctx, s)
+	r.g.pass()
+	return err
+}
+
+func (r gatedRuns) Send(ctx context.Context, id string, s workflow.Signal) error {
+	r.g.pass()
+	return r.Postgres.Send(ctx, id, s)
+}
+
+func (r gatedRuns) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+	r.g.pass()
+	return r.Postgres.Claim(ctx, c)
+}
+
+func (r gatedRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	r.g.pass()
+	return r.Postgres.Renew(ctx, worker, lease)
+}
+
+func (r gatedRuns) Rest(ctx context.Context, worker string, run *workflow.Run, next time.Time) error {
+	r.g.pass()
+	return r.Postgres.Rest(ctx, worker, run, next)
+}
+
+type gatedLocks struct {
+	lock.Medium
+	g *gate
+}
+
+func (l gatedLocks) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+	l.g.pass()
+	return l.Medium.Transact(ctx, name, change)
+}
+
+type gatedCloud struct {
+	*sim.Client
+	g *gate
+}
+
+func (c gatedCloud) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+	c.g.pass()
+	call, err := c.Client.Create(ctx, w)
+	c.g.pass()
+	return call, err
+}
+
+func (c gatedCloud) Act(ctx context.Context, r cluster.Ref, a cluster.Action) (cluster.Call, error) {
+	c.g.pass()
+	call, err := c.Client.Act(ctx, r, a)
+	c.g.pass()
+	return call, err
+}
+
+func (c gatedCloud) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, error) {
+	c.g.pass()
+	return c.Client.Get(ctx, r)
+}
+
+// TestTwoServersOnPostgreSQL: two servers share one PostgreSQL, their clocks
+// are a second apart. One of them is stopped in the middle of a create and of
+// each scale, beyond its lease, and then goes on with what it held back;
+// connections are cut while both save. Each thing is made once, stands in the
+// books, and goes in the end.
+func TestTwoServersOnPostgreSQL(t *testing.T) {
+	pg := pgtest.Start(t, pgtest.Options{NoSync: true})
+	for _, at := range []int{5, 14, 23, 37} {
+		t.Run(fmt.Sprintf("stopped at %d", at), func(t *testing.T) {
+			t.Parallel()
+			dsn := pg.Database(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			var mu sync.Mutex
+			var shops []*shop
+			o := shopCloud()
+			o.Home = func(_ context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+				mu.Lock()
+				s := shops[len(shops)-1]
+				mu.Unlock()
+				return s.service.Hello(ctx, token, h)
+			}
+			cloud, err := sim.New(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var books cluster.Ledger
+			g := &gate{}
+			for i, name := range []string{"first", "second"} {
+				store := sharedPostgres(t, dsn)
+				books = store.Clusters()
+				o := shopOptions{name: name, books: books, runs: store, locks: store.Locks(), provider: cloud.As(shopInstallation)}
+				if i == 0 {
+					o.books, o.runs, o.locks, o.provider = gatedBooks{store.Clusters(), g}, gatedRuns{store, g}, gatedLocks{store.Locks(), g}, gatedCloud{cloud.As(shopInstallation), g}
+					o.now = func() time.Time { return time.Now().UTC().Add(-time.Second) }
+				}
+				s, err := openShop(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mu.Lock()
+				shops = append(shops, s)
+				mu.Unlock()
+			}
+			served := make(chan struct{})
+			go func() { defer close(served); _ = cloud.Serve(ctx) }()
+			defer func() {
+				g.open()
+				cancel()
+				<-served
+				for _, s := range shops {
+					s.stop()
+				}
+			}()
+			uuid := ""
+			sizes := []int{4, 7, 2}
+			for i, size := range sizes {
+				g.arm(at)
+				trouble := make(chan struct{})
+				go func() {
+					defer close(trouble)
+					select {
+					case <-g.shut:
+						for range 6 {
+							time.Sleep(200 * time.Millisecond)
+							pg.Terminate(t, dsn)
+						}
+						time.Sleep(1200 * time.Millisecond) // four leases in all
+					case <-time.After(10 * time.Second):
+					}
+					g.open()
+				}()
+				id := fmt.Sprintf("order-%d", i)
+				job, err := order(ctx, books, id, func() (err error) {
+					if i == 0 {
+						_, _, err = shops[1].service.Create(ctx, shopper, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
+					} else {
+						_, _, err = shops[1].service.Change(ctx, shopper, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
+					}
+					return err
+				})
+				<-trouble
+				if err != nil {
+					t.Fatal(err)
+				}
+				if uuid = job.Cluster; job.Status != cluster.JobDone {
+					t.Fatalf("%s: %s %s", id, job.Code, job.Text)
+				}
+				stands(t, books, cloud, uuid, size)
+			}
+			made := map[string]int{}
+			for _, d := range cloud.Deeds() {
+				if d.What == sim.Made {
+					if made[d.Name]++; made[d.Name] > 1 {
+						t.Errorf("%s %s was made twice", d.Kind, d.Name)
+					}
+				}
+			}
+			_, err = order(ctx, books, "delete", func() error {
+				_, _, err := shops[1].service.Change(ctx, shopper, uuid, service.ChangeRequest{Kind: cluster.AskDelete, JobID: "delete"})
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := cloud.All(); len(left) > 0 {
+				t.Errorf("%d things are left, the first is %s %s", len(left), left[0].Kind, left[0].Name)
+			}
+		})
+	}
+}
+
+// sharedPostgres opens a database that others use too.
+func sharedPostgres(t *testing.T, dsn string) *sqlstore.Postgres {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{DSN: dsn, MasterKey: masterKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := store.(*sqlstore.Postgres)
+	if !ok {
+		t.Fatal(errors.New("not PostgreSQL"))
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
