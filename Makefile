@@ -43,7 +43,7 @@ bin/etcd bin/etcdctl: test/kubebin/go.mod test/kubebin/go.sum
 	@touch $@
 
 .PHONY: demo
-demo: build etcd ## run a real etcd cluster from YAML: scale, kill, heal, roll (KEEP=1 leaves it running)
+demo: build etcd ## a real etcd cluster from YAML, then a container cluster: scale, kill, heal (KEEP=1 leaves them running)
 	$(GO) -C test run ./demo/cmd -root $(CURDIR) -pawl $(CURDIR)/bin/pawl -etcd $(CURDIR)/bin/etcd -etcdctl $(CURDIR)/bin/etcdctl $(if $(KEEP),-keep)
 
 ##@ Test

@@ -5,6 +5,7 @@
 //	```yaml steps|keys|group|faults|machine|manifest   a part of a file, checked by itself
 //	```console                  commands behind "$ ", run one after the other, and their output
 //	```go from=examples/…       lines of that file
+//	```mermaid                  the lifecycle of clusters, as the code has it
 //	```sh, ```text, ```json     shown only
 //
 // UPDATE=1 go test ./docs/guide writes the output of commands anew; PAWL names a
@@ -27,6 +28,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/machine/machinefile"
@@ -105,6 +107,10 @@ func TestFiles(t *testing.T) {
 					} else if !strings.Contains(plain(read(t, filepath.Join(root, source))), plain(b.text)) {
 						t.Errorf("%s:%d: these lines are not in %s", page, b.line, source)
 					}
+				case "mermaid":
+					if b.text != cluster.Drawing("") {
+						t.Errorf("%s:%d: the lifecycle is drawn otherwise by now:\n%s", page, b.line, cluster.Drawing(""))
+					}
 				case "console", "sh", "text", "json":
 				default:
 					t.Errorf("%s:%d: a block of a kind that this test does not know: %q", page, b.line, b.info)
@@ -126,6 +132,13 @@ func plain(text string) string {
 		}
 	}
 	return "\n" + strings.Join(lines, "\n") + "\n"
+}
+
+// TestLifecycleTable: the page's table of transitions is the one that the service obeys.
+func TestLifecycleTable(t *testing.T) {
+	if want := cluster.EdgeTable(); !strings.Contains(read(t, "container-clusters.md"), "\n\n"+want+"\n") {
+		t.Errorf("the page has not this table:\n%s", want)
+	}
 }
 
 const oneStep = "steps: [{stepName: Only, uses: sleep, with: {for: 1s}}]\n"
@@ -276,6 +289,7 @@ func play(t *testing.T, page, text, bin string) string {
 type shell struct {
 	dir, page string
 	env       []string
+	server    string // that was started last: verbs of clusters ask it
 	runs      int
 	exit      int
 	kids      []*exec.Cmd
@@ -307,10 +321,16 @@ func (s *shell) named(t *testing.T, command string) string {
 func (s *shell) run(t *testing.T, command string) string {
 	t.Helper()
 	if name, value, ok := strings.Cut(strings.TrimPrefix(command, "export "), "="); ok && strings.HasPrefix(command, "export ") {
+		if inner, ok := strings.CutPrefix(value, "$("); ok {
+			value = strings.TrimSpace(s.run(t, strings.TrimSuffix(inner, ")")))
+		}
 		s.env = append(s.env, name+"="+value)
 		return ""
 	}
 	env := append(slices.Clone(s.env), "PAWL_LISTEN=127.0.0.1:0")
+	if strings.Contains(command, "pawl cluster ") && s.server != "" { // its port is another one each time
+		env = append(env, "PAWL_SERVER="+s.server)
+	}
 	if strings.Contains(command, "pawl run ") { // so that ids are the same each time
 		s.runs++
 		env = append(env, fmt.Sprintf("PAWL_REQUEST_ID=guide-%s-%d", s.page, s.runs))
@@ -355,11 +375,25 @@ func (s *shell) start(t *testing.T, command string, env []string) string {
 		}
 		line = append(line, b[0])
 	}
+	s.server = listening.FindString(string(line))
 	return s.told(string(line))
 }
 
-// end stops what the page has started.
+var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+
+// end stops what the page has started, and VMs that its server has left.
 func (s *shell) end() {
+	defer func() {
+		said, _ := exec.Command("ps", "-eww", "-o", "pid=,args=").Output()
+		for line := range strings.Lines(string(said)) {
+			var pid int
+			if strings.Contains(line, "pawl node --dir "+s.dir) {
+				if _, err := fmt.Sscan(line, &pid); err == nil {
+					_ = syscall.Kill(pid, syscall.SIGKILL)
+				}
+			}
+		}
+	}()
 	for _, kid := range s.kids {
 		_ = syscall.Kill(-kid.Process.Pid, syscall.SIGTERM)
 		_ = kid.Wait()
@@ -383,10 +417,14 @@ func (s *shell) told(out string) string {
 }
 
 var (
-	instant  = regexp.MustCompile(`(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.\d+)?Z?`)
+	instant  = regexp.MustCompile(`(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(\.\d+)?Z?`)
 	duration = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|us|s|m|h|d))+\b`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	pausedID = regexp.MustCompile(`(?m)^[a-z2-7]{4} | [a-z2-7]{4} +SPAN|resume [a-z2-7]{4}$`) // of machines: they stand for the object's uid
+	machines = regexp.MustCompile(`\b(vm|network)-[0-9a-f]{24}\b`)                            // the provider's ids
+	unique   = regexp.MustCompile(`\b(blue)-[0-9a-f]{6}\b`)                                   // names hold some of the cluster's id
+	address  = regexp.MustCompile(`127\.\d+\.\d+\.\d+`)                                       // of a VM
+	byRun    = regexp.MustCompile(`, run [a-z2-7]{4}\b`)                                      // in the history of a cluster
 	spaces   = regexp.MustCompile(` +`)
 )
 
@@ -395,5 +433,7 @@ func same(text string) string {
 	text = instant.ReplaceAllString(text, "TIME")
 	text = duration.ReplaceAllString(text, "SPAN")
 	text = pausedID.ReplaceAllString(uid.ReplaceAllString(text, "UID"), "ID ")
+	text = unique.ReplaceAllString(machines.ReplaceAllString(text, "$1-ID"), "$1-ID")
+	text = byRun.ReplaceAllString(address.ReplaceAllString(text, "ADDRESS"), ", run ID")
 	return spaces.ReplaceAllString(text, " ")
 }

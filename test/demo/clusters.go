@@ -101,7 +101,7 @@ func (d *Demo) listCluster(ctx context.Context) error {
 		func() error { return d.saves(ctx, &token, "token.json", "token", "create", "--name", "demo") },
 		func() error {
 			d.token = token.Token
-			d.print("$ export PAWL_TOKEN=$(jq -r .token token.json)")
+			d.print("$ export PAWL_TOKEN=$(sed -n 's/.*\"token\": \"\\(.*\\)\".*/\\1/p' token.json)")
 			status, _, err := d.fetch(ctx, at+"/v1/clusters", "")
 			d.facts.Cluster.NakedStatus = status
 			return err
@@ -141,11 +141,10 @@ func (d *Demo) killVM(ctx context.Context) error {
 	if d.facts.Cluster.Before, err = d.processes(ctx); err != nil {
 		return err
 	}
-	file := filepath.Join("vms", "vms", victim.ID, "process.json")
 	watched := func() error {
 		return steps(
 			func() error {
-				d.print("$ kill -9 $(jq .pid %s)   # the VM %s", file, victim.Name)
+				d.print("$ kill -9 $(pgrep -f %s)   # the VM %s", victim.ID, victim.Name)
 				return syscall.Kill(d.facts.Cluster.Before[victim.Name], syscall.SIGKILL)
 			},
 			func() error {
@@ -247,13 +246,13 @@ func (d *Demo) keepCluster(context.Context) error {
 
   export PAWL_SERVER=http://%s PAWL_TOKEN=%s
   %s cluster describe %s
-  kill -9 $(jq .pid %s)   # some VM
+  kill -9 $(pgrep -f $(%s cluster nodes %s | awk '/worker1/ {print $6}'))
   %s cluster watch %s
 
 To end it, before the server:
 
   %s cluster delete %s --wait`,
-		d.server, d.token, d.options.Pawl, blue, filepath.Join(d.dir, "vms", "vms", "*", "process.json"), d.options.Pawl, blue, d.options.Pawl, blue)
+		d.server, d.token, d.options.Pawl, blue, d.options.Pawl, blue, d.options.Pawl, blue, d.options.Pawl, blue)
 	return nil
 }
 

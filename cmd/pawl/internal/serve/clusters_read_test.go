@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +96,36 @@ func TestEffectiveHidesKeys(t *testing.T) {
 	data, err := json.Marshal(c.Effective())
 	if err != nil || strings.Contains(string(data), "planted-value") || c.Providers[0].APIKey != "planted-value" {
 		t.Errorf("%s %v", data, err)
+	}
+}
+
+// The guide names each key of the file, as the remedy of its fault promises.
+func TestGuideNamesAllKeys(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/guide/container-clusters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range clusterKeys(reflect.TypeFor[Clusters]()) {
+		if !strings.Contains(string(page), "`"+key+"`") {
+			t.Errorf("the guide does not name the key %s", key)
+		}
+	}
+}
+
+// With port 0 nodes call home at the port that the system has chosen.
+func TestHomeOfAChosenPort(t *testing.T) {
+	c := LocalClusters(t.TempDir())
+	home := ""
+	p := &parts{options: Options{Listen: "127.0.0.1:0"}}
+	p.clusters.config = c
+	for _, test := range []struct{ listen, configured, want string }{
+		{"127.0.0.1:4711", "", "http://127.0.0.1:4711"},
+		{"[::1]:4711", "", "http://[::1]:4711"},
+		{"127.0.0.1:4711", "https://pawl.example.com/", "https://pawl.example.com"},
+	} {
+		c.Home = test.configured
+		if home = p.home(c, test.listen); home != test.want {
+			t.Errorf("home is %s, not %s", home, test.want)
+		}
 	}
 }
