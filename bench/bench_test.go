@@ -143,7 +143,10 @@ func TestDutiesAreComplete(t *testing.T) {
 			t.Errorf("%s: %s, file and prepare belong together", m.name, fileVar)
 		}
 	}
-	for n := 1; n <= 12; n++ {
+	for n := 1; n <= 27; n++ {
+		if n > 12 && n < 21 { // numbers of containercluster.md begin at 21
+			continue
+		}
 		_, other := elsewhere[n]
 		if here := slices.ContainsFunc(duties, func(d duty) bool { return d.number == n }); here == other {
 			t.Errorf("duty %d: measured here %v, elsewhere %v", n, here, other)

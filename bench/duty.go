@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// duty is one line of workflow.md, section 9: a figure with its gate and aim.
+// duty is one line of workflow.md, section 9, or, from 21 on, of
+// containercluster.md, section 13: a figure with its gate and aim.
 type duty struct {
 	number int
 	what   string
@@ -57,6 +58,17 @@ var duties = []duty{
 	{number: 10, what: "share of these runs that succeeded", from: []string{"kill"}, key: "succeededShare", format: "%.3f", gate: 1, sense: exactly},
 	{number: 11, what: "steps repeated after that kill, per open run", from: []string{"kill"}, key: "repeatedPerOpenRun", format: "%.2f", gate: 1, sense: atMost},
 	{number: 12, what: "durable writes of a run of n steps, less n (n is 10, 50, 1,000)", from: []string{"sqlite", "memory", "postgres", "sqlite-50", "sqlite-1000"}, key: "writesBeyondSteps", of: farthestFrom(2, "sqlite", "memory", "postgres", "sqlite-50", "sqlite-1000"), format: "%.2f", gate: 2, sense: exactly},
+	{number: 21, what: "a page of 100 of 10,000 clusters, SQLite, the slower face, 16 callers: p99 in ms (containercluster.md 13)", from: []string{"clusters-list"}, key: "pageP99Ms", format: "%.1f", gate: 50, sense: atMost},
+	{number: 22, what: "one cluster of these: p99 in ms (containercluster.md 13)", from: []string{"clusters-list"}, key: "getP99Ms", format: "%.1f", gate: 10, sense: atMost},
+	{number: 23, what: "sync pass of 10,000 clusters of 10 VMs on sim: calls per page (containercluster.md 13)", from: []string{"clusters-sync"}, key: "callsPerPage", format: "%.3f", gate: 1, sense: atMost},
+	{number: 23, what: "its writes", from: []string{"clusters-sync"}, key: "writes", format: "%.0f", gate: 0, sense: exactly},
+	{number: 23, what: "its seconds", from: []string{"clusters-sync"}, key: "passSeconds", format: "%.2f", gate: 10, sense: atMost},
+	{number: 23, what: "resident MiB during it, sim included", from: []string{"clusters-sync"}, key: "residentMiB", format: "%.0f", gate: 500, sense: atMost},
+	{number: 24, what: "100 clusters of 10 VMs created on sim: times what the raw loop takes for as many writes (containercluster.md 13)", from: []string{"clusters-create"}, key: "timesOfRaw", format: "%.2f", gate: 1.5, sense: atMost},
+	{number: 25, what: "durable writes per VM of these, without hellos (containercluster.md 13)", from: []string{"clusters-create"}, key: "madeWritesPerVM", format: "%.2f", gate: 4, sense: atMost},
+	{number: 26, what: "10,000 runs that wait for VMs: goroutines (containercluster.md 13)", from: []string{"clusters-waiting"}, key: "goroutines", format: "%.0f", gate: 100, sense: atMost},
+	{number: 26, what: "their CPU in cores", from: []string{"clusters-waiting"}, key: "idleCPU", format: "%.4f", gate: 0.01, sense: atMost},
+	{number: 27, what: "`kill -9` with 1,000 open runs: seconds until all are claimed (containercluster.md 13)", from: []string{"clusters-restart"}, key: "claimedSeconds", format: "%.2f", gate: 10, sense: atMost},
 }
 
 // elsewhere are the duties of section 9 that this program does not measure.

@@ -12,7 +12,7 @@ import (
 type measure struct {
 	name    string // in results.json
 	group   string // measures of a group take turns, so that a change of the machine's mood meets all of them
-	program string // pawl or river
+	program string // pawl, river or clusters
 	args    []string
 	file    string        // measures with the same name work on the same SQLite file, $FILE
 	prepare []string      // executed once before, to fill the file
@@ -30,8 +30,8 @@ func (m measure) needs(variable string) bool { return slices.Contains(m.args, va
 
 // command is what a person types to get the same figures.
 func (m measure) command() string {
-	if m.program == "river" {
-		return "go run ./river " + strings.Join(m.args, " ")
+	if m.program != "pawl" {
+		return "go run ./" + m.program + " " + strings.Join(m.args, " ")
 	}
 	return "pawl bench " + strings.Join(m.args, " ")
 }
@@ -77,8 +77,17 @@ func plan(quick bool) []measure {
 
 	add("waiting", "waiting", "pawl", "--store", "sqlite", "--waiting", size(100_000), "--signal", size(1000))
 	add("kill", "kill", "pawl", append([]string{"--kill", "--store", "sqlite"}, runs...)...)
+	for _, m := range clusterMeasures {
+		add("clusters", "clusters-"+m.what, "clusters", "--what", m.what, "--clusters", size(m.clusters))
+	}
 	return append(all, growth(size)...)
 }
+
+// clusterMeasures are those of container clusters, and how many clusters each has.
+var clusterMeasures = []struct {
+	what     string
+	clusters int
+}{{"list", 10_000}, {"sync", 10_000}, {"create", 100}, {"query", 100}, {"waiting", 10_000}, {"restart", 1_000}}
 
 // growth measures at several numbers of runs at once and of finished runs. A
 // SQLite file with finished runs is made once and copied; memory forgets, so

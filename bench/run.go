@@ -97,6 +97,8 @@ func (r *runner) say(format string, args ...any) {
 func headline(values map[string]float64) string {
 	for _, h := range []struct{ key, format, unit string }{
 		{"stepsPerSecond", "%.0f", "steps/s"}, {"signalP99Ms", "%.2f", "ms for a signal, p99"}, {"firstStepSeconds", "%.3f", "s to the first step"},
+		{"pageP99Ms", "%.2f", "ms for a page, p99"}, {"passSeconds", "%.2f", "s for a pass"}, {"vmsPerSecond", "%.0f", "VMs/s"},
+		{"listPerSecond", "%.0f", "requests/s"}, {"idleCPU", "%.4f", "cores"}, {"claimedSeconds", "%.2f", "s until all are claimed"},
 	} {
 		if v, ok := values[h.key]; ok {
 			return number(h.format, v) + " " + h.unit

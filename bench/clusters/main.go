@@ -43,8 +43,8 @@ type options struct {
 	child    bool
 	profile  string
 
-	latency  time.Duration // of a call of the cloud
-	attempts int           // of steps at once
+	script   []sim.Rule // of the cloud
+	attempts int        // of steps at once
 }
 
 func main() {
@@ -118,7 +118,7 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 	}
 	w := &world{store: store, passed: make(chan time.Duration, 100), calls: newCounter(), operations: make(chan string, 100_000)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Latency: o.latency, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
+	if w.cloud, err = sim.New(sim.Options{Installation: "bench", Times: t, Script: o.script, Home: w.hear, ForgetUserData: true, Log: -1}); err != nil {
 		return nil, err
 	}
 	w.service, err = service.New(service.Options{
@@ -143,7 +143,11 @@ func (w *world) hear(ctx context.Context, token string, h cluster.Hello) (cluste
 // ofHello marks what is written because a node has called home.
 type ofHello struct{}
 
-const helloWrite = "hello write"
+// What counter counts besides calls.
+const (
+	helloWrite = "hello write"
+	bookWrite  = "book write"
+)
 
 func (c *counter) hello(ctx context.Context) {
 	if ctx.Value(ofHello{}) != nil {
@@ -158,6 +162,7 @@ type ledger struct {
 }
 
 func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
+	l.calls.add(bookWrite)
 	l.calls.hello(ctx)
 	return l.Clusters.Commit(ctx, c)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // idle is how long nothing happens while it is measured.
-const idle = 20 * time.Second
+const idle = 30 * time.Second
 
 // wait makes clusters whose VMs take hours, and looks at what their runs cost
 // meanwhile. The provider is not asked again in that time: that costs what the
@@ -39,6 +39,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
 		return nil, err
 	}
+	time.Sleep(idle / 2) // the walker looks once at each that is new
 	runtime.GC()
 	keeper := w.store.(sqlstore.Keeper)
 	writes, spent, began := keeper.Stats().Writes, cpuTime(), time.Now()
@@ -55,10 +56,10 @@ func wait(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// endless is a cloud whose calls take an hour: a run that has begun one is
-// open, and stays with its worker.
+// endless is a cloud whose answer to the first call of a run takes an hour: so
+// each run is in the middle of a step, and stays with its worker.
 func endless(ctx context.Context, o options) (*world, error) {
-	o.latency, o.attempts = time.Hour, 2*o.clusters
+	o.script, o.attempts = []sim.Rule{{Call: sim.Check, Do: sim.Slow, Delay: time.Hour}}, 2*o.clusters
 	return build(ctx, o, sim.Times{}, service.Settings{SyncEvery: 2 * time.Hour, CollectEvery: 2 * time.Hour, PerProvider: 2 * o.clusters})
 }
 

@@ -43,13 +43,15 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 	}
 	hands := w.begun(want, b)
 	living := len(w.staffed(want))
-	failure := w.failureOf(want, b, hands)
+	failure, pause := w.failureOf(want, b, hands), time.Second
 	if failure == nil {
 		fresh, err := w.recruit(want, living, len(filter(hands, (*hand).open)), b)
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		hands = append(hands, fresh...)
+		if hands = append(hands, fresh...); len(fresh) > 0 {
+			pause = time.Millisecond // they are there: the next may be made at once
+		}
 	}
 	if err := w.advance(ctx, hands); err != nil {
 		return outcome.Fail(err)
@@ -67,7 +69,7 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 		}
 		return outcome.Fail(failure)
 	case w.present(want, hands) < want.count:
-		return outcome.Wait(time.Second, "VMs", "the next VMs are made")
+		return outcome.Wait(pause, "VMs", "the next VMs are made")
 	}
 	return outcome.Done()
 }
