@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -132,7 +133,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, fresh bool) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
 	if err := s.quota(ctx, c, fresh); err != nil {
-		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: err.Error()})
+		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: fault.Message(err)})
 	}
 	provider, err := s.provider(c.Provider)
 	if err != nil {

@@ -302,7 +302,7 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	}
 	part("http", func(ctx context.Context) error { return s.Serve(ctx, ln) })
 	if p.options.Ready != nil {
-		p.options.Ready(ln.Addr(), len(p.engine.Flows()), machines)
+		p.options.Ready(ln.Addr(), len(p.shelf.last.Flows), machines)
 	}
 	all.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
