@@ -243,7 +243,6 @@ type life struct {
 	ice    chan struct{}  // closed when it thaws; nil: it is not frozen
 	freeze int            // freezes itself at this point; 0: it does not
 	labels map[string]int // of each kind of point: the first
-	order  []string
 }
 
 func (p *life) gone() bool {

@@ -18,7 +18,7 @@ func TestTwoServers(t *testing.T) {
 			t.Parallel()
 			_, points, _ := s.play(t)
 			frozen := 0
-			for i, at := range chosen(points, os.Getenv("PAWL_TEST_POINTS"), 6) {
+			for i, at := range chosen(points, os.Getenv("PAWL_TEST_POINTS"), 4) {
 				skew := []time.Duration{0, 20 * time.Second, -20 * time.Second}[i%3]
 				t.Run(fmt.Sprintf("%d, clocks %s apart", at, skew), func(t *testing.T) {
 					wrong := inLab(t, s.setup, func(l *lab) {
