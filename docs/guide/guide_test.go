@@ -424,12 +424,14 @@ var (
 	machines = regexp.MustCompile(`\b(vm|network)-[0-9a-f]{24}\b`)                            // the provider's ids
 	unique   = regexp.MustCompile(`\b(blue)-[0-9a-f]{6}\b`)                                   // names hold some of the cluster's id
 	address  = regexp.MustCompile(`127\.\d+\.\d+\.\d+`)                                       // of a VM
+	passing  = regexp.MustCompile(`(?m)^(blue|green) [A-Z].*\n`)                              // what --wait says on the way: it looks now and then
 	byRun    = regexp.MustCompile(`, run [a-z2-7]{4}\b`)                                      // in the history of a cluster
 	spaces   = regexp.MustCompile(` +`)
 )
 
 // same leaves out what differs from one day to the next.
 func same(text string) string {
+	text = passing.ReplaceAllString(text, "")
 	text = instant.ReplaceAllString(text, "TIME")
 	text = duration.ReplaceAllString(text, "SPAN")
 	text = pausedID.ReplaceAllString(uid.ReplaceAllString(text, "UID"), "ID ")

@@ -112,10 +112,9 @@ func TestGuideNamesAllKeys(t *testing.T) {
 	}
 }
 
-// With port 0 nodes call home at the port that the system has chosen.
-func TestHomeOfAChosenPort(t *testing.T) {
+// Nodes call home where the server listens, unless another place is configured.
+func TestHome(t *testing.T) {
 	c := LocalClusters(t.TempDir())
-	home := ""
 	p := &parts{options: Options{Listen: "127.0.0.1:0"}}
 	p.clusters.config = c
 	for _, test := range []struct{ listen, configured, want string }{
@@ -124,7 +123,7 @@ func TestHomeOfAChosenPort(t *testing.T) {
 		{"127.0.0.1:4711", "https://pawl.example.com/", "https://pawl.example.com"},
 	} {
 		c.Home = test.configured
-		if home = p.home(c, test.listen); home != test.want {
+		if home := p.home(c, test.listen); home != test.want {
 			t.Errorf("home is %s, not %s", home, test.want)
 		}
 	}
