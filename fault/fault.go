@@ -161,7 +161,8 @@ func Details(err error) map[string]any {
 var registry = struct {
 	sync.RWMutex
 	kinds map[Code]*Kind
-}{kinds: map[Code]*Kind{}}
+	camel map[string]*Kind // the same, by their names in CamelCase
+}{kinds: map[Code]*Kind{}, camel: map[string]*Kind{}}
 
 // Declare registers a kind and panics if its code is malformed or known
 // already: a code has one meaning in a binary.
@@ -187,12 +188,12 @@ func Register(k Kind) (*Kind, error) {
 	if old, ok := registry.kinds[k.Code]; ok {
 		if k.Source != "" && old.Source == k.Source {
 			fresh := k
-			registry.kinds[k.Code] = &fresh
+			registry.kinds[k.Code], registry.camel[Camel(k.Code)] = &fresh, &fresh
 			return &fresh, nil
 		}
 		return nil, fmt.Errorf("fault: %s is declared twice", k.Code)
 	}
-	registry.kinds[k.Code] = &k
+	registry.kinds[k.Code], registry.camel[Camel(k.Code)] = &k, &k
 	return &k, nil
 }
 
@@ -203,12 +204,8 @@ func Lookup(name string) (*Kind, bool) {
 	if k, ok := registry.kinds[Code(name)]; ok {
 		return k, true
 	}
-	for code, k := range registry.kinds {
-		if Camel(code) == name {
-			return k, true
-		}
-	}
-	return nil, false
+	k, ok := registry.camel[name]
+	return k, ok
 }
 
 // All gives every declared kind, ordered by code.

@@ -115,6 +115,11 @@ func list(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := o.record()
+	if err != nil {
+		return nil, err
+	}
+	defer recorded()
 	f := figures{"clusters": float64(o.clusters), "callers": callers}
 	for name, path := range map[string]func(int) string{
 		"v1Page": func(i int) string { return "/v1/clusters?limit=100&cursor=" + cursors[i%len(cursors)] },

@@ -109,6 +109,27 @@ func TestHellosAreWrittenRarely(t *testing.T) {
 	})
 }
 
+// The run that waits for its nodes goes on when the last one is ready, not at
+// its next look.
+func TestTheLastNodeWakesTheRun(t *testing.T) {
+	for name, times := range map[string]sim.Times{"at once": {}, "slow": slow} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, setup{sim: sim.Options{Times: times}}, func(t *testing.T, w *world) {
+				id := w.create("blue", 8)
+				c, last := w.until(id, time.Hour, cluster.Running), time.Time{}
+				for _, n := range w.book(id).Nodes {
+					if n.ReadyAt.After(last) {
+						last = n.ReadyAt
+					}
+				}
+				if late := c.StateSince.Sub(last); late > 3*time.Second {
+					t.Errorf("it is Running %s after its last node was ready\n%s", late, w.story(id))
+				}
+			})
+		})
+	}
+}
+
 func TestVictimsAreToldToDrain(t *testing.T) {
 	running(t, setup{sim: sim.Options{Times: slow}}, 3, func(t *testing.T, w *world, id string) {
 		job := w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 2 })
