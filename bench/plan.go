@@ -79,6 +79,7 @@ func plan(quick bool) []measure {
 	add("kill", "kill", "pawl", append([]string{"--kill", "--store", "sqlite"}, runs...)...)
 	for _, m := range clusterMeasures {
 		add("clusters", "clusters-"+m.what, "clusters", "--what", m.what, "--clusters", size(m.clusters))
+		all[len(all)-1].timeout = 5 * time.Minute // ten thousand clusters are made first
 	}
 	return append(all, growth(size)...)
 }
