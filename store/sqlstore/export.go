@@ -44,7 +44,8 @@ func newExporter(to io.Writer) (*exporter, error) {
 	e := &exporter{w: bufio.NewWriter(to)}
 	e.json = json.NewEncoder(e.w)
 	e.json.SetEscapeHTML(false) // specs are compared as they were written
-	return e, e.write(dump{Format: exportFormat})
+	err := e.write(dump{Format: exportFormat})
+	return e, err
 }
 
 func (e *exporter) write(line dump) error {
