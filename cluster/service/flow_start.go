@@ -61,7 +61,7 @@ func checkAll(ctx context.Context, w *work) outcome.Outcome {
 
 // check asks for room for so many more nodes.
 func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
-	found, err := w.s.findings(ctx, w.c, max(nodes, 0), false)
+	found, err := w.s.findings(ctx, w.c, max(nodes, 0), asWanted)
 	if err != nil {
 		return outcome.Fail(err)
 	}

@@ -415,3 +415,18 @@ func TestForgetting(t *testing.T) {
 		t.Errorf("leaks %+v", leaks)
 	}
 }
+
+// A scale counts against the limits before it is asked for: its nodes, and their cores (3.2).
+func TestAPlanOfGrowingCountsTheNewNodes(t *testing.T) {
+	for name, limits := range map[string]cluster.Limits{"nodes": {Nodes: 4}, "cores": {Cores: 4}, "memory in MB": {MemoryMB: 4 * 1024}} {
+		c := atCounter(t, limits)
+		id := c.make(as("uma"), "blue").UUID
+		c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
+		for size, want := range map[int]int{3: 0, 4: 1} { // beside the control node
+			plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: size})
+			if err != nil || len(plan.Findings) != want || want == 1 && !strings.Contains(plan.Findings[0].Evidence, name) {
+				t.Errorf("limit of 4 %s, size %d: %+v, %v", name, size, plan, err)
+			}
+		}
+	}
+}

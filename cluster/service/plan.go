@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -26,7 +25,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	}
 	plan.addNodes(book, cluster.Control, c.ControlCount)
 	plan.addNodes(book, cluster.Worker, c.NodeCount)
-	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, true)
+	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, notAtAll)
 	return plan, err
 }
 
@@ -80,7 +79,7 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRu
 	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
 		plan.addNodes(book, cluster.Worker, more)
 		var err error
-		plan.Findings, err = s.findings(ctx, c, more, false)
+		plan.Findings, err = s.findings(ctx, c, more, asItWas)
 		return plan, err
 	}
 	var victims []cluster.Node
@@ -130,9 +129,9 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 }
 
 // findings are what stands in the way of so many more nodes.
-func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, fresh bool) ([]cluster.Finding, error) {
+func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, stored counted) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
-	if err := s.quota(ctx, c, fresh); err != nil {
+	if err := s.quota(ctx, c, nodes, stored); err != nil {
 		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: fault.Message(err)})
 	}
 	provider, err := s.provider(c.Provider)
@@ -153,9 +152,19 @@ func needOf(c *cluster.Cluster, nodes int) cluster.Need {
 	}
 }
 
-// quota checks the limits of the cluster's account: with the cluster itself if
-// it is not stored yet (fresh). ACCOUNT_LIMIT names the limit.
-func (s *Service) quota(ctx context.Context, c *cluster.Cluster, fresh bool) error {
+// counted is how much of a change the usage of its account holds already.
+type counted int
+
+const (
+	asWanted counted = iota // the cluster is stored with the nodes that are wanted
+	asItWas                 // it is stored with those it had
+	notAtAll                // it is not stored
+)
+
+// quota checks the limits of the cluster's account, with so many more nodes.
+// Cores and memory of nodes that a cluster gets later are in no row yet.
+// ACCOUNT_LIMIT names the limit.
+func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes int, stored counted) error {
 	if s.options.Directory == nil {
 		return nil
 	}
@@ -167,7 +176,14 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, fresh bool) err
 	if err != nil {
 		return err
 	}
-	if fresh {
+	if stored == asItWas {
+		usage.Nodes += nodes
+	}
+	if have := c.NodeCount + c.ControlCount - nodes; c.Started && have > 0 {
+		usage.Cores += nodes * c.Cores / have
+		usage.MemoryMB += nodes * c.MemoryMB / have
+	}
+	if stored == notAtAll {
 		usage.Clusters++
 		usage.Nodes += c.NodeCount + c.ControlCount
 		usage.Cores += c.Cores
@@ -263,16 +279,4 @@ func (p *DryRun) close(book *cluster.Book) {
 	for _, r := range rows {
 		p.add("delete", r.Kind, r.Name, "")
 	}
-}
-
-// String is the plan in lines, as `--dry-run` prints it.
-func (p DryRun) String() string {
-	text := ""
-	for _, r := range p.Resources {
-		text += fmt.Sprintf("%s %s %s\n", r.Act, r.Kind, r.Name)
-	}
-	for _, f := range p.Findings {
-		text += fmt.Sprintf("! %s\n", f.Evidence)
-	}
-	return text
 }
