@@ -72,7 +72,7 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 		}
 		s.owner = s.lock != nil
 	}
-	_ = createFile(path, 0) // what is wrong, SQLite says
+	_ = createFile(path) // what is wrong, SQLite says
 	if err := s.open(ctx, o); err != nil {
 		s.unlock()
 		return nil, err
@@ -80,10 +80,11 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	return s, nil
 }
 
-// createFile makes a file that its owner alone may read, if there is none. What
-// SQLite keeps beside it gets the same mode.
-func createFile(path string, flags int) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|flags, 0o600)
+// createFile makes a file that its owner alone may read; os.ErrExist if there is
+// one. What SQLite keeps beside it gets the same mode. A file that is there is
+// not opened: to close it would free what another store of this process has locked.
+func createFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

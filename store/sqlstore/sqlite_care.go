@@ -133,7 +133,7 @@ func (s *SQLite) whole(conn *sqlite.Conn, row int64, id string) (line dump, err 
 
 // Backup writes a copy to a new file while the store is in use.
 func (s *SQLite) Backup(ctx context.Context, path string) error {
-	err := createFile(path, os.O_EXCL) // SQLite takes an empty one
+	err := createFile(path) // SQLite takes an empty one
 	if errors.Is(err, os.ErrExist) {
 		return workflow.InputInvalid.Errorf("%s exists: name a new file", path)
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 )
 
 // The log is made longer before it is needed: a sync of bytes that replace
@@ -32,18 +34,71 @@ func (l *sqLog) open(path string, lengthen bool) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // SQLite keeps the log beside the file itself
 	}
-	l.index, _ = os.Open(path + "-shm")
+	l.index = indexes.open(path + "-shm")
 	if lengthen {
 		l.file, _ = os.OpenFile(path+"-wal", os.O_WRONLY, 0)
 	}
 }
 
 func (l *sqLog) close() {
-	for _, file := range []*os.File{l.file, l.index} {
-		if file != nil {
-			file.Close()
+	if l.file != nil {
+		l.file.Close()
+	}
+	if l.index != nil {
+		indexes.close(l.index)
+	}
+}
+
+// indexes are those of the stores of this process. SQLite locks the index, and
+// closing a file frees all that the process has locked in it: so the stores of
+// one file share it, and the last of them closes it.
+var indexes shared
+
+type shared struct {
+	mu    sync.Mutex
+	files []*sharedFile
+}
+
+type sharedFile struct {
+	file  *os.File
+	info  os.FileInfo
+	users int
+}
+
+// open opens a file to read it; nil if that cannot be.
+func (s *shared) open(path string) *os.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	for _, f := range s.files {
+		if os.SameFile(f.info, info) {
+			f.users++
+			return f.file
 		}
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	s.files = append(s.files, &sharedFile{file, info, 1})
+	return file
+}
+
+func (s *shared) close(file *os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = slices.DeleteFunc(s.files, func(f *sharedFile) bool {
+		if f.file != file {
+			return false
+		}
+		if f.users--; f.users == 0 {
+			f.file.Close()
+		}
+		return f.users == 0
+	})
 }
 
 // pages tells how many pages of the log are valid.

@@ -1,0 +1,91 @@
+package sqlstore_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/pawl-dev/pawl/store/sqlstore"
+)
+
+const probeEnv = "PAWL_TEST_LOCKS"
+
+// TestProbe is the body of another process: it says what of a file and of its
+// index is locked. Only another process can see that, and may close the files.
+func TestProbe(t *testing.T) {
+	path, ok := os.LookupEnv(probeEnv)
+	if !ok {
+		t.Skip("runs in a process of its own")
+	}
+	for name, lock := range map[string]struct {
+		file        string
+		start, size int64
+	}{
+		"file":  {path, 0x40000002, 510},       // SQLite's shared bytes: somebody has it open
+		"index": {path + "-shm", 22*4 + 40, 1}, // and the index of its log, which the first to come clears
+	} {
+		f, err := os.OpenFile(lock.file, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: lock.start, Len: lock.size}
+		if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &held); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("%s locked: %t\n", name, held.Type != syscall.F_UNLCK)
+		f.Close()
+	}
+}
+
+// Closing any descriptor of a file frees all locks of the process on it: a
+// second store of one process opens and closes nothing that the first has locked.
+// A process that comes then would take itself for the first one.
+func TestStoresOfOneProcessKeepTheirLocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	locked := func(when string) {
+		t.Helper()
+		cmd := exec.Command(os.Args[0], "-test.run=^TestProbe$")
+		cmd.Env = append(os.Environ(), probeEnv+"="+path)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, what := range []string{"file", "index"} {
+			if !strings.Contains(string(out), what+" locked: true") {
+				t.Errorf("%s: the %s is not locked any more\n%s", when, what, out)
+			}
+		}
+	}
+	owner := openSQLite(t, sqlstore.Options{Path: path})
+	run := start(t, owner, 1, "w")
+	locked("one store")
+	client, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, Client: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locked("a second one is open")
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	locked("the second one is closed")
+	if err := step(t, owner, run, 0); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := owner.Check(t.Context()); err != nil || !report.Healthy {
+		t.Errorf("check: %+v, %v", report, err)
+	}
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	if err := owner.Backup(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	locked("a backup was made")
+	if _, err := sqlstore.CheckFile(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	locked("the file was checked")
+}
