@@ -1,0 +1,31 @@
+// Package v1alpha1 holds the kinds of the group pawl.dev as Kubernetes stores them.
+//
+//	SharedStorageCluster   ssc   a database cluster: one writer, many readers
+//	Run                          one execution of a flow
+//	RunHistory                   a hundred older events of a Run
+//
+// Types and nothing else: what may be asked of them stands in the rooms that
+// serve them. Deep copies and the CRDs in deploy/crds are generated from here.
+//
+// +kubebuilder:object:generate=true
+// +groupName=pawl.dev
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+//go:generate go tool -modfile=../../../tools/go.mod controller-gen object paths=.
+//go:generate go tool -modfile=../../../tools/go.mod controller-gen crd paths=. output:crd:dir=../../../deploy/crds
+
+// GroupVersion is pawl.dev/v1alpha1.
+var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
+
+// AddToScheme makes the kinds of this package known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

@@ -1,0 +1,45 @@
+package port
+
+import "github.com/pawl-dev/pawl/fault"
+
+func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Kind {
+	return fault.Declare(fault.Kind{Code: code, Class: class, Title: title, Remedy: remedy, Guide: "shared-storage.md"})
+}
+
+// What the world below the operator can refuse (sharedstorage.md, section 7).
+var (
+	PodLost = declare("POD_LOST", fault.Transient, "an instance is gone, or its node does not answer",
+		"Check the node of the instance and bring it back, then resume the run.")
+	PodUnscheduled = declare("POD_UNSCHEDULED", fault.Blocked, "no node takes the instance",
+		"Free room on a node or add one; the run goes on by itself.")
+	NoAvailableNode = declare("NO_AVAILABLE_NODE", fault.Blocked, "no node is ready for an instance",
+		"Make a node ready and schedulable; the run goes on by itself.")
+	TargetNodeUnavailable = declare("TARGET_NODE_UNAVAILABLE", fault.Invalid, "the node that was named cannot take the instance",
+		"Name another node: one that is ready, schedulable and not the present one.")
+	StartFailed = declare("DB_START_FAIL", fault.Blocked, "the database engine does not start",
+		"Read the engine's log (its last lines are in the message), mend the cause and resume; a reader is rebuilt once by itself.")
+	WriterUnhealthy = declare("WRITER_UNHEALTHY", fault.Blocked, "the writer does not answer",
+		"Wait for the failover, or ask for a rebuild of the cluster; the run goes on when a writer is healthy.")
+	ReplicaLag = declare("REPLICA_LAG", fault.Blocked, "a reader does not catch up with the writer",
+		"Lessen the writes or give the reader a larger class; the run goes on below the limit.")
+	SwitchRefused = declare("SWITCH_REFUSED", fault.Blocked, "this instance cannot become the writer now",
+		"Choose a reader that streams and has caught up, and ask again.")
+	FailoverUnsafe = declare("FAILOVER_UNSAFE", fault.Blocked, "a failover could lose rows that were answered",
+		"Bring back the readers named in the message, or force a rebuild with the most advanced reader and accept the loss.")
+	TwoWriters = declare("TWO_WRITERS", fault.Blocked, "two engines accept writes",
+		"The one with the lower epoch is fenced at once; compare the rows of both by the guide before it is rebuilt.")
+	ManagerUnreachable = declare("MANAGER_UNREACHABLE", fault.Transient, "the cluster manager does not answer",
+		"Check its process or pod; it is made anew twice by itself.")
+	StorageFailed = declare("STORAGE_FAILED", fault.Blocked, "the volume cannot be used",
+		"Repair the volume or its claim, then resume.")
+	StorageFull = declare("STORAGE_FULL", fault.Blocked, "the volume has no space left",
+		"Raise storage.size, or remove data.")
+	StorageShrink = declare("STORAGE_SHRINK", fault.Invalid, "a volume cannot shrink",
+		"Ask for at least the size there is.")
+	VersionUnsupported = declare("VERSION_UNSUPPORTED", fault.Invalid, "this version of the engine cannot be had, or not reached from the present one",
+		"Choose a minor version of the same major version for which there is an image.")
+	ParameterInvalid = declare("PARAMETER_INVALID", fault.Invalid, "the engine does not take this parameter",
+		"Change or remove the parameter in spec.parameters.")
+	CloneSourceMissing = declare("CLONE_SOURCE_MISSING", fault.Invalid, "the cluster to copy is not there or not ready",
+		"Name a cluster of the same namespace that is ready, in spec.cloneFrom of a new cluster.")
+)
