@@ -38,7 +38,11 @@ type Options struct {
 	Hosts    []string // names besides loopback's that requests may carry on loopback, as behind a proxy
 	Tokens   *Tokens  // the operator's; nil: none
 	Accounts Accounts // nil: none
-	Sessions []byte   // key that signs sessions, the same on servers that share them; nil: one of its own, and a restart signs everyone out
+	// Sessions are the keys of the console's sessions, the same on servers that
+	// share them: the first signs, all of them are good. None: a random one, and
+	// a restart signs everyone out.
+	Sessions  [][]byte
+	SignedOut SignedOut // nil: remembered by this process only
 
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
@@ -116,7 +120,7 @@ func build(o Options) *Server {
 	s := &Server{
 		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
 		flight: make(chan struct{}, o.MaxFlight), streams: make(chan struct{}, o.MaxEvents), ending: make(chan struct{}),
-		sessions: newSessions(o.Sessions),
+		sessions: newSessions(o.Sessions, o.SignedOut),
 	}
 	s.route()
 	s.chain = s.limited(s.guarded(s.authenticated(s.once(s.mux))))

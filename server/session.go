@@ -7,7 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +23,8 @@ import (
 // A session is what a browser has in the place of a token: a cookie that no
 // script reads and no other site's request carries, and beside it a second
 // token that the console's own script sends with what may change something.
-// The cookie is signed, not stored: servers that share a key share sessions.
+// The cookie is signed, not stored: servers that share a key share sessions,
+// and it is good until that key is taken away. Only signing out is stored.
 // Whose it is, is asked anew with each request, by the hash of the token it
 // was made from: a token that is revoked takes its sessions with it.
 const (
@@ -42,33 +46,70 @@ type session struct {
 	token   TokenHash // that it was made from
 	nonce   [16]byte
 	expires time.Time
+	key     []byte // that signs it
 }
 
 const sessionBytes = 8 + 16 + sha256.Size
 
+// SignedOut remembers which sessions were signed out before their time, by
+// their ids. Its methods speak plain types, so that a store need not know this room.
+type SignedOut interface {
+	// SignOut remembers a session for 12 h at least: then it ends by itself.
+	SignOut(ctx context.Context, id string) error
+	SignedOut(ctx context.Context, id string) (bool, error)
+}
+
 // sessions makes and reads cookies.
 type sessions struct {
-	key   []byte
-	mu    sync.Mutex
-	ended map[[16]byte]time.Time // signed out before their time; until then
+	keys [][]byte // the first signs
+	out  SignedOut
 }
 
-// newSessions with a key that servers of one installation share; nil: a key of its own.
-func newSessions(key []byte) *sessions {
-	if len(key) == 0 {
-		key = make([]byte, 32)
+// newSessions with keys that servers of one installation share; none: a key of its own.
+func newSessions(keys [][]byte, out SignedOut) *sessions {
+	if len(keys) == 0 {
+		key := make([]byte, 32)
 		_, _ = rand.Read(key) // never fails
+		keys = [][]byte{key}
 	}
-	return &sessions{key: key, ended: map[[16]byte]time.Time{}}
+	if out == nil {
+		out = &memorySignedOut{until: map[string]time.Time{}}
+	}
+	return &sessions{keys: keys, out: out}
 }
 
-func (s *sessions) mac(use string, data []byte) []byte {
-	m := hmac.New(sha256.New, s.key)
+// memorySignedOut remembers as long as the process lives.
+type memorySignedOut struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (m *memorySignedOut) SignOut(_ context.Context, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := now()
+	maps.DeleteFunc(m.until, func(_ string, until time.Time) bool { return !at.Before(until) })
+	m.until[id] = at.Add(sessionLength)
+	return nil
+}
+
+func (m *memorySignedOut) SignedOut(_ context.Context, id string) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, out := m.until[id]
+	return out, nil
+}
+
+func mac(key []byte, use string, data []byte) []byte {
+	m := hmac.New(sha256.New, key)
 	m.Write([]byte(use))
 	m.Write([]byte{0})
 	m.Write(data)
 	return m.Sum(nil)
 }
+
+// id tells sessions apart, and nothing about them.
+func (n session) id() string { return hex.EncodeToString(n.nonce[:]) }
 
 func (n session) bytes() []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(n.expires.Unix())) //nolint:gosec // times behind 1970
@@ -76,49 +117,40 @@ func (n session) bytes() []byte {
 }
 
 func (s *sessions) open(token TokenHash, at time.Time) session {
-	n := session{token: token, expires: at.Add(sessionLength).Truncate(time.Second)}
+	n := session{token: token, expires: at.Add(sessionLength).Truncate(time.Second), key: s.keys[0]}
 	_, _ = rand.Read(n.nonce[:])
 	return n
 }
 
-func (s *sessions) cookie(n session) string {
+func (n session) cookie() string {
 	data := n.bytes()
-	return base64.RawURLEncoding.EncodeToString(append(data, s.mac("cookie", data)...))
+	return base64.RawURLEncoding.EncodeToString(append(data, mac(n.key, "cookie", data)...))
 }
 
 // csrf is the second token of a session. It says nothing about the first.
-func (s *sessions) csrf(n session) string {
-	return base64.RawURLEncoding.EncodeToString(s.mac("csrf", n.bytes()))
+func (n session) csrf() string {
+	return base64.RawURLEncoding.EncodeToString(mac(n.key, "csrf", n.bytes()))
 }
 
 // read gives the session of a cookie; false if it is not ours, has ended or was signed out.
-func (s *sessions) read(cookie string, at time.Time) (session, bool) {
+func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n session, found bool, err error) {
 	data, err := base64.RawURLEncoding.Strict().DecodeString(cookie)
 	if err != nil || len(data) != sessionBytes+sha256.Size {
-		return session{}, false
+		return session{}, false, nil
 	}
-	data, mac := data[:sessionBytes], data[sessionBytes:]
-	if !hmac.Equal(mac, s.mac("cookie", data)) {
-		return session{}, false
+	data, signature := data[:sessionBytes], data[sessionBytes:]
+	signed := slices.IndexFunc(s.keys, func(key []byte) bool { return hmac.Equal(signature, mac(key, "cookie", data)) })
+	if signed < 0 {
+		return session{}, false, nil
 	}
-	n := session{expires: time.Unix(int64(binary.BigEndian.Uint64(data)), 0)} //nolint:gosec // our own number
+	n = session{expires: time.Unix(int64(binary.BigEndian.Uint64(data)), 0), key: s.keys[signed]} //nolint:gosec // our own number
 	copy(n.nonce[:], data[8:])
 	copy(n.token[:], data[24:])
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, out := s.ended[n.nonce]
-	return n, at.Before(n.expires) && !out
-}
-
-func (s *sessions) end(n session, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for nonce, until := range s.ended {
-		if !at.Before(until) {
-			delete(s.ended, nonce)
-		}
+	if !at.Before(n.expires) {
+		return session{}, false, nil
 	}
-	s.ended[n.nonce] = n.expires
+	out, err := s.out.SignedOut(ctx, n.id())
+	return n, err == nil && !out, err
 }
 
 // session finds the session of a request and refuses changes without its
@@ -126,18 +158,18 @@ func (s *sessions) end(n session, at time.Time) {
 func (s *Server) session(r *http.Request) (n session, found bool, err error) {
 	for _, name := range []string{secureCookie, sessionCookie} {
 		for _, c := range r.CookiesNamed(name) {
-			if n, found = s.sessions.read(c.Value, now()); found {
+			if n, found, err = s.sessions.read(r.Context(), c.Value, now()); found || err != nil {
 				break
 			}
 		}
-		if found {
+		if found || err != nil {
 			break
 		}
 	}
-	if !found || r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return n, found, nil
+	if err != nil || !found || r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return n, found, err
 	}
-	if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(s.sessions.csrf(n))) {
+	if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(n.csrf())) {
 		return n, true, SessionRefused.Errorf("the header %s is absent or not that of the session", csrfHeader)
 	}
 	return n, true, nil
@@ -172,7 +204,9 @@ func (s *Server) sessionRoutes() {
 			Body      struct{}
 		}, error) {
 			if n := callOf(ctx).session; n != nil {
-				s.sessions.end(*n, now())
+				if err := s.sessions.out.SignOut(ctx, n.id()); err != nil {
+					return nil, err
+				}
 			}
 			out := &struct {
 				SetCookie []http.Cookie `header:"Set-Cookie"`
@@ -186,7 +220,7 @@ func (s *Server) sessionRoutes() {
 func (s *Server) told(ctx context.Context, n *session) Session {
 	out := Session{Me: s.me(ctx)}
 	if n != nil {
-		out.CSRF, out.Expires = s.sessions.csrf(*n), n.expires.UTC()
+		out.CSRF, out.Expires = n.csrf(), n.expires.UTC()
 	}
 	return out
 }
@@ -199,7 +233,7 @@ func (s *Server) openSession(ctx context.Context, in *struct {
 		return nil, Unauthenticated.Errorf("a session is made from a token, and the request carries none")
 	}
 	n := s.sessions.open(*c.token, now())
-	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(s.sessions.cookie(n), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil
+	return &sessionAnswer{SetCookie: []http.Cookie{s.baked(n.cookie(), int(sessionLength.Seconds()), in.Origin)}, Body: s.told(ctx, &n)}, nil
 }
 
 // baked is a cookie. It is Secure when the browser speaks TLS, to us or to a

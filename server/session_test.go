@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // signIn trades the token and gives the cookie as a Cookie header, and the CSRF token.
@@ -106,9 +109,9 @@ func TestSessionWithoutTokens(t *testing.T) {
 	if told.Role != Operator || told.CSRF != "" {
 		t.Errorf("told %+v", told)
 	}
-	key := newSessions(nil)
+	key := newSessions(nil, nil)
 	if got := h.do("POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"},
-		"Cookie", sessionCookie+"="+key.cookie(key.open(HashToken(secret), now()))); got.status != 202 {
+		"Cookie", sessionCookie+"="+key.open(HashToken(secret), now()).cookie()); got.status != 202 {
 		t.Errorf("another server's cookie: %d %s", got.status, got.body)
 	}
 }
@@ -116,7 +119,9 @@ func TestSessionWithoutTokens(t *testing.T) {
 // A token that is revoked takes its sessions with it; servers with one key share sessions.
 func TestSessionFollowsItsToken(t *testing.T) {
 	accounts := book{HashToken(secret): {Name: "uma", Role: User, Account: "1"}, HashToken(secret + "2"): {Name: "ole", Role: Operator}}
-	share := func(o *Options) { o.Accounts, o.Sessions = accounts, []byte("a key of thirty-two bytes or more") }
+	share := func(o *Options) {
+		o.Accounts, o.Sessions = accounts, [][]byte{[]byte("a key of thirty-two bytes or more")}
+	}
 	h, second := newHouse(t, share), newHouse(t, share)
 	cookie, _ := h.signIn(secret)
 	with := cookie.Name + "=" + cookie.Value
@@ -134,35 +139,106 @@ func TestSessionFollowsItsToken(t *testing.T) {
 	}
 }
 
+// A restart, and a server beside: who holds the keys knows the sessions, also those that were signed out elsewhere.
+func TestSessionOutlivesTheServer(t *testing.T) {
+	old, fresh := []byte("the key that was the newest before"), []byte("the key that is the newest from now on")
+	out := &memorySignedOut{until: map[string]time.Time{}} // as a store that both servers are on
+	with := func(keys ...[]byte) *house {
+		return newHouse(t, func(o *Options) { o.Tokens, o.Sessions, o.SignedOut = tokens(t, secret), keys, out })
+	}
+	before := with(old)
+	cookie, csrf := before.signIn(secret)
+	header := []string{"Cookie", cookie.Name + "=" + cookie.Value, "X-Pawl-Csrf", csrf}
+	start := map[string]any{"flow": "Quick", "subject": "demo/default/c1"}
+	for _, c := range []struct {
+		name   string
+		server *house
+		status int
+	}{
+		{"restarted", with(old), 202},
+		{"restarted with a newer key, and the old one behind it", with(fresh, old), 202},
+		{"restarted without the old key", with(fresh), 401},
+		{"restarted without any key", with(), 401},
+	} {
+		if got := c.server.do("POST", "/v1/runs", start, header...); got.status != c.status {
+			t.Errorf("%s: %d, want %d: %s", c.name, got.status, c.status, got.body)
+		}
+	}
+
+	// The newest key signs: what it has signed is good when the old one is taken away.
+	cookie, csrf = with(fresh, old).signIn(secret)
+	header = []string{"Cookie", cookie.Name + "=" + cookie.Value, "X-Pawl-Csrf", csrf}
+	after := with(fresh)
+	if got := after.do("POST", "/v1/runs", start, header...); got.status != 202 {
+		t.Errorf("a session of the new key: %d %s", got.status, got.body)
+	}
+
+	beside := with(fresh)
+	if got := after.do("DELETE", "/v1/session", nil, header...); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if got := beside.do("GET", "/v1/me", nil, header...); got.status != 401 {
+		t.Errorf("signed out at one server, and good at the other: %d", got.status)
+	}
+}
+
+// A cookie is not believed while nobody can say whether it was signed out.
+func TestSessionNeedsItsStore(t *testing.T) {
+	h := newHouse(t, func(o *Options) { o.Tokens, o.SignedOut = tokens(t, secret), brokenSignedOut{} })
+	cookie, csrf := h.signIn(secret)
+	header := []string{"Cookie", cookie.Name + "=" + cookie.Value, "X-Pawl-Csrf", csrf}
+	if got := h.do("GET", "/v1/me", nil, header...); got.status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := h.do("GET", "/v1/me", nil, "Authorization", "Bearer "+secret); got.status != 200 {
+		t.Errorf("a bearer token is no session: %d %s", got.status, got.body)
+	}
+}
+
+type brokenSignedOut struct{}
+
+func (brokenSignedOut) SignOut(context.Context, string) error {
+	return workflow.StoreUnavailable.Errorf("out of order")
+}
+
+func (brokenSignedOut) SignedOut(context.Context, string) (bool, error) {
+	return false, workflow.StoreUnavailable.Errorf("out of order")
+}
+
 func TestSessionEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSessions(nil)
+		out := &memorySignedOut{until: map[string]time.Time{}}
+		s := newSessions(nil, out)
 		n := s.open(HashToken(secret), time.Now())
-		cookie := s.cookie(n)
+		cookie := n.cookie()
 		time.Sleep(12*time.Hour - 2*time.Second)
-		if got, ok := s.read(cookie, time.Now()); !ok || got.token != n.token {
+		if got, ok, err := s.read(t.Context(), cookie, time.Now()); !ok || err != nil || got.token != n.token {
 			t.Error("it ended before its time")
 		}
 		time.Sleep(2 * time.Second)
-		if _, ok := s.read(cookie, time.Now()); ok {
+		if _, ok, _ := s.read(t.Context(), cookie, time.Now()); ok {
 			t.Error("it is good after 12 h")
 		}
-		s.end(n, time.Now())
-		s.end(s.open(n.token, time.Now()), time.Now())
-		if len(s.ended) != 1 {
-			t.Errorf("%d ended sessions are remembered, one of them for ever", len(s.ended))
+		for _, id := range []string{"one", "two"} {
+			if err := out.SignOut(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(12 * time.Hour)
+		}
+		if len(out.until) != 1 {
+			t.Errorf("%d ended sessions are remembered, one of them for ever", len(out.until))
 		}
 	})
 }
 
 // What people put into a cookie is never a session, nor does it break the server.
 func FuzzCookie(f *testing.F) {
-	s := newSessions([]byte("key"))
-	good := s.cookie(s.open(HashToken(secret), time.Unix(4e9, 0)))
+	s := newSessions([][]byte{[]byte("key")}, nil)
+	good := s.open(HashToken(secret), time.Unix(4e9, 0)).cookie()
 	f.Add(good[:40])
 	f.Add(good + "A")
 	f.Fuzz(func(t *testing.T, cookie string) {
-		if _, ok := s.read(cookie, time.Unix(4e9, 0)); ok && cookie != good {
+		if _, ok, _ := s.read(t.Context(), cookie, time.Unix(4e9, 0)); ok && cookie != good {
 			t.Errorf("%q is a session", cookie)
 		}
 	})

@@ -60,6 +60,35 @@ func (k Keys) Release(ctx context.Context, account, key string) error {
 	})
 }
 
+// signedOut is the account of entries that are no answers but sessions of the
+// console which were signed out. Both are forgotten after a day.
+const signedOut = "signed out"
+
+// SignOut remembers that a session of the console was signed out, for the
+// hours that it would have been good.
+func (k Keys) SignOut(ctx context.Context, id string) error {
+	return k.m.write(ctx, "idempotency/"+signedOut+"/"+id, func(s session) error {
+		now, err := k.m.clock(s)
+		if err != nil {
+			return err
+		}
+		return s.query(`INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, '', $3, NULL) ON CONFLICT (account, key) DO NOTHING`,
+			[]any{signedOut, id, now.UnixNano()}, nil)
+	})
+}
+
+// SignedOut reports a session that was signed out, here or by a server beside this one.
+func (k Keys) SignedOut(ctx context.Context, id string) (found bool, err error) {
+	err = k.m.read(ctx, func(s session) error {
+		found = false
+		return s.query(`SELECT 1 FROM idempotency WHERE account = $1 AND key = $2`, []any{signedOut, id}, func(row) error {
+			found = true
+			return nil
+		})
+	})
+	return found, err
+}
+
 // Keys are those of this file.
 func (s *SQLite) Keys() Keys { return Keys{sqMedium{s}} }
 

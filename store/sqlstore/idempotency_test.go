@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/server/idempotencytest"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
@@ -16,5 +17,38 @@ func TestIdempotency(t *testing.T) {
 			p, _ := postgres(t, pgtest.Options{NoSync: true})
 			return p.Keys()
 		})
+	})
+}
+
+// A session that was signed out stays so for every server on the database, and is no answer of a request.
+func TestSignedOut(t *testing.T) {
+	exam := func(t *testing.T, first, second Keys) {
+		for range 2 { // twice is as good as once
+			if err := first.SignOut(t.Context(), "0a1b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, want := range map[string]bool{"0a1b": true, "0a1c": false} {
+			if out, err := second.SignedOut(t.Context(), id); out != want || err != nil {
+				t.Errorf("%s is signed out: %v, %v", id, out, err)
+			}
+		}
+		if taken, _, _, err := second.Claim(t.Context(), "acme", "0a1b", "h", time.Hour, time.Hour); !taken || err != nil {
+			t.Errorf("a request's key is taken by a session: %v", err)
+		}
+		if _, _, _, err := second.Claim(t.Context(), "acme", "later", "h", time.Nanosecond, time.Hour); err != nil { // removes what is old
+			t.Fatal(err)
+		}
+		if out, err := first.SignedOut(t.Context(), "0a1b"); out || err != nil {
+			t.Errorf("it is kept for ever: %v, %v", out, err)
+		}
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		s := file(t)
+		exam(t, s.Keys(), s.Keys())
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		p, _ := postgres(t, pgtest.Options{NoSync: true})
+		exam(t, p.Keys(), p.Keys())
 	})
 }

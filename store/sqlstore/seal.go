@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -49,8 +50,9 @@ const KeySize = 32
 //
 // What is sealed is bound to a place: copied to another row, it does not open.
 type Sealer struct {
-	newest string
-	keys   map[string]cipher.AEAD
+	newest  string
+	keys    map[string]cipher.AEAD
+	masters [][]byte // as they were given, the newest first
 }
 
 const (
@@ -81,8 +83,24 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 			s.newest = id
 		}
 		s.keys[id] = aead
+		s.masters = append(s.masters, key)
 	}
 	return s, nil
+}
+
+// Derive gives a key of 32 bytes for another use than sealing from each master
+// key (HKDF with SHA-256), the newest first; none without a master key. Keys of
+// different uses tell nothing of each other, nor of the master key.
+func (s *Sealer) Derive(use string) ([][]byte, error) {
+	keys := make([][]byte, 0, len(s.masters))
+	for _, master := range s.masters {
+		key, err := hkdf.Key(sha256.New, master, nil, use, KeySize)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 func (o Options) sealer() (*Sealer, error) {

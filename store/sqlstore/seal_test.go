@@ -146,3 +146,35 @@ func TestParseMasterKeys(t *testing.T) {
 		}
 	}
 }
+
+// Keys for other uses are made of each master key, always the same, and are neither it nor each other.
+func TestDerive(t *testing.T) {
+	other := bytes.Repeat([]byte{9}, sqlstore.KeySize)
+	derive := func(use string, keys ...[]byte) [][]byte {
+		t.Helper()
+		s, err := sqlstore.NewSealer(keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Derive(use)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	both := derive("a", other, masterKey)
+	if len(both) != 2 || len(both[0]) != 32 || !bytes.Equal(both[0], derive("a", other)[0]) || !bytes.Equal(both[1], derive("a", masterKey)[0]) {
+		t.Errorf("of two keys: %x", both)
+	}
+	all := append(append(both, derive("b", other)...), other, masterKey)
+	for i := range all {
+		for j := range i {
+			if bytes.Equal(all[i], all[j]) {
+				t.Errorf("keys %d and %d are the same: %x", i, j, all[i])
+			}
+		}
+	}
+	if none := derive("a"); len(none) != 0 {
+		t.Errorf("of no master key: %x", none)
+	}
+}

@@ -130,6 +130,23 @@ func (s Store) Keys() server.Idempotency {
 	return nil
 }
 
+// SignedOut remembers sessions that were signed out; nil: the store does not.
+func (s Store) SignedOut() server.SignedOut {
+	if keeper, ok := s.kept.(interface{ Keys() sqlstore.Keys }); ok {
+		return keeper.Keys()
+	}
+	return nil
+}
+
+// SessionKeys sign the sessions of the console: one of each master key, the
+// newest first. None: the store has no master key, and sessions end with the server.
+func (s Store) SessionKeys() ([][]byte, error) {
+	if sealed, ok := s.kept.(interface{ Sealer() *sqlstore.Sealer }); ok {
+		return sealed.Sealer().Derive("pawl console sessions 1")
+	}
+	return nil, nil
+}
+
 // Clusters is the ledger of container clusters.
 func (s Store) Clusters() cluster.Ledger {
 	if m, ok := s.kept.(memory); ok {
