@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -110,6 +111,11 @@ func (c *command) describe() object {
 			"required": p.required, "related": p.related,
 		}
 		params = append(params, o)
+		if p.also != "" {
+			same := maps.Clone(o)
+			same["name"], same["description"], same["required"] = p.also, "the same as "+p.name, false
+			params = append(params, same)
+		}
 	}
 	response := []object{}
 	for _, f := range c.response {

@@ -142,7 +142,7 @@ func create(ctx context.Context, c *call) (any, error) {
 	c.target = r.Name
 	if c.values.boolean("dryrun") {
 		plan, err := c.options.Clusters.PlanCreate(ctx, c.who, r)
-		return object{"plan": plan}, err
+		return object{"plan": planAnswer(plan)}, err
 	}
 	made, job, err := c.options.Clusters.Create(ctx, c.who, r)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *call) ask(ctx context.Context, r service.ChangeRequest) (any, error) {
 	r.JobID, r.Command = c.values.text["customjobid"], c.command.name
 	if c.values.boolean("dryrun") {
 		plan, err := c.options.Clusters.PlanChange(ctx, c.who, c.target, r)
-		return object{"plan": plan}, err
+		return object{"plan": planAnswer(plan)}, err
 	}
 	_, job, err := c.options.Clusters.Change(ctx, c.who, c.target, r)
 	if err != nil {
@@ -227,7 +227,7 @@ func config(ctx context.Context, c *call) (any, error) {
 
 func drift(ctx context.Context, c *call) (any, error) {
 	report, err := c.options.Clusters.Drift(ctx, c.who, c.values.text["id"])
-	return object{"drift": report}, err
+	return object{"drift": driftAnswer(report)}, err
 }
 
 // family is the name of a cluster in answers.

@@ -70,6 +70,7 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 	}
 	items := make([]object, 0, len(jobs))
 	for i := range jobs {
+		jobs[i].Password = "" // queryAsyncJobResult tells it; lists hold no secrets
 		if word := c.values.text["keyword"]; !like(jobs[i].Command, word) {
 			continue
 		}

@@ -296,7 +296,7 @@ func (f *Fake) Drift(ctx context.Context, who cluster.Caller, uuid string) (*ser
 	if err != nil {
 		return nil, err
 	}
-	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, Findings: []cluster.Finding{}}, f.heard("Drift", "")
+	return &service.DriftReport{Cluster: uuid, State: b.Cluster.State, At: f.Now(), Findings: append([]cluster.Finding{}, b.Cluster.Findings...)}, f.heard("Drift", "")
 }
 
 // Config is a short one.
