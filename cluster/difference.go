@@ -96,9 +96,24 @@ func (l *look) differences() []difference {
 	for _, r := range l.seen.Foreign {
 		all = append(all, l.about(Foreign, r.Name, r.ID, never, "a VM that is not ours is in the network"))
 	}
+	if !l.seen.Around {
+		all = append(all, l.foreignBefore()...)
+	}
 	slices.SortStableFunc(all, func(a, b difference) int {
 		return cmp.Or(cmp.Compare(order(a.Type), order(b.Type)), strings.Compare(a.Resource, b.Resource), strings.Compare(a.ID, b.ID))
 	})
+	return all
+}
+
+// foreignBefore are the foreign VMs that were found by a look that saw all that
+// is in the network, and that this one has not seen.
+func (l *look) foreignBefore() (all []difference) {
+	for _, f := range l.c.Findings {
+		seen := func(r Resource) bool { return r.ID == f.ID }
+		if f.Type == Foreign && !slices.ContainsFunc(l.seen.Foreign, seen) {
+			all = append(all, difference{Finding: Finding{Type: f.Type, Resource: f.Resource, ID: f.ID, Evidence: f.Evidence}, patience: never})
+		}
+	}
 	return all
 }
 

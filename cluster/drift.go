@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -86,8 +87,20 @@ type Observed struct {
 	Listed    map[Kind]bool   // kinds whose list was complete: only there absence means something
 	Proven    map[string]bool // provider id -> read singly and ErrGone, after the list
 	Foreign   []Resource      // not ours, in our network
+	Around    bool            // Foreign is all there is: else what was found before stays
 	Endpoint  error           // of the last probe; nil: answered, or not probed
 	Trouble   error           // why the provider could not be seen
+}
+
+// Meet takes in a VM that was seen in the cluster's network without its tags: it
+// is foreign, or one of the books that has lost them.
+func (o *Observed) Meet(b *Book, r Resource) {
+	switch {
+	case !b.Knows(r):
+		o.Foreign = append(o.Foreign, r)
+	case !slices.ContainsFunc(o.Resources, func(old Resource) bool { return old.Kind == r.Kind && old.ID == r.ID }):
+		o.Resources = append(o.Resources, r)
+	}
 }
 
 // Put takes a newer reading of a resource in place of the one that was listed.

@@ -278,8 +278,11 @@ func TestEnter(t *testing.T) {
 	if c = enter(OnNotMade, Expunging); c.Reason != why {
 		t.Errorf("a failed create: %+v", c.Reason)
 	}
-	if c = enter(OnSucceeded, Destroyed); c.Reason.Code != "OLD" || !c.Removed.Equal(noon) {
-		t.Errorf("destroyed keeps the reason of its create: %+v", c)
+	if c = enter(OnSucceeded, Destroyed); c.Reason != why || !c.Removed.Equal(noon) {
+		t.Errorf("destroyed has the reason of its create, and no older one: %+v", c)
+	}
+	if c = enter(OnForget, Destroyed); c.Reason.Code != "OLD" || !c.Removed.Equal(noon) {
+		t.Errorf("what was given up keeps what stood in the way: %+v", c)
 	}
 	if c = enter(OnFailed, Expunge); c.GCAttempts != 1 || c.GCNext.Sub(noon) < 5*time.Minute || c.GCNext.Sub(noon) > 6*time.Minute {
 		t.Errorf("expunge: attempt %d at %s", c.GCAttempts, c.GCNext)

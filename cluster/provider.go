@@ -42,7 +42,8 @@ var ErrGone = errors.New("cluster: the resource is gone")
 // PROVIDER_REFUSED, RESOURCE_IN_USE, RULE_CONFLICT. Its exam is providertest.
 type Provider interface {
 	Capabilities() Capabilities
-	// Check says what stands in the way of a plan. Nothing is made.
+	// Check says what stands in the way of a plan: findings with the code of a
+	// fault. One without a code is a remark. Nothing is made.
 	Check(ctx context.Context, p Need) ([]Finding, error)
 	// Catalog lists what the owner may use: Zone, Offering, Template, NetworkOffering, Network, KeyPair.
 	Catalog(ctx context.Context, owner Owner, kind Kind) ([]Entry, error)
@@ -69,6 +70,7 @@ type Capabilities struct {
 	CallIDs   bool   // it takes Want.CallID and knows it again
 	Tags      bool
 	UserData  int  // most bytes of user data, before any encoding
+	DiskSize  bool // it makes a root disk of Spec.DiskGB; else Check has a finding
 	CallsHome bool // its VMs say hello: readiness is known
 	Logs      bool // it implements Logs
 }
@@ -86,6 +88,7 @@ type Need struct {
 	Template string
 	Network  string // empty: one is to be made
 	KeyPair  string
+	DiskGB   int // of each root disk; 0: the template decides
 	Nodes    int // VMs to be made
 }
 
@@ -116,6 +119,7 @@ type Spec struct {
 	Network  string `json:"network,omitempty"` // id
 	KeyPair  string `json:"keyPair,omitempty"`
 	Role     Role   `json:"role,omitempty"`
+	DiskGB   int    `json:"diskGB,omitempty"` // root disk of a VM; 0: the template decides
 
 	Address     string   `json:"address,omitempty"` // id, of rules
 	Protocol    string   `json:"protocol,omitempty"`
@@ -218,6 +222,7 @@ type Filter struct {
 	Zone    string // empty: all
 	Cluster string // uuid of its tag; empty: all
 	Network string // everything in this network, foreign things too
+	Foreign bool   // all that the provider lets us see, without a tag of ours too; with Cluster or Network it says nothing
 	Size    int    // of a page; default 500
 }
 

@@ -156,6 +156,23 @@ func foreign(t *testing.T, r *rig) {
 			}
 		}
 	}
+	r.until("foreign VM in the list of all that is to be seen", func() error {
+		ours := false
+		var theirs *cluster.Resource
+		for _, got := range r.list(cluster.Filter{Zone: r.Zone, Foreign: true}) {
+			ours = ours || got.ID == vm.ID
+			if got.ID == alien.ID {
+				theirs = &got
+			}
+		}
+		switch {
+		case theirs == nil || !ours:
+			return fmt.Errorf("the foreign VM is listed: %t, ours: %t", theirs != nil, ours)
+		case theirs.Tags[cluster.TagInstallation] == r.Installation || theirs.Spec.Network != network:
+			t.Errorf("it is in network %q, listed as %s", network, show(*theirs))
+		}
+		return nil
+	})
 	r.mustAct(vm.Ref(), cluster.Destroy)
 	r.gone(vm.Ref())
 	if network != "" {

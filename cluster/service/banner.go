@@ -18,7 +18,8 @@ type background struct {
 	mu      sync.Mutex
 	trouble map[seer]trouble
 	strays  map[string][]Leak               // by provider: with our tag, and nothing proves that they are ours to delete
-	zones   map[string][]string             // by provider: where it has clusters
+	lands   map[string]land                 // by provider: where it has clusters
+	crowds  map[[2]string]*crowd            // by provider and zone
 	first   map[string]map[string]time.Time // by provider: when a thing without a date was first seen
 }
 
@@ -98,22 +99,6 @@ func (b *background) putStrays(provider string, strays []Leak) {
 		b.strays = map[string][]Leak{}
 	}
 	b.strays[provider] = strays
-}
-
-func (b *background) zonesOf(provider string) ([]string, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	zones, known := b.zones[provider]
-	return zones, known
-}
-
-func (b *background) putZones(provider string, zones []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.zones == nil {
-		b.zones = map[string][]string{}
-	}
-	b.zones[provider] = zones
 }
 
 // dated gives things without a date that of the first pass that saw them.

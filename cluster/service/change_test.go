@@ -459,7 +459,24 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if err := w.cloud.DestroyVM("stranger"); err != nil {
 				t.Fatal(err)
 			}
-			w.until(id, time.Hour, cluster.Destroyed) // by the collector
+			if c := w.until(id, time.Hour, cluster.Destroyed); c.Reason != (cluster.Reason{}) { // by the collector
+				t.Errorf("what stood in the way is out of it: %+v", c.Reason)
+			}
+			w.empty()
+		})
+	})
+	t.Run("of a create that failed, the reason stays beyond what stood in the way", func(t *testing.T) {
+		inWorld(t, s, func(t *testing.T, w *world) {
+			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker*", Do: sim.Fail, Err: cluster.CapacityExhausted})
+			w.cloud.Inject(sim.Rule{Call: sim.Act, Kind: cluster.VM, Do: sim.Fail, Err: cluster.ResourceInUse})
+			id := w.create("blue", 2)
+			if c := w.until(id, 2*time.Hour, cluster.Expunge); c.Reason.Code == cluster.CapacityExhausted.Code {
+				t.Errorf("it could not be deleted for %+v", c.Reason)
+			}
+			w.cloud.Heal()
+			if c := w.until(id, 2*time.Hour, cluster.Destroyed); c.Reason.Code != cluster.CapacityExhausted.Code {
+				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
+			}
 			w.empty()
 		})
 	})

@@ -25,12 +25,12 @@ func (s *Service) observe(ctx context.Context, book *cluster.Book) (cluster.Obse
 		seen.Listed[kind] = true
 		seen.Resources = append(seen.Resources, items...)
 	}
-	if c.Network.ID != "" {
-		if neighbours, err := all(ctx, provider, cluster.Filter{Kind: cluster.VM, Zone: c.Zone.ID, Network: c.Network.ID}); err == nil {
-			for _, r := range neighbours {
-				if r.Tags[cluster.TagCluster] != c.UUID {
-					seen.Foreign = append(seen.Foreign, r)
-				}
+	if seen.Around = c.Network.ID == ""; !seen.Around {
+		neighbours, err := all(ctx, provider, cluster.Filter{Kind: cluster.VM, Zone: c.Zone.ID, Network: c.Network.ID})
+		seen.Around = err == nil
+		for _, r := range neighbours {
+			if r.Tags[cluster.TagInstallation] != s.options.Installation || r.Tags[cluster.TagCluster] != c.UUID {
+				seen.Meet(book, r)
 			}
 		}
 	}

@@ -48,22 +48,24 @@ func (s *Service) tolerances() cluster.Tolerances {
 // syncPass looks at all clusters of a provider: one paged list of each kind
 // and zone, then the books, one after another. What a list did not show, or
 // shows in a state that would be an alarm, is read once more; only a cluster
-// whose findings changed is written.
+// whose findings changed is written. The list of VMs shows those of others as
+// well, as long as that makes it not much longer (crowd): they are reported
+// where they are in a network of ours.
 func (s *Service) syncPass(ctx context.Context, name string) error {
 	began := time.Now()
 	provider, err := s.provider(name)
 	if err != nil {
 		return err
 	}
-	zones, known := s.background.zonesOf(name)
+	land, known := s.background.landOf(name)
 	if !known { // the first pass
-		if zones, err = s.zonesInBooks(ctx, name); err != nil {
+		if land, err = s.landInBooks(ctx, name); err != nil {
 			return err
 		}
 	}
 	views := map[string]*zoneView{}
-	for _, zone := range zones {
-		if views[zone], err = s.viewZone(ctx, provider, zone); err != nil {
+	for zone, networks := range land {
+		if views[zone], err = s.viewZone(ctx, provider, name, zone, networks); err != nil {
 			return err
 		}
 	}
@@ -72,7 +74,7 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s.background.putZones(name, seen)
+	s.background.putLand(name, seen)
 	if firstTrouble(views) == nil {
 		s.options.Metrics.SyncPass(name, time.Since(began), clusters)
 	}
@@ -89,22 +91,15 @@ func firstTrouble(views map[string]*zoneView) error {
 	return first
 }
 
-// zonesInBooks finds where a provider has clusters.
-func (s *Service) zonesInBooks(ctx context.Context, provider string) ([]string, error) {
-	zones := map[string]bool{}
-	err := s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Book) error {
-		zones[b.Cluster.Zone.ID] = true
-		return nil
-	})
-	return keysOf(zones), err
-}
-
 // zoneView is what the lists of a zone showed.
 type zoneView struct {
-	at      time.Time // before the first call
-	trouble error     // why something could not be listed
-	listed  map[cluster.Kind]bool
-	things  map[string][]sight // by the cluster of their tag
+	at       time.Time // before the first call
+	trouble  error     // why something could not be listed
+	networks networks
+	wide     bool // VMs of others were listed too
+	listed   map[cluster.Kind]bool
+	things   map[string][]sight // by the cluster of their tag
+	foreign  map[string][]sight // VMs of others, by the cluster in whose network they are
 }
 
 // sight is a thing as a list has shown it, as far as it is judged. There may be
@@ -124,24 +119,38 @@ func sightOf(r *cluster.Resource) sight {
 
 // viewZone lists all kinds that the provider makes. A list that fails half-way
 // counts as not seen. The error is the context's.
-func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, zone string) (*zoneView, error) {
-	v := &zoneView{at: s.options.Now(), listed: map[cluster.Kind]bool{}, things: map[string][]sight{}}
-	v.trouble = v.list(ctx, provider, zone)
+func (s *Service) viewZone(ctx context.Context, provider cluster.Provider, name, zone string, n networks) (*zoneView, error) {
+	crowd := s.background.crowdOf(name, zone)
+	v := &zoneView{at: s.options.Now(), networks: n, wide: crowd.look(), listed: map[cluster.Kind]bool{}, things: map[string][]sight{}, foreign: map[string][]sight{}}
+	v.trouble = v.list(ctx, provider, zone, s.options.Installation, crowd)
 	return v, context.Cause(ctx)
 }
 
 // list ends at the first failure: the next list would bring no more.
-func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone string) error {
+func (v *zoneView) list(ctx context.Context, provider cluster.Provider, zone, installation string, crowd *crowd) error {
 	for _, kind := range kindsOf(provider) {
-		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone}, func(r *cluster.Resource) {
-			if uuid := r.Tags[cluster.TagCluster]; uuid != "" {
+		ours, others := 0, 0
+		err := eachPage(ctx, provider, cluster.Filter{Kind: kind, Zone: zone, Foreign: v.wide && kind == cluster.VM}, func(r *cluster.Resource) {
+			uuid := r.Tags[cluster.TagCluster]
+			if r.Tags[cluster.TagInstallation] != installation {
+				uuid = ""
+				others++
+			} else {
+				ours++
+			}
+			if uuid != "" {
 				v.things[uuid] = append(v.things[uuid], sightOf(r))
+			}
+			if owner := v.networks[r.Spec.Network]; kind == cluster.VM && owner != "" && owner != uuid {
+				v.foreign[owner] = append(v.foreign[owner], sightOf(r))
 			}
 		})
 		if err != nil {
 			return err
 		}
-		v.listed[kind] = true
+		if v.listed[kind] = true; kind == cluster.VM && v.wide {
+			crowd.ours, crowd.others = ours, others
+		}
 	}
 	return nil
 }
@@ -157,20 +166,28 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 	return kinds
 }
 
-// of gives the things of a cluster.
-func (v *zoneView) of(c *cluster.Cluster) []cluster.Resource {
-	things := make([]cluster.Resource, len(v.things[c.UUID]))
-	for i, seen := range v.things[c.UUID] {
-		if seen.whole != nil {
-			things[i] = *seen.whole
+// of is what was seen of a cluster.
+func (v *zoneView) of(book *cluster.Book) cluster.Observed {
+	c := &book.Cluster
+	// A network that is new since the list is not known to have nobody else in it.
+	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, Around: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
+	seen.Resources = make([]cluster.Resource, len(v.things[c.UUID]))
+	for i, s := range v.things[c.UUID] {
+		if s.whole != nil {
+			seen.Resources[i] = *s.whole
 			continue
 		}
-		things[i] = cluster.Resource{
-			Kind: cluster.VM, ID: seen.id, Name: seen.name, Zone: c.Zone.ID, Identity: seen.identity, State: seen.state, Power: seen.power,
-			Tags: map[string]string{cluster.TagCluster: c.UUID, cluster.TagKey: seen.key},
-		}
+		seen.Resources[i] = s.vm(c)
+		seen.Resources[i].Tags = map[string]string{cluster.TagCluster: c.UUID, cluster.TagKey: s.key}
 	}
-	return things
+	for _, s := range v.foreign[c.UUID] {
+		seen.Meet(book, s.vm(c))
+	}
+	return seen
+}
+
+func (s sight) vm(c *cluster.Cluster) cluster.Resource {
+	return cluster.Resource{Kind: cluster.VM, ID: s.id, Name: s.name, Zone: c.Zone.ID, Identity: s.identity, State: s.state, Power: s.power}
 }
 
 // eachPage reads a whole list, each page again if its fault is transient.
@@ -207,8 +224,8 @@ func rest(ctx context.Context, d time.Duration) {
 }
 
 // judgeAll goes through the books of a provider, so many at a time. It gives
-// their number and their zones.
-func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, zones []string, err error) {
+// their number and where they are.
+func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen land, err error) {
 	work := make(chan *cluster.Book)
 	var workers sync.WaitGroup
 	for range judging {
@@ -220,10 +237,10 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 			}
 		})
 	}
-	seen := map[string]bool{}
+	seen = land{}
 	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Book) error {
 		n++
-		seen[b.Cluster.Zone.ID] = true
+		seen.enter(&b.Cluster)
 		select {
 		case work <- b:
 			return nil
@@ -233,7 +250,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 	})
 	close(work)
 	workers.Wait()
-	return n, keysOf(seen), err
+	return n, seen, err
 }
 
 // judgeOne judges a cluster, and writes what changed. view is nil for a
@@ -246,8 +263,8 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 	if view == nil || c.State == cluster.Created || c.State == cluster.Expunge || c.Desired == cluster.WantDestroyed {
 		return nil
 	}
-	seen := cluster.Observed{At: view.at, CallsHome: provider.Capabilities().CallsHome, Listed: view.listed, Proven: map[string]bool{},
-		Resources: view.of(c)}
+	seen := view.of(book)
+	seen.CallsHome = provider.Capabilities().CallsHome
 	if !view.listed[cluster.VM] {
 		seen.Trouble = view.trouble
 	}

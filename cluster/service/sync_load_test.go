@@ -20,6 +20,7 @@ type herd struct {
 	clusters, size int
 	lists, gets    atomic.Int64
 	odd            func(c, vm int) bool // stopped on the list
+	others         int                  // VMs that are not ours; the first is in the network of a cluster
 }
 
 func (h *herd) Capabilities() cluster.Capabilities {
@@ -39,7 +40,7 @@ func (h *herd) vm(i int) cluster.Resource {
 func vmID(i int) string { return fmt.Sprintf("vm-%08d", i) }
 
 func (h *herd) cluster(i int) cluster.Cluster {
-	return cluster.Cluster{UUID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i+1), Name: fmt.Sprint("c", i), Provider: "herd", Zone: cluster.Entity{ID: "z"},
+	return cluster.Cluster{UUID: fmt.Sprintf("%08x-0000-4000-8000-000000000000", i+1), Name: fmt.Sprint("c", i), Provider: "herd", Zone: cluster.Entity{ID: "z"}, Network: cluster.Entity{ID: fmt.Sprint("net-", i)},
 		State: cluster.Running, Desired: cluster.WantRunning, NodeCount: h.size, Started: true, GC: true, Created: time.Unix(1, 0), StateSince: time.Unix(1, 0)}
 }
 
@@ -48,10 +49,18 @@ func (h *herd) List(_ context.Context, f cluster.Filter, at cluster.Cursor) (clu
 	first, size := 0, 500
 	_, _ = fmt.Sscan(string(at), &first)
 	var page cluster.Page
-	for i := first; i < min(first+size, h.clusters*h.size); i++ {
-		page.Items = append(page.Items, h.vm(i))
+	end := h.clusters * h.size
+	if f.Foreign {
+		end += h.others
 	}
-	if first+size < h.clusters*h.size {
+	for i := first; i < min(first+size, end); i++ {
+		if i < h.clusters*h.size {
+			page.Items = append(page.Items, h.vm(i))
+			continue
+		}
+		page.Items = append(page.Items, cluster.Resource{Kind: cluster.VM, ID: fmt.Sprint("other-", i), Zone: "z", Power: cluster.Up, Spec: cluster.Spec{Network: map[bool]string{true: "net-0"}[i == h.clusters*h.size]}})
+	}
+	if first+size < end {
 		page.Next = cluster.Cursor(fmt.Sprint(first + size))
 	}
 	return page, nil

@@ -246,12 +246,38 @@ func TestWhatIsBorne(t *testing.T) {
 			if _, err := w.cloud.AddForeignVM("stranger", w.cluster(id).Network.ID); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * time.Hour)
-			if got := w.path(id); got != "Starting Running" || len(w.cluster(id).Findings) > 0 {
-				t.Errorf("path %s, %v", got, w.cluster(id).Findings)
+			time.Sleep(time.Minute) // a pass reports it
+			if c := w.cluster(id); !slices.Equal(types(c), []cluster.FindingType{cluster.Foreign}) || c.Findings[0].Resource != "stranger" {
+				t.Errorf("found %v", c.Findings)
 			}
-			if _, ok := w.cloud.Look(cluster.VM, "stranger"); !ok {
-				t.Error("the foreign VM is gone")
+			writes := w.books.count()
+			time.Sleep(2 * time.Hour)
+			if got := w.path(id); got != "Starting Running" || w.cluster(id).Alarm || w.books.count() != writes {
+				t.Errorf("path %s, %v, %d more writes", got, w.cluster(id).Findings, w.books.count()-writes)
+			}
+			if err := w.cloud.DestroyVM("stranger"); err != nil {
+				t.Errorf("the foreign VM is gone: %v", err)
+			}
+			time.Sleep(time.Minute)
+			if c := w.cluster(id); len(c.Findings) > 0 {
+				t.Errorf("nobody is there any more, and yet %v", c.Findings)
+			}
+		})
+	})
+	t.Run("a VM of ours whose tags were taken away", func(t *testing.T) {
+		inWorld(t, setup{}, func(t *testing.T, w *world) {
+			id := w.running(nil)
+			if err := w.cloud.StripTags(cluster.VM, w.worker(id, 1)); err != nil {
+				t.Fatal(err)
+			}
+			reads := w.calls("get", "*")
+			time.Sleep(time.Hour)
+			if c := w.cluster(id); c.State != cluster.Running || len(c.Findings) > 0 || w.calls("get", "*") != reads {
+				t.Errorf("it is %s, found %v, read %d times: the list shows it by its id", c.State, c.Findings, w.calls("get", "*")-reads)
+			}
+			report, err := w.service.Drift(t.Context(), root, id)
+			if err != nil || len(report.Findings) > 0 {
+				t.Errorf("drift: %+v, %v", report, err)
 			}
 		})
 	})

@@ -129,6 +129,7 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 		}
 		return o.s.commit(ctx, change)
 	}
+	var err error
 	event, reason := occurred(move), cluster.Reason{}
 	switch event {
 	case cluster.OnFailed, cluster.OnNotMade:
@@ -136,7 +137,13 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 	case cluster.OnFaulty:
 		reason = cluster.FaultyReason(&c)
 	}
-	cluster.Enter(&c, event, move.To.State, reason, v.now, cluster.Backoff{First: o.s.options.Settings.GCFirst, Longest: o.s.options.Settings.GCLongest})
+	kept := reason
+	if move.To.State == cluster.Destroyed {
+		if kept, err = o.s.whyNotMade(ctx, &c); err != nil {
+			return err
+		}
+	}
+	cluster.Enter(&c, event, move.To.State, kept, v.now, cluster.Backoff{First: o.s.options.Settings.GCFirst, Longest: o.s.options.Settings.GCLongest})
 	ended, err := o.s.decided(ctx, &c, v.State, event, reason)
 	if err != nil {
 		return err
@@ -153,6 +160,25 @@ func (o objects) Write(ctx context.Context, v *view, move machine.Move) error {
 		o.s.options.Metrics.Operation(job.Kind, outcomes[job.Status], job.Completed.Sub(job.Created))
 	}
 	return nil
+}
+
+// whyNotMade is the reason of a cluster whose create has failed, which it keeps
+// when all is deleted; of others it is empty. In Expunge the reason was another
+// one: then the history tells, as long as it is kept.
+func (s *Service) whyNotMade(ctx context.Context, c *cluster.Cluster) (why cluster.Reason, err error) {
+	switch {
+	case c.Started:
+		return why, nil
+	case c.GCAttempts == 0:
+		return c.Reason, nil
+	}
+	events, err := s.options.Books.Events(ctx, cluster.EventQuery{Scope: everything, Cluster: c.UUID, Types: []string{"cluster"}, Limit: -1})
+	for _, e := range events {
+		if e.Event == string(cluster.OnNotMade) || e.From == string(cluster.Starting) && e.Event == string(cluster.OnFailed) {
+			why = e.Reason
+		}
+	}
+	return why, err
 }
 
 // occurred is the edge that a move takes.

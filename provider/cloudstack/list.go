@@ -148,7 +148,7 @@ func placeBefore(items []item, end, start int) place {
 
 func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, w window) ([]item, error) {
 	by := params{"page": strconv.Itoa(w.page), "pagesize": strconv.Itoa(w.size)}
-	if p.o.Account != nil || f.Network != "" {
+	if p.o.Account != nil || f.Network != "" || f.Foreign {
 		maps.Copy(by, everyone)
 	}
 	switch {
@@ -156,7 +156,7 @@ func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, w wind
 		by[s.network] = f.Network
 	case f.Cluster != "":
 		by["tags[0].key"], by["tags[0].value"] = cluster.TagCluster, f.Cluster
-	default:
+	case !f.Foreign:
 		by["tags[0].key"], by["tags[0].value"] = cluster.TagInstallation, p.o.Installation
 	}
 	items, _, err := query(ctx, p, s.request(f.Zone, by), s.item, idOf)
@@ -173,7 +173,7 @@ func (p *Provider) shows(f *cluster.Filter, r *cluster.Resource) bool {
 		f.Cluster != "" && r.Tags[cluster.TagCluster] != f.Cluster,
 		r.Kind == cluster.Address && r.Power == cluster.Vanished:
 		return false
-	case f.Network != "":
+	case f.Network != "", f.Foreign && f.Cluster == "":
 		return true
 	default:
 		return r.Tags[cluster.TagInstallation] == p.o.Installation

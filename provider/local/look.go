@@ -166,6 +166,9 @@ func (p *Provider) passes(r *record, f cluster.Filter) bool {
 	if f.Network != "" {
 		return r.Spec.Network == f.Network || r.ID == f.Network
 	}
+	if f.Foreign && f.Cluster == "" {
+		return true
+	}
 	tag := r.Tags[cluster.TagInstallation]
 	return tag != "" && (p.options.Installation == "" || tag == p.options.Installation)
 }

@@ -69,7 +69,7 @@ func (c *Cloud) narrowest(installation string, f cluster.Filter) *index {
 		return c.byNetwork[f.Network]
 	case f.Cluster != "":
 		return c.byCluster[f.Cluster]
-	case installation != "":
+	case installation != "" && !f.Foreign:
 		return c.byInst[installation+"/"+string(f.Kind)]
 	default:
 		return c.byKind[f.Kind]
@@ -83,7 +83,7 @@ func (c *Cloud) shows(t *thing, installation string, f cluster.Filter, now time.
 	case f.Network != "":
 		return t.Spec.Network == f.Network
 	default:
-		return installation == "" || t.Installation == installation
+		return installation == "" || t.Installation == installation || f.Foreign && f.Cluster == ""
 	}
 }
 

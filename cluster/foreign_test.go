@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+)
+
+// A foreign VM stays found until a look that sees all that is in the network
+// does not see it.
+func TestForeignVMs(t *testing.T) {
+	stranger := Resource{Kind: VM, ID: "z", Name: "stranger"}
+	for _, c := range []struct {
+		name   string
+		before bool
+		around bool
+		seen   bool
+		want   bool
+	}{
+		{"never seen", false, true, false, false},
+		{"seen", false, true, true, true},
+		{"seen again", true, true, true, true},
+		{"gone", true, true, false, false},
+		{"nobody looked", true, false, false, true},
+		{"nobody has ever looked", false, false, false, false},
+		{"seen by a look that does not see all", true, false, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(Running)
+			if c.before {
+				s.seen.Around, s.seen.Foreign = true, []Resource{stranger}
+				s.judge().Apply(s.c(), s.now)
+			}
+			if s.seen.Around, s.seen.Foreign = c.around, nil; c.seen {
+				s.seen.Foreign = []Resource{stranger}
+			}
+			j := s.judge()
+			if got := slices.Equal(j.types(), []string{"foreign"}); got != c.want || len(j.Findings) > 1 || j.Alarm || !j.Healthy {
+				t.Errorf("found %v, alarm %t, healthy %t", j.Findings, j.Alarm, j.Healthy)
+			}
+			if j.Changed != (c.before != c.want) {
+				t.Errorf("changed: %t", j.Changed)
+			}
+		})
+	}
+}
+
+// What is in the network without our tags is foreign, unless the books know it.
+func TestMeet(t *testing.T) {
+	s := newStage(Running)
+	known := *s.see("vm-worker1")
+	s.gone("vm-worker1", false)
+	known.Tags = nil
+	for range 2 {
+		s.seen.Meet(&s.book, known)
+	}
+	s.seen.Meet(&s.book, Resource{Kind: VM, ID: "z", Name: "stranger"})
+	if len(s.seen.Foreign) != 1 || len(s.seen.Resources) != 6 {
+		t.Errorf("%d foreign, %d of the cluster", len(s.seen.Foreign), len(s.seen.Resources))
+	}
+	if j := s.judge(); !slices.Equal(j.types(), []string{"foreign"}) {
+		t.Errorf("found %v", j.Findings)
+	}
+}
