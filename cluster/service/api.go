@@ -75,6 +75,7 @@ type Options struct {
 type Settings struct {
 	SyncEvery      time.Duration // 30 s
 	CollectEvery   time.Duration // 5 m
+	CollectFirst   time.Duration // longest wait of the first pass for that of the synchronisation: half of CollectEvery
 	GCFirst        time.Duration // 5 m, doubling to GCLongest
 	GCLongest      time.Duration // 6 h
 	OrphanGrace    time.Duration // 1 h

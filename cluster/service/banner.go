@@ -21,6 +21,7 @@ type background struct {
 	lands   map[string]land                 // by provider: where it has clusters
 	crowds  map[[2]string]*crowd            // by provider and zone
 	first   map[string]map[string]time.Time // by provider: when a thing without a date was first seen
+	passed  map[string]chan struct{}        // by provider: closed when the first pass of the synchronisation has ended
 }
 
 type trouble struct {
@@ -102,27 +103,57 @@ func (b *background) putStrays(provider string, strays []Leak) {
 }
 
 // dated gives things without a date that of the first pass that saw them.
-func (b *background) dated(provider string, things map[string][]*cluster.Resource, now time.Time) {
+func (b *background) dated(provider string, things map[string][]shown, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, seen := b.first[provider], map[string]time.Time{}
 	for _, items := range things {
-		for _, r := range items {
-			if r.Created.IsZero() {
-				id := string(r.Kind) + "/" + r.ID
-				if at, known := before[id]; known {
-					r.Created = at
-				} else {
-					r.Created = now
-				}
-				seen[id] = r.Created
+		for i := range items {
+			t := &items[i]
+			if !t.created.IsZero() {
+				continue
 			}
+			id := string(t.kind) + "/" + t.id
+			if at, known := before[id]; known {
+				t.created = at
+			} else {
+				t.created = now
+			}
+			seen[id] = t.created
 		}
 	}
 	if b.first == nil {
 		b.first = map[string]map[string]time.Time{}
 	}
 	b.first[provider] = seen
+}
+
+// syncedOf is closed when this process has made its first pass over a provider.
+func (b *background) syncedOf(provider string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.passing(provider)
+}
+
+func (b *background) passing(provider string) chan struct{} {
+	if b.passed == nil {
+		b.passed = map[string]chan struct{}{}
+	}
+	if b.passed[provider] == nil {
+		b.passed[provider] = make(chan struct{})
+	}
+	return b.passed[provider]
+}
+
+// synced notes the end of a pass, however it ended.
+func (b *background) synced(provider string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.passing(provider):
+	default:
+		close(b.passing(provider))
+	}
 }
 
 func keysOf[V any](m map[string]V) []string {

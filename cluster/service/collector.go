@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/control"
@@ -19,9 +20,9 @@ const pruning = "records"
 const collecting = 8
 
 // collectRunner is the collector: a pass over each provider every
-// Settings.CollectEvery, the first at once.
+// Settings.CollectEvery, the first when the synchronisation has made its own.
 func (s *Service) collectRunner() control.Runner {
-	return &duty{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, pass: func(ctx context.Context, shard string) error {
+	return &duty{s: s, name: "collect", shards: append(s.providerNames(), pruning), every: s.options.Settings.CollectEvery, first: s.awaitSync, pass: func(ctx context.Context, shard string) error {
 		if shard == pruning {
 			_, err := s.options.Books.Prune(ctx, s.options.Now(), s.options.Settings.Keep)
 			return err
@@ -35,7 +36,7 @@ type collection struct {
 	s        *Service
 	name     string
 	provider cluster.Provider
-	things   map[string][]*cluster.Resource // all with our tag, by the cluster of their tag
+	things   map[string][]shown // all with our tag, by the cluster of their tag
 	strays   []Leak
 	silent   atomic.Int64 // calls in a row that were not answered
 }
@@ -51,7 +52,7 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	p := &collection{s: s, name: name, provider: provider, things: map[string][]*cluster.Resource{}}
+	p := &collection{s: s, name: name, provider: provider, things: map[string][]shown{}}
 	if err := p.list(ctx); err != nil {
 		return p.stopped(ctx, err)
 	}
@@ -97,6 +98,42 @@ func indexes[T any](items []T) []int {
 	return all
 }
 
+// shown is what the collector keeps of a thing that a list has shown: there may
+// be a hundred thousand, and a whole page stays as long as one of its items does.
+type shown struct {
+	kind                          cluster.Kind
+	id, name, zone, identity, key string
+	created                       time.Time
+}
+
+func shownOf(r *cluster.Resource) shown {
+	return shown{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created}
+}
+
+// resource is the thing as it was listed. uuid is the cluster of its tag.
+func (p *collection) resource(t shown, uuid string) cluster.Resource {
+	return cluster.Resource{
+		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created,
+		Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: uuid, cluster.TagKey: t.key},
+	}
+}
+
+// awaitSync holds the collector's first pass over a provider until the first
+// pass of the synchronisation has ended, at most Settings.CollectFirst: what
+// both hold of a large cloud would be there at the same time.
+func (s *Service) awaitSync(ctx context.Context, shard string) {
+	if shard == pruning {
+		return
+	}
+	limit := time.NewTimer(s.options.Settings.CollectFirst)
+	defer limit.Stop()
+	select {
+	case <-s.background.syncedOf(shard):
+	case <-limit.C:
+	case <-ctx.Done():
+	}
+}
+
 // stopped says why a pass ended before its time.
 func (p *collection) stopped(ctx context.Context, err error) error {
 	switch {
@@ -118,7 +155,7 @@ func (p *collection) list(ctx context.Context) error {
 		if err := eachPage(ctx, p.provider, cluster.Filter{Kind: kind}, func(r *cluster.Resource) {
 			if r.Tags[cluster.TagInstallation] == p.s.options.Installation {
 				uuid := r.Tags[cluster.TagCluster]
-				p.things[uuid] = append(p.things[uuid], r)
+				p.things[uuid] = append(p.things[uuid], shownOf(r))
 			}
 		}); err != nil {
 			return err
@@ -136,8 +173,8 @@ func (p *collection) idle(b *cluster.Book) bool {
 		delete(p.things, c.UUID)
 		return false
 	}
-	for _, r := range things {
-		if p.orphan(r, b) != cluster.OrphanLeave {
+	for _, t := range things {
+		if p.orphan(p.resource(t, c.UUID), b) != cluster.OrphanLeave {
 			return false
 		}
 	}
@@ -150,8 +187,8 @@ func (p *collection) idle(b *cluster.Book) bool {
 	return true
 }
 
-func (p *collection) orphan(r *cluster.Resource, b *cluster.Book) cluster.OrphanAct {
-	return cluster.DecideOrphan(*r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
+func (p *collection) orphan(r cluster.Resource, b *cluster.Book) cluster.OrphanAct {
+	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
 // book works on one cluster.
@@ -183,7 +220,7 @@ func (p *collection) book(ctx context.Context, b *cluster.Book) error {
 // clean works on the rows and orphans of a cluster without a live run. Before
 // anything is deleted, a write compares and sets the cluster's revision: a run
 // that began meanwhile has its own way.
-func (p *collection) clean(ctx context.Context, b *cluster.Book, things []*cluster.Resource) error {
+func (p *collection) clean(ctx context.Context, b *cluster.Book, things []shown) error {
 	rows, change := p.rows(b, things)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
@@ -211,7 +248,7 @@ var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Fi
 
 // rows are those to work on, and what is written before that: rows of orphans,
 // and those that begin to close.
-func (p *collection) rows(b *cluster.Book, things []*cluster.Resource) ([]*cluster.JournalRow, *cluster.Change) {
+func (p *collection) rows(b *cluster.Book, things []shown) ([]*cluster.JournalRow, *cluster.Change) {
 	c, now := &b.Cluster, p.s.options.Now()
 	var rows []*cluster.JournalRow
 	change := &cluster.Change{}
@@ -227,7 +264,8 @@ func (p *collection) rows(b *cluster.Book, things []*cluster.Resource) ([]*clust
 		}
 		rows = append(rows, row)
 	}
-	for _, r := range things {
+	for _, t := range things {
+		r := p.resource(t, c.UUID)
 		switch p.orphan(r, b) {
 		case cluster.OrphanReport:
 			p.report(r, c)
@@ -248,7 +286,7 @@ func (p *collection) rows(b *cluster.Book, things []*cluster.Resource) ([]*clust
 }
 
 // take gives the things of a cluster, once.
-func (p *collection) take(uuid string) []*cluster.Resource {
+func (p *collection) take(uuid string) []shown {
 	p.s.background.mu.Lock() // clusters are worked on at the same time
 	defer p.s.background.mu.Unlock()
 	things := p.things[uuid]
@@ -257,7 +295,7 @@ func (p *collection) take(uuid string) []*cluster.Resource {
 }
 
 // report notes a thing that is left alone. known may be nil.
-func (p *collection) report(r *cluster.Resource, known *cluster.Cluster) {
+func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
 	l := Leak{
 		Cluster: r.Tags[cluster.TagCluster], Provider: p.name, Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created, Phase: "stray",
 		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
@@ -323,8 +361,8 @@ func (p *collection) unknown(ctx context.Context) error {
 			}
 			continue
 		}
-		for _, r := range things {
-			p.report(r, nil)
+		for _, t := range things {
+			p.report(p.resource(t, uuid), nil)
 		}
 	}
 	return nil

@@ -27,10 +27,11 @@ type duty struct {
 	name   string
 	shards []string
 	every  time.Duration
+	first  func(ctx context.Context, shard string) // returns when the first pass may begin; nil: at once
 	pass   func(ctx context.Context, shard string) error
 }
 
-// Run implements control.Runner: the first passes are at once.
+// Run implements control.Runner.
 func (d *duty) Run(ctx context.Context) error {
 	held := map[string]*shard{}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -46,9 +47,16 @@ func (d *duty) Run(ctx context.Context) error {
 	}()
 	return control.Controller{
 		Name: "cluster-" + d.name, Log: d.s.options.Logger, Workers: len(d.shards),
-		Triggers: []control.Trigger{control.Signals(func(_ context.Context, add func(string)) {
+		Triggers: []control.Trigger{control.Signals(func(ctx context.Context, add func(string)) {
+			var waits sync.WaitGroup
+			defer waits.Wait()
 			for _, name := range d.shards {
-				add(name)
+				waits.Go(func() {
+					if d.first != nil {
+						d.first(ctx, name)
+					}
+					add(name)
+				})
 			}
 		})},
 		Reconcile: func(pass context.Context, name string) outcome.Outcome {

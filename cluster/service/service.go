@@ -62,6 +62,7 @@ func (t Settings) OrDefault() Settings { return t.filled() }
 func (t Settings) filled() Settings {
 	t.SyncEvery = cmp.Or(t.SyncEvery, 30*time.Second)
 	t.CollectEvery = cmp.Or(t.CollectEvery, 5*time.Minute)
+	t.CollectFirst = cmp.Or(t.CollectFirst, t.CollectEvery/2)
 	t.GCFirst = cmp.Or(t.GCFirst, cluster.GCBackoff.First)
 	t.GCLongest = cmp.Or(t.GCLongest, cluster.GCBackoff.Longest)
 	t.OrphanGrace = cmp.Or(t.OrphanGrace, time.Hour)

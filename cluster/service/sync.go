@@ -57,6 +57,7 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	defer s.background.synced(name)
 	land, known := s.background.landOf(name)
 	if !known { // the first pass
 		if land, err = s.landInBooks(ctx, name); err != nil {

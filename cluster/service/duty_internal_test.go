@@ -1,0 +1,83 @@
+package service
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/lock"
+)
+
+// watched notes when whose lists are asked for: those of the synchronisation
+// name a zone. A page takes its time.
+type watched struct {
+	*herd
+	mu              sync.Mutex
+	synced, collect []time.Duration // since the beginning
+	began           time.Time
+}
+
+func (w *watched) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
+	w.mu.Lock()
+	if since := time.Since(w.began); f.Zone != "" {
+		w.synced = append(w.synced, since)
+	} else {
+		w.collect = append(w.collect, since)
+	}
+	w.mu.Unlock()
+	time.Sleep(3 * time.Second)
+	return w.herd.List(ctx, f, at)
+}
+
+// The collector begins when the synchronisation has made its first pass, so that
+// what both hold of a large cloud is not there twice at boot; where another
+// process synchronises it waits for half of its interval.
+func TestCollectorBeginsAfterSync(t *testing.T) {
+	for name, c := range map[string]struct {
+		elsewhere bool
+		first     time.Duration // Settings.CollectFirst
+		want      time.Duration
+	}{
+		"behind the first pass":          {false, 0, 6 * time.Second}, // two pages
+		"another process synchronises":   {true, 0, 150 * time.Second},
+		"no longer than it is told to":   {true, 20 * time.Second, 20 * time.Second},
+		"a pass that takes its time too": {false, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := &herd{clusters: 100, size: 10}
+				w := &watched{herd: h, began: time.Now()}
+				locks := &lock.Memory{}
+				s, err := New(Options{Books: &scanned{Ledger: cluster.NewMemory(), h: h}, Providers: []Named{{Name: "herd", Provider: w}}, Installation: "inst", Locks: locks,
+					Settings: Settings{CollectFirst: c.first}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.elsewhere {
+					other := lock.Locker{Medium: locks, Owner: "another", Duration: time.Hour}
+					if v, err := other.Take(t.Context(), "cluster/sync/herd"); err != nil || !v.Granted {
+						t.Fatal(v, err)
+					}
+				}
+				ctx, end := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				all.Go(func() { _ = s.syncRunner().Run(ctx) })
+				all.Go(func() { _ = s.collectRunner().Run(ctx) })
+				time.Sleep(4 * time.Minute)
+				end()
+				all.Wait()
+				if len(w.collect) == 0 || w.collect[0] != c.want {
+					t.Errorf("the collector has asked at %v, want %s first", w.collect, c.want)
+				}
+				if (len(w.synced) == 0) != c.elsewhere {
+					t.Errorf("the synchronisation has asked %d times", len(w.synced))
+				}
+			})
+		})
+	}
+}
