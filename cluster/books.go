@@ -34,6 +34,8 @@ type Ledger interface {
 	Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error
 	// Nodes gives the living nodes of several clusters (their ids) in one read, for lists.
 	Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error)
+	// Reach gives how several clusters (their ids) are reached, in one read, for lists.
+	Reach(ctx context.Context, clusters []int64) (map[int64]Reach, error)
 	// Unsettled gives uuids of clusters the walker must look at: in a transient
 	// state, with an Ask, an alarm, Desired other than State, or GCNext or
 	// RecoverNext before now.
@@ -107,6 +109,12 @@ func (s Scope) Sees(o Owner) bool {
 	return false
 }
 
+// Reach is by whom and where a cluster is reached.
+type Reach struct {
+	Username  string // of its endpoint
+	AddressID string // provider's, of the address in its journal; empty: none
+}
+
 // ScanQuery selects clusters of a scan.
 type ScanQuery struct {
 	Provider string
@@ -121,7 +129,8 @@ type JobQuery struct {
 	Scope         Scope
 	Cluster       string // uuid
 	OnlyOpen      bool
-	Offset, Limit int // Limit 0: 500
+	Keyword       string // substring of the command, without case
+	Offset, Limit int    // Limit 0: 500
 }
 
 // RowQuery selects journal rows.

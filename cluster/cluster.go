@@ -70,6 +70,7 @@ type Cluster struct {
 	Template Entity
 	Network  Entity // empty id until it is made
 	KeyPair  string
+	DiskGB   int    // root disk of a node; 0: the template decides
 	Version  string // of what runs on the nodes; empty: the template decides
 
 	Desired      Desired
@@ -243,7 +244,6 @@ type Details struct {
 	CAKey            Secret // PEM
 	JoinTokenHash    string // hex of SHA-256; empty: revoked
 	JoinTokenExpires time.Time
-	JoinTokenNames   []string // node names the token may speak for
 	JoinTokenRun     string
 	Credentials      map[string]string // node name -> hex SHA-256 of its credential
 }

@@ -55,7 +55,7 @@ func (r *JournalRow) copy() *JournalRow {
 
 func (d *Details) copy() *Details {
 	c := *d
-	c.JoinTokenNames, c.Credentials = slices.Clone(d.JoinTokenNames), maps.Clone(d.Credentials)
+	c.Credentials = maps.Clone(d.Credentials)
 	c.JoinTokenExpires = clock(d.JoinTokenExpires)
 	return &c
 }

@@ -134,3 +134,14 @@ func Ours(row *JournalRow, r Resource, installation string, known *Cluster) bool
 	return known != nil && installation != "" && r.Tags[TagInstallation] == installation &&
 		r.Tags[TagCluster] == known.UUID && known.UUID != "" && NamedByUs(known, r.Name)
 }
+
+// AddressOf is the provider's id of the address that a cluster is reached at;
+// empty if its journal has none.
+func AddressOf(journal []JournalRow) string {
+	for i := range journal {
+		if row := &journal[i]; row.Kind == Address && row.Phase.Open() && row.ProviderID != "" {
+			return row.ProviderID
+		}
+	}
+	return ""
+}

@@ -170,6 +170,28 @@ func (m *Memory) Nodes(ctx context.Context, clusters []int64) (map[int64][]Node,
 	return found, ctx.Err()
 }
 
+// Reach implements Ledger.
+func (m *Memory) Reach(ctx context.Context, clusters []int64) (map[int64]Reach, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[int64]Reach{}
+	for _, id := range clusters {
+		s := m.shelves[id]
+		if s == nil {
+			continue
+		}
+		var r Reach
+		if s.details != nil {
+			r.Username = s.details.Username
+		}
+		r.AddressID = AddressOf(s.book().Journal)
+		if r != (Reach{}) {
+			found[id] = r
+		}
+	}
+	return found, ctx.Err()
+}
+
 // Unsettled implements Ledger.
 func (m *Memory) Unsettled(ctx context.Context, now time.Time, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
@@ -219,7 +241,8 @@ func (m *Memory) Jobs(ctx context.Context, q JobQuery) ([]Job, int, error) {
 	defer m.mu.Unlock()
 	var found []*Job
 	for _, j := range slices.Backward(m.jobs) {
-		if q.Scope.Sees(j.Owner) && (q.Cluster == "" || q.Cluster == j.Cluster) && (!q.OnlyOpen || j.Status == JobOpen) {
+		if q.Scope.Sees(j.Owner) && (q.Cluster == "" || q.Cluster == j.Cluster) && (!q.OnlyOpen || j.Status == JobOpen) &&
+			strings.Contains(strings.ToLower(j.Command), strings.ToLower(q.Keyword)) {
 			found = append(found, j)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 type CreateFacts struct {
 	Name, Description  string
 	Size, ControlNodes int
+	DiskGB             int // 0: the template decides
 	MaxWorkers         int // 0: MaxWorkers
 
 	Access      error // of the owner asked for: ACCESS_REFUSED, or nil
@@ -77,8 +78,12 @@ func ValidateCreate(f *CreateFacts) error {
 	return nil
 }
 
-// MaxControl is the most control nodes of a cluster.
-const MaxControl = 7
+// MaxControl is the most control nodes of a cluster, MaxDiskGB the largest root
+// disk of a node.
+const (
+	MaxControl = 7
+	MaxDiskGB  = 65536
+)
 
 func invalid(parameter, format string, args ...any) error {
 	return ClusterInvalid.Errorf(format, args...).With("parameter", parameter)
@@ -111,6 +116,8 @@ func checkSize(f *CreateFacts) error {
 		return invalid("size", "size %d: the account may have at most %d workers in a cluster", f.Size, f.MostWorkers)
 	case f.ControlNodes < 1 || f.ControlNodes > MaxControl || f.ControlNodes%2 == 0:
 		return invalid("controlnodes", "controlnodes %d is not an odd number from 1 to %d", f.ControlNodes, MaxControl)
+	case f.DiskGB < 0 || f.DiskGB > MaxDiskGB:
+		return invalid("noderootdisksize", "a root disk of %d GB is not from 1 to %d GB", f.DiskGB, MaxDiskGB)
 	}
 	return nil
 }

@@ -44,6 +44,8 @@ func TestValidateCreate(t *testing.T) {
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = 2 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = -1 }},
 		{"Size", ClusterInvalid, func(f *CreateFacts) { f.ControlNodes = 9 }},
+		{"Size", ClusterInvalid, func(f *CreateFacts) { f.DiskGB = -1 }},
+		{"Size", ClusterInvalid, func(f *CreateFacts) { f.DiskGB = MaxDiskGB + 1 }},
 		{"Access", AccessRefused, func(f *CreateFacts) { f.Access = AccessRefused.Errorf("not yours") }},
 		{"Access", AccessRefused, func(f *CreateFacts) { f.Enabled = false }},
 		{"Zone", EntityRefused, func(f *CreateFacts) { f.Zone = nil }},

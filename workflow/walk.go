@@ -102,9 +102,9 @@ func (s *state) enter(n *node, inst string, rec *StepRecord) *StepRecord {
 	case err != nil:
 		s.fail(rec, s.expression("when", err))
 	case !ok:
-		rec.Phase, rec.Note, rec.EndedAt = StepSkipped, n.step.WhenText, s.now
+		rec.Phase, rec.Note, rec.EndedAt = StepSkipped, "only if "+n.step.WhenText, s.now
 		s.put(rec)
-		s.event(StepPassed, rec, Event{Actor: "engine", Reason: "When", Message: n.step.WhenText})
+		s.event(StepPassed, rec, Event{Actor: "engine", Reason: "When", Message: rec.Note})
 	case n.kind <= childNode:
 		if rec.Phase == StepPending {
 			return &StepRecord{Phase: StepEntered} // the record itself stays Pending until it is opened

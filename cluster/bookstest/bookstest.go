@@ -48,6 +48,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 		{"a name is text, not a pattern", listPatterns},
 		{"a book leaves removed nodes out", bookNodes},
 		{"nodes of several clusters in one read", nodesOfSeveral},
+		{"how several clusters are reached in one read", reachOfSeveral},
 		{"a scan goes on while others write", scanWhileWriting},
 		{"a scan selects", scanSelects},
 		{"unsettled is exact", unsettledExact},

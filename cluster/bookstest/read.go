@@ -218,6 +218,49 @@ func nodesOfSeveral(e exam) {
 	}
 }
 
+func reachOfSeveral(e exam) {
+	address := func(key, id string, phase cluster.Phase) *cluster.JournalRow {
+		row := newRow(key)
+		row.Kind, row.ProviderID, row.Phase = cluster.Address, id, phase
+		return row
+	}
+	want := map[int64]cluster.Reach{}
+	var ids []int64
+	for name, c := range map[string]struct {
+		rows []*cluster.JournalRow
+		user string
+		want cluster.Reach
+	}{
+		"both":    {[]*cluster.JournalRow{newRow("vm"), address("a", "ip-1", cluster.Present)}, "admin", cluster.Reach{Username: "admin", AddressID: "ip-1"}},
+		"user":    {nil, "other", cluster.Reach{Username: "other"}},
+		"address": {[]*cluster.JournalRow{address("a", "ip-2", cluster.Closing)}, "", cluster.Reach{AddressID: "ip-2"}},
+		"first":   {[]*cluster.JournalRow{address("a", "", cluster.Intent), address("b", "ip-3", cluster.Present), address("c", "ip-4", cluster.Present)}, "", cluster.Reach{AddressID: "ip-3"}},
+		"gone":    {[]*cluster.JournalRow{address("a", "ip-5", cluster.Gone), address("b", "ip-6", cluster.Forgotten)}, "", cluster.Reach{}},
+		"nothing": {nil, "", cluster.Reach{}},
+	} {
+		one := newCluster(name)
+		change := &cluster.Change{Cluster: one, Journal: c.rows}
+		if c.user != "" {
+			change.Details = &cluster.Details{Username: c.user, Password: "secret"}
+		}
+		e.commit(change)
+		ids = append(ids, one.ID)
+		if c.want != (cluster.Reach{}) {
+			want[one.ID] = c.want
+		}
+	}
+	left := newCluster("not-asked-for")
+	e.commit(&cluster.Change{Cluster: left, Details: &cluster.Details{Username: "admin"}})
+	got, err := e.books.Reach(e.Context(), ids)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.equal("reach", want, got)
+	if got, err := e.books.Reach(e.Context(), nil); err != nil || len(got) != 0 {
+		e.Errorf("reach of none: %v %v", got, err)
+	}
+}
+
 func scanWhileWriting(e exam) {
 	const n = 260 // more than any page
 	var ids []int64
@@ -362,6 +405,9 @@ func jobsNewest(e exam) {
 		job := newJob(id)
 		job.Created = now.Add([]time.Duration{time.Second, 3 * time.Second, 2 * time.Second, 2 * time.Second}[i])
 		book := a.ID
+		if id == "j1" || id == "j2" {
+			job.Command = "upgradeContainerCluster"
+		}
 		if id == "j3" {
 			book, job.Status, job.Completed = b.ID, cluster.JobDone, now
 		}
@@ -378,6 +424,9 @@ func jobsNewest(e exam) {
 		{"past the end", cluster.JobQuery{Offset: 9}, 4, nil},
 		{"cluster", cluster.JobQuery{Cluster: "uuid-a"}, 3, []string{"j2b", "j2", "j1"}},
 		{"open", cluster.JobQuery{OnlyOpen: true}, 3, []string{"j2b", "j2", "j1"}},
+		{"keyword", cluster.JobQuery{Keyword: "UPGRADE", Limit: 1}, 2, []string{"j2"}},
+		{"page of a keyword", cluster.JobQuery{Keyword: "upgrade", Offset: 1, Limit: 1}, 2, []string{"j1"}},
+		{"a keyword is no pattern", cluster.JobQuery{Keyword: "%"}, 0, nil},
 		{"open of a cluster", cluster.JobQuery{OnlyOpen: true, Cluster: "uuid-b"}, 0, nil},
 	} {
 		test.q.Scope = everyone

@@ -116,6 +116,7 @@ type CreateRequest struct {
 	KeyPair, Version   string
 	Size, ControlNodes int    // ControlNodes 0: 1
 	Account, DomainID  string // of somebody else
+	DiskGB             int    // root disk of a node; 0: the template decides
 	Registry           Registry
 	CIDRs              []string
 	Recovery           cluster.Recovery // nil: the default

@@ -16,7 +16,7 @@ import (
 func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest) (*cluster.Cluster, *cluster.Details, error) {
 	owner, enabled, access := s.ownerOf(ctx, who, r)
 	facts := &cluster.CreateFacts{
-		Name: r.Name, Description: r.Description, Size: r.Size, ControlNodes: r.ControlNodes, MaxWorkers: s.options.Settings.MaxWorkers,
+		Name: r.Name, Description: r.Description, Size: r.Size, ControlNodes: r.ControlNodes, DiskGB: r.DiskGB, MaxWorkers: s.options.Settings.MaxWorkers,
 		Access: access, Enabled: enabled, CIDRs: r.CIDRs,
 		ZoneAsked: r.Zone, OfferingAsked: r.Offering, TemplateAsked: s.templateOf(r), KeyPairAsked: r.KeyPair, NetworkAsked: r.Network,
 		Registry: cluster.RegistryFacts{Username: r.Registry.Username, Password: r.Registry.Password.Reveal(), URL: r.Registry.URL, Email: r.Registry.Email},
@@ -49,7 +49,7 @@ func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 	c := &cluster.Cluster{
 		UUID: control.NewUID(), Name: r.Name, Description: r.Description, Owner: owner, Provider: named.Name,
 		Zone: entity(facts.Zone), Offering: entity(facts.Offering), Template: entity(facts.Template),
-		Network: entity(facts.Network), KeyPair: r.KeyPair, Version: version.ID,
+		Network: entity(facts.Network), KeyPair: r.KeyPair, DiskGB: r.DiskGB, Version: version.ID,
 		Desired: cluster.WantRunning, NodeCount: r.Size, ControlCount: facts.ControlNodes,
 		OnFailure: cmp.Or(r.OnFailure, s.options.Settings.OnFailure), Recovery: r.Recovery, CIDRs: r.CIDRs,
 		State: cluster.Created, StateSince: now, Created: now, GC: true,

@@ -18,7 +18,7 @@ const drainWait = 5 * time.Minute
 // other by those of another version: its input says which.
 func (s *Service) scaleFlow() workflow.Flow {
 	only := func(event cluster.Occurrence, step workflow.Step) workflow.Step {
-		return when(step, "event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
+		return when(step, "the event is "+string(event), func(in cluster.RunInput) bool { return in.Event == event })
 	}
 	removal := bounds{cluster.NodeRemoval, 5}
 	return workflow.Flow{

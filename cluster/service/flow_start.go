@@ -23,17 +23,17 @@ var (
 func (s *Service) startFlow() workflow.Flow {
 	first := func(in cluster.RunInput) bool { return in.First }
 	again := func(in cluster.RunInput) bool { return !in.First }
-	firstly := func(step workflow.Step) workflow.Step { return when(step, "the first start", first) }
+	firstly := func(step workflow.Step) workflow.Step { return when(step, "it is the first start", first) }
 	return workflow.Flow{
 		Name: cluster.FlowStart, Version: 1, Description: "makes a cluster, or starts its VMs again", Deadline: cluster.RunDeadline,
 		Steps: []workflow.Step{
 			firstly(s.step("check", "quota, capacity and entities for all nodes", lookBounds, checkAll)),
-			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkBooks), "not the first start", again),
+			when(s.step("books", "the books are complete, the entities exist", lookBounds, checkBooks), "it is a later start", again),
 			firstly(s.step("network", "make the network if none was given", thingBounds, network)),
 			firstly(s.step("address", "find the source NAT, or acquire an address", thingBounds, address)),
 			s.step("control", "make and start the control nodes", vmBounds, controlNodes),
 			firstly(s.step("rules", "open port 6443 and lead it to the control nodes", thingBounds, rules)),
-			when(s.step("others", "start the workers", vmBounds, workersAgain), "not the first start", again),
+			when(s.step("others", "start the workers", vmBounds, workersAgain), "it is a later start", again),
 			s.step("endpoint", "the control node says hello, the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			firstly(s.step("workers", "make and start the worker nodes", vmBounds, workers)),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
@@ -65,14 +65,12 @@ func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	if len(found) == 0 {
-		return outcome.Done()
+	for _, f := range found {
+		if kind, ok := fault.Lookup(string(f.Code)); ok { // what has no code is a remark
+			return outcome.Fail(kind.Errorf("%s", f.Evidence).With("resource", f.Resource))
+		}
 	}
-	kind, ok := fault.Lookup(string(found[0].Code))
-	if !ok {
-		kind = cluster.EntityRefused
-	}
-	return outcome.Fail(kind.Errorf("%s", found[0].Evidence).With("resource", found[0].Resource))
+	return outcome.Done()
 }
 
 // checkBooks refuses to start a cluster whose network is gone. VMs that are

@@ -165,7 +165,7 @@ func (w *work) recruit(want crew, living, busy int, b bounds) ([]*hand, error) {
 		}
 		name := cluster.NodeName(w.c, want.role, next)
 		row := w.intent(cluster.VM, name, cluster.Spec{
-			Zone: w.c.Zone.ID, Offering: w.c.Offering.ID, Template: want.template.ID, Network: w.c.Network.ID, KeyPair: w.c.KeyPair, Role: want.role,
+			Zone: w.c.Zone.ID, Offering: w.c.Offering.ID, Template: want.template.ID, Network: w.c.Network.ID, KeyPair: w.c.KeyPair, DiskGB: w.c.DiskGB, Role: want.role,
 		})
 		row.Attempt = try
 		node := &cluster.Node{

@@ -8,11 +8,20 @@ import (
 
 // Nodes gives the living nodes of clusters that List gave, by their ids: one read for a whole page.
 func (s *Service) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
+	return s.options.Books.Nodes(ctx, idsOf(clusters))
+}
+
+// Reach gives how clusters that List gave are reached, by their ids: one read for a whole page.
+func (s *Service) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error) {
+	return s.options.Books.Reach(ctx, idsOf(clusters))
+}
+
+func idsOf(clusters []cluster.Cluster) []int64 {
 	ids := make([]int64, len(clusters))
-	for i, c := range clusters {
-		ids[i] = c.ID
+	for i := range clusters {
+		ids[i] = clusters[i].ID
 	}
-	return s.options.Books.Nodes(ctx, ids)
+	return ids
 }
 
 // Feed says from where to where history reaches: the numbers of the newest

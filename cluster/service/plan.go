@@ -148,7 +148,7 @@ func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, s
 func needOf(c *cluster.Cluster, nodes int) cluster.Need {
 	return cluster.Need{
 		Owner: c.Owner, Zone: c.Zone.ID, Offering: c.Offering.ID, Template: c.Template.ID,
-		Network: c.Network.ID, KeyPair: c.KeyPair, Nodes: nodes,
+		Network: c.Network.ID, KeyPair: c.KeyPair, DiskGB: c.DiskGB, Nodes: nodes,
 	}
 }
 

@@ -1,10 +1,12 @@
 package service_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -44,6 +46,63 @@ func TestFirstStartMakesEverythingOnce(t *testing.T) {
 					t.Errorf("endpoint %q, config %d bytes, %d credentials", c.Endpoint, len(d.ConfigData.Reveal()), len(d.Credentials))
 				}
 			})
+		})
+	}
+}
+
+// The size of the root disk that a cluster asks for is that of all its VMs, and
+// where the provider cannot make it nothing is made.
+func TestRootDisksAreAsLargeAsAskedFor(t *testing.T) {
+	inWorld(t, setup{}, func(t *testing.T, w *world) {
+		id := w.create("blue", 2, func(c *cluster.Cluster) { c.DiskGB = 40 })
+		w.until(id, 30*time.Minute, cluster.Running)
+		for name, vm := range w.vms() {
+			if vm.Spec.DiskGB != 40 {
+				t.Errorf("%s has %+v", name, vm.Spec)
+			}
+		}
+		for _, row := range w.book(id).Journal {
+			if (row.Spec.DiskGB == 40) != (row.Kind == cluster.VM) {
+				t.Errorf("the journal says %s %+v", row.Kind, row.Spec)
+			}
+		}
+		w.ask(id, cluster.AskScale, func(c *cluster.Cluster, _ *cluster.Ask) { c.NodeCount = 3 })
+		w.until(id, 30*time.Minute, cluster.Running)
+		if vms := w.vms(); len(vms) != 4 {
+			t.Errorf("%d VMs", len(vms))
+		}
+		for name, vm := range w.vms() {
+			if vm.Spec.DiskGB != 40 {
+				t.Errorf("after a scale, %s has %+v", name, vm.Spec)
+			}
+		}
+	})
+}
+
+// checked adds a finding to every check.
+type checked struct {
+	cluster.Provider
+	code fault.Code
+}
+
+func (c checked) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
+	found, err := c.Provider.Check(ctx, n)
+	return append(found, cluster.Finding{Type: cluster.InTheWay, Code: c.code, Evidence: "the size of a disk has no effect"}), err
+}
+
+// A finding with the code of a fault ends a run before anything is made; one
+// without a code is a remark.
+func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
+	for code, vms := range map[fault.Code]int{"": 3, cluster.EntityRefused.Code: 0} {
+		inWorld(t, setup{}, func(t *testing.T, w *world) {
+			w.stop()
+			w.options.Providers[0].Provider = checked{w.options.Providers[0].Provider, code}
+			w.begin()
+			id := w.create("blue", 2)
+			c := w.until(id, 30*time.Minute, cluster.Running, cluster.Destroyed)
+			if got := len(w.vms()); got != vms || (vms == 0) != (c.Reason.Code == code && code != "") {
+				t.Errorf("%q: %d VMs, want %d; %s %+v", code, got, vms, c.State, c.Reason)
+			}
 		})
 	}
 }

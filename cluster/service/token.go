@@ -79,7 +79,7 @@ func (w *work) joinToken(ctx context.Context) (cluster.Secret, error) {
 			d.JoinTokenHash = ""
 		}
 		d.JoinTokenHash = strings.Trim(hashOf(token.Reveal())+","+d.JoinTokenHash, ",")
-		d.JoinTokenRun, d.JoinTokenExpires, d.JoinTokenNames = run, w.now.Add(tokenLife), nil
+		d.JoinTokenRun, d.JoinTokenExpires = run, w.now.Add(tokenLife)
 		return true
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func revoke(d *cluster.Details, run string) bool {
 	if d.JoinTokenHash == "" || run != "" && d.JoinTokenRun != run {
 		return false
 	}
-	d.JoinTokenHash, d.JoinTokenRun, d.JoinTokenExpires, d.JoinTokenNames = "", "", time.Time{}, nil
+	d.JoinTokenHash, d.JoinTokenRun, d.JoinTokenExpires = "", "", time.Time{}
 	return true
 }
 

@@ -7,7 +7,10 @@ import (
 	"time"
 )
 
-const customJobID = "customjobid"
+const (
+	customJobID  = "customjobid"
+	rootDiskSize = "rootdisksize"
+)
 
 // apis is what listApis says, read when first needed and again now and then.
 type apis struct {

@@ -3,7 +3,6 @@ package cloudstack
 import (
 	"cmp"
 	"context"
-	"maps"
 	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -237,21 +236,4 @@ func (p *Provider) keyPairs(ctx context.Context, owner cluster.Owner) ([]cluster
 		entries = append(entries, cluster.Entry{Kind: cluster.KeyPair, ID: string(k.Name), Name: string(k.Name)})
 	}
 	return entries, nil
-}
-
-// RegisterKeyPair makes a public key (one line, as ssh-keygen writes it) known
-// under a name, for the owner's VMs. A name that is there already stays as it is.
-func (p *Provider) RegisterKeyPair(ctx context.Context, owner cluster.Owner, name, publicKey string) error {
-	pairs, err := p.keyPairs(ctx, owner)
-	if err != nil {
-		return err
-	}
-	for _, k := range pairs {
-		if k.Name == name {
-			return nil
-		}
-	}
-	by := params{"name": name, "publickey": publicKey}
-	maps.Copy(by, p.account(owner))
-	return p.call(ctx, request{command: "registerSSHKeyPair", params: by, changes: true}, nil)
 }

@@ -89,6 +89,9 @@ func (p *Provider) checkEntities(ctx context.Context, n cluster.Need, found *fin
 		}
 		refused(networks, cluster.Network, n.Network)
 	}
+	if n.DiskGB > 0 && !p.apis.takes("deployVirtualMachine", rootDiskSize) {
+		found.add(cluster.EntityRefused, n.Template, "this API takes no %s: the template decides the size of a root disk", rootDiskSize)
+	}
 	if n.KeyPair != "" {
 		pairs, err := p.keyPairs(ctx, n.Owner)
 		if err != nil {

@@ -140,6 +140,9 @@ func (p *Provider) wanted(w *cluster.Want) params {
 			"zoneid": spec.Zone, "serviceofferingid": spec.Offering, "templateid": spec.Template, "networkids": spec.Network,
 			"name": w.Name, "displayname": w.Name, "keypair": spec.KeyPair, "userdata": base64.StdEncoding.EncodeToString(spec.UserData),
 		}
+		if spec.DiskGB > 0 {
+			all[rootDiskSize] = strconv.Itoa(spec.DiskGB)
+		}
 	case cluster.Network:
 		all = params{"zoneid": spec.Zone, "networkofferingid": spec.Offering, "name": w.Name, "displaytext": w.Name}
 	case cluster.Address:

@@ -9,6 +9,9 @@
 //	Poll     queryAsyncJobResult of each job in turn
 //	Get      list by id; ErrGone only if nothing is listed (or 431) and another signed call works
 //
+// Key pairs are the owners' own: a cluster names one that is there. This client
+// registers none, for nobody gives it a public key.
+//
 // The key should belong to an admin or a domain admin: a plain user does not see
 // VMs that are destroyed and not expunged, and they would look gone.
 package cloudstack

@@ -92,12 +92,13 @@ func New(o Options) (*Provider, error) {
 	return &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pace{step: o.Poll, most: o.PollMost}}, nil
 }
 
-// Capabilities are those known so far: call ids count once listApis was read.
+// Capabilities are those known so far: call ids and sizes of disks count once
+// listApis was read.
 func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
 		Kinds:   []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer},
 		CallIDs: p.apis.takes("deployVirtualMachine", customJobID),
-		Tags:    true, UserData: maxUserData, CallsHome: true,
+		Tags:    true, UserData: maxUserData, CallsHome: true, DiskSize: p.apis.takes("deployVirtualMachine", rootDiskSize),
 	}
 }
 

@@ -197,10 +197,8 @@ func TestWhatIsRefusedIsNotSent(t *testing.T) {
 func TestKeyPairsAndDefaults(t *testing.T) {
 	r := newRig(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
 	p := r.client()
-	for range 2 { // a name that is there stays
-		if err := p.RegisterKeyPair(t.Context(), owner, "mine", "ssh-ed25519 AAAA me"); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := r.cloud.As("").Create(t.Context(), cluster.Want{Kind: cluster.KeyPair, Name: "mine", Owner: owner}); err != nil {
+		t.Fatal(err)
 	}
 	pairs, err := p.Catalog(t.Context(), owner, cluster.KeyPair)
 	if err != nil || len(pairs) != 1 || pairs[0].ID != "mine" {
@@ -220,6 +218,44 @@ func TestKeyPairsAndDefaults(t *testing.T) {
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", KeyPair: "mine"})
 	if got, err := (&user{t: t, p: p}).make(w); err != nil || got.Spec.KeyPair != "mine" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The size of a root disk is sent where the API takes it; where it does not,
+// the check says so before anything is made.
+func TestSizeOfRootDisks(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	p := r.client()
+	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", DiskGB: 40})
+	got, err := (&user{t: t, p: p}).make(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, ok := r.cloud.LookShown(cluster.VM, got.ID); !ok || made.Spec.DiskGB != 40 {
+		t.Errorf("the cloud has made %+v", made)
+	}
+	w = want(cluster.VM, "plain", cluster.Spec{Offering: "small", Template: "node-image"})
+	if _, err := (&user{t: t, p: p}).make(w); err != nil {
+		t.Fatal(err)
+	}
+	for _, asked := range r.requests() {
+		if asked.command == "deployVirtualMachine" && asked.params.Has("rootdisksize") != (asked.params.Get("name") == "vm") {
+			t.Errorf("%v", asked.params)
+		}
+	}
+	need := cluster.Need{Owner: owner, Zone: "zone-1", Offering: "small", Template: "node-image", Nodes: 1, DiskGB: 40}
+	if found, err := p.Check(t.Context(), need); err != nil || len(found) > 0 || !p.Capabilities().DiskSize {
+		t.Errorf("%+v, %v, %+v", found, err, p.Capabilities())
+	}
+	old := newRig(t, sim.Options{}, wire.Options{NoRootDiskSize: true})
+	p = old.client()
+	found, err := p.Check(t.Context(), need)
+	if err != nil || len(found) != 1 || found[0].Code != cluster.EntityRefused.Code || p.Capabilities().DiskSize {
+		t.Errorf("an API without the parameter: %+v, %v, %+v", found, err, p.Capabilities())
+	}
+	need.DiskGB = 0
+	if found, err := p.Check(t.Context(), need); err != nil || len(found) > 0 {
+		t.Errorf("without a size: %+v, %v", found, err)
 	}
 }
 

@@ -74,7 +74,7 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 	}
 	var findings []cluster.Finding
 	find := func(code fault.Code, what, text string) {
-		findings = append(findings, cluster.Finding{Type: cluster.InTheWay, Resource: what, Evidence: text, Code: code, Alarm: true, At: p.options.Now()})
+		findings = append(findings, cluster.Finding{Type: cluster.InTheWay, Resource: what, Evidence: text, Code: code, Alarm: code != "", At: p.options.Now()})
 	}
 	missing := cluster.EntityRefused.Code
 	if n.Zone != "" && n.Zone != ZoneID {
@@ -85,6 +85,9 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 	}
 	if n.KeyPair != "" {
 		find(missing, n.KeyPair, "this provider knows no key pairs")
+	}
+	if n.DiskGB > 0 {
+		find("", "", "VMs of this provider are processes: the size of a root disk has no effect")
 	}
 	if n.Network != "" {
 		switch r, err := p.shelf.load(n.Network); {

@@ -470,3 +470,17 @@ func TestJobsAreTheirText(t *testing.T) {
 		t.Errorf("poll under an ended context: %v", err)
 	}
 }
+
+// A VM is a process: the size of a root disk is remarked, and stands in nobody's way.
+func TestSizeOfRootDisksIsARemark(t *testing.T) {
+	p := open(t, Options{})
+	need := cluster.Need{Zone: ZoneID, Offering: p.options.Offerings[0].ID, Template: p.options.Templates[0].ID, Nodes: 1, DiskGB: 40}
+	found, err := p.Check(t.Context(), need)
+	if err != nil || len(found) != 1 || found[0].Code != "" || found[0].Alarm || found[0].Evidence == "" || p.Capabilities().DiskSize {
+		t.Errorf("%+v, %v", found, err)
+	}
+	need.DiskGB = 0
+	if found, err := p.Check(t.Context(), need); err != nil || len(found) != 0 {
+		t.Errorf("without a size: %+v, %v", found, err)
+	}
+}

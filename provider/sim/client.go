@@ -19,7 +19,7 @@ var _ cluster.Provider = (*Client)(nil)
 // Capabilities are those of the Options.
 func (cl *Client) Capabilities() cluster.Capabilities {
 	o := &cl.cloud.o
-	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, CallsHome: o.Home != nil}
+	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, DiskSize: true, CallsHome: o.Home != nil}
 }
 
 // do is what all calls have in common. effect runs under the lock of the cloud.

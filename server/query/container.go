@@ -102,7 +102,7 @@ func (c *call) request() (service.CreateRequest, error) {
 		Name: v.text["name"], Description: v.text["description"], Zone: v.text["zoneid"], Offering: v.text["serviceofferingid"],
 		Template: v.text["templateid"], Network: v.text["networkid"], KeyPair: v.text["keypair"], Version: v.text["kubernetesversionid"],
 		Size: v.number("size"), ControlNodes: v.number("controlnodes"), Account: v.text["account"], DomainID: v.text["domainid"],
-		CIDRs: v.list("cidrlist"), OnFailure: cluster.OnFailure(v.text["onfailure"]), JobID: v.text["customjobid"], Command: c.command.name,
+		DiskGB: v.number("noderootdisksize"), CIDRs: v.list("cidrlist"), OnFailure: cluster.OnFailure(v.text["onfailure"]), JobID: v.text["customjobid"], Command: c.command.name,
 	}
 	r.Registry.Username, r.Registry.Password = v.text["dockerregistryusername"], cluster.Secret(v.text["dockerregistrypassword"])
 	r.Registry.URL, r.Registry.Email = v.text["dockerregistryurl"], v.text["dockerregistryemail"]
@@ -317,12 +317,17 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	reach, err := c.options.Clusters.Reach(ctx, clusters)
+	if err != nil {
+		return nil, err
+	}
 	items := make([]object, len(clusters))
 	for i := range clusters {
 		s, err := c.showOne(ctx, &clusters[i], nodes[clusters[i].ID], c.command.kube)
 		if err != nil {
 			return nil, err
 		}
+		s.reach = reach[clusters[i].ID]
 		items[i] = s.object()
 	}
 	return listed(c.command.family(), items, total), nil

@@ -171,6 +171,23 @@ func TestJobsBelongToOwners(t *testing.T) {
 	}
 }
 
+// A keyword chooses among all jobs, not among those of a page (3.3).
+func TestKeywordOfJobsCountsBeforePages(t *testing.T) {
+	o := newOffice(t, nil)
+	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "3")
+	if err := o.fake.End(t.Context(), made.text("jobid"), nil); err != nil {
+		t.Fatal(err)
+	}
+	o.must("uma", "stopContainerCluster", "id", made.text("id")) // newer: alone on the first page
+	r := o.must("uma", "listAsyncJobs", "keyword", "CREATE", "page", "1", "pagesize", "1")
+	if got := r.items("asyncjobs"); len(got) != 1 || got[0]["jobid"] != made.text("jobid") || !strings.Contains(r.raw, `"count":1`) {
+		t.Errorf("the first page of creates: %s", r.raw)
+	}
+	if r := o.must("uma", "listAsyncJobs", "keyword", "create", "page", "2", "pagesize", "1"); len(r.items("asyncjobs")) != 0 {
+		t.Errorf("the second page of creates: %s", r.raw)
+	}
+}
+
 // customjobid: the same request gives the same job, another one is refused (3.5).
 func TestCustomJobID(t *testing.T) {
 	o := newOffice(t, nil)
@@ -227,6 +244,23 @@ func TestKubernetesFamily(t *testing.T) {
 	} {
 		if one[name] != want {
 			t.Errorf("%s is %v (%T), want %v", name, one[name], one[name], want)
+		}
+	}
+	if b, err := o.fake.Books.Book(t.Context(), id); err != nil || b.Cluster.DiskGB != 20 {
+		t.Errorf("noderootdisksize: %+v, %v", b, err)
+	}
+	b, err := o.fake.Books.Book(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := &cluster.JournalRow{Kind: cluster.Address, Name: "ip", Key: "ip", ProviderID: "a9", Phase: cluster.Present}
+	if err := o.fake.Books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []string{"id", "name"} { // one, or a list of several
+		got := o.must("uma", "listKubernetesClusters", by, map[string]string{"id": id, "name": "blue"}[by]).items("kubernetescluster")
+		if len(got) != 1 || got[0]["ipaddressid"] != "a9" || got[0]["username"] != "admin" {
+			t.Errorf("by %s: %v", by, got)
 		}
 	}
 	vms, _ := one["virtualmachines"].([]any)

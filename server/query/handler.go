@@ -32,7 +32,7 @@ type Clusters interface {
 	Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error)
 	List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error)
 	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
-	Details(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Details, error)
+	Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error)
 	Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error)
 	Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error)
 	Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error)

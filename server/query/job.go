@@ -64,16 +64,13 @@ func listJobs(ctx context.Context, c *call) (any, error) {
 	case q.DomainIDs != nil:
 		who.Scope = cluster.Scope{DomainIDs: q.DomainIDs}
 	}
-	jobs, total, err := c.options.Clusters.Jobs(ctx, who, cluster.JobQuery{Offset: p.offset, Limit: p.limit})
+	jobs, total, err := c.options.Clusters.Jobs(ctx, who, cluster.JobQuery{Keyword: c.values.text["keyword"], Offset: p.offset, Limit: p.limit})
 	if err != nil {
 		return nil, err
 	}
 	items := make([]object, 0, len(jobs))
 	for i := range jobs {
 		jobs[i].Password = "" // queryAsyncJobResult tells it; lists hold no secrets
-		if word := c.values.text["keyword"]; !like(jobs[i].Command, word) {
-			continue
-		}
 		o, err := c.job(ctx, &jobs[i])
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func kubeCommands() []*command {
 				{name: "kubernetesversionid", kind: id, about: "the version of its nodes", required: true, related: "listKubernetesSupportedVersions"},
 				{name: "size", kind: number, about: "workers; control nodes come on top", required: true},
 				{name: "controlnodes", also: "masternodes", kind: number, about: "control nodes, an odd number; default 1"},
-				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; has no effect: the template decides it"},
+				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; default as the template says"},
 				dryRun,
 			}, notServed),
 			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,

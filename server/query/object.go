@@ -15,9 +15,8 @@ import (
 type shown struct {
 	*cluster.Cluster
 	nodes           []cluster.Node
-	journal         []cluster.JournalRow // nil in lists
 	account, domain string
-	username        string // only of single clusters
+	reach           cluster.Reach
 	version         service.Version
 	reason          string
 	password        cluster.Secret // only in the owner's create job
@@ -55,7 +54,7 @@ var clusterFields = []field{
 	{"domainid", "string", "the domain of the owner", func(s *shown) any { return s.Owner.DomainID }},
 	{"domain", "string", "the name of the domain", func(s *shown) any { return s.domain }},
 	{"created", "date", "when it was made", func(s *shown) any { return date(s.Created) }},
-	{"username", "string", "the user of its endpoint", func(s *shown) any { return s.username }},
+	{"username", "string", "the user of its endpoint", func(s *shown) any { return s.reach.Username }},
 	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) any { return s.password.Reveal() }},
 	{"desired", "string", "the state that was asked for", func(s *shown) any { return string(s.Desired) }},
 	{"reasoncode", "string", "the fault that keeps it from there", func(s *shown) any { return string(s.Reason.Code) }},
@@ -80,7 +79,7 @@ var kubeFields = slices.Concat(clusterFields, []field{
 	{"maxsize", "integer", "the most it scales to", func(s *shown) any { return whenSome(s.Autoscale.Max) }},
 	{"clustertype", "string", "always CloudManaged", func(*shown) any { return managed }},
 	{"ipaddress", "string", "the address of its endpoint", func(s *shown) any { return s.address() }},
-	{"ipaddressid", "string", "the id of that address; not in lists of several", func(s *shown) any { return s.addressID() }},
+	{"ipaddressid", "string", "the id of that address", func(s *shown) any { return s.reach.AddressID }},
 	{"virtualmachines", "list", "its nodes, control nodes first", func(s *shown) any { return s.machines() }},
 })
 
@@ -216,26 +215,15 @@ func (s *shown) address() string {
 	return u.Hostname()
 }
 
-func (s *shown) addressID() string {
-	for _, row := range s.journal {
-		if row.Kind == cluster.Address && row.Phase.Open() {
-			return row.ProviderID
-		}
-	}
-	return ""
-}
-
 // show gathers what an answer says of one cluster.
 func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, error) {
 	s, err := c.showOne(ctx, &b.Cluster, b.Nodes, kube)
 	if err != nil {
 		return nil, err
 	}
-	s.journal = b.Journal
-	if d, err := c.options.Clusters.Details(ctx, c.who, b.Cluster.UUID); err == nil { // a cluster may have none any more
-		s.username = d.Username
-	}
-	return s, nil
+	reach, err := c.options.Clusters.Reach(ctx, []cluster.Cluster{b.Cluster})
+	s.reach = reach[b.Cluster.ID]
+	return s, err
 }
 
 func (c *call) showOne(ctx context.Context, one *cluster.Cluster, nodes []cluster.Node, kube bool) (*shown, error) {

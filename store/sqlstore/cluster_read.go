@@ -368,6 +368,9 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 	if q.OnlyOpen {
 		w.and("status = 0")
 	}
+	if q.Keyword != "" {
+		w.and(`lower(command) LIKE ? ESCAPE '\'`, containing(q.Keyword))
+	}
 	err = c.m.still(ctx, func(s session) error {
 		n, err := one(s, "SELECT count(*) FROM job"+w.String(), w.args)
 		if err != nil {

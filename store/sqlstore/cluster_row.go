@@ -49,12 +49,12 @@ var (
 	clusterTable = newTable("container_cluster", `uuid name description zone_id zone_name service_offering_id offering_name template_id template_name
 		network_id network_name node_count control_count account_id domain_id provider state state_since desired key_pair cores memory version
 		endpoint console_endpoint created removed gc gc_attempts gc_next revision run_id reason_code reason_text reason_step reason_resource
-		on_failure recovery recover_tries recover_next cidr_list alarm suspect_since observed_at started forget autoscale position ask findings
+		on_failure recovery recover_tries recover_next cidr_list alarm suspect_since observed_at started forget autoscale position ask findings disk_gb
 		folded_name folded_description look_at`)
 	nodeTable = newTable("container_cluster_vm_map", `cluster_id vm_id resource_key name role ordinal template_id template_name removed
 		hello_at version address ready_at not_ready`)
 	detailsTable = newTable("container_cluster_details", `cluster_id cluster username password registry_username registry_password registry_url
-		registry_email network_cleanup config_data ca_cert ca_key join_token_hash join_token_expires join_token_names join_token_run credentials`)
+		registry_email network_cleanup config_data ca_cert ca_key join_token_hash join_token_expires join_token_run credentials`)
 	rowTable = newTable("container_cluster_resource", `cluster_id key revision kind name run_id step attempt call_id job_id provider_id identity
 		phase origin spec attempts last_code last_error intent_at present_at closing_at gone_at next_at`)
 	jobTable = newTable("job", `id cluster_id cluster command kind digest account_id domain_id actor status code text step password run_id created completed`)
@@ -182,7 +182,7 @@ func clusterValues(c *cluster.Cluster, revision int64) ([]any, error) {
 		string(c.Desired), c.KeyPair, c.Cores, c.MemoryMB, c.Version, c.Endpoint, c.ConsoleEndpoint, nanos(c.Created), orNull(c.Removed), flag(c.GC),
 		c.GCAttempts, nanos(c.GCNext), revision, c.RunID, string(c.Reason.Code), plain(c.Reason.Text), c.Reason.Step, plain(c.Reason.Resource), string(c.OnFailure),
 		recoveryText(c.Recovery), c.RecoverTries, nanos(c.RecoverNext), strings.Join(c.CIDRs, ","), flag(c.Alarm), nanos(c.SuspectSince), nanos(c.ObservedAt),
-		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Ask), d.of(c.Findings),
+		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Ask), d.of(c.Findings), c.DiskGB,
 		strings.ToLower(plain(c.Name)), strings.ToLower(plain(c.Description)), lookAt(c)}
 	return values, d.err
 }
@@ -206,6 +206,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 	r.document(&c.Position)
 	r.document(&c.Ask)
 	r.document(&c.Findings)
+	c.DiskGB = int(r.int())
 	return c, r.err
 }
 
@@ -256,7 +257,7 @@ func detailsValues(seal *Sealer, d *cluster.Details, book int64, uuid string) ([
 	}
 	values := []any{book, uuid, plain(d.Username), sealed("password", d.Password), plain(d.RegistryUsername), sealed("registry_password", d.RegistryPassword),
 		plain(d.RegistryURL), plain(d.RegistryEmail), flag(d.NetworkCleanup), sealed("config_data", d.ConfigData), plain(d.CACert), sealed("ca_key", d.CAKey),
-		d.JoinTokenHash, nanos(d.JoinTokenExpires), docs.of(d.JoinTokenNames), d.JoinTokenRun, docs.of(d.Credentials)}
+		d.JoinTokenHash, nanos(d.JoinTokenExpires), d.JoinTokenRun, docs.of(d.Credentials)}
 	return values, errors.Join(err, docs.err)
 }
 
@@ -276,7 +277,6 @@ func readDetails(seal *Sealer, from row) (*cluster.Details, error) {
 	d.RegistryURL, d.RegistryEmail, d.NetworkCleanup = r.text(), r.text(), r.int() != 0
 	d.ConfigData, d.CACert, d.CAKey = open("config_data"), r.text(), open("ca_key")
 	d.JoinTokenHash, d.JoinTokenExpires = r.text(), r.time()
-	r.document(&d.JoinTokenNames)
 	d.JoinTokenRun = r.text()
 	r.document(&d.Credentials)
 	return d, r.err

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -30,7 +31,7 @@ func init() { // the table holds functions that read it
 
 		{"listVirtualMachines", false, false, "id ids name keyword state zoneid networkid tags account domainid listall details page pagesize", listMachines},
 		{"getVirtualMachineUserData", false, false, "virtualmachineid*", userData},
-		{"deployVirtualMachine", true, false, "serviceofferingid* templateid* zoneid* name displayname networkids userdata keypair keypairs account domainid", deploy},
+		{"deployVirtualMachine", true, false, "serviceofferingid* templateid* zoneid* name displayname networkids userdata keypair keypairs rootdisksize account domainid", deploy},
 		{"startVirtualMachine", true, false, "id*", startMachine},
 		{"stopVirtualMachine", true, false, "id* forced", stopMachine},
 		{"destroyVirtualMachine", true, false, "id* expunge", destroyMachine},
@@ -74,6 +75,9 @@ func listAPIs(r *request) (answer, error) {
 		names := strings.Fields(c.params)
 		if c.async && !r.o.NoCustomJobID {
 			names = append(names, "customjobid")
+		}
+		if r.o.NoRootDiskSize {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == "rootdisksize" })
 		}
 		for _, p := range names {
 			name, required := strings.CutSuffix(p, "*")

@@ -52,6 +52,12 @@ func deploy(r *request) (answer, error) {
 	if len(networks) == 1 {
 		spec.Network = networks[0]
 	}
+	if spec.DiskGB, err = r.number("rootdisksize", 0); err != nil || spec.DiskGB < 0 {
+		return answer{}, refuse("Root disk size should be a positive number")
+	}
+	if r.o.NoRootDiskSize {
+		spec.DiskGB = 0
+	}
 	name := r.get("name")
 	if len(name) > 63 {
 		return answer{}, refuse("Invalid name. VM name is more than 63 characters")

@@ -46,6 +46,8 @@ type Options struct {
 	Now   func() time.Time // for expires and PerSecond; nil: time.Now
 	// NoCustomJobID makes it an older server: customjobid is not in listApis, and ignored.
 	NoCustomJobID bool
+	// NoRootDiskSize makes it one whose VMs are as large as their template: rootdisksize is not in listApis, and ignored.
+	NoRootDiskSize bool
 	// Enforce wants changes by POST, and version 3 signatures of at most 15 minutes.
 	Enforce   bool
 	PerSecond int // most calls of a key; 0: no limit

@@ -115,7 +115,7 @@ func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateR
 	control := max(r.ControlNodes, 1)
 	c := &cluster.Cluster{
 		UUID: f.uuid("cluster"), Name: r.Name, Description: r.Description, Owner: owner, Provider: "fake", Zone: zone, Offering: offering,
-		Template: cluster.Entity{ID: "t1", Name: "Node"}, Network: cluster.Entity{ID: "n1", Name: "net"}, KeyPair: r.KeyPair, Version: r.Version,
+		Template: cluster.Entity{ID: "t1", Name: "Node"}, Network: cluster.Entity{ID: "n1", Name: "net"}, KeyPair: r.KeyPair, DiskGB: r.DiskGB, Version: r.Version,
 		Desired: cluster.WantRunning, NodeCount: r.Size, ControlCount: control, State: cluster.Starting, StateSince: f.Now(), GC: true,
 		Cores: 2 * (r.Size + control), MemoryMB: 2048 * (r.Size + control), Created: f.Now(),
 	}
@@ -274,6 +274,15 @@ func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQu
 		return nil, 0, err
 	}
 	return f.Books.List(ctx, q)
+}
+
+// Reach implements query.Clusters.
+func (f *Fake) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error) {
+	ids := make([]int64, len(clusters))
+	for i, c := range clusters {
+		ids[i] = c.ID
+	}
+	return f.Books.Reach(ctx, ids)
 }
 
 // Nodes gives those of a page.
