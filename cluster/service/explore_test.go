@@ -20,7 +20,8 @@ import (
 // cluster to where it begins, act asks, and end looks at what has come of it.
 type tale struct {
 	setup   labSetup
-	blind   bool // the look for room sees none of the limits
+	blind   bool          // the look for room sees none of the limits
+	skew    time.Duration // of the clock of every second process
 	prepare func(l *lab) string
 	act     func(l *lab, id string) string // gives the cluster's id
 	rests   []machine.State                // states beside the desired one in which it may rest
@@ -230,7 +231,7 @@ func (l *lab) jobsOf(id string) []cluster.Job {
 func (s tale) play(t *testing.T, at ...int) (wrong []string, points map[string]int, struck int) {
 	t.Helper()
 	wrong = inLab(t, s.setup, func(l *lab) {
-		l.blind = s.blind
+		l.blind, l.skew = s.blind, s.skew
 		id := ""
 		if s.prepare != nil {
 			id = s.prepare(l)

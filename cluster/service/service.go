@@ -38,6 +38,11 @@ func New(o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Now().UTC() }
 	}
+	if o.Locks != nil { // there may be other servers, with clocks of their own
+		c := &clock{own: o.Now}
+		o.Locks = ticking{o.Locks, c}
+		o.Books = &timed{o.Books, o.Locks, c}
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

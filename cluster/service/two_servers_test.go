@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
 )
 
 // TestTwoServers lets two servers work on the same clusters. One of them is
@@ -56,6 +59,40 @@ func TestTwoServers(t *testing.T) {
 			}
 			if frozen == 0 {
 				t.Error("nobody was stopped: the test shows nothing")
+			}
+		})
+	}
+}
+
+// TestClocksApart lets a process die while a call that makes something is on
+// its way; the one that goes on has another idea of the time, by far more than
+// a lookup that finds nothing has to be old. What the call makes late is in the
+// books, and nothing is made twice or left. (play looks at that.)
+func TestClocksApart(t *testing.T) {
+	for _, name := range []string{"create", "scale up", "delete what starts", "no room, rollback", "upgrade", "recover"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tales()[name]
+			_, points, _ := s.play(t)
+			tried := 0
+			for label, at := range points {
+				if !strings.HasPrefix(label, "during create ") {
+					continue
+				}
+				tried++
+				for _, skew := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour, -10 * time.Minute, -time.Hour} {
+					t.Run(fmt.Sprintf("%s, %s", label, skew), func(t *testing.T) {
+						s := s
+						s.skew, s.rests = skew, append([]machine.State{cluster.Alert}, s.rests...)
+						s.end = func(*lab, string) {} // a step that began by one clock may be given up by the other
+						if wrong, _, struck := s.play(t, at); len(wrong) > 0 || struck != 1 {
+							t.Errorf("%d died\n%s", struck, strings.Join(wrong, "\n"))
+						}
+					})
+				}
+			}
+			if tried == 0 {
+				t.Errorf("nothing is made: %v", points)
 			}
 		})
 	}

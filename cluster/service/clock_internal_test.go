@@ -1,0 +1,132 @@
+package service
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/bookstest"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A clock is corrected by no more than a reading proves.
+func TestClockReading(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name                   string
+		ahead                  time.Duration
+		before, shared, behind time.Duration
+		want                   time.Duration
+	}{
+		{"the same clock", 0, 0, time.Second, 2 * time.Second, 0},
+		{"the same moment", 0, 0, 0, 0, 0},
+		{"a minute ahead, asked in no time", 0, 0, time.Minute, 0, time.Minute},
+		{"a minute ahead, asked in ten seconds", 0, 0, time.Minute, 10 * time.Second, 50 * time.Second},
+		{"an hour behind", 0, 0, -time.Hour, time.Second, -time.Hour},
+		{"what is known already", time.Minute, 0, time.Minute + time.Second, 2 * time.Second, time.Minute},
+		{"an answer that took an hour says little", time.Minute, 0, 30 * time.Minute, time.Hour, time.Minute},
+		{"somebody has set a clock back", time.Minute, 0, 0, 0, 0},
+	} {
+		k := clock{ahead: c.ahead}
+		k.reading(at.Add(c.before), at.Add(c.shared), at.Add(c.behind))
+		if k.ahead != c.want {
+			t.Errorf("%s: ahead by %s, want %s", c.name, k.ahead, c.want)
+		}
+	}
+}
+
+// beside is a medium whose clock differs from ours.
+type beside struct {
+	lock.Memory
+	by time.Duration
+}
+
+func (m *beside) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
+	return m.Memory.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) { return change(now.Add(m.by), old) })
+}
+
+func timedBooks(books cluster.Ledger, by time.Duration) *timed {
+	c := &clock{own: time.Now}
+	return &timed{books, ticking{&beside{by: by}, c}, c}
+}
+
+// Whoever writes and reads by one clock sees nothing of the other one.
+func TestTimedBooks(t *testing.T) {
+	bookstest.Run(t, func(testing.TB) cluster.Ledger { return timedBooks(cluster.NewMemory(), 3*time.Hour) })
+}
+
+// What one server has written a minute ago by its own clock is a minute old for
+// the other one, by its own.
+func TestTimesBetweenServers(t *testing.T) {
+	const tolerance = 10 * time.Second // of this test's own steps
+	books := cluster.NewMemory()
+	fast, slow := timedBooks(books, -time.Hour), timedBooks(books, 20*time.Minute)
+	now := time.Now().UTC()
+	clockOf := map[*timed]time.Time{fast: now.Add(time.Hour), slow: now.Add(-20 * time.Minute)}
+	fast.clock.own = func() time.Time { return time.Now().Add(time.Hour) }
+	slow.clock.own = func() time.Time { return time.Now().Add(-20 * time.Minute) }
+	fast.medium = ticking{&beside{}, fast.clock}
+	slow.medium = ticking{&beside{}, slow.clock}
+
+	c := &cluster.Cluster{UUID: "u", Name: "blue", State: cluster.Starting, Desired: cluster.WantRunning, Provider: "sim"}
+	row := &cluster.JournalRow{Key: "k", Kind: cluster.VM, Name: "n", Phase: cluster.Intent, IntentAt: clockOf[fast].Add(-time.Minute)}
+	node := &cluster.Node{Name: "n", Key: "k", HelloAt: clockOf[fast].Add(-time.Minute)}
+	given := row.IntentAt
+	if err := fast.Commit(t.Context(), &cluster.Change{Cluster: c, Journal: []*cluster.JournalRow{row}, Nodes: []*cluster.Node{node}}); err != nil {
+		t.Fatal(err)
+	}
+	if !row.IntentAt.Equal(given) {
+		t.Errorf("a commit has changed what it was given: %s", row.IntentAt)
+	}
+	age := func(what string, of *timed, at time.Time, want time.Duration) {
+		t.Helper()
+		if got := clockOf[of].Sub(at); (got - want).Abs() > tolerance {
+			t.Errorf("%s is %s old, want %s", what, got, want)
+		}
+	}
+	for _, of := range []*timed{fast, slow} {
+		b, err := of.Book(t.Context(), "u")
+		if err != nil {
+			t.Fatal(err)
+		}
+		age("the intent", of, b.Journal[0].IntentAt, time.Minute)
+		age("the hello", of, b.Nodes[0].HelloAt, time.Minute)
+		if !b.Journal[0].GoneAt.IsZero() {
+			t.Errorf("a time that is not there has become %s", b.Journal[0].GoneAt)
+		}
+	}
+	if err := slow.Hellos(t.Context(), []cluster.NodeHello{{NodeID: node.ID, At: clockOf[slow], Ready: true}}); err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := fast.Nodes(t.Context(), []int64{c.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	age("the newer hello", fast, nodes[c.ID][0].HelloAt, 0)
+	rows, _, err := slow.Rows(t.Context(), cluster.RowQuery{})
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	age("the row", slow, rows[0].IntentAt, time.Minute)
+}
+
+// As long as nobody can say what time it is, nothing is read or written.
+func TestUnknownTime(t *testing.T) {
+	c := &clock{own: time.Now}
+	books := &timed{cluster.NewMemory(), ticking{silentMedium{}, c}, c}
+	if err := books.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
+		t.Errorf("commit: %v", err)
+	}
+	if _, err := books.Book(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
+		t.Errorf("book: %v", err)
+	}
+}
+
+type silentMedium struct{ lock.Medium }
+
+func (silentMedium) Transact(context.Context, string, func(time.Time, []byte) ([]byte, bool)) error {
+	return workflow.StoreUnavailable.Errorf("no answer")
+}
