@@ -29,6 +29,7 @@ type Books interface {
 // books. Every Books of ours is one.
 type Ledger interface {
 	Books
+	Notices
 	// Scan hands every cluster that lives (or is Expunge) with its nodes and
 	// journal to visit, in the order of ids, without holding them all.
 	Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error
@@ -36,6 +37,11 @@ type Ledger interface {
 	Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error)
 	// Reach gives how several clusters (their ids) are reached, in one read, for lists.
 	Reach(ctx context.Context, clusters []int64) (map[int64]Reach, error)
+	// Workers counts the living workers of several clusters (their ids), VMs gives
+	// the provider's ids of their living nodes that have one, control nodes first,
+	// then by ordinal: one read each, for lists. Clusters without any are left out.
+	Workers(ctx context.Context, clusters []int64) (map[int64]int, error)
+	VMs(ctx context.Context, clusters []int64) (map[int64][]string, error)
 	// Unsettled gives uuids of clusters the walker must look at: in a transient
 	// state, with an Ask, an alarm, Desired other than State, or GCNext or
 	// RecoverNext before now.

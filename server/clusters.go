@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -173,8 +174,7 @@ func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.
 	return a
 }
 
-// cursorOf and offsetOf keep a place in a list. Order is by creation, so a
-// place stays one while clusters are added.
+// cursorOf and offsetOf keep a place in a list that only grows at its end.
 func cursorOf(offset int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(offset)))
 }
@@ -191,24 +191,48 @@ func offsetOf(cursor string) (int, error) {
 	return n, nil
 }
 
+// behindOf and behind keep a place in the list of clusters: behind the one with
+// this key. Order is by creation, so that nothing is told twice or left out
+// while clusters come and go.
+func behindOf(key int64) string {
+	return base64.RawURLEncoding.EncodeToString(strconv.AppendInt([]byte("behind "), key, 10))
+}
+
+func behind(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(cursor)
+	number, ours := strings.CutPrefix(string(text), "behind ")
+	key, bad := strconv.ParseInt(number, 10, 64)
+	if err != nil || bad != nil || !ours || key <= 0 {
+		return 0, CursorInvalid.Errorf("cursor %q", cursor)
+	}
+	return key, nil
+}
+
 func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[view.Cluster], error) {
 	clusters, err := s.clusters()
 	if err != nil {
 		return nil, err
 	}
-	offset, err := offsetOf(in.Cursor)
+	after, err := behind(in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	found, total, err := clusters.List(ctx, s.caller(ctx), cluster.ClusterQuery{
-		State: machine.State(in.State), Name: in.Name, Keyword: in.Q, AccountID: in.Account, Offset: offset, Limit: in.Limit,
+		State: machine.State(in.State), Name: in.Name, Keyword: in.Q, AccountID: in.Account, AfterID: after, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := listed[view.Cluster](nil)
+	out := listed(make([]view.Cluster, 0, len(found)))
 	out.Body.Total = total
-	nodes, err := clusters.Nodes(ctx, found)
+	if len(found) > in.Limit { // one more than was asked for: there is another page
+		found = found[:in.Limit]
+		out.Body.Next = behindOf(found[in.Limit-1].ID)
+	}
+	workers, err := clusters.Workers(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -219,11 +243,7 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 			account, domain := clusters.Names(ctx, owner)
 			names[owner] = [2]string{account, domain}
 		}
-		book := cluster.Book{Cluster: found[i], Nodes: nodes[found[i].ID]}
-		out.Body.Items = append(out.Body.Items, view.ClusterOfBook(&book, names[owner][0], names[owner][1]))
-	}
-	if offset+len(found) < total && len(found) > 0 {
-		out.Body.Next = cursorOf(offset + len(found))
+		out.Body.Items = append(out.Body.Items, view.ClusterInList(&found[i], workers[found[i].ID], names[owner][0], names[owner][1]))
 	}
 	return out, nil
 }

@@ -292,6 +292,48 @@ func TestOneKeyIsOneCluster(t *testing.T) {
 	}
 }
 
+// A cluster that is destroyed between two pages shifts nothing: each of the
+// others is told once.
+func TestPagesOfClustersUnderChange(t *testing.T) {
+	m := newMarket(t)
+	for i := range 9 {
+		m.order("uma", fmt.Sprintf("c%d", i))
+	}
+	var names []string
+	for cursor := ""; ; {
+		var page struct {
+			Items []struct {
+				ID, Name string
+				Existing *int
+			}
+			Next string
+		}
+		m.as("uma", "GET", "/v1/clusters?limit=3&cursor="+cursor, nil).into(t, &page)
+		for _, c := range page.Items {
+			names = append(names, c.Name)
+			if c.Existing == nil || *c.Existing != 0 {
+				t.Errorf("%s has no workers yet: %v", c.Name, c.Existing)
+			}
+		}
+		for _, c := range page.Items[len(page.Items)-2:] { // the place and what is before it
+			b, err := m.books.Book(t.Context(), c.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Cluster.State = cluster.Destroyed
+			if err := m.books.Commit(t.Context(), &cluster.Change{Cluster: &b.Cluster}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if got := strings.Join(names, " "); got != "c0 c1 c2 c3 c4 c5 c6 c7 c8" {
+		t.Errorf("pages give %s", got)
+	}
+}
+
 // Pages follow one another without a gap; a foreign cursor is refused (4).
 func TestPagesOfClusters(t *testing.T) {
 	m := newMarket(t)
@@ -319,8 +361,10 @@ func TestPagesOfClusters(t *testing.T) {
 	if got := strings.Join(names, " "); got != "c0 c1 c2 c3 c4" {
 		t.Errorf("pages give %s", got)
 	}
-	if r := m.as("uma", "GET", "/v1/clusters?cursor=!", nil); r.status != http.StatusBadRequest {
-		t.Errorf("a cursor of somebody else: %d", r.status)
+	for _, foreign := range []string{"!", "NQ", "YmVoaW5kIDA", "YmVoaW5kIC01"} { // not base64, a number alone, 0, -5
+		if r := m.as("uma", "GET", "/v1/clusters?cursor="+foreign, nil); r.status != http.StatusBadRequest {
+			t.Errorf("cursor %s of somebody else: %d", foreign, r.status)
+		}
 	}
 	if r := m.as("uma", "GET", "/v1/clusters?limit=501", nil); r.status != http.StatusUnprocessableEntity {
 		t.Errorf("a limit of 501: %d", r.status)

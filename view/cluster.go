@@ -85,16 +85,22 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 	return v
 }
 
-// ClusterOfBook is ClusterOf with the workers that exist.
+// ClusterInList is ClusterOf with the number of workers that exist.
+func ClusterInList(c *cluster.Cluster, existing int, account, domain string) Cluster {
+	v := ClusterOf(c, account, domain)
+	v.Existing = &existing
+	return v
+}
+
+// ClusterOfBook is ClusterInList of a book.
 func ClusterOfBook(b *cluster.Book, account, domain string) Cluster {
-	v, existing := ClusterOf(&b.Cluster, account, domain), 0
+	existing := 0
 	for _, n := range b.Nodes {
 		if n.Role == cluster.Worker && n.Removed.IsZero() {
 			existing++
 		}
 	}
-	v.Existing = &existing
-	return v
+	return ClusterInList(&b.Cluster, existing, account, domain)
 }
 
 // ClusterNode is a VM of a cluster.

@@ -48,6 +48,10 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 		{"a name is text, not a pattern", listPatterns},
 		{"a book leaves removed nodes out", bookNodes},
 		{"nodes of several clusters in one read", nodesOfSeveral},
+		{"workers and VMs of several clusters in one read", rosterOfSeveral},
+		{"totals follow changes at once", totalsFollow},
+		{"totals are right when several change and list", totalsOfSeveral},
+		{"pages behind a cluster lose and repeat nothing", pagesUnderChange},
 		{"how several clusters are reached in one read", reachOfSeveral},
 		{"a scan goes on while others write", scanWhileWriting},
 		{"a scan selects", scanSelects},
@@ -60,6 +64,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 		{"rows tell whose they are", rowsOwned},
 		{"usage counts what lives", usageCounts},
 		{"prune keeps what is young, leaked or forgotten", pruneKeeps},
+		{"a notice is kept until there is nothing to say", notices},
 		{"nothing refers to a row that must exist", noForeignKeys},
 		{"random use agrees with memory", agreesWithMemory},
 	} {

@@ -313,7 +313,24 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 	if err != nil || len(clusters) == 0 {
 		return object{}, err
 	}
-	nodes, err := c.options.Clusters.Nodes(ctx, clusters)
+	items, err := c.showAll(ctx, clusters)
+	if err != nil {
+		return nil, err
+	}
+	return &clusterPage{c.command.family(), items, total}, nil
+}
+
+// showAll gathers what a list says of its clusters. Only the alias family tells
+// more of VMs than their ids.
+func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*shown, error) {
+	var nodes map[int64][]cluster.Node
+	var vms map[int64][]string
+	var err error
+	if c.command.kube {
+		nodes, err = c.options.Clusters.Nodes(ctx, clusters)
+	} else {
+		vms, err = c.options.Clusters.VMs(ctx, clusters)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -321,16 +338,19 @@ func listClusters(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]object, len(clusters))
+	items := make([]*shown, len(clusters))
 	for i := range clusters {
-		s, err := c.showOne(ctx, &clusters[i], nodes[clusters[i].ID], c.command.kube)
+		one := &clusters[i]
+		s, err := c.showOne(ctx, one, nodes[one.ID], c.command.kube)
 		if err != nil {
 			return nil, err
 		}
-		s.reach = reach[clusters[i].ID]
-		items[i] = s.object()
+		if s.reach = reach[one.ID]; !c.command.kube {
+			s.vms = vms[one.ID]
+		}
+		items[i] = s
 	}
-	return listed(c.command.family(), items, total), nil
+	return items, nil
 }
 
 // inState lists clusters in a state. The alias family has words that mean two
@@ -394,5 +414,5 @@ func (c *call) listOne(ctx context.Context, who cluster.Caller, q cluster.Cluste
 	if !fits || p.offset > 0 {
 		return object{}, nil
 	}
-	return listed(c.command.family(), []object{s.object()}, 1), nil
+	return &clusterPage{c.command.family(), []*shown{s}, 1}, nil
 }

@@ -32,6 +32,7 @@ type Clusters interface {
 	Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error)
 	List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error)
 	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
+	VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][]string, error)
 	Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error)
 	Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error)
 	Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error)
@@ -295,7 +296,13 @@ func (c *call) key() string {
 }
 
 func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body any) {
-	data, err := encodeJSON(map[string]any{c.key(): body})
+	var data []byte
+	var err error
+	if list, ok := body.(*clusterPage); ok {
+		data, err = list.encode(c.key())
+	} else {
+		data, err = encodeJSON(map[string]any{c.key(): body})
+	}
 	if err != nil {
 		status, data = 530, fmt.Appendf(nil, `{%q:{"uuidList":[],"errorcode":530,"cserrorcode":4250,"errortext":"the answer cannot be encoded"}}`, c.key())
 		c.options.Logger.Error("an answer cannot be encoded", "command", c.name, "error", err)

@@ -15,6 +15,7 @@ import (
 type shown struct {
 	*cluster.Cluster
 	nodes           []cluster.Node
+	vms             []string // the provider's ids of nodes, control nodes first
 	account, domain string
 	reach           cluster.Reach
 	version         service.Version
@@ -49,7 +50,7 @@ var clusterFields = []field{
 	{"memory", "string", "memory of all nodes in MB", func(s *shown) any { return itoa(s.MemoryMB) }},
 	{"endpoint", "string", "where it is reached", func(s *shown) any { return s.Endpoint }},
 	{"consoleendpoint", "string", "where its console is reached", func(s *shown) any { return s.ConsoleEndpoint }},
-	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) any { return s.vmIDs() }},
+	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) any { return s.vms }},
 	{"account", "string", "the account that owns it", func(s *shown) any { return s.account }},
 	{"domainid", "string", "the domain of the owner", func(s *shown) any { return s.Owner.DomainID }},
 	{"domain", "string", "the name of the domain", func(s *shown) any { return s.domain }},
@@ -92,14 +93,18 @@ func whenSome(n int) any {
 	return n
 }
 
+// fields are those of its family.
+func (s *shown) fields() []field {
+	if s.kube {
+		return kubeFields
+	}
+	return containerFields
+}
+
 // object is the cluster in the shape of its family.
 func (s *shown) object() object {
-	fields := containerFields
-	if s.kube {
-		fields = kubeFields
-	}
 	o := object{}
-	for _, f := range fields {
+	for _, f := range s.fields() {
 		o.set(f.name, f.of(s))
 	}
 	return o
@@ -155,9 +160,10 @@ func ordered(nodes []cluster.Node) []cluster.Node {
 	return nodes
 }
 
-func (s *shown) vmIDs() []string {
+// vmIDs are the provider's ids of nodes that have one.
+func vmIDs(nodes []cluster.Node) []string {
 	ids := []string{}
-	for _, n := range ordered(s.nodes) {
+	for _, n := range ordered(nodes) {
 		if n.VMID != "" {
 			ids = append(ids, n.VMID)
 		}
@@ -231,7 +237,7 @@ func (c *call) showOne(ctx context.Context, one *cluster.Cluster, nodes []cluste
 	if err != nil {
 		return nil, err
 	}
-	s := &shown{Cluster: one, nodes: nodes, account: account, domain: domain, kube: kube}
+	s := &shown{Cluster: one, nodes: nodes, vms: vmIDs(nodes), account: account, domain: domain, kube: kube}
 	if one.Reason.Code != "" {
 		s.reason = told(one.Reason.Code, one.Reason.Text, c.who.Operator)
 	}

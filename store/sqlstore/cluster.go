@@ -21,22 +21,26 @@ import (
 // cluster/bookstest is its exam. What is secret in it is sealed with the
 // master key of Options.
 type Clusters struct {
-	m    medium
-	seal *Sealer
+	m      medium
+	seal   *Sealer
+	totals *totals
 }
 
 var _ cluster.Ledger = (*Clusters)(nil)
 
 // Clusters are those of this file.
-func (s *SQLite) Clusters() *Clusters { return &Clusters{sqMedium{s}, s.seal} }
+func (s *SQLite) Clusters() *Clusters { return &Clusters{sqMedium{s}, s.seal, &s.totals} }
 
 // Clusters are those of this database.
-func (p *Postgres) Clusters() *Clusters { return &Clusters{pgMedium{p}, p.seal} }
+func (p *Postgres) Clusters() *Clusters { return &Clusters{pgMedium{p}, p.seal, &p.totals} }
 
 // Commit implements cluster.Books. On SQLite it shares its transaction with
 // what else is written at the moment, and keeps its own all or nothing.
 func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
 	w := commit{seal: c.seal, change: change}
+	if change.Cluster != nil {
+		defer c.totals.forget() // also after an error: what became of the change may be unknown
+	}
 	if err := c.m.write(ctx, w.lock(), w.write); err != nil {
 		return badRecord(err)
 	}

@@ -34,6 +34,7 @@ type SQLite struct {
 	readers chan *sqlite.Conn
 	wake    *waker
 	changed bell // rings when a feed may have grown
+	totals  totals
 	seal    *Sealer
 	hands   hands
 	stats   sqStats

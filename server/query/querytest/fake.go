@@ -276,6 +276,15 @@ func (f *Fake) List(ctx context.Context, who cluster.Caller, q cluster.ClusterQu
 	return f.Books.List(ctx, q)
 }
 
+// VMs implements query.Clusters.
+func (f *Fake) VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][]string, error) {
+	ids := make([]int64, len(clusters))
+	for i, c := range clusters {
+		ids[i] = c.ID
+	}
+	return f.Books.VMs(ctx, ids)
+}
+
 // Reach implements query.Clusters.
 func (f *Fake) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error) {
 	ids := make([]int64, len(clusters))
@@ -285,7 +294,7 @@ func (f *Fake) Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64
 	return f.Books.Reach(ctx, ids)
 }
 
-// Nodes gives those of a page.
+// Nodes implements query.Clusters.
 func (f *Fake) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error) {
 	var ids []int64
 	for _, c := range clusters {

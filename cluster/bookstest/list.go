@@ -1,0 +1,182 @@
+package bookstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// rosterOfSeveral asks for the workers and VMs of more clusters than a page has.
+func rosterOfSeveral(e exam) {
+	var ids []int64
+	workers, vms := map[int64]int{}, map[int64][]string{}
+	for i := range 600 {
+		c := newCluster(fmt.Sprint("c", i))
+		vm := func(n int) string { return fmt.Sprintf("vm-%d-%d", i, n) }
+		nodes := []*cluster.Node{
+			{Name: "w2", Role: cluster.Worker, Ordinal: 2, VMID: vm(2)},
+			{Name: "w1", Role: cluster.Worker, Ordinal: 1, VMID: vm(1)},
+			{Name: "w3", Role: cluster.Worker, Ordinal: 3, VMID: vm(3), Removed: now},
+			{Name: "w10", Role: cluster.Worker, Ordinal: 10}, // has no VM yet
+			{Name: "c5", Role: cluster.Control, Ordinal: 5, VMID: vm(5)},
+			{Name: "c4", Role: cluster.Control, Ordinal: 4, VMID: vm(4)},
+		}
+		if i == 2 {
+			nodes = nil
+		}
+		e.commit(&cluster.Change{Cluster: c, Nodes: nodes})
+		if i == 1 { // nobody asks for it
+			continue
+		}
+		if ids = append(ids, c.ID); i != 2 {
+			workers[c.ID], vms[c.ID] = 3, []string{vm(4), vm(5), vm(1), vm(2)}
+		}
+	}
+	gotWorkers, err := e.books.Workers(e.Context(), ids)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.equal("workers", workers, gotWorkers)
+	gotVMs, err := e.books.VMs(e.Context(), ids)
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.equal("VMs", vms, gotVMs)
+	for _, none := range [][]int64{nil, {4711000}} {
+		counted, err := e.books.Workers(e.Context(), none)
+		named, worse := e.books.VMs(e.Context(), none)
+		if err != nil || worse != nil || len(counted)+len(named) > 0 {
+			e.Errorf("of %v: %v %v, %v %v", none, counted, named, err, worse)
+		}
+	}
+}
+
+// totalsFollow: who has made a change sees it in the next total, also in one
+// that a page does not show.
+func totalsFollow(e exam) {
+	all := e.put("a", "b", "c")
+	one := cluster.ClusterQuery{Limit: 1}
+	alert := cluster.ClusterQuery{Limit: 1, State: cluster.Alert}
+	last := cluster.ClusterQuery{Limit: 1, Offset: 3}
+	for range 2 { // the second time it may be known already
+		e.names("first", one, 3, "a")
+		e.names("first in alert", alert, 0)
+	}
+	e.put("d")
+	e.names("one more", one, 4, "a")
+	all["b"].State = cluster.Alert
+	e.commit(&cluster.Change{Cluster: all["b"]})
+	all["c"].State = cluster.Alert
+	e.commit(&cluster.Change{Cluster: all["c"]})
+	e.names("two in alert", alert, 2, "b")
+	e.names("the last", last, 4, "c")
+	all["c"].State, all["c"].Removed = cluster.Destroyed, now
+	e.commit(&cluster.Change{Cluster: all["c"]})
+	e.names("one fewer", one, 3, "a")
+	e.names("one in alert", alert, 1, "b")
+	with := cluster.ClusterQuery{Limit: 1, WithDestroyed: true}
+	e.names("with the destroyed one", with, 4, "a")
+	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+		e.Fatal(err)
+	}
+	e.names("it is forgotten", with, 3, "a")
+	stale := *all["b"]
+	stale.Revision--
+	e.conflict(&cluster.Change{Cluster: &stale})
+	e.names("a refused change", one, 3, "a")
+}
+
+// totalsOfSeveral: totals are right when those who change and list at once have ended.
+func totalsOfSeveral(e exam) {
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 25 {
+				if err := e.books.Commit(e.Context(), &cluster.Change{Cluster: newCluster(fmt.Sprintf("c%d-%d", i, n))}); err != nil {
+					e.Error(err)
+				}
+				if _, total, err := e.books.List(e.Context(), cluster.ClusterQuery{Scope: everyone, Limit: 1}); err != nil || total < n+1 {
+					e.Errorf("who has made %d clusters is told of %d, %v", n+1, total, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if page, total := e.list(cluster.ClusterQuery{Scope: everyone, Limit: 1}); total != 100 || len(page) != 1 {
+		e.Errorf("%d clusters in the page, %d in all, want 1 of 100", len(page), total)
+	}
+}
+
+// pagesUnderChange walks through a list while clusters are made, change, are
+// destroyed and forgotten: each that lives throughout comes once, in order.
+func pagesUnderChange(e exam) {
+	for _, newest := range []bool{false, true} {
+		for seed := range uint64(4) {
+			r := rand.New(rand.NewPCG(seed, 42))
+			made := 0
+			another := func() *cluster.Cluster {
+				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, made))
+				c.Owner.AccountID = fmt.Sprint(newest, seed)
+				c.Created = now.Add(time.Duration(made/5) * time.Nanosecond) // some at the same instant
+				made++
+				e.commit(&cluster.Change{Cluster: c})
+				return c
+			}
+			var living []*cluster.Cluster
+			for range 40 {
+				living = append(living, another())
+			}
+			throughout := slices.Clone(living)
+			q := cluster.ClusterQuery{Scope: cluster.Scope{AccountID: fmt.Sprint(newest, seed)}, NewestFirst: newest, Limit: 3}
+			var told []string
+			for {
+				page, _ := e.list(q)
+				for _, c := range page {
+					told = append(told, c.UUID)
+				}
+				if len(page) < q.Limit {
+					break
+				}
+				q.AfterID = page[len(page)-1].ID
+				gone := living[r.IntN(len(living))]
+				if r.IntN(2) == 0 { // the very place the list stands at
+					gone = living[slices.IndexFunc(living, func(c *cluster.Cluster) bool { return c.ID == q.AfterID })]
+				}
+				if gone.State != cluster.Destroyed {
+					gone.State, gone.Removed = cluster.Destroyed, now
+					e.commit(&cluster.Change{Cluster: gone})
+					throughout = slices.DeleteFunc(throughout, func(c *cluster.Cluster) bool { return c == gone })
+				}
+				if r.IntN(3) == 0 {
+					if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+						e.Fatal(err)
+					}
+				}
+				if made < 60 {
+					living = append(living, another())
+				}
+			}
+			var want []string
+			for _, c := range throughout {
+				want = append(want, c.UUID)
+			}
+			if newest {
+				slices.Reverse(want)
+			}
+			var kept []string
+			for _, uuid := range told {
+				if slices.Contains(want, uuid) {
+					kept = append(kept, uuid)
+				}
+			}
+			e.equal(fmt.Sprintf("seed %d, newest first %v", seed, newest), want, kept)
+			if slices.Sort(told); len(slices.Compact(slices.Clone(told))) != len(told) {
+				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, told)
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// Workers implements Ledger.
+func (m *Memory) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[int64]int{}
+	for id, nodes := range m.living(clusters) {
+		for _, n := range nodes {
+			if n.Role == Worker {
+				found[id]++
+			}
+		}
+	}
+	return found, ctx.Err()
+}
+
+// VMs implements Ledger.
+func (m *Memory) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[int64][]string{}
+	for id, nodes := range m.living(clusters) {
+		slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Ordinal, b.Ordinal)) })
+		for _, n := range nodes {
+			if n.VMID != "" {
+				found[id] = append(found[id], n.VMID)
+			}
+		}
+	}
+	return found, ctx.Err()
+}
+
+// living are the nodes of clusters that are not removed.
+func (m *Memory) living(clusters []int64) map[int64][]*Node {
+	found := map[int64][]*Node{}
+	for _, id := range clusters {
+		if s := m.shelves[id]; s != nil && found[id] == nil {
+			for _, n := range s.nodes {
+				if n.Removed.IsZero() {
+					found[id] = append(found[id], n)
+				}
+			}
+		}
+	}
+	return found
+}

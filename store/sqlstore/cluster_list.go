@@ -1,0 +1,167 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// List implements cluster.Books. Where a page does not show the end of the list
+// the total may be up to totalKept old, as far as other processes change it.
+func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []cluster.Cluster, total int, err error) {
+	w := listWhere(q)
+	count := "SELECT count(*) FROM container_cluster" + w.String()
+	key := totalKey(count, w.args)
+	known, changes := c.totals.get(key)
+	counted := false
+	err = c.m.still(ctx, func(s session) error {
+		if page, err = w.clusters(s, q); err != nil {
+			return err
+		}
+		if total = endOf(q, len(page)); total >= 0 {
+			return nil
+		}
+		if total = known; total >= max(len(page), 1) && (q.AfterID != 0 || total >= max(0, q.Offset)+len(page)) {
+			return nil
+		}
+		n, err := one(s, count, w.args)
+		total, counted = int(n), true
+		return err
+	})
+	if err == nil && counted {
+		c.totals.put(key, total, changes)
+	}
+	return page, total, err
+}
+
+// endOf is the total, if a page of so many shows it; else -1.
+func endOf(q cluster.ClusterQuery, page int) int {
+	limit := cmp.Or(q.Limit, cluster.PageLimit)
+	if offset := max(0, q.Offset); q.AfterID == 0 && (limit < 0 || page < limit) && (page > 0 || offset == 0) {
+		return offset + page
+	}
+	return -1
+}
+
+// listWhere are the conditions of a query.
+func listWhere(q cluster.ClusterQuery) *where {
+	w := new(where)
+	w.scope(q.Scope)
+	if q.State != "" {
+		w.and("state = ?", string(q.State))
+	} else if !q.WithDestroyed {
+		w.and("state <> 'Destroyed'")
+	}
+	for _, equal := range [][2]string{{"uuid", q.UUID}, {"account_id", q.AccountID}, {"network_id", q.Network}} {
+		if equal[1] != "" {
+			w.and(equal[0]+" = ?", equal[1])
+		}
+	}
+	if len(q.DomainIDs) > 0 {
+		w.conditions = append(w.conditions, in(w, "domain_id", q.DomainIDs))
+	}
+	switch {
+	case q.Name != "" && q.ExactName:
+		w.and("name = ?", plain(q.Name))
+	case q.Name != "":
+		w.and(`folded_name LIKE ? ESCAPE '\'`, containing(q.Name))
+	}
+	if q.Keyword != "" {
+		pattern := containing(q.Keyword)
+		w.and(`(folded_name LIKE ? ESCAPE '\' OR folded_description LIKE ? ESCAPE '\')`, pattern, pattern)
+	}
+	return w
+}
+
+// clusters reads a page. Behind a cluster there are first those of the same
+// instant, then the later ones: each is a range of an index, however long the
+// list is. (SQLite uses no more than the instant of a pair.)
+func (w *where) clusters(s session, q cluster.ClusterQuery) (page []cluster.Cluster, err error) {
+	if q.AfterID == 0 {
+		return w.part(s, q, q.Offset, q.Limit, "")
+	}
+	behind := ">"
+	if q.NewestFirst {
+		behind = "<"
+	}
+	created, known := int64(0), false
+	if err := s.query(`SELECT created FROM container_cluster WHERE id = $1`, []any{q.AfterID}, func(r row) error {
+		created, known = r.int(0), true
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if !known { // it was removed: ids grow as time does
+		return w.part(s, q, 0, q.Limit, "id "+behind+" ?", q.AfterID)
+	}
+	page, err = w.part(s, q, 0, q.Limit, "created = ? AND id "+behind+" ?", created, q.AfterID)
+	limit := cmp.Or(q.Limit, cluster.PageLimit)
+	if err != nil || limit > 0 && len(page) >= limit {
+		return page, err
+	}
+	if limit > 0 {
+		limit -= len(page)
+	}
+	later, err := w.part(s, q, 0, limit, "created "+behind+" ?", created)
+	return append(page, later...), err
+}
+
+// part reads what one more condition leaves of a page; empty: none.
+func (w *where) part(s session, q cluster.ClusterQuery, offset, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
+	one := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+	if condition != "" {
+		one.and(condition, args...)
+	}
+	order := "created, id"
+	if q.NewestFirst {
+		order = "created DESC, id DESC"
+	}
+	tail := one.page(order, offset, limit)
+	err = s.query(selectCluster+one.String()+tail, one.args, func(r row) error {
+		c, err := readCluster(r)
+		page = append(page, c)
+		return err
+	})
+	return page, err
+}
+
+// Workers implements cluster.Ledger. The index of the roster has all it reads.
+func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
+	found := make(map[int64]int, len(clusters))
+	err := c.roster(ctx, clusters, "SELECT cluster_id, count(*) FROM container_cluster_vm_map", "role = 'worker'", " GROUP BY cluster_id", func() { clear(found) }, func(r row) {
+		found[r.int(0)] = int(r.int(1))
+	})
+	return found, err
+}
+
+// VMs implements cluster.Ledger, as Workers does.
+func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
+	found := make(map[int64][]string, len(clusters))
+	err := c.roster(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { clear(found) }, func(r row) {
+		id := r.int(0)
+		found[id] = append(found[id], r.text(1))
+	})
+	return found, err
+}
+
+// roster reads the living nodes of clusters. again forgets what was read by an attempt before.
+func (c *Clusters) roster(ctx context.Context, clusters []int64, selects, which, tail string, again func(), each func(row)) error {
+	if len(clusters) == 0 {
+		return ctx.Err()
+	}
+	return c.m.still(ctx, func(s session) error {
+		again()
+		for some := range slices.Chunk(clusters, cluster.PageLimit) {
+			var w where
+			w.and("removed IS NULL")
+			w.and(which)
+			w.conditions = append(w.conditions, in(&w, "cluster_id", some))
+			if err := s.query(selects+w.String()+tail, w.args, func(r row) error { each(r); return nil }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
