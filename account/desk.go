@@ -31,8 +31,7 @@ type Want struct {
 
 // tree reads all domains.
 func (d *Desk) tree(ctx context.Context) (Tree, error) {
-	domains, err := d.Store.Domains(ctx)
-	return NewTree(domains), err
+	return TreeOf(ctx, d.Store)
 }
 
 // Domains gives those from that of who asks down; an operator's are all.

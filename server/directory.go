@@ -65,8 +65,7 @@ func (d Directory) Subtree(ctx context.Context, domainID string) ([]string, erro
 }
 
 func (d Directory) tree(ctx context.Context) (account.Tree, error) {
-	domains, err := d.Store.Domains(ctx)
-	return account.NewTree(domains), err
+	return account.TreeOf(ctx, d.Store)
 }
 
 // Caller is an account as the cluster service sees it: what it makes is its

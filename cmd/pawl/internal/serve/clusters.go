@@ -34,7 +34,7 @@ type clusters struct {
 
 // makeClusters makes the desk of accounts and, if it is configured, the service.
 func (p *parts) makeClusters(ctx context.Context) error {
-	p.clusters.desk, p.clusters.sims = &account.Desk{Store: p.store.Accounts()}, map[string]*sim.Cloud{}
+	p.clusters.desk, p.clusters.sims = &account.Desk{Store: account.NewRecent(p.store.Accounts())}, map[string]*sim.Cloud{}
 	config := p.options.Clusters
 	if config == nil {
 		return nil
