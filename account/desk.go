@@ -34,16 +34,17 @@ func (d *Desk) tree(ctx context.Context) (Tree, error) {
 	return TreeOf(ctx, d.Store)
 }
 
-// Domains gives those from that of who asks down; an operator's are all.
-func (d *Desk) Domains(ctx context.Context, who Account) ([]Domain, error) {
+// Domains gives those from that of who asks down, by path; an operator's are all.
+func (d *Desk) Domains(ctx context.Context, who Account, p Page) ([]Domain, error) {
 	all, err := d.Store.Domains(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tree := NewTree(all)
-	return slices.DeleteFunc(all, func(other Domain) bool {
+	all = slices.DeleteFunc(all, func(other Domain) bool {
 		return other.ID != who.DomainID && !May(who.Role, SeeAccount, Relate(tree, who, "", other.ID))
-	}), nil
+	})
+	return PageOf(all, p, func(one Domain) string { return one.ID }), nil
 }
 
 // domain finds a domain by id or path within sight.
@@ -102,8 +103,8 @@ func (d *Desk) DisableDomain(ctx context.Context, who Account, ref string, disab
 }
 
 // Accounts gives those within sight, of one domain (id or path) or of all.
-func (d *Desk) Accounts(ctx context.Context, who Account, domain string) ([]Account, error) {
-	var q Query
+func (d *Desk) Accounts(ctx context.Context, who Account, domain string, p Page) ([]Account, error) {
+	q := Query{Page: p}
 	tree, err := d.tree(ctx)
 	if err == nil && domain != "" {
 		var found Domain
@@ -113,8 +114,9 @@ func (d *Desk) Accounts(ctx context.Context, who Account, domain string) ([]Acco
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.Store.Accounts(ctx, q)
-	return slices.DeleteFunc(all, func(a Account) bool { return !sees(tree, who, a) }), err
+	sight := SightOf(tree, who, SeeAccount)
+	q.Sight = &sight
+	return d.Store.Accounts(ctx, q)
 }
 
 func sees(tree Tree, who, a Account) bool {
@@ -277,22 +279,22 @@ func (d *Desk) keyOwner(ctx context.Context, who Account, ref string) (Account, 
 	return a, err
 }
 
-// Tokens gives an account's (empty: one's own).
-func (d *Desk) Tokens(ctx context.Context, who Account, ref string) ([]Token, error) {
+// Tokens gives an account's (empty: one's own), by age.
+func (d *Desk) Tokens(ctx context.Context, who Account, ref string, p Page) ([]Token, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
 		return nil, err
 	}
-	return d.Store.Tokens(ctx, a.ID)
+	return d.Store.Tokens(ctx, CredentialQuery{Account: a.ID, Page: p})
 }
 
-// Keys gives an account's (empty: one's own), without secrets.
-func (d *Desk) Keys(ctx context.Context, who Account, ref string) ([]Key, error) {
+// Keys gives an account's (empty: one's own), by age and without secrets.
+func (d *Desk) Keys(ctx context.Context, who Account, ref string, p Page) ([]Key, error) {
 	a, err := d.keyOwner(ctx, who, ref)
 	if err != nil {
 		return nil, err
 	}
-	return d.Store.Keys(ctx, a.ID)
+	return d.Store.Keys(ctx, CredentialQuery{Account: a.ID, Page: p})
 }
 
 // Revoke ends a token or key for ever.
@@ -312,14 +314,12 @@ func (d *Desk) held(ctx context.Context, id string) (Credential, error) {
 	if k, err := d.Store.Key(ctx, id); err == nil {
 		return k.Credential, nil
 	}
-	all, err := d.Store.Tokens(ctx, "")
-	if err != nil {
+	all, err := d.Store.Tokens(ctx, CredentialQuery{ID: id})
+	switch {
+	case err != nil:
 		return Credential{}, err
-	}
-	for _, t := range all {
-		if t.ID == id {
-			return t.Credential, nil
-		}
+	case id != "" && len(all) == 1:
+		return all[0].Credential, nil
 	}
 	return Credential{}, CredentialNotFound.Errorf("there is no key or token %s", id)
 }

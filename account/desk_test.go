@@ -78,7 +78,7 @@ func TestWhoSeesAccounts(t *testing.T) {
 		who  Account
 		sees string
 	}{{System(), "operator dan uma otto"}, {o.dan, "dan uma"}, {o.uma, "uma"}, {o.otto, "otto"}} {
-		all := must(o.Accounts(t.Context(), c.who, ""))(t)
+		all := must(o.Accounts(t.Context(), c.who, "", Page{}))(t)
 		if len(all) != len(strings.Fields(c.sees)) {
 			t.Errorf("%s sees %v, want %s", c.who.Name, all, c.sees)
 		}
@@ -100,7 +100,7 @@ func TestWhoSeesAccounts(t *testing.T) {
 	if _, err := o.Find(t.Context(), System(), "uma"); !errors.Is(err, Wrong) {
 		t.Errorf("a name of two: %v", err)
 	}
-	if got := must(o.Domains(t.Context(), o.dan))(t); len(got) != 1 || got[0].ID != o.dev.ID {
+	if got := must(o.Domains(t.Context(), o.dan, Page{}))(t); len(got) != 1 || got[0].ID != o.dev.ID {
 		t.Errorf("dan sees domains %v", got)
 	}
 }
@@ -176,7 +176,7 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	expect("at first", true, true)
-	if got := must(o.Tokens(t.Context(), o.uma, ""))(t); len(got) != 1 || !got[0].LastUse.Equal(o.now) {
+	if got := must(o.Tokens(t.Context(), o.uma, "", Page{}))(t); len(got) != 1 || !got[0].LastUse.Equal(o.now) {
 		t.Errorf("last use: %+v", got)
 	}
 	must(o.Disable(t.Context(), o.dan, "uma", true))(t)

@@ -78,14 +78,14 @@ func (d *Desk) look(ctx context.Context, c Credential) (Caller, bool, error) {
 // Any reports whether anybody beside the operator's own tokens may ask: there
 // is an account beside System, or a token or key.
 func (d *Desk) Any(ctx context.Context) (bool, error) {
-	all, err := d.Store.Accounts(ctx, Query{Limit: 2})
+	all, err := d.Store.Accounts(ctx, Query{Page: Page{Limit: 2}})
 	if err != nil || len(all) > 1 {
 		return len(all) > 1, err
 	}
-	tokens, err := d.Store.Tokens(ctx, "")
+	tokens, err := d.Store.Tokens(ctx, CredentialQuery{Page: Page{Limit: 1}})
 	if err != nil || len(tokens) > 0 {
 		return len(tokens) > 0, err
 	}
-	keys, err := d.Store.Keys(ctx, "")
+	keys, err := d.Store.Keys(ctx, CredentialQuery{Page: Page{Limit: 1}})
 	return len(keys) > 0, err
 }

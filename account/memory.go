@@ -68,17 +68,20 @@ func (m *Memory) Accounts(ctx context.Context, q Query) ([]Account, error) {
 	defer m.mu.RUnlock()
 	var found []Account
 	for _, a := range m.accounts {
-		if (q.DomainIDs == nil || slices.Contains(q.DomainIDs, a.DomainID)) && (q.Name == "" || strings.EqualFold(q.Name, a.Name)) {
+		if (q.Sight == nil || q.Sight.Sees(a.ID, a.DomainID)) && (q.DomainIDs == nil || slices.Contains(q.DomainIDs, a.DomainID)) && (q.Name == "" || strings.EqualFold(q.Name, a.Name)) {
 			found = append(found, a)
 		}
 	}
-	slices.SortFunc(found, func(a, b Account) int {
-		return cmp.Or(strings.Compare(a.DomainID, b.DomainID), strings.Compare(a.Name, b.Name))
-	})
-	if q.Limit > 0 && len(found) > q.Limit {
-		found = found[:q.Limit]
+	slices.SortFunc(found, byName)
+	if q.After != "" { // its place counts, whether it is one of the query's or not
+		last, ok := m.accounts[q.After]
+		found = slices.DeleteFunc(found, func(a Account) bool { return !ok || byName(a, last) <= 0 })
 	}
-	return found, ctx.Err()
+	return PageOf(found, Page{Limit: q.Limit}, nil), ctx.Err()
+}
+
+func byName(a, b Account) int {
+	return cmp.Or(strings.Compare(a.DomainID, b.DomainID), strings.Compare(a.Name, b.Name))
 }
 
 // Account is that of Store.
@@ -133,32 +136,44 @@ func (m *Memory) AddKey(ctx context.Context, k Key) error {
 }
 
 // Tokens is that of Store.
-func (m *Memory) Tokens(ctx context.Context, account string) ([]Token, error) {
+func (m *Memory) Tokens(ctx context.Context, q CredentialQuery) ([]Token, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var found []Token
 	for _, t := range m.tokens {
-		if account == "" || t.AccountID == account {
+		if q.picks(t.Credential) {
 			found = append(found, t)
 		}
 	}
 	slices.SortFunc(found, func(a, b Token) int { return byAge(a.Credential, b.Credential) })
-	return found, ctx.Err()
+	if q.After != "" {
+		last, ok := m.tokens[q.After]
+		found = slices.DeleteFunc(found, func(one Token) bool { return !ok || byAge(one.Credential, last.Credential) <= 0 })
+	}
+	return PageOf(found, Page{Limit: q.Limit}, nil), ctx.Err()
 }
 
 // Keys is that of Store.
-func (m *Memory) Keys(ctx context.Context, account string) ([]Key, error) {
+func (m *Memory) Keys(ctx context.Context, q CredentialQuery) ([]Key, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	var found []Key
 	for _, k := range m.keys {
-		if account == "" || k.AccountID == account {
+		if q.picks(k.Credential) {
 			k.Secret = ""
 			found = append(found, k)
 		}
 	}
 	slices.SortFunc(found, func(a, b Key) int { return byAge(a.Credential, b.Credential) })
-	return found, ctx.Err()
+	if q.After != "" {
+		last, ok := m.keys[q.After]
+		found = slices.DeleteFunc(found, func(one Key) bool { return !ok || byAge(one.Credential, last.Credential) <= 0 })
+	}
+	return PageOf(found, Page{Limit: q.Limit}, nil), ctx.Err()
+}
+
+func (q CredentialQuery) picks(c Credential) bool {
+	return (q.ID == "" || q.ID == c.ID) && (q.Account == "" || q.Account == c.AccountID)
 }
 
 func byAge(a, b Credential) int {

@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,7 @@ type Store interface {
 	// SaveDomain stores a new domain, or Disabled of a known one. ACCOUNT_EXISTS
 	// if another one has its path.
 	SaveDomain(ctx context.Context, d Domain) error
-	// Accounts gives those of a query, by domain and name.
+	// Accounts gives those of a query, by domain and name; Tokens and Keys by age.
 	Accounts(ctx context.Context, q Query) ([]Account, error)
 	// Account by id. ACCOUNT_NOT_FOUND.
 	Account(ctx context.Context, id string) (Account, error)
@@ -25,10 +26,9 @@ type Store interface {
 	// AddToken and AddKey store new credentials.
 	AddToken(ctx context.Context, t Token) error
 	AddKey(ctx context.Context, k Key) error
-	// Tokens and Keys give an account's, or everybody's if account is empty, by
-	// age; keys without their secrets.
-	Tokens(ctx context.Context, account string) ([]Token, error)
-	Keys(ctx context.Context, account string) ([]Key, error)
+	// Tokens and Keys give those of a query; keys without their secrets.
+	Tokens(ctx context.Context, q CredentialQuery) ([]Token, error)
+	Keys(ctx context.Context, q CredentialQuery) ([]Key, error)
 	// TokenByHash and Key find a credential; Key has its secret. CREDENTIAL_NOT_FOUND.
 	TokenByHash(ctx context.Context, hash [sha256.Size]byte) (Token, error)
 	Key(ctx context.Context, id string) (Key, error)
@@ -44,9 +44,38 @@ type Store interface {
 
 // Query selects accounts. Zero fields do not restrict.
 type Query struct {
+	Sight     *Sight   // whose accounts may be seen; nil: all
 	DomainIDs []string // nil: all
 	Name      string   // the whole name
-	Limit     int      // 0: all
+	Page
+}
+
+// CredentialQuery selects tokens or keys. Zero fields do not restrict.
+type CredentialQuery struct {
+	ID      string
+	Account string // its id
+	Page
+}
+
+// Page is a part of a list. The zero Page is all of it.
+type Page struct {
+	After string // id of the last one of the page before; behind an unknown one there is nothing
+	Limit int    // 0: all
+}
+
+// PageOf cuts a list that is there as a whole.
+func PageOf[T any](all []T, p Page, id func(T) string) []T {
+	if p.After != "" {
+		at := slices.IndexFunc(all, func(one T) bool { return id(one) == p.After })
+		if at < 0 {
+			return nil
+		}
+		all = all[at+1:]
+	}
+	if p.Limit > 0 && len(all) > p.Limit {
+		all = all[:p.Limit]
+	}
+	return all
 }
 
 // Entry is a line of the audit trail: one changing call.

@@ -1,24 +1,51 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/pawl-dev/pawl/account"
 )
 
-// allOf answers a whole list.
-func allOf[T any](items []T, err error) (*listOf[T], error) {
-	if items == nil {
-		items = []T{}
+// Paged is the page that a list is asked for.
+type Paged struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}
+
+// after is the place of the cursor, "" at the beginning. CURSOR_INVALID.
+func (p Paged) after() (string, error) {
+	place, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+	if err != nil || !utf8.Valid(place) || bytes.ContainsRune(place, 0) {
+		return "", CursorInvalid.Errorf("cursor %q", p.Cursor)
 	}
-	answer := &listOf[T]{}
-	answer.Body.Items = items
-	return answer, err
+	return string(place), nil
+}
+
+// pageOf answers a page. read gives at most one more than fits: then there is a next page.
+func pageOf[T any](p Paged, place func(T) string, read func(account.Page) ([]T, error)) (*listOf[T], error) {
+	after, err := p.after()
+	if err != nil {
+		return nil, err
+	}
+	items, err := read(account.Page{After: after, Limit: p.Limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	answer := listed(items)
+	if len(items) > p.Limit {
+		answer.Body.Items = items[:p.Limit]
+		answer.Body.Next = base64.RawURLEncoding.EncodeToString([]byte(place(items[p.Limit-1])))
+	}
+	return answer, nil
 }
 
 type oneAnswer[T any] struct{ Body T }
@@ -73,6 +100,7 @@ type accountPath struct {
 
 type ofAccount struct {
 	Account string `query:"account" doc:"id or name; absent: that of who asks"`
+	Paged
 }
 
 // desk gives the desk and who asks.
@@ -121,8 +149,11 @@ func (s *Server) accountRoutes() {
 
 func listAccounts(ctx context.Context, d *account.Desk, who account.Account, in *struct {
 	Domain string `query:"domain" doc:"id or path; absent: all"`
+	Paged
 }) (*listOf[account.Account], error) {
-	return allOf(d.Accounts(ctx, who, in.Domain))
+	return pageOf(in.Paged, func(a account.Account) string { return a.ID }, func(p account.Page) ([]account.Account, error) {
+		return d.Accounts(ctx, who, in.Domain, p)
+	})
 }
 
 func createAccount(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body accountBody }) (*oneAnswer[account.Account], error) {
@@ -131,7 +162,7 @@ func createAccount(ctx context.Context, d *account.Desk, who account.Account, in
 		w.Limits = *in.Body.Limits
 	}
 	a, err := d.CreateAccount(ctx, who, w)
-	callOf(ctx).target = a.ID
+	callOf(ctx).target = or(a.ID, in.Body.Name)
 	return oneOf(a, err)
 }
 
@@ -158,32 +189,36 @@ func limitAccount(ctx context.Context, d *account.Desk, who account.Account, in 
 	return oneOf(d.Limit(ctx, who, in.ID, in.Body))
 }
 
-func listDomains(ctx context.Context, d *account.Desk, who account.Account, _ *struct{}) (*listOf[account.Domain], error) {
-	return allOf(d.Domains(ctx, who))
+func listDomains(ctx context.Context, d *account.Desk, who account.Account, in *Paged) (*listOf[account.Domain], error) {
+	return pageOf(*in, func(one account.Domain) string { return one.ID }, func(p account.Page) ([]account.Domain, error) {
+		return d.Domains(ctx, who, p)
+	})
 }
 
 func createDomain(ctx context.Context, d *account.Desk, who account.Account, in *struct{ Body domainBody }) (*oneAnswer[account.Domain], error) {
 	made, err := d.CreateDomain(ctx, who, in.Body.Name, in.Body.Parent)
-	callOf(ctx).target = made.ID
+	callOf(ctx).target = or(made.ID, in.Body.Name)
 	return oneOf(made, err)
 }
 
 func listKeys(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Key], error) {
-	all, err := d.Keys(ctx, who, in.Account)
-	var shown []Key
-	for _, k := range all {
-		shown = append(shown, Key{Credential: k.Credential})
-	}
-	return allOf(shown, err)
+	return pageOf(in.Paged, func(k Key) string { return k.ID }, func(p account.Page) (shown []Key, err error) {
+		all, err := d.Keys(ctx, who, in.Account, p)
+		for _, k := range all {
+			shown = append(shown, Key{Credential: k.Credential})
+		}
+		return shown, err
+	})
 }
 
 func listTokens(ctx context.Context, d *account.Desk, who account.Account, in *ofAccount) (*listOf[Token], error) {
-	all, err := d.Tokens(ctx, who, in.Account)
-	var shown []Token
-	for _, t := range all {
-		shown = append(shown, Token{Credential: t.Credential})
-	}
-	return allOf(shown, err)
+	return pageOf(in.Paged, func(t Token) string { return t.ID }, func(p account.Page) (shown []Token, err error) {
+		all, err := d.Tokens(ctx, who, in.Account, p)
+		for _, t := range all {
+			shown = append(shown, Token{Credential: t.Credential})
+		}
+		return shown, err
+	})
 }
 
 // shownOnce says what a repetition of the request is answered: the same without
@@ -226,8 +261,13 @@ func revoke(ctx context.Context, d *account.Desk, who account.Account, in *struc
 
 func trail(ctx context.Context, d *account.Desk, who account.Account, in *struct {
 	Target string `query:"target" doc:"id or path of what was changed"`
-	Before int64  `query:"before" minimum:"0" doc:"only entries with a lower seq"`
-	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Paged
 }) (*listOf[account.Entry], error) {
-	return allOf(d.Trail(ctx, who, account.TrailQuery{Target: in.Target, Before: in.Before, Limit: in.Limit}))
+	return pageOf(in.Paged, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }, func(p account.Page) ([]account.Entry, error) {
+		before, err := strconv.ParseInt(or(p.After, "0"), 10, 64)
+		if err != nil || before < 0 {
+			return nil, CursorInvalid.Errorf("cursor %q", in.Cursor)
+		}
+		return d.Trail(ctx, who, account.TrailQuery{Target: in.Target, Before: before, Limit: p.Limit})
+	})
 }

@@ -138,7 +138,7 @@ func TestRequestsAreAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	domains, err := desk.Domains(t.Context(), account.System())
+	domains, err := desk.Domains(t.Context(), account.System(), account.Page{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestRequestsAreAudited(t *testing.T) {
 		got = append(got, strings.Join([]string{e.Who, e.Face, e.Call, strings.ReplaceAll(e.Target, made.ID, "ID"), e.Outcome}, " "))
 	}
 	want := []string{
-		"operator /v1 POST /v1/domains ID ok", "operator /v1 POST /v1/domains /v1/domains ACCOUNT_EXISTS", "uma /v1 POST /v1/accounts /v1/accounts FORBIDDEN",
+		"operator /v1 POST /v1/domains ID ok", "operator /v1 POST /v1/domains new ACCOUNT_EXISTS", "uma /v1 POST /v1/accounts /v1/accounts FORBIDDEN",
 		"operator /v1 PUT /v1/objects/{kind}/{namespace}/{name} /v1/objects/demo/default/c1 ok",
 	}
 	if !slices.Equal(got, want) {
@@ -211,5 +211,70 @@ func TestDirectory(t *testing.T) {
 		if c.Scope.All != want.All || !c.Scope.Sees(c.Owner) || c.Scope.Sees(owner) != (who != "eve") || c.Operator != (who == "operator") || c.DomainAdmin != (who == "dan") {
 			t.Errorf("%s: %+v", who, c)
 		}
+	}
+}
+
+// Lists of accounts, domains, tokens, keys and the trail are pages (section 4):
+// none is repeated, none left out, whatever the size.
+func TestAccountsAreListedByPages(t *testing.T) {
+	h, desk, token := staffed(t)
+	op := []string{"Authorization", "Bearer " + token["op"]}
+	for i := range 5 {
+		if _, err := desk.CreateDomain(t.Context(), account.System(), fmt.Sprint("d", i), ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := desk.CreateToken(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := desk.CreateKey(t.Context(), account.System(), account.NewCredential{Account: "uma"}); err != nil {
+			t.Fatal(err)
+		}
+		h.do("POST", "/v1/accounts", fmt.Sprintf(`{"name":"more%d","domain":"ROOT/d%d"}`, i, i%2), op...)
+	}
+	type page struct {
+		Items []map[string]any
+		Next  string
+	}
+	for path, count := range map[string]int{"/v1/accounts?": 9, "/v1/accounts?domain=ROOT/d0&": 3, "/v1/domains?": 7, "/v1/tokens?account=uma&": 6, "/v1/keys?account=uma&": 5, "/v1/audit?": 5} {
+		var whole page
+		h.do("GET", path+"limit=500", nil, op...).into(t, &whole)
+		if len(whole.Items) != count || whole.Next != "" {
+			t.Errorf("%s has %d entries and next %q, want %d", path, len(whole.Items), whole.Next, count)
+		}
+		for _, size := range []int{1, 2, count} {
+			var got []map[string]any
+			for next := ""; ; {
+				var p page
+				h.do("GET", fmt.Sprintf("%slimit=%d&cursor=%s", path, size, next), nil, op...).into(t, &p)
+				if got = append(got, p.Items...); p.Next == "" || len(p.Items) > size || len(got) > count {
+					break
+				}
+				next = p.Next
+			}
+			if fmt.Sprint(got) != fmt.Sprint(whole.Items) {
+				t.Errorf("%s by %d: %v, want %v", path, size, got, whole.Items)
+			}
+		}
+		for _, cursor := range []string{"%25", "AA"} { // no base64; a NUL
+			if got := h.do("GET", path+"cursor="+cursor, nil, op...); got.status != http.StatusBadRequest || got.problem(t).Code != CursorInvalid.Code {
+				t.Errorf("%scursor=%s: %d %s", path, cursor, got.status, got.body)
+			}
+		}
+	}
+	if got := h.do("GET", "/v1/accounts?limit=501", nil, op...); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("a page beyond the limit: %d", got.status)
+	}
+}
+
+// The trail names what was made by its id, and what could not be made by its name.
+func TestTheTrailNamesWhatWasMade(t *testing.T) {
+	h, desk, token := staffed(t)
+	op := []string{"Authorization", "Bearer " + token["op"]}
+	var made account.Account
+	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...).into(t, &made)
+	h.do("POST", "/v1/accounts", `{"name":"zoe"}`, op...)
+	trail, err := desk.Trail(t.Context(), account.System(), account.TrailQuery{})
+	if err != nil || len(trail) != 2 || trail[1].Target != made.ID || trail[0].Target != "zoe" || trail[0].Outcome != string(account.Exists.Code) {
+		t.Errorf("%+v, %v", trail, err)
 	}
 }

@@ -14,7 +14,7 @@ type Directory struct{ Store account.Store }
 
 // Resolve finds an account by name within a domain (id). ACCESS_REFUSED if there is none.
 func (d Directory) Resolve(ctx context.Context, name, domainID string) (cluster.Owner, error) {
-	found, err := d.Store.Accounts(ctx, account.Query{Name: name, DomainIDs: []string{domainID}, Limit: 1})
+	found, err := d.Store.Accounts(ctx, account.Query{Name: name, DomainIDs: []string{domainID}, Page: account.Page{Limit: 1}})
 	if err != nil {
 		return cluster.Owner{}, err
 	}

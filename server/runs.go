@@ -283,6 +283,7 @@ func (s *Server) startRun(ctx context.Context, in *startRun) (*runAnswer, error)
 	if err != nil {
 		return nil, err
 	}
+	callOf(ctx).target = r.ID
 	answer := s.runAnswer(ctx, r)
 	answer.Location = "/v1/runs/" + r.ID
 	return answer, nil

@@ -25,10 +25,15 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 		if c.Existing != nil && *c.Existing != c.Size {
 			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
 		}
-		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), or(c.Version, none), c.Provider,
+		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), or(c.version(), none), c.Provider,
 			or(c.Endpoint, none), Age(now.Sub(c.Created)), or(oneLine(c.why()), none)})
 	}
 	return t
+}
+
+// version is what its nodes are made of: the configured version, or the template that decides it.
+func (c Cluster) version() string {
+	return or(c.Version, or(c.Template.Name, c.Template.ID))
 }
 
 // why is the reason of a state, with its code.
@@ -114,7 +119,7 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	f.add("Control", strconv.Itoa(c.Control))
 	f.add("Size", fmt.Sprintf("%d cores, %d MB", c.Cores, c.MemoryMB))
 	f.add("Provider", c.Provider+", zone "+or(c.Zone.Name, c.Zone.ID)+", offering "+or(c.Offering.Name, c.Offering.ID))
-	f.add("Version", c.Version)
+	f.add("Version", c.version())
 	f.add("Endpoint", c.Endpoint)
 	f.add("Console", c.ConsoleEndpoint)
 	f.add("Allowed", strings.Join(c.CIDRs, ", "))

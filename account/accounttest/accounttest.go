@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) account.Store) {
 		"tokens are found by hash":               tokens,
 		"keys keep their secret out of lists":    keys,
 		"uses and revocations only go one way":   times,
+		"credentials are listed by pages":        credentials,
 		"the trail is read newest first":         trail,
 		"everything comes back as it was":        whole,
 		"an ended context changes nothing":       ended,
@@ -113,14 +114,23 @@ func accounts(t *testing.T, s account.Store) {
 		q    account.Query
 		want []account.Account
 	}{
-		"all":          {account.Query{}, []account.Account{account.System(), root, uma}},
-		"by name":      {account.Query{Name: "UMA"}, []account.Account{root, uma}},
-		"by domain":    {account.Query{DomainIDs: []string{"d1"}}, []account.Account{uma}},
-		"no domain":    {account.Query{DomainIDs: []string{}}, nil},
-		"both":         {account.Query{DomainIDs: []string{"d1", account.RootID}, Name: "uma"}, []account.Account{root, uma}},
-		"limited":      {account.Query{Limit: 1}, []account.Account{account.System()}},
-		"nobody":       {account.Query{Name: "um"}, nil},
-		"no wildcards": {account.Query{Name: "%"}, nil},
+		"all":                             {account.Query{}, []account.Account{account.System(), root, uma}},
+		"by name":                         {account.Query{Name: "UMA"}, []account.Account{root, uma}},
+		"by domain":                       {account.Query{DomainIDs: []string{"d1"}}, []account.Account{uma}},
+		"no domain":                       {account.Query{DomainIDs: []string{}}, nil},
+		"both":                            {account.Query{DomainIDs: []string{"d1", account.RootID}, Name: "uma"}, []account.Account{root, uma}},
+		"limited":                         {account.Query{Page: account.Page{Limit: 1}}, []account.Account{account.System()}},
+		"nobody":                          {account.Query{Name: "um"}, nil},
+		"own sight":                       {account.Query{Sight: &account.Sight{AccountID: "a1"}}, []account.Account{uma}},
+		"domain sight":                    {account.Query{Sight: &account.Sight{AccountID: "a2", DomainIDs: []string{"d1"}}}, []account.Account{root, uma}},
+		"all in sight":                    {account.Query{Sight: &account.Sight{All: true}, Name: "uma"}, []account.Account{root, uma}},
+		"no sight":                        {account.Query{Sight: &account.Sight{}}, nil},
+		"next page":                       {account.Query{Page: account.Page{After: account.SystemID, Limit: 1}}, []account.Account{root}},
+		"last page":                       {account.Query{Page: account.Page{After: "a2", Limit: 5}}, []account.Account{uma}},
+		"past the end":                    {account.Query{Page: account.Page{After: "a1"}}, nil},
+		"behind one that is not in sight": {account.Query{Sight: &account.Sight{AccountID: "a1"}, Page: account.Page{After: "a2"}}, []account.Account{uma}},
+		"behind an unknown one":           {account.Query{Page: account.Page{After: "a9"}}, nil},
+		"no wildcards":                    {account.Query{Name: "%"}, nil},
 	} {
 		got, err := s.Accounts(t.Context(), c.q)
 		check(t, err)
@@ -193,10 +203,10 @@ func tokens(t *testing.T, s account.Store) {
 	same(t, "by hash", got, one)
 	_, err = s.TokenByHash(t.Context(), account.HashToken("t4"))
 	isKind(t, "an unknown hash", err, account.CredentialNotFound)
-	list, err := s.Tokens(t.Context(), "a1")
+	list, err := s.Tokens(t.Context(), account.CredentialQuery{Account: "a1"})
 	check(t, err)
 	same(t, "of an account, by age", list, []account.Token{two, one})
-	list, err = s.Tokens(t.Context(), "")
+	list, err = s.Tokens(t.Context(), account.CredentialQuery{})
 	check(t, err)
 	if len(list) != 3 {
 		t.Errorf("%d tokens in all", len(list))
@@ -216,17 +226,68 @@ func keys(t *testing.T, s account.Store) {
 	}
 	same(t, "the key", got.Credential, k.Credential)
 	for _, of := range []string{"", "a1"} {
-		list, err := s.Keys(t.Context(), of)
+		list, err := s.Keys(t.Context(), account.CredentialQuery{Account: of})
 		check(t, err)
 		same(t, "the list", list, []account.Key{{Credential: k.Credential}})
 	}
-	list, err := s.Keys(t.Context(), "a2")
+	list, err := s.Keys(t.Context(), account.CredentialQuery{Account: "a2"})
 	check(t, err)
 	if len(list) != 0 {
 		t.Errorf("another account has %v", list)
 	}
 	_, err = s.Key(t.Context(), "example-key")
 	isKind(t, "a key in another case", err, account.CredentialNotFound)
+}
+
+// credentials of one instant are told apart by their ids, so pages neither repeat nor leave out.
+func credentials(t *testing.T, s account.Store) {
+	var want []string
+	for i := range 7 {
+		at := noon.Add(time.Duration(i/3) * time.Second)
+		id := fmt.Sprint("c", i)
+		check(t, s.AddToken(t.Context(), token(id, "a1", at)))
+		check(t, s.AddKey(t.Context(), account.Key{Credential: account.Credential{ID: "k" + id, AccountID: "a1", Created: at}, Secret: "s"}))
+		want = append(want, id)
+	}
+	check(t, s.AddToken(t.Context(), token("other", "a2", noon)))
+	check(t, s.AddKey(t.Context(), account.Key{Credential: account.Credential{ID: "kother", AccountID: "a2", Created: noon}, Secret: "s"}))
+	for _, size := range []int{1, 2, 3, 7, 8} {
+		var tokens, keys []string
+		for q := (account.CredentialQuery{Account: "a1", Page: account.Page{Limit: size}}); ; {
+			page, err := s.Tokens(t.Context(), q)
+			check(t, err)
+			for _, one := range page {
+				tokens = append(tokens, one.ID)
+			}
+			if len(page) < size {
+				break
+			}
+			q.After = page[len(page)-1].ID
+		}
+		for q := (account.CredentialQuery{Account: "a1", Page: account.Page{Limit: size}}); ; {
+			page, err := s.Keys(t.Context(), q)
+			check(t, err)
+			for _, one := range page {
+				keys = append(keys, strings.TrimPrefix(one.ID, "k"))
+			}
+			if len(page) < size {
+				break
+			}
+			q.After = page[len(page)-1].ID
+		}
+		same(t, fmt.Sprintf("tokens by pages of %d", size), tokens, want)
+		same(t, fmt.Sprintf("keys by pages of %d", size), keys, want)
+	}
+	one, err := s.Tokens(t.Context(), account.CredentialQuery{ID: "c3"})
+	check(t, err)
+	if len(one) != 1 || one[0].ID != "c3" {
+		t.Errorf("by id: %+v", one)
+	}
+	none, err := s.Keys(t.Context(), account.CredentialQuery{Page: account.Page{After: "unknown"}})
+	check(t, err)
+	if len(none) != 0 {
+		t.Errorf("behind an unknown key: %+v", none)
+	}
 }
 
 func times(t *testing.T, s account.Store) {

@@ -65,14 +65,15 @@ func (a *app) accountCommand() *cobra.Command {
 	limitFlags(create, &limits)
 
 	var within string
+	var most int
 	list := &cobra.Command{
 		Use: "list", Short: "List accounts", Args: cobra.NoArgs, Example: "  pawl account list --domain ROOT/dev -o json",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
-			all, err := b.Accounts(ctx, within)
+			all, err := b.Accounts(ctx, within, most)
 			if err != nil {
 				return err
 			}
-			domains, err := b.Domains(ctx)
+			domains, err := b.Domains(ctx, 0)
 			if err != nil {
 				return err
 			}
@@ -87,6 +88,7 @@ func (a *app) accountCommand() *cobra.Command {
 			return a.emitList(all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
 		}),
 	}
+	limitFlag(list, &most, 0)
 	list.Flags().StringVar(&within, "domain", "", "only of this domain: id or `path`")
 
 	var next account.Limits
@@ -106,6 +108,15 @@ only one account has, DOMAIN/NAME, or an id.
 With --server they ask a server; else the local store, as the operator.`,
 		"  pawl account create uma\n  pawl account disable uma\n  pawl account list",
 		create, list, limit, a.disabling("account", "disable", true), a.disabling("account", "enable", false))
+}
+
+// limitFlag bounds a list; 0 is all.
+func limitFlag(cmd *cobra.Command, most *int, usual int) {
+	text := "at most this `number` of entries"
+	if usual == 0 {
+		text += " (default: all)"
+	}
+	cmd.Flags().IntVar(most, "limit", usual, text)
 }
 
 func limitFlags(cmd *cobra.Command, l *account.Limits) {
@@ -168,6 +179,7 @@ func (a *app) disabling(what, verb string, disabled bool) *cobra.Command {
 
 func (a *app) domainCommand() *cobra.Command {
 	var parent string
+	var most int
 	create := &cobra.Command{
 		Use: "create NAME", Short: "Make a domain", Args: cobra.ExactArgs(1), Example: "  pawl domain create dev\n  pawl domain create web --parent ROOT/dev",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
@@ -182,7 +194,7 @@ func (a *app) domainCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List domains", Args: cobra.NoArgs, Example: "  pawl domain list -o json",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
-			all, err := b.Domains(ctx)
+			all, err := b.Domains(ctx, most)
 			if err != nil {
 				return err
 			}
@@ -194,6 +206,7 @@ func (a *app) domainCommand() *cobra.Command {
 			return a.emitList(all, names, []string{"PATH", "STATE", "ID"}, rows)
 		}),
 	}
+	limitFlag(list, &most, 0)
 	return branch("domain", "Make, list and disable domains", "Domains are a tree below ROOT. An admin of a domain sees the clusters of its accounts\nand of those below. NAME is a path, such as ROOT/dev, or an id.",
 		"  pawl domain create dev\n  pawl domain disable ROOT/dev", create, list, a.disabling("domain", "disable", true), a.disabling("domain", "enable", false))
 }
@@ -205,6 +218,7 @@ func (a *app) emitList(all any, names, head []string, rows [][]string) error {
 
 func (a *app) keyCommand() *cobra.Command {
 	var n account.NewCredential
+	var most int
 	create := &cobra.Command{
 		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1),
 		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
@@ -223,7 +237,7 @@ func (a *app) keyCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), Example: "  pawl key list uma",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
-			all, err := b.Keys(ctx, first(args))
+			all, err := b.Keys(ctx, first(args), most)
 			var bare []account.Credential
 			for _, k := range all {
 				bare = append(bare, k.Credential)
@@ -231,12 +245,14 @@ func (a *app) keyCommand() *cobra.Command {
 			return a.credentials(all, bare, err)
 		}),
 	}
+	limitFlag(list, &most, 0)
 	return branch("key", "Make, list and revoke API keys, which sign requests to /client/api", "API keys sign requests to the query API at /client/api. ACCOUNT is a name, DOMAIN/NAME or an id.",
 		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
 }
 
 func (a *app) tokenCommand() *cobra.Command {
 	var n account.NewCredential
+	var most int
 	create := &cobra.Command{
 		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1),
 		Example: "  pawl token create uma --name laptop --for 720h\n  PAWL_TOKEN=$(pawl token create uma -o json | jq -r .token)",
@@ -255,7 +271,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), Example: "  pawl token list uma",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
-			all, err := b.Tokens(ctx, first(args))
+			all, err := b.Tokens(ctx, first(args), most)
 			var bare []account.Credential
 			for _, t := range all {
 				bare = append(bare, t.Credential)
@@ -263,6 +279,7 @@ func (a *app) tokenCommand() *cobra.Command {
 			return a.credentials(all, bare, err)
 		}),
 	}
+	limitFlag(list, &most, 0)
 	return branch("token", "Make, list and revoke bearer tokens, which open /v1 and the console", "Bearer tokens open /v1, the console and the verbs of pawl (PAWL_TOKEN). ACCOUNT is a name, DOMAIN/NAME or an id.",
 		"  pawl token create uma\n  pawl token revoke ID", create, list, a.revoking("token"))
 }
@@ -327,11 +344,12 @@ func (a *app) revoking(what string) *cobra.Command {
 
 func (a *app) auditCommand() *cobra.Command {
 	var target string
+	var most int
 	cmd := &cobra.Command{
 		Use: "audit", Short: "Read the audit trail: who asked for what, of what, and how it ended", Args: cobra.NoArgs,
-		Example: "  pawl audit\n  pawl audit --target /v1/accounts/uma/disable -o json",
+		Example: "  pawl audit\n  pawl audit --target ID -o json",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
-			all, err := b.Trail(ctx, account.TrailQuery{Target: target})
+			all, err := b.Trail(ctx, account.TrailQuery{Target: target, Limit: most})
 			if err != nil {
 				return err
 			}
@@ -342,6 +360,7 @@ func (a *app) auditCommand() *cobra.Command {
 			return a.emitList(all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
 		}),
 	}
+	limitFlag(cmd, &most, 100)
 	cmd.Flags().StringVar(&target, "target", "", "only what concerned this `id` or path")
 	return cmd
 }

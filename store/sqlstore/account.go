@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,15 +89,34 @@ func accountOf(r row) (account.Account, error) {
 
 // Accounts implements account.Store.
 func (a Accounts) Accounts(ctx context.Context, q account.Query) (all []account.Account, err error) {
+	var w where
+	if q.Sight != nil && !q.Sight.All {
+		seen := []string{"id = ?"}
+		args := []any{q.Sight.AccountID}
+		for _, d := range q.Sight.DomainIDs {
+			seen, args = append(seen, "domain_id = ?"), append(args, d)
+		}
+		w.and("("+strings.Join(seen, " OR ")+")", args...)
+	}
+	switch {
+	case len(q.DomainIDs) > 0:
+		w.conditions = append(w.conditions, in(&w, "domain_id", q.DomainIDs))
+	case q.DomainIDs != nil:
+		return nil, ctx.Err()
+	}
+	if q.Name != "" {
+		w.and("lower(name) = ?", strings.ToLower(q.Name))
+	}
+	if q.After != "" {
+		w.and("(domain_id, name) > (SELECT domain_id, name FROM account WHERE id = ?)", q.After)
+	}
+	tail := w.page("domain_id, name", 0, unbounded(q.Limit))
 	err = a.read(ctx, func(s session) error {
 		all = nil
-		return s.query(`SELECT `+accountColumns+` FROM account WHERE ($1 = '' OR lower(name) = $1) ORDER BY domain_id, name`, []any{strings.ToLower(q.Name)}, func(r row) error {
+		return s.query(`SELECT `+accountColumns+` FROM account`+w.String()+tail, w.args, func(r row) error {
 			one, err := accountOf(r)
-			if err != nil || q.Limit > 0 && len(all) == q.Limit || q.DomainIDs != nil && !slices.Contains(q.DomainIDs, one.DomainID) {
-				return err
-			}
 			all = append(all, one)
-			return nil
+			return err
 		})
 	})
 	return all, err
@@ -196,11 +214,36 @@ func credentialOf(r row) account.Credential {
 	}
 }
 
+// credentialsOf are the conditions, order and length of a page of tokens or keys.
+func credentialsOf(table string, q account.CredentialQuery) (sql string, args []any) {
+	var w where
+	if q.ID != "" {
+		w.and("id = ?", q.ID)
+	}
+	if q.Account != "" {
+		w.and("account_id = ?", q.Account)
+	}
+	if q.After != "" {
+		w.and("(created, id) > (SELECT created, id FROM "+table+" WHERE id = ?)", q.After)
+	}
+	tail := w.page("created, id", 0, unbounded(q.Limit))
+	return w.String() + tail, w.args
+}
+
+// unbounded is the limit of a page of which 0 means all.
+func unbounded(limit int) int {
+	if limit <= 0 {
+		return -1
+	}
+	return limit
+}
+
 // Tokens implements account.Store.
-func (a Accounts) Tokens(ctx context.Context, of string) (all []account.Token, err error) {
+func (a Accounts) Tokens(ctx context.Context, q account.CredentialQuery) (all []account.Token, err error) {
+	conditions, args := credentialsOf("token", q)
 	err = a.read(ctx, func(s session) error {
 		all = nil
-		return s.query(`SELECT `+credentialColumns+`, hash FROM token WHERE ($1 = '' OR account_id = $1) ORDER BY created, id`, []any{of}, func(r row) error {
+		return s.query(`SELECT `+credentialColumns+`, hash FROM token`+conditions, args, func(r row) error {
 			all = append(all, tokenOf(r))
 			return nil
 		})
@@ -215,10 +258,11 @@ func tokenOf(r row) account.Token {
 }
 
 // Keys implements account.Store.
-func (a Accounts) Keys(ctx context.Context, of string) (all []account.Key, err error) {
+func (a Accounts) Keys(ctx context.Context, q account.CredentialQuery) (all []account.Key, err error) {
+	conditions, args := credentialsOf("api_key", q)
 	err = a.read(ctx, func(s session) error {
 		all = nil
-		return s.query(`SELECT `+credentialColumns+` FROM api_key WHERE ($1 = '' OR account_id = $1) ORDER BY created, id`, []any{of}, func(r row) error {
+		return s.query(`SELECT `+credentialColumns+` FROM api_key`+conditions, args, func(r row) error {
 			all = append(all, account.Key{Credential: credentialOf(r)})
 			return nil
 		})

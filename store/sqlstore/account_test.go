@@ -71,7 +71,7 @@ func TestKeysAreSealed(t *testing.T) {
 		if !errors.Is(err, c.want) || c.want == nil && got.Secret != k.Secret {
 			t.Errorf("%v, want %v", err, c.want)
 		}
-		if _, err := accounts.Keys(t.Context(), ""); err != nil {
+		if _, err := accounts.Keys(t.Context(), account.CredentialQuery{}); err != nil {
 			t.Errorf("the list needs no master key, but: %v", err)
 		}
 	}

@@ -111,13 +111,13 @@ func told(t testing.TB, s sqlstore.Store) []any {
 	add(domains, err)
 	people, err := accounts.Accounts(t.Context(), account.Query{})
 	add(people, err)
-	keys, err := accounts.Keys(t.Context(), "")
+	keys, err := accounts.Keys(t.Context(), account.CredentialQuery{})
 	add(keys, err)
 	for _, k := range keys {
 		k, err := accounts.Key(t.Context(), k.ID)
 		add([]any{k.ID, k.Secret.Reveal()}, err)
 	}
-	tokens, err := accounts.Tokens(t.Context(), "")
+	tokens, err := accounts.Tokens(t.Context(), account.CredentialQuery{})
 	add(tokens, err)
 	trail, err := accounts.Trail(t.Context(), account.TrailQuery{})
 	add(trail, err)

@@ -1,9 +1,11 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/pawl-dev/pawl/account"
@@ -13,17 +15,18 @@ import (
 
 // Accounts are accounts, domains and credentials: those of a store that this
 // process opens, where it asks as the operator, or those of a server.
+// Lists give at most limit entries; 0: all.
 type Accounts interface {
-	Accounts(ctx context.Context, domain string) ([]account.Account, error)
+	Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error)
 	CreateAccount(ctx context.Context, w account.Want) (account.Account, error)
 	DisableAccount(ctx context.Context, ref string, disabled bool) (account.Account, error)
 	LimitAccount(ctx context.Context, ref string, l account.Limits) (account.Account, error)
-	Domains(ctx context.Context) ([]account.Domain, error)
+	Domains(ctx context.Context, limit int) ([]account.Domain, error)
 	CreateDomain(ctx context.Context, name, parent string) (account.Domain, error)
 	DisableDomain(ctx context.Context, ref string, disabled bool) (account.Domain, error)
-	Keys(ctx context.Context, of string) ([]server.Key, error)
+	Keys(ctx context.Context, of string, limit int) ([]server.Key, error)
 	CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error)
-	Tokens(ctx context.Context, of string) ([]server.Token, error)
+	Tokens(ctx context.Context, of string, limit int) ([]server.Token, error)
 	CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error)
 	// Revoke ends a key or token: kind is keys or tokens.
 	Revoke(ctx context.Context, kind, id string) error
@@ -67,14 +70,14 @@ func (l *LocalAccounts) note(ctx context.Context, call, target string, err error
 }
 
 // Accounts implements Accounts.
-func (l *LocalAccounts) Accounts(ctx context.Context, domain string) ([]account.Account, error) {
-	return l.desk.Accounts(ctx, account.System(), domain)
+func (l *LocalAccounts) Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error) {
+	return l.desk.Accounts(ctx, account.System(), domain, account.Page{Limit: limit})
 }
 
 // CreateAccount implements Accounts.
 func (l *LocalAccounts) CreateAccount(ctx context.Context, w account.Want) (account.Account, error) {
 	a, err := l.desk.CreateAccount(ctx, account.System(), w)
-	return a, l.note(ctx, "account create", w.Name, err)
+	return a, l.note(ctx, "account create", cmp.Or(a.ID, w.Name), err)
 }
 
 // DisableAccount implements Accounts.
@@ -97,14 +100,14 @@ func (l *LocalAccounts) LimitAccount(ctx context.Context, ref string, limits acc
 }
 
 // Domains implements Accounts.
-func (l *LocalAccounts) Domains(ctx context.Context) ([]account.Domain, error) {
-	return l.desk.Domains(ctx, account.System())
+func (l *LocalAccounts) Domains(ctx context.Context, limit int) ([]account.Domain, error) {
+	return l.desk.Domains(ctx, account.System(), account.Page{Limit: limit})
 }
 
 // CreateDomain implements Accounts.
 func (l *LocalAccounts) CreateDomain(ctx context.Context, name, parent string) (account.Domain, error) {
 	d, err := l.desk.CreateDomain(ctx, account.System(), name, parent)
-	return d, l.note(ctx, "domain create", name, err)
+	return d, l.note(ctx, "domain create", cmp.Or(d.ID, name), err)
 }
 
 // DisableDomain implements Accounts.
@@ -114,8 +117,8 @@ func (l *LocalAccounts) DisableDomain(ctx context.Context, ref string, disabled 
 }
 
 // Keys implements Accounts.
-func (l *LocalAccounts) Keys(ctx context.Context, of string) (shown []server.Key, err error) {
-	all, err := l.desk.Keys(ctx, account.System(), of)
+func (l *LocalAccounts) Keys(ctx context.Context, of string, limit int) (shown []server.Key, err error) {
+	all, err := l.desk.Keys(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, k := range all {
 		shown = append(shown, server.Key{Credential: k.Credential})
 	}
@@ -125,12 +128,12 @@ func (l *LocalAccounts) Keys(ctx context.Context, of string) (shown []server.Key
 // CreateKey implements Accounts.
 func (l *LocalAccounts) CreateKey(ctx context.Context, n account.NewCredential) (server.Key, error) {
 	k, err := l.desk.CreateKey(ctx, account.System(), n)
-	return server.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", n.Account, err)
+	return server.Key{Credential: k.Credential, Secret: k.Secret.Reveal()}, l.note(ctx, "key create", cmp.Or(k.ID, n.Account), err)
 }
 
 // Tokens implements Accounts.
-func (l *LocalAccounts) Tokens(ctx context.Context, of string) (shown []server.Token, err error) {
-	all, err := l.desk.Tokens(ctx, account.System(), of)
+func (l *LocalAccounts) Tokens(ctx context.Context, of string, limit int) (shown []server.Token, err error) {
+	all, err := l.desk.Tokens(ctx, account.System(), of, account.Page{Limit: limit})
 	for _, t := range all {
 		shown = append(shown, server.Token{Credential: t.Credential})
 	}
@@ -140,7 +143,7 @@ func (l *LocalAccounts) Tokens(ctx context.Context, of string) (shown []server.T
 // CreateToken implements Accounts.
 func (l *LocalAccounts) CreateToken(ctx context.Context, n account.NewCredential) (server.Token, error) {
 	t, secret, err := l.desk.CreateToken(ctx, account.System(), n)
-	return server.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", n.Account, err)
+	return server.Token{Credential: t.Credential, Token: secret.Reveal()}, l.note(ctx, "token create", cmp.Or(t.ID, n.Account), err)
 }
 
 // Revoke implements Accounts.
@@ -155,10 +158,36 @@ func (l *LocalAccounts) Trail(ctx context.Context, q account.TrailQuery) ([]acco
 
 var _ Accounts = (*Remote)(nil)
 
-func listed[T any](ctx context.Context, r *Remote, query url.Values, path ...string) ([]T, error) {
-	var answer struct{ Items []T }
-	err := r.get(ctx, &answer, query, path...)
-	return answer.Items, err
+// listed follows the pages of a list until its end, or so many of it; 0: all.
+func listed[T any](ctx context.Context, r *Remote, limit int, query url.Values, path ...string) ([]T, error) {
+	all := []T{}
+	if query == nil {
+		query = url.Values{}
+	}
+	for {
+		var page struct {
+			Items []T
+			Next  string
+		}
+		query.Set("limit", strconv.Itoa(mostOf(limit-len(all))))
+		if err := r.get(ctx, &page, query, path...); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" || len(page.Items) == 0 || limit > 0 && len(all) >= limit {
+			return all, nil
+		}
+		query.Set("cursor", page.Next)
+	}
+}
+
+// mostOf is the limit of a page of which so many are wanted; not positive: all.
+func mostOf(wanted int) int {
+	const most = 500
+	if wanted <= 0 || wanted > most {
+		return most
+	}
+	return wanted
 }
 
 func posted[T any](ctx context.Context, r *Remote, body any, path ...string) (made T, err error) {
@@ -174,8 +203,8 @@ func only(name, value string) url.Values {
 }
 
 // Accounts implements Accounts.
-func (r *Remote) Accounts(ctx context.Context, domain string) ([]account.Account, error) {
-	return listed[account.Account](ctx, r, only("domain", domain), "accounts")
+func (r *Remote) Accounts(ctx context.Context, domain string, limit int) ([]account.Account, error) {
+	return listed[account.Account](ctx, r, limit, only("domain", domain), "accounts")
 }
 
 // CreateAccount implements Accounts.
@@ -201,8 +230,8 @@ func (r *Remote) LimitAccount(ctx context.Context, ref string, l account.Limits)
 }
 
 // Domains implements Accounts.
-func (r *Remote) Domains(ctx context.Context) ([]account.Domain, error) {
-	return listed[account.Domain](ctx, r, nil, "domains")
+func (r *Remote) Domains(ctx context.Context, limit int) ([]account.Domain, error) {
+	return listed[account.Domain](ctx, r, limit, nil, "domains")
 }
 
 // CreateDomain implements Accounts.
@@ -216,8 +245,8 @@ func (r *Remote) DisableDomain(ctx context.Context, ref string, disabled bool) (
 }
 
 // Keys implements Accounts.
-func (r *Remote) Keys(ctx context.Context, of string) ([]server.Key, error) {
-	return listed[server.Key](ctx, r, only("account", of), "keys")
+func (r *Remote) Keys(ctx context.Context, of string, limit int) ([]server.Key, error) {
+	return listed[server.Key](ctx, r, limit, only("account", of), "keys")
 }
 
 // CreateKey implements Accounts.
@@ -226,8 +255,8 @@ func (r *Remote) CreateKey(ctx context.Context, n account.NewCredential) (server
 }
 
 // Tokens implements Accounts.
-func (r *Remote) Tokens(ctx context.Context, of string) ([]server.Token, error) {
-	return listed[server.Token](ctx, r, only("account", of), "tokens")
+func (r *Remote) Tokens(ctx context.Context, of string, limit int) ([]server.Token, error) {
+	return listed[server.Token](ctx, r, limit, only("account", of), "tokens")
 }
 
 // CreateToken implements Accounts.
@@ -250,5 +279,5 @@ func (r *Remote) Revoke(ctx context.Context, kind, id string) error {
 
 // Trail implements Accounts.
 func (r *Remote) Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error) {
-	return listed[account.Entry](ctx, r, only("target", q.Target), "audit")
+	return listed[account.Entry](ctx, r, q.Size(), only("target", q.Target), "audit")
 }
