@@ -6,26 +6,38 @@ import { drawing } from './drawing.js';
 import { change, changeRun } from './change.js';
 import { dialog } from './dialog.js';
 import { runActions, runFacts, runFault, stepsTable, runBadge } from './steps.js';
-import { age, badge, button, facts, fault, link, path, problem, row, table } from './parts.js';
+import { age, ago, badge, button, facts, fault, link, path, problem, row, table } from './parts.js';
 
 const verbs = [['start', 'Start'], ['stop', 'Stop'], ['scale', 'Scale'], ['upgrade', 'Upgrade'], ['recover', 'Recover'], ['delete', 'Delete'], ['forget', 'Forget']];
+
+const parts = ['Nodes', 'Drift', 'Work', 'Journal', 'History'];
 
 export function clusterPage(main, { rest: [id], me, title }) {
   const at = `/v1/clusters/${encodeURIComponent(id)}`;
   const view = h('div', {});
   const history = new History(`${at}/history`);
-  let drift = null;
+  let drift = null; // what a comparison said
+  let comparing = false;
+  let compared = ''; // what it was about: see gist
   let lifecycle = null;
   let known = null;
+  let seen = '';
   main.replaceChildren(view);
 
   const fresh = () => ask('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
 
   async function compare() {
+    if (comparing) return;
+    comparing = true;
+    compared = seen;
     drift = await get(`${at}/drift`).then((report) => ({ report }), (error) => ({ error }));
+    comparing = false;
     await refresh();
-    say('Desired, recorded and observed were compared.');
   }
+  const compareNow = () => compare().then(() => say('Desired, recorded and observed were compared.'));
+
+  // gist changes when a comparison is no longer true.
+  const gist = (c) => [c.state, c.size, ...(c.findings ?? []).map((f) => `${f.type} ${f.resource ?? f.id}`)].join();
 
   async function refresh() {
     try {
@@ -38,7 +50,10 @@ export function clusterPage(main, { rest: [id], me, title }) {
       title(cluster.name);
       if (known && known !== cluster.state) say(`${cluster.name} is ${cluster.state}.`);
       known = cluster.state;
+      seen = gist(cluster);
+      if (known === 'Destroyed') drift = null;
       show(view, ...draw({ cluster, offers: offers.items, nodes: nodes.items, resources: resources.items, runs: runs.items, run }));
+      if (known !== 'Destroyed' && seen !== compared) compare();
     } catch (error) {
       show(view, h('h1', {}, 'Cluster'), problem(error), h('p', {}, link('clusters', 'Back to the list')));
     }
@@ -55,16 +70,17 @@ export function clusterPage(main, { rest: [id], me, title }) {
         if (verb === 'forget' && me.role !== 'operator') return null;
         return button(text, why, () => change(verb, c, fresh, refresh).catch((e) => show(view, problem(e))), ['delete', 'forget'].includes(verb) ? 'danger' : '');
       })),
-    section('Facts', facts([
+    jumps(),
+    h('div', { class: 'pair', 'data-key': 'pair' }, section('Facts', facts([
       ['State', badge(c.state)], ['Desired', c.desired], ['Workers', `${c.existing ?? '?'} there, ${c.size} wanted`], ['Control nodes', c.controlNodes],
       ['Endpoint', c.endpoint && h('code', {}, c.endpoint)], ['Console', c.consoleEndpoint && h('code', {}, c.consoleEndpoint)], ['Version', c.version], ['Zone', c.zone?.name ?? c.zone?.id], ['Offering', c.offering?.name ?? c.offering?.id],
       ['Network', c.network?.name ?? c.network?.id], ['Provider', c.provider], ['Cores', c.cores], ['Memory', c.memoryMB && `${c.memoryMB} MB`], ['Recovery', c.recovery ? c.recovery.join(', ') || 'none' : 'default'],
-      ['Next try', c.nextTry && age(c.nextTry)], ['Owner', [c.domain, c.account].filter(Boolean).join('/')], ['Created', age(c.created)], ['Id', h('code', {}, c.id)], ['Description', c.description]]),
+      ['Next try', c.nextTry && age(c.nextTry)], ['Owner', [c.domain, c.account].filter(Boolean).join('/')], ['Created', ago(c.created)], ['Id', h('code', {}, c.id)], ['Description', c.description]]),
     c.endpoint ? h('button', { type: 'button', onclick: config }, 'Show config …') : null),
-    section('Lifecycle', drawing(lifecycle, c.state)),
+    section('Lifecycle', drawing(lifecycle, c.state))),
     section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heard', 'Provider’s id'], nodes.map((n) => row(n.name,
       h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.helloAt), n.id && h('code', {}, n.id))))),
-    section('Drift', driftView(c), h('button', { type: 'button', onclick: compare }, 'Compare now')),
+    section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),
     section('Work', run ? [runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
       runs.length > 1 ? table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code)))) : null),
     section('Journal', table('Journal', ['Kind', 'Name', 'Phase', 'Origin', 'Step', 'Attempts', 'Provider’s id', 'Last error'], resources.map((r) => row(r.key + r.name,
@@ -72,7 +88,13 @@ export function clusterPage(main, { rest: [id], me, title }) {
     section('History', historyView(history)),
   ];
 
-  const section = (name, ...content) => h('section', { 'data-key': name, 'aria-labelledby': `h-${name}` }, h('h2', { id: `h-${name}` }, name), content);
+  const section = (name, ...content) => h('section', { 'data-key': name, 'aria-labelledby': `h-${name}` }, h('h2', { id: `h-${name}`, tabindex: '-1' }, name), content);
+  const jump = (name) => {
+    const heading = document.getElementById(`h-${name}`);
+    heading.scrollIntoView({ block: 'start' });
+    heading.focus({ preventScroll: true });
+  };
+  const jumps = () => h('nav', { class: 'jumps', 'aria-label': 'Parts of the page', 'data-key': 'jumps' }, parts.map((name) => h('button', { type: 'button', 'data-key': name, onclick: () => jump(name) }, name)));
 
   function driftView(c) {
     const findings = drift?.report?.findings ?? c.findings ?? [];
@@ -81,7 +103,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
       return row(side, h('th', { scope: 'row' }, side), s.state, s.workers, s.control, (s.nodes ?? []).map((n) => `${n.name}${n.power ? ` ${n.power}` : ''}`).join(', '));
     }));
     return h('div', { 'aria-live': 'polite' }, drift?.error ? problem(drift.error) : null, sides,
-      drift?.report ? h('p', {}, 'Looked ', age(drift.report.at), ' ago. The policy allows ', (drift.report.policy ?? []).join(', ') || 'nothing', '.') : null,
+      drift?.report ? h('p', {}, 'Looked ', ago(drift.report.at), '. The policy allows ', (drift.report.policy ?? []).join(', ') || 'nothing', '.') : null,
       table('Findings', ['Type', 'Resource', 'Since', 'Evidence', 'Beyond tolerance', 'Then', 'When'], findings.map((f) => row(`${f.type}-${f.resource}-${f.id}`,
         h('th', { scope: 'row' }, f.type), f.resource ?? f.id, age(f.since), f.evidence, f.alarm ? badge('Alert', 'yes') : 'no', f.then, age(f.at))), drift?.report ? 'it is as it should be' : 'none at the last look'));
   }
@@ -102,7 +124,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
     }
   }
 
-  refresh().then(() => (known && known !== 'Destroyed' ? compare() : null));
+  refresh();
   return live(`${at}/events`, refresh);
 }
 

@@ -2,13 +2,14 @@
 import { h, show, say } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
-import { Pager, age, badge, link, path, problem, row, table } from './parts.js';
+import { Pager, age, badge, count, link, path, problem, row, table } from './parts.js';
 
 const size = 100;
 
 export function clustersPage(main, { query, me }) {
   const filter = { q: query.get('q') ?? '', state: query.get('state') ?? '' };
   const list = h('div', { id: 'list' });
+  const care = h('p', { class: 'care' });
   const pager = new Pager(size, () => refresh().then(() => say(list.querySelector('.range')?.textContent)));
   const states = h('select', { id: 'state', onchange: (e) => set('state', e.target.value) }, h('option', { value: '' }, 'All that live'));
   const search = h('input', { id: 'q', type: 'search', value: filter.q, placeholder: 'name or description', oninput: (e) => later(() => set('q', e.target.value)) });
@@ -28,13 +29,22 @@ export function clustersPage(main, { query, me }) {
     h('div', { class: 'title' }, h('h1', {}, 'Clusters'), h('a', { class: 'main', href: '#/clusters/new' }, 'New cluster')),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'q' }, 'Filter'), search, h('label', { for: 'state' }, 'State'), states),
-    list);
+    care, list);
+
+  // cares says how many clusters wait for a person, wherever in the list they are.
+  async function cares() {
+    const found = await Promise.all(['Alert', 'Expunge'].map(async (state) => [state, (await get('/v1/clusters', { state, limit: 1 })).total]));
+    const some = found.filter(([, n]) => n);
+    show(care, some.length ? [some.map(([state, n]) => h('button', { type: 'button', 'data-key': state, onclick: () => { states.value = state; set('state', state); } }, badge(state, `${count(n)} in ${state}`))),
+      filter.state ? h('button', { type: 'button', 'data-key': 'all', onclick: () => { states.value = ''; set('state', ''); } }, 'Show all') : null] : null);
+  }
 
   async function refresh() {
     const mine = ++asked;
     try {
       const page = await get('/v1/clusters', { ...filter, limit: size, cursor: pager.cursor });
       if (mine !== asked) return; // a later question is under way
+      cares().catch(() => {}); // the list itself says what is wrong
       pager.took(page);
       const columns = ['Name', 'State', 'For', 'Desired', '#Workers wanted', '#Workers there', 'Reason', 'Age'];
       if (me.role !== 'user') columns.push('Account');

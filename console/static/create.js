@@ -2,7 +2,7 @@
 import { h, show, say } from './dom.js';
 import { ask, get, newKey } from './api.js';
 import { planView } from './change.js';
-import { path, problem } from './parts.js';
+import { link, path, problem } from './parts.js';
 
 export function createPage(main, { title }) {
   title('New cluster');
@@ -30,7 +30,7 @@ export function createPage(main, { title }) {
     say(`${made.body.cluster.name} is being made.`);
     location.hash = `#/${path('clusters', made.body.cluster.id)}`;
   });
-  main.replaceChildren(h('h1', {}, 'New cluster'),
+  main.replaceChildren(h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
     h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); look(); }, oninput: () => show(plan) },
       field('name', 'Name', input('name', { required: true, maxlength: '255', autocomplete: 'off' })), field('description', 'Description', input('description', { maxlength: '4096' })),
       field('zone', 'Zone', choice('zone')), field('offering', 'Offering of each node', choice('offering')),
@@ -39,9 +39,9 @@ export function createPage(main, { title }) {
       field('version', 'Version', choice('version', 'none')), field('network', 'Network', choice('network', 'a new one')),
       field('failure', 'If it cannot be completed', h('select', { id: 'failure' }, [['', 'as the server is set'], ['rollback', 'delete what was made, at once'], ['lazy', 'delete what was made, later'], ['keep', 'keep what was made']].map(([v, t]) => h('option', { value: v }, t)))),
       h('button', { class: 'main' }, 'Show the plan')),
-    plan);
+    plan));
   for (const kind of Object.keys(lists)) {
-    get(`/v1/catalog/${kind}`).then(({ items }) => lists[kind].append(...items.filter((i) => !i.disabled).map((i) => h('option', { value: i.id }, i.cores ? `${i.name} (${i.cores} cores, ${i.memoryMB} MB)` : i.name))),
+    get(`/v1/catalog/${kind}`).then(({ items }) => lists[kind].append(...items.filter((i) => !i.disabled).map((i) => h('option', { value: i.id }, i.cores ? `${i.name} (${i.cores} ${i.cores === 1 ? 'core' : 'cores'}, ${i.memoryMB} MB)` : i.name))),
       (error) => show(plan, problem(error)));
   }
 }

@@ -6,8 +6,9 @@ const pollEvery = 5000;
 const againAfter = 10000;
 const gap = 400; // between two refreshes, however much happens
 
-// live calls refresh(kind) when something happened, and gives a function that ends it.
-export function live(path, refresh) {
+// live calls refresh when something happened, and every so many milliseconds
+// for what is no event. It gives a function that ends it.
+export function live(path, refresh, every) {
   let source, poll, again, closed = false, waiting = null, busy = false;
   const note = document.getElementById('live');
 
@@ -42,8 +43,10 @@ export function live(path, refresh) {
     for (const kind of kinds) source.addEventListener(kind, soon);
   };
   open();
+  const clock = every && setInterval(soon, every);
   return () => {
     closed = true;
+    clearInterval(clock);
     source?.close();
     clearInterval(poll);
     clearTimeout(waiting);

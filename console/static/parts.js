@@ -8,7 +8,7 @@ const signs = {
   Queued: ['◇', 'calm'], Waiting: ['◔', 'busy'], Paused: ['‖', 'bad'], Cancelling: ['◐', 'busy'], Cancelled: ['⊘', 'calm'], Succeeded: ['✔', 'good'],
   Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
   true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
-  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'],
+  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], stray: ['▲', 'bad'],
 };
 
 export function badge(state, text) {
@@ -42,21 +42,35 @@ setInterval(() => {
   }
 }, 1000);
 
-// table has a caption that is heard. A column whose name begins with # holds numbers.
+export const ago = (at) => (at ? h('span', {}, age(at), ' ago') : undefined);
+
+// table has a caption that is heard. A column whose name begins with # holds
+// numbers. On a narrow screen each row is a card, whose cells say what they
+// are; the roles keep it a table for those who hear it.
 export function table(caption, columns, rows, empty = 'none') {
   if (!rows.length) return h('p', { class: 'empty', 'data-key': caption }, `${caption}: ${empty}.`);
+  for (const cells of rows.map((r) => [...r.children])) {
+    cells.forEach((cell, i) => {
+      cell.dataset.label = columns[i].replace('#', '');
+      cell.setAttribute('role', cell.nodeName === 'TH' ? 'rowheader' : 'cell');
+      if (['', '–'].includes(cell.textContent)) cell.classList.add('void');
+    });
+  }
   return h('div', { class: 'scroll', role: 'group', 'aria-label': caption, tabindex: '0', 'data-key': caption },
-    h('table', {}, h('caption', { class: 'heard' }, caption),
-      h('thead', {}, h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.startsWith('#') ? 'number' : undefined }, c.replace('#', ''))))),
-      h('tbody', {}, rows)));
+    h('table', { role: 'table' }, h('caption', { class: 'heard' }, caption),
+      h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map((c) => h('th', { scope: 'col', role: 'columnheader', class: c.startsWith('#') ? 'number' : undefined }, c.replace('#', ''))))),
+      h('tbody', { role: 'rowgroup' }, rows)));
 }
 
-export const row = (key, ...cells) => h('tr', { 'data-key': key }, cells.map((c) => (c instanceof Node && ['TD', 'TH'].includes(c.nodeName) ? c : h('td', {}, c ?? '–'))));
+export const row = (key, ...cells) => h('tr', { 'data-key': key, role: 'row' }, cells.map((c) => (c instanceof Node && ['TD', 'TH'].includes(c.nodeName) ? c : h('td', {}, c ?? '–'))));
 
 // facts are pairs of name and value; those without value are left out.
 export function facts(pairs) {
   return h('dl', { class: 'facts' }, pairs.filter(([, v]) => v !== undefined && v !== null && v !== '').map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
 }
+
+// prose is text in which `commands` stand between backticks.
+export const prose = (text) => text.split('`').map((part, i) => (i % 2 ? h('code', {}, part) : part));
 
 // fault tells what is wrong and what ends it.
 export function fault(f, title) {
@@ -64,7 +78,7 @@ export function fault(f, title) {
   return h('div', { class: 'fault', role: 'group', 'aria-label': 'Fault' },
     h('p', {}, h('strong', {}, '▲ ', title ?? f.title ?? 'Held up'), f.code ? [' ', h('code', {}, f.code)] : null, f.step ? ` at step ${f.step}` : null),
     h('p', {}, f.reason ?? f.message),
-    f.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), f.remedy) : null);
+    f.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), prose(f.remedy)) : null);
 }
 
 export function problem(error) {
@@ -72,8 +86,10 @@ export function problem(error) {
     h('p', {}, h('strong', {}, '▲ ', error.title || 'That did not work'), error.code ? [' ', h('code', {}, error.code)] : null),
     h('p', {}, error.message),
     (error.errors ?? []).map((e) => h('p', {}, [e.location, e.message].filter(Boolean).join(': '))),
-    error.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), error.remedy) : null);
+    error.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), prose(error.remedy)) : null);
 }
+
+export const count = (n) => n.toLocaleString('en');
 
 // pager walks a list whose pages are found by cursors.
 export class Pager {
@@ -86,7 +102,7 @@ export class Pager {
   go(step) { this.at += step; this.turn(); }
   view(shown, total) {
     const from = this.at * this.size;
-    const text = shown ? `${from + 1}–${from + shown}${total ? ` of ${total}` : ''}` : 'nothing';
+    const text = shown ? `${count(from + 1)}–${count(from + shown)}${total ? ` of ${count(total)}` : ''}` : 'nothing';
     return h('div', { class: 'pager', role: 'group', 'aria-label': 'Pages of the list' },
       h('button', { type: 'button', 'aria-disabled': this.at === 0 ? 'true' : undefined, onclick: () => this.at > 0 && this.go(-1) }, '← Previous'),
       h('span', { class: 'range' }, text),
@@ -98,7 +114,7 @@ export class Pager {
 export function button(text, why, act, kind = '') {
   const id = `why-${text.replaceAll(/\W+/g, '-')}`;
   return h('span', { class: 'act', 'data-key': `act-${text}` },
-    h('button', { type: 'button', class: kind, 'aria-disabled': why ? 'true' : undefined, 'aria-describedby': why ? id : undefined, title: why || undefined, onclick: () => (why ? null : act()) }, text),
+    h('button', { type: 'button', class: kind, 'aria-disabled': why ? 'true' : undefined, 'aria-describedby': why ? id : undefined, onclick: () => (why ? null : act()) }, text),
     why ? h('span', { id, class: 'why', role: 'tooltip' }, why) : null);
 }
 

@@ -1,12 +1,12 @@
 // A run with its steps: attempts, next try, fault with remedy, and what may be done to it.
 import { h } from './dom.js';
-import { age, badge, button, facts, fault, link, path, row, table } from './parts.js';
+import { age, ago, badge, button, facts, fault, link, path, row, table } from './parts.js';
 
 export const runBadge = (run) => badge(run.phase);
 
 export function stepsTable(run) {
   return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', '#Attempts', 'Began', 'Ended', 'Next try', 'What it says'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
-    h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.budget ? ` (${s.failures ?? 0} of ${s.budget} failures)` : ''),
+    h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
     age(s.startedAt), age(s.endedAt), age(s.nextAt), h('td', { class: 'reason' }, saying(s)))), 'none was reached yet');
 }
 
@@ -19,7 +19,7 @@ function saying(s) {
 
 export function runFacts(run) {
   return facts([['Run', link(path('runs', run.id), run.id)], ['Flow', `${run.flow} v${run.version}`], ['Phase', runBadge(run)], ['Step', run.step], ['Attempt', run.attempt],
-    ['Next try', run.nextAt && age(run.nextAt)], ['Created', age(run.createdAt)], ['Ended', run.endedAt && age(run.endedAt)], ['Waits behind', run.behind && link(path('runs', run.behind), run.behind)],
+    ['Next try', run.nextAt && age(run.nextAt)], ['Created', ago(run.createdAt)], ['Ended', ago(run.endedAt)], ['Waits behind', run.behind && link(path('runs', run.behind), run.behind)],
     ['Asked by', run.actor], ['Because', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }
 

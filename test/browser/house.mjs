@@ -1,22 +1,31 @@
-// A real server with a simulated cloud, and a real browser.
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// A real server, and a real browser.
+import { execFile, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 
 export const root = new URL('../..', import.meta.url).pathname;
 export const token = 'a-token-for-the-tests-of-the-console';
+export const shots = join(root, 'bin/screenshots');
 const binary = process.env.PAWL ?? join(root, 'bin/pawl');
+const filler = process.env.FILL ?? join(root, 'bin/fill');
 const chromiumPath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
-const config = `providers:
-  - {name: sim, type: sim}
-versions:
+const versions = `versions:
   - {id: v1.0, version: 1.0.0, template: node-1.0}
   - {id: v1.1, version: 1.1.0, template: node-1.1}
-sync: {interval: 1s}
+installation: walks
 `;
+
+// The configurations of clusters: a simulated cloud; processes of this machine,
+// whose state changes only when a person asks for it; and a simulated cloud whose books were filled before.
+export const worlds = {
+  sim: () => `${versions}providers: [{name: sim, type: sim}]\nsync: {interval: 1s}\n`,
+  local: (dir) => `${versions}providers: [{name: local, type: local, dir: ${join(dir, 'vms')}}]\nrecovery: none\nsync: {interval: 1s}\ngc: {interval: 2s, first: 5s}\ntimeouts: {call: 10s, settle: 12s}\n`,
+  filled: (dir) => `${versions}providers: [{name: sim, type: sim, dir: ${join(dir, 'cloud.json')}}]\n`,
+};
 
 const flow = `flowName: Greet
 steps:
@@ -35,42 +44,125 @@ export function missing() {
   return '';
 }
 
-// serve starts pawl dev, or pawl server with a token, and gives its address.
-export async function serve(verb = 'dev') {
+// fill makes a folder whose store and cloud hold so many clusters.
+export async function fill(clusters) {
   const dir = mkdtempSync(join(tmpdir(), 'pawl-browser-'));
-  writeFileSync(join(dir, 'clusters.yaml'), config);
+  await promisify(execFile)(filler, ['--dir', dir, '--clusters', String(clusters)]);
+  return dir;
+}
+
+// serve starts pawl dev, or pawl server with a token, and gives its address.
+export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')) } = {}) {
+  writeFileSync(join(dir, 'clusters.yaml'), worlds[world](dir));
   writeFileSync(join(dir, 'token'), `${token}\n`);
   writeFileSync(join(dir, 'greet.yaml'), flow);
-  const args = [verb, '--listen', '127.0.0.1:0', '--dsn', join(dir, 'pawl.db'), '--clusters', join(dir, 'clusters.yaml'), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error'];
-  if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
-  const process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
-  const said = [];
-  process_.stderr.on('data', (d) => said.push(d));
-  const ended = new Promise((resolve) => { process_.once('exit', resolve); });
-  const url = await new Promise((resolve, reject) => {
-    createInterface(process_.stdout).on('line', (line) => {
-      const found = line.match(/listens on (http:\S+)/);
-      if (found) resolve(found[1]);
+  let process_, ended, url;
+
+  async function start() {
+    const listen = url ? new URL(url).host : '127.0.0.1:0'; // the second time it is where it was
+    const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), '--clusters', join(dir, 'clusters.yaml'), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error'];
+    if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
+    process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
+    const said = [];
+    process_.stderr.on('data', (d) => said.push(d));
+    ended = new Promise((resolve) => { process_.once('exit', resolve); });
+    url = await new Promise((resolve, reject) => {
+      createInterface(process_.stdout).on('line', (line) => {
+        const found = line.match(/listens on (http:\S+)/);
+        if (found) resolve(found[1]);
+      });
+      ended.then(() => reject(new Error(`the server ended: ${Buffer.concat(said)}`)));
     });
-    ended.then(() => reject(new Error(`the server ended: ${Buffer.concat(said)}`)));
-  });
-  return {
-    url,
+  }
+  async function stop() {
+    process_.kill('SIGTERM');
+    await ended;
+  }
+  await start();
+  const house = {
+    url, dir, start, stop,
     async api(method, path, body, headers = {}) {
       const answer = await fetch(url + path, { method, headers: { 'Content-Type': 'application/json', ...(verb === 'server' ? { Authorization: `Bearer ${token}` } : {}), ...headers }, body: body && JSON.stringify(body) });
       const text = await answer.text();
       if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
       return JSON.parse(text);
     },
+    create: async (name, more = {}) => (await house.api('POST', '/v1/clusters', { name, zone: world === 'local' ? 'local' : 'zone-1', offering: 'small', size: 1, version: 'v1.0', ...more })).cluster,
+    // until waits for a state and gives the cluster.
+    async until(id, state) {
+      let found;
+      for (let i = 0; i < 360; i++) {
+        found = await house.api('GET', `/v1/clusters/${id}`);
+        if (found.state === state) return found;
+        await new Promise((r) => { setTimeout(r, 250); });
+      }
+      throw new Error(`${id} does not become ${state}: ${JSON.stringify(found)}`);
+    },
+    running: async (name, more) => house.until((await house.create(name, more)).id, 'Running'),
+    // kill ends the process that is a VM of the provider local, as a person would by hand.
+    kill(vm) {
+      process.kill(JSON.parse(readFileSync(join(dir, 'vms/vms', vm, 'process.json'))).pid, 'SIGKILL');
+    },
+    // plant puts a VM into the folder of the provider local that no server has asked for. It was never started.
+    plant(name, { tags = {}, network = '' }) {
+      const id = `vm-${[...name].map((c) => c.charCodeAt(0).toString(16)).join('').padEnd(24, '0').slice(0, 24)}`;
+      mkdirSync(join(dir, 'vms/vms', id), { mode: 0o700 });
+      writeFileSync(join(dir, 'vms/vms', id, 'vm.json'), JSON.stringify({ id, kind: 'vm', name, identity: id, tags, created: '2026-01-01T00:00:00Z', cores: 1, memoryMB: 1024,
+        spec: { zone: 'local', offering: 'small', template: 'node-1.0', network } }));
+      return id;
+    },
     async close() {
-      process_.kill('SIGTERM');
-      await ended;
+      await stop();
+      for (const vm of world === 'local' ? readdirSync(join(dir, 'vms/vms')) : []) {
+        try { house.kill(vm); } catch { /* it has ended, or was never started */ }
+      }
       rmSync(dir, { recursive: true, force: true });
     },
   };
+  return house;
 }
 
 export async function browse() {
   const { chromium } = await import('playwright-core');
   return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+}
+
+// Walker opens pages in a browser on a server, and keeps what the browser complained of.
+export class Walker {
+  constructor(house, browser) {
+    Object.assign(this, { house, browser, wrong: [] });
+    mkdirSync(shots, { recursive: true });
+  }
+  async open(place = '', options = {}) {
+    const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    const page = await context.newPage();
+    page.setDefaultTimeout(90000);
+    page.on('pageerror', (e) => this.wrong.push(e.message));
+    page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && this.wrong.push(m.text()));
+    await page.goto(`${this.house.url}/${place}`);
+    return page;
+  }
+  // complaints are scripts that fail and what the policy refused; not what a test has aborted.
+  complaints() { return this.wrong.filter((w) => !/ERR_FAILED/.test(w)); }
+}
+
+export const row = (page, name) => page.getByRole('row', { name: new RegExp(`^${name}\\b`) });
+export const at = (page, text) => page.locator('.title .badge', { hasText: text }).waitFor();
+
+// press presses a key until what is called so has the focus, which must be seen.
+export async function press(page, key, until) {
+  const passed = [];
+  for (let i = 0; i < 80; i++) {
+    const here = await page.evaluate(() => {
+      const e = document.activeElement;
+      return { name: (e.id || e.textContent.trim()).slice(0, 60), visible: getComputedStyle(e).outlineStyle !== 'none' || e.matches('main, body') };
+    });
+    if (here.name === until) {
+      if (!here.visible) throw new Error(`the focus on ${until} is not visible`);
+      return;
+    }
+    passed.push(here.name);
+    await page.keyboard.press(key);
+  }
+  throw new Error(`the keyboard does not reach ${until}; it reaches ${passed.join(' | ')}`);
 }

@@ -46,4 +46,35 @@ test('a token is traded for a cookie that no script reads', { skip }, async () =
   await page.context().addCookies([cookie]);
   await page.reload();
   await page.getByLabel('Token').waitFor(); // the old cookie is good for nothing
+
+  await house.stop();
+  await house.start();
+  await page.context().addCookies([cookie]);
+  await page.reload();
+  await page.getByLabel('Token').waitFor(); // after a restart neither
+  await page.context().close();
+});
+
+test('a session outlives a restart of the server', { skip }, async () => {
+  const page = await (await browser.newContext()).newPage();
+  page.setDefaultTimeout(60000);
+  await page.goto(`${house.url}/#/leaks`);
+  await page.getByLabel('Token').fill(token);
+  await page.keyboard.press('Enter');
+  await page.getByText('● live').waitFor();
+  await house.stop();
+  await page.getByText('asking every 5 s').waitFor();
+  await house.start();
+  await page.getByText('● live').waitFor(); // the page that was open goes on
+  await page.reload();
+  await page.getByRole('heading', { name: 'Leaks' }).waitFor();
+  assert.equal(await page.getByLabel('Token').count(), 0, 'it asks for the token again');
+  await page.goto(`${house.url}/#/clusters/new`);
+  await page.locator('#zone option').first().waitFor({ state: 'attached' });
+  await page.locator('#offering option').first().waitFor({ state: 'attached' });
+  await page.getByLabel('Name').fill('after-the-restart');
+  await page.getByRole('button', { name: 'Show the plan' }).click();
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('heading', { name: 'after-the-restart' }).waitFor(); // changes too: the second token is the same
+  await page.context().close();
 });

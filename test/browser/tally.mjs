@@ -1,9 +1,10 @@
-// A reporter: a line for each test, and each result in the file TALLY as bin/testsum keeps them.
+// A reporter: a line for each test, what it measured, and each result in the file TALLY as bin/testsum keeps them.
 import { appendFileSync } from 'node:fs';
 
 export default async function* report(source) {
   const count = { pass: 0, fail: 0, skip: 0 };
   for await (const { type, data } of source) {
+    if (type === 'test:diagnostic' && data.message.startsWith('measured')) yield `  ${data.message}\n`;
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     const result = type === 'test:fail' ? 'fail' : data.skip !== undefined ? 'skip' : 'pass';
     count[result]++;

@@ -1,0 +1,138 @@
+// Command fill fills the books of a server and its simulated cloud with
+// clusters, for the walks of the console through a list that is long. The
+// server must not run.
+//
+//	go -C test run ./browser/fill --dir DIR --clusters 10000
+//
+// DIR gets pawl.db, its key, and cloud.json, the file of the provider sim. Each
+// tenth cluster is Stopped, each hundredth has lost its worker and is to be
+// found in Alert. Three VMs carry the server's tag and belong to nobody; one VM
+// of c00002 could not be deleted six times.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+)
+
+const (
+	installation = "walks" // must be that of the server's configuration
+	leaking      = 2       // number of the cluster with a VM that could not be deleted
+)
+
+func main() {
+	dir := flag.String("dir", "", "`folder` to fill")
+	clusters := flag.Int("clusters", 10_000, "how many")
+	flag.Parse()
+	if err := run(context.Background(), *dir, *clusters); err != nil {
+		fmt.Fprintln(os.Stderr, "fill:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, dir string, clusters int) (err error) {
+	path := filepath.Join(dir, "pawl.db")
+	keys, err := sqlstore.MasterKeyFile(path + ".key")
+	if err != nil {
+		return err
+	}
+	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: path, MasterKeys: keys})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	cloud, err := sim.New(sim.Options{File: filepath.Join(dir, "cloud.json"), Installation: installation, Templates: []cluster.Entry{{ID: "node-1.0", Name: "node-1.0", Default: true}}, ForgetUserData: true, Log: -1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cloud.Close()) }()
+	f := filler{books: store.Clusters(), cloud: cloud, now: time.Now().UTC()}
+	for i := range clusters {
+		if err := f.cluster(ctx, i); err != nil {
+			return fmt.Errorf("cluster %d: %w", i, err)
+		}
+	}
+	return f.orphans()
+}
+
+type filler struct {
+	books cluster.Ledger
+	cloud *sim.Cloud
+	now   time.Time
+}
+
+// cluster enters a cluster of a control node and a worker, as a service would have left it.
+func (f *filler) cluster(ctx context.Context, i int) error {
+	created := f.now.Add(-time.Duration(i) * time.Minute)
+	c := &cluster.Cluster{
+		UUID: control.NewUID(), Name: fmt.Sprintf("c%05d", i), Description: "filled", Owner: cluster.Owner{AccountID: account.SystemID, DomainID: account.RootID}, Provider: "sim",
+		Zone: cluster.Entity{ID: "zone-1", Name: "zone-1"}, Offering: cluster.Entity{ID: "small", Name: "small"}, Template: cluster.Entity{ID: "node-1.0", Name: "node-1.0"}, Version: "v1.0",
+		Desired: cluster.WantRunning, State: cluster.Running, StateSince: created, Started: true, NodeCount: 1, ControlCount: 1,
+		Cores: 2, MemoryMB: 2048, Created: created, GC: true, Recovery: cluster.Recovery{},
+	}
+	stopped, lost := i%10 == 1, i%100 == 3
+	if stopped {
+		c.Desired, c.State = cluster.WantStopped, cluster.Stopped
+	}
+	change := &cluster.Change{Cluster: c}
+	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
+		name := cluster.NodeName(c, role, 1)
+		row := &cluster.JournalRow{Kind: cluster.VM, Name: name, Key: "run/make/" + name, Phase: cluster.Present, Origin: cluster.Made, CallID: control.NewUID(), PresentAt: created}
+		made, err := f.vm(name, c.UUID, row.Key)
+		if err != nil {
+			return err
+		}
+		switch {
+		case stopped:
+			err = f.cloud.StopVM(made.ID)
+		case lost && role == cluster.Worker:
+			err = f.cloud.DestroyVM(made.ID)
+		}
+		if err != nil {
+			return err
+		}
+		row.ProviderID, row.Identity = made.ID, made.Identity
+		change.Journal = append(change.Journal, row)
+		change.Nodes = append(change.Nodes, &cluster.Node{VMID: made.ID, Key: row.Key, Name: name, Role: role, Ordinal: 1, Version: "1.0.0", ReadyAt: created, HelloAt: f.now.Add(time.Hour)})
+	}
+	if i == leaking {
+		row := &cluster.JournalRow{Kind: cluster.VM, Name: cluster.NodeName(c, cluster.Worker, 2), Key: "run/make/worker2", Phase: cluster.Leaked, Origin: cluster.Made, CallID: control.NewUID(),
+			PresentAt: created, ClosingAt: created, Attempts: 6, NextAt: f.now.Add(6 * time.Hour), LastCode: cluster.ProviderRefused.Code, LastError: "<b>no</b>, said the provider"}
+		made, err := f.vm(row.Name, c.UUID, row.Key)
+		if err != nil {
+			return err
+		}
+		row.ProviderID, row.Identity = made.ID, made.Identity
+		change.Journal = append(change.Journal, row)
+	}
+	return f.books.Commit(ctx, change)
+}
+
+func (f *filler) vm(name, uuid, key string) (cluster.Resource, error) {
+	return f.cloud.Add(cluster.Want{
+		Kind: cluster.VM, Name: name, Key: key, Owner: cluster.Owner{AccountID: account.SystemID, DomainID: account.RootID},
+		Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: uuid, cluster.TagKey: key},
+		Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-1.0"},
+	})
+}
+
+// orphans are VMs with our tag whose clusters no book knows.
+func (f *filler) orphans() error {
+	for i := range 3 {
+		if _, err := f.vm(fmt.Sprintf("orphan%d", i+1), control.NewUID(), "run/make/orphan"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
