@@ -148,7 +148,7 @@ func (m *Machine[T]) start(ctx context.Context, report *Report[T], f Facts) erro
 		input = json.RawMessage("{}")
 	}
 	run, err := m.options.Flows.Start(ctx, workflow.Request{
-		Flow: m.table.Places[p.State].Flow, Subject: subject, RequestID: p.RequestID(), Input: input,
+		Flow: m.table.Places[p.State].flow(p), Subject: subject, RequestID: p.RequestID(), Input: input,
 		Labels: map[string]string{"machine": m.table.Name, "state": string(p.State)},
 		Actor:  m.actor(p.Message),
 	})

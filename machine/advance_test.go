@@ -383,3 +383,35 @@ func TestLook(t *testing.T) {
 	w.flows.set(w.flows.newest(), workflow.Paused, nil)
 	same(t, "while it is paused", w.settle().After(), time.Minute)
 }
+
+func TestAnEventMayChooseTheFlow(t *testing.T) {
+	table := lifecycle()
+	place := table.Places["Ruhe"]
+	place.On[1].Flow = "MoveFast"
+	table.Places["Ruhe"] = place
+	w := newWorld(t, table, false)
+	w.rest()
+	w.objects.edit(func(o *thing) { o.Move = "b" })
+	same(t, "plan", w.plan().Flow.Flow, "MoveFast")
+	w.settle()
+	same(t, "started", strings.SplitN(w.flows.newest(), ":", 2)[0], "MoveFast")
+	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: workflow.Timeout.Code})
+	w.settle()
+	same(t, "kept while it is held", w.in("Interrupted").Flow, "MoveFast")
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.objects.edit(func(o *thing) { o.Move = "" })
+	w.settle()
+	same(t, "of one visit only", w.in("Ruhe").Flow, "")
+	if !strings.Contains(table.Mermaid(), "Ziehen : Move, MoveFast") {
+		t.Error(table.Mermaid())
+	}
+	place.On[1].Flow, place.On[1].To = "Nope", "Fort"
+	problems := table.Check(func(flow string) bool { return flow != "Nope" })
+	if len(problems) == 0 || !strings.Contains(problems.Error(), "states.Ruhe.on.1.flow: Fort has no flow") {
+		t.Error(problems)
+	}
+	place.On[1].To = "Ziehen"
+	if problems := table.Check(func(flow string) bool { return flow != "Nope" }); !strings.Contains(problems.Error(), `unknown flow "Nope"`) {
+		t.Error(problems)
+	}
+}

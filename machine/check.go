@@ -153,6 +153,13 @@ func (c *checker[T]) transitions(at []string, from State, on []Transition[T]) {
 		if t.When == nil && i < len(on)-1 && from != "" {
 			c.say(path("when"), "it has no condition, so the transitions behind it can never win; put it last")
 		}
+		switch {
+		case t.Flow == "":
+		case c.table.Places[t.To].Flow == "":
+			c.say(path("flow"), "%s has no flow that another could stand for", t.To)
+		case c.known != nil && !c.known(t.Flow):
+			c.say(path("flow"), "unknown flow %q: load the file that defines it", t.Flow)
+		}
 		if t.Ends != "" && t.Ends != Drop && t.Ends != Undo {
 			c.say(path("ends"), "%q is neither drop nor undo", t.Ends)
 		}

@@ -202,7 +202,7 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 	default:
 		c.Verdict = Chosen
 		to := j.p.entered(t.To, !j.place.Transient(), j.f.Now)
-		to.Event, to.Params, to.Reason, to.Message = t.Event, input, camel(t.Event), t.Why
+		to.Event, to.Params, to.Flow, to.Reason, to.Message = t.Event, input, t.Flow, camel(t.Event), t.Why
 		if !j.f.Run.final() {
 			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Ends}
 		} else if j.f.Ending.final() {

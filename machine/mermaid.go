@@ -22,7 +22,7 @@ func (t Table[T]) Mermaid() string {
 	for _, s := range t.order() {
 		p := t.Places[s]
 		if p.Flow != "" {
-			line("%s : %s", s, escape(p.Flow))
+			line("%s : %s", s, escape(strings.Join(t.flows(s), ", ")))
 		}
 		if p.Transient() {
 			working = append(working, string(s))
@@ -50,6 +50,24 @@ func (t Table[T]) Mermaid() string {
 		line("class %s works", strings.Join(working, ","))
 	}
 	return b.String()
+}
+
+// flows are those that do the work of a state, its own first.
+func (t Table[T]) flows(s State) []string {
+	flows := []string{t.Places[s].Flow}
+	for _, from := range t.order() {
+		for _, tr := range t.Places[from].On {
+			if tr.To == s && tr.Flow != "" && !slices.Contains(flows, tr.Flow) {
+				flows = append(flows, tr.Flow)
+			}
+		}
+	}
+	for _, tr := range t.Any {
+		if tr.To == s && tr.Flow != "" && !slices.Contains(flows, tr.Flow) {
+			flows = append(flows, tr.Flow)
+		}
+	}
+	return flows
 }
 
 // Mermaid draws the machine.

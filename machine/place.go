@@ -51,6 +51,14 @@ type Place[T any] struct {
 // Transient reports a place that works.
 func (p Place[T]) Transient() bool { return p.Do != nil || p.Flow != "" }
 
+// flow is the one that does the work of a visit.
+func (p Place[T]) flow(at Position) string {
+	if p.Flow != "" && at.Flow != "" {
+		return at.Flow
+	}
+	return p.Flow
+}
+
 // Final reports a place that nothing leaves.
 func (p Place[T]) Final() bool { return !p.Transient() && !p.Rests && len(p.On) == 0 }
 
@@ -62,6 +70,8 @@ type Transition[T any] struct {
 	Why   string // one line for people
 	When  func(T) (bool, error)
 	Text  string // the predicate as it was written, for plans and drawings
+	// Flow does the work of this visit instead of To's Flow; To must have one.
+	Flow string
 	// Params is evaluated once, when the event wins, and stored with the new
 	// state: it becomes the run's input. nil: Table.Input.
 	Params func(T) (any, error)

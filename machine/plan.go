@@ -49,7 +49,7 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 		}
 		starts = to
 	case Start:
-		plan.Why = fmt.Sprintf("flow %s does the work of %s", m.table.Places[p.State].Flow, p.State)
+		plan.Why = fmt.Sprintf("flow %s does the work of %s", m.table.Places[p.State].flow(p), p.State)
 	case End:
 		plan.Why, plan.Ends = "a run of an earlier visit has to end first", p.Ending
 	case Work:
@@ -64,7 +64,7 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 		}
 		starts = Position{}
 	}
-	flow := m.table.Places[starts.State].Flow
+	flow := m.table.Places[starts.State].flow(starts)
 	planner, able := m.options.Flows.(Planner)
 	if flow == "" || starts.Run != "" || !able {
 		return plan, nil

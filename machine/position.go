@@ -19,6 +19,7 @@ type Position struct {
 
 	Event  string          `json:"event,omitempty"`  // the one that won
 	Params json.RawMessage `json:"params,omitempty"` // its parameters: the input of the run
+	Flow   string          `json:"flow,omitempty"`   // of this visit, if the event chose another than the state's
 	Run    string          `json:"run,omitempty"`    // of this visit
 	Ending *Ending         `json:"ending,omitempty"` // the run of an earlier visit, to be ended first
 

@@ -15,7 +15,7 @@ type Manager interface {
 	// Remove takes an instance out. One that is no member is no error.
 	Remove(ctx context.Context, c Ref, name string) error
 	// SetHA turns failover on, or off until a time at which the manager turns it
-	// on again by itself.
+	// on again by itself; off with a zero time: until it is turned on.
 	SetHA(ctx context.Context, c Ref, on bool, until time.Time) error
 	// Topology gives what the manager sees.
 	Topology(ctx context.Context, c Ref) (Topology, error)

@@ -60,6 +60,9 @@ type Storage interface {
 	// Ensure creates or adopts the volume, formats it and lets it grow to
 	// want.Size. STORAGE_SHRINK for less than there is, STORAGE_FAILED.
 	Ensure(ctx context.Context, c Ref, want Volume, key string) (Volume, error)
+	// Look gives the volume as it is, and changes nothing. Its State is empty if
+	// there is none.
+	Look(ctx context.Context, c Ref) (Volume, error)
 	// Clone fills a new volume with the data of another cluster. Its State is
 	// Cloning until the data are there. CLONE_SOURCE_MISSING.
 	Clone(ctx context.Context, from, to Ref, key string) (Volume, error)
@@ -80,6 +83,7 @@ type Volume struct {
 	State  VolumeState `json:"state,omitempty"` // found
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
+	Shared bool        `json:"shared,omitempty"` // found: the data live on the volume, and a new instance finds them there
 
 	Message string `json:"message,omitempty"`
 }
