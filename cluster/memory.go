@@ -18,6 +18,7 @@ type Memory struct {
 	uuids   map[string]int64
 	jobs    []*Job // in order of arrival
 	events  []*Event
+	notices []Notice
 	ids     int64 // of clusters, nodes and rows
 	seq     int64 // of events
 	floor   int64 // of the newest event that was removed

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,91 +16,151 @@ import (
 type background struct {
 	worker string // name of this process, if the options give none
 
-	mu      sync.Mutex
-	trouble map[seer]trouble
-	strays  map[string][]Leak               // by provider: with our tag, and nothing proves that they are ours to delete
-	lands   map[string]land                 // by provider: where it has clusters
-	crowds  map[[2]string]*crowd            // by provider and zone
-	first   map[string]map[string]time.Time // by provider: when a thing without a date was first seen
-	passed  map[string]chan struct{}        // by provider: closed when the first pass of the synchronisation has ended
+	mu     sync.Mutex
+	lands  map[string]land                 // by provider: where it has clusters
+	crowds map[[2]string]*crowd            // by provider and zone
+	first  map[string]map[string]time.Time // by provider: when a thing without a date was first seen
+	passed map[string]chan struct{}        // by provider: closed when the first pass of the synchronisation has ended
 }
 
-type trouble struct {
-	err   error
-	since time.Time
-}
+// The duties that have something to say of a provider.
+const (
+	dutySync    = "sync"
+	dutyCollect = "collect"
+)
 
-// seer is a duty that looks at a provider.
-type seer struct{ provider, duty string }
+// strayMost is how many strays a notice names.
+const strayMost = 1000
 
-// troubled notes why a provider cannot be seen by a duty, or that it can (nil).
-func (s *Service) troubled(provider, duty string, err error) {
-	b, who := &s.background, seer{provider, duty}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	old, was := b.trouble[who]
-	switch {
-	case err == nil && was:
-		delete(b.trouble, who)
-		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", duty)
-	case err == nil:
-	case was:
-		b.trouble[who] = trouble{err, old.since}
-	default:
-		if b.trouble == nil {
-			b.trouble = map[seer]trouble{}
-		}
-		b.trouble[who] = trouble{err, s.options.Now()}
-		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", duty, "error", err)
+// told keeps what a pass has found of a provider where every server reads it:
+// why it cannot be seen (nil: it can), and, of a whole pass of the collector,
+// the strays. What has not changed is not written.
+func (s *Service) told(ctx context.Context, provider, duty string, trouble error, strays []cluster.Stray) {
+	if ctx.Err() != nil {
+		return // what was cut short says nothing
 	}
+	all, err := s.options.Books.Notices(ctx)
+	if err != nil {
+		s.options.Logger.Warn("what was told of a provider cannot be read", "provider", provider, "duty", duty, "error", err)
+		return
+	}
+	before := cluster.Notice{Provider: provider, Duty: duty}
+	if i := slices.IndexFunc(all, func(n cluster.Notice) bool { return n.Provider == provider && n.Duty == duty }); i >= 0 {
+		before = all[i]
+	}
+	next := before
+	if trouble == nil {
+		next.Since, next.Code, next.Text = time.Time{}, "", ""
+		next.Strays, next.More = strays[:min(len(strays), strayMost)], max(0, len(strays)-strayMost)
+	} else if kind := fault.Of(trouble); before.Since.IsZero() || before.Code != kind.Code {
+		next.Code, next.Text = kind.Code, fault.Message(trouble) // texts of one trouble name ports and the like
+		if next.Since.IsZero() {
+			next.Since = s.options.Now().UTC().Truncate(time.Millisecond)
+		}
+	}
+	switch {
+	case before.Since.IsZero() && !next.Since.IsZero():
+		s.options.Logger.Warn("the provider cannot be seen; its clusters are neither judged nor collected", "provider", provider, "duty", duty, "error", trouble)
+	case !before.Since.IsZero() && next.Since.IsZero():
+		s.options.Logger.Info("the provider answers again", "provider", provider, "duty", duty)
+	}
+	if sameNotice(before, next) {
+		return
+	}
+	if err := s.options.Books.PutNotice(ctx, next); err != nil && ctx.Err() == nil {
+		s.options.Logger.Warn("what is told of a provider cannot be kept", "provider", provider, "duty", duty, "error", err)
+	}
+}
+
+func sameNotice(a, b cluster.Notice) bool {
+	return a.Since.Equal(b.Since) && a.Code == b.Code && a.Text == b.Text && a.More == b.More &&
+		slices.EqualFunc(a.Strays, b.Strays, func(x, y cluster.Stray) bool {
+			since := x.Since.Equal(y.Since)
+			x.Since, y.Since = time.Time{}, time.Time{}
+			return since && x == y
+		})
 }
 
 // Banners are what operators must know of each provider: unreachable, refused
-// credentials, and since when. Empty: all is well, as far as this process
-// looks at the providers.
-func (s *Service) Banners() map[string]string {
-	b := &s.background
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	first := map[string]trouble{}
-	for who, t := range b.trouble {
-		if old, known := first[who.provider]; !known || t.since.Before(old.since) {
-			first[who.provider] = t
-		}
-	}
+// credentials, and since when. Empty: all is well. It is what the newest passes
+// have found, whichever server made them.
+func (s *Service) Banners(ctx context.Context) (map[string]string, error) {
 	texts := map[string]string{}
-	for provider, t := range first {
-		kind := fault.Of(t.err)
-		texts[provider] = fmt.Sprintf("%s since %s: %s. %s", kind.Code, t.since.UTC().Format(time.RFC3339), fault.Message(t.err), kind.Remedy)
+	troubles, err := s.troubles(ctx)
+	for _, n := range troubles {
+		texts[n.Provider] = fmt.Sprintf("%s since %s: %s. %s", n.Code, n.Since.UTC().Format(time.RFC3339), n.Text, remedyOf(n.Code))
 	}
-	return texts
+	return texts, err
 }
 
-// strays are things with the tag of this installation that nothing proves to be
-// ours to delete, as the newest passes of the collector in this process saw
-// them: of clusters that this database does not know, or with other names.
-func (s *Service) strays(uuid string, kind cluster.Kind) []Leak {
-	b := &s.background
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// troubles are the oldest one of each provider.
+func (s *Service) troubles(ctx context.Context) (oldest []cluster.Notice, err error) {
+	all, err := s.options.Books.Notices(ctx)
+	for _, n := range all {
+		if _, here := s.providers[n.Provider]; !here || n.Since.IsZero() {
+			continue
+		}
+		switch last := len(oldest) - 1; {
+		case last < 0 || oldest[last].Provider != n.Provider:
+			oldest = append(oldest, n)
+		case n.Since.Before(oldest[last].Since):
+			oldest[last] = n
+		}
+	}
+	return oldest, err
+}
+
+func remedyOf(code fault.Code) string {
+	if kind, known := fault.Lookup(string(code)); known {
+		return kind.Remedy
+	}
+	return ""
+}
+
+// seen is what the leak report says beside the journal: strays, things with the
+// tag of this installation that nothing proves to be ours to delete, as the
+// newest passes of the collector have found them; and of providers that cannot
+// be seen, that nothing is known.
+func (s *Service) seen(ctx context.Context, uuid string, kind cluster.Kind) ([]Leak, error) {
+	all, err := s.options.Books.Notices(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var found []Leak
-	for _, p := range s.options.Providers {
-		for _, l := range b.strays[p.Name] {
-			if (uuid == "" || l.Cluster == uuid) && (kind == "" || l.Kind == kind) {
-				found = append(found, l)
+	for _, n := range all {
+		if _, here := s.providers[n.Provider]; !here {
+			continue
+		}
+		for _, stray := range n.Strays {
+			if (uuid == "" || stray.Cluster == uuid) && (kind == "" || stray.Kind == kind) {
+				found = append(found, leakOfStray(n.Provider, stray))
 			}
 		}
+		if n.More > 0 && uuid == "" && kind == "" {
+			found = append(found, Leak{Provider: n.Provider, Phase: "stray", Text: fmt.Sprintf("%d more things carry the tag of this installation without proof that they are ours", n.More)})
+		}
 	}
-	return found
+	if uuid != "" || kind != "" {
+		return found, nil
+	}
+	troubles, err := s.troubles(ctx)
+	for _, n := range troubles {
+		found = append(found, Leak{Provider: n.Provider, Phase: "unseen", Since: n.Since, Code: string(n.Code), Text: n.Text, Remedy: remedyOf(n.Code)})
+	}
+	return found, err
 }
 
-func (b *background) putStrays(provider string, strays []Leak) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.strays == nil {
-		b.strays = map[string][]Leak{}
+func leakOfStray(provider string, stray cluster.Stray) Leak {
+	l := Leak{
+		Cluster: stray.Cluster, Name: stray.Known, Owner: stray.Owner, Provider: provider, Kind: stray.Kind, ID: stray.ID, Resource: stray.Resource, Since: stray.Since, Phase: "stray",
+		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
+		Remedy: "Delete it at the provider if nobody needs it. After a restore of the database it may belong to a living cluster.",
 	}
-	b.strays[provider] = strays
+	if stray.Known != "" {
+		l.Account, l.Domain = stray.Owner.AccountID, stray.Owner.DomainID
+		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
+	}
+	return l
 }
 
 // dated gives things without a date that of the first pass that saw them.

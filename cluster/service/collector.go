@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,7 +38,7 @@ type collection struct {
 	name     string
 	provider cluster.Provider
 	things   map[string][]shown // all with our tag, by the cluster of their tag
-	strays   []Leak
+	strays   []cluster.Stray
 	silent   atomic.Int64 // calls in a row that were not answered
 }
 
@@ -85,8 +86,10 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 	if err != nil {
 		return p.stopped(ctx, err)
 	}
-	s.troubled(name, "collect", nil)
-	s.background.putStrays(name, p.strays)
+	slices.SortFunc(p.strays, func(a, b cluster.Stray) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID))
+	})
+	s.told(ctx, name, dutyCollect, nil, p.strays)
 	return nil
 }
 
@@ -146,7 +149,7 @@ func (p *collection) stopped(ctx context.Context, err error) error {
 	default:
 		return err
 	}
-	p.s.troubled(p.name, "collect", err)
+	p.s.told(ctx, p.name, dutyCollect, err, nil)
 	return nil
 }
 
@@ -296,18 +299,13 @@ func (p *collection) take(uuid string) []shown {
 
 // report notes a thing that is left alone. known may be nil.
 func (p *collection) report(r cluster.Resource, known *cluster.Cluster) {
-	l := Leak{
-		Cluster: r.Tags[cluster.TagCluster], Provider: p.name, Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created, Phase: "stray",
-		Text:   "it carries the tag of this installation, and its cluster is not known to this database",
-		Remedy: "Delete it at the provider if nobody needs it. After a restore of the database it may belong to a living cluster.",
-	}
+	stray := cluster.Stray{Cluster: r.Tags[cluster.TagCluster], Kind: r.Kind, ID: r.ID, Resource: r.Name, Since: r.Created.UTC().Truncate(time.Millisecond)}
 	if known != nil {
-		l.Name, l.Owner = known.Name, known.Owner
-		l.Text = "it carries the tags of this cluster, but its name is not one that this service gives"
+		stray.Known, stray.Owner = known.Name, known.Owner
 	}
 	p.s.background.mu.Lock()
 	defer p.s.background.mu.Unlock()
-	p.strays = append(p.strays, l)
+	p.strays = append(p.strays, stray)
 }
 
 // destroyed works on rows that are open though their cluster is Destroyed:

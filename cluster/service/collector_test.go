@@ -136,8 +136,12 @@ func TestRefusedCredentialsStopThePass(t *testing.T) {
 				t.Fatalf("more than the first list of a pass: %s", e)
 			}
 		}
-		if b := w.service.Banners()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
+		if b := w.banners()["sim"]; !strings.Contains(b, "CREDENTIALS_REFUSED") {
 			t.Errorf("banner %q", b)
+		}
+		leaks, _, err := w.service.Leaks(t.Context(), operator, "", "", 0, 0)
+		if err != nil || len(leaks) != 1 || leaks[0].Phase != "unseen" || leaks[0].Code != "CREDENTIALS_REFUSED" || leaks[0].Remedy == "" || time.Since(leaks[0].Since) < 9*time.Hour {
+			t.Errorf("report: %+v, %v", leaks, err)
 		}
 		w.cloud.RefuseCredentials(false)
 		time.Sleep(6 * time.Minute)
@@ -319,12 +323,12 @@ func TestTheCollectorHasABannerOfItsOwn(t *testing.T) {
 	inWorld(t, setup{settings: seldom}, func(t *testing.T, w *world) {
 		w.cloud.RefuseCredentials(true)
 		time.Sleep(6 * time.Minute)
-		if b := w.service.Banners()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
+		if b := w.banners()["sim"]; !strings.HasPrefix(b, "CREDENTIALS_REFUSED since ") {
 			t.Errorf("banner %q", b)
 		}
 		w.cloud.RefuseCredentials(false)
 		time.Sleep(6 * time.Minute)
-		if b := w.service.Banners(); len(b) > 0 {
+		if b := w.banners(); len(b) > 0 {
 			t.Errorf("the banner stays: %v", b)
 		}
 	})

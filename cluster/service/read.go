@@ -117,7 +117,10 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	for _, r := range rows {
 		leaks = append(leaks, leakOf(r))
 	}
-	strays := s.strays(uuid, kind)
+	strays, err := s.seen(ctx, uuid, kind)
+	if err != nil {
+		return nil, 0, err
+	}
 	room := len(strays)
 	if limit >= 0 {
 		room = max(0, cmp.Or(limit, cluster.PageLimit)-len(leaks))

@@ -70,7 +70,7 @@ func (s *Service) syncPass(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	s.troubled(name, "sync", firstTrouble(views))
+	s.told(ctx, name, dutySync, firstTrouble(views), nil)
 	clusters, seen, err := s.judgeAll(ctx, provider, name, views)
 	if err != nil {
 		return err

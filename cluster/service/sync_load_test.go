@@ -99,7 +99,7 @@ func (s *scanned) Commit(context.Context, *cluster.Change) error { s.writes.Add(
 
 func herdService(tb testing.TB, clusters int) (*Service, *herd, *scanned) {
 	h := &herd{clusters: clusters, size: 10}
-	books := &scanned{h: h}
+	books := &scanned{Ledger: cluster.NewMemory(), h: h}
 	s, err := New(Options{Books: books, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		tb.Fatal(err)

@@ -164,12 +164,12 @@ func TestAnOutageIsNoLoss(t *testing.T) {
 				if now.State != cluster.Running || now.Revision != revision || len(now.Findings) > 0 {
 					t.Errorf("%s, %v, revision %d then %d\n%s", now.State, now.Findings, revision, now.Revision, w.story(id))
 				}
-				if b := w.service.Banners()["sim"]; !strings.HasPrefix(b, c.code) {
+				if b := w.banners()["sim"]; !strings.HasPrefix(b, c.code) {
 					t.Errorf("banner %q", b)
 				}
 				c.do(w, false)
 				time.Sleep(6 * time.Minute)
-				if b := w.service.Banners(); len(b) > 0 {
+				if b := w.banners(); len(b) > 0 {
 					t.Errorf("the banner stays: %v", b)
 				}
 				if got := w.path(id); got != "Starting Running" {
@@ -194,7 +194,7 @@ func TestAFailedPageIsNotSeen(t *testing.T) {
 		if c := w.cluster(id); c.State != cluster.Running || w.cloud.Fired("firewall") == 0 {
 			t.Fatalf("%s: %v", c.State, c.Findings)
 		}
-		if w.service.Banners()["sim"] == "" {
+		if w.banners()["sim"] == "" {
 			t.Error("no banner")
 		}
 		if err := w.cloud.StopVM(w.worker(id, 1)); err != nil {
@@ -221,8 +221,8 @@ func TestAPageThatFailsOnceIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until(id, 34*time.Second, cluster.Alert)
-		if w.cloud.Fired("once") != 1 || len(w.service.Banners()) > 0 {
-			t.Errorf("fired %d, banners %v", w.cloud.Fired("once"), w.service.Banners())
+		if w.cloud.Fired("once") != 1 || len(w.banners()) > 0 {
+			t.Errorf("fired %d, banners %v", w.cloud.Fired("once"), w.banners())
 		}
 	})
 }

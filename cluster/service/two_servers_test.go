@@ -3,6 +3,7 @@ package service_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,5 +96,62 @@ func TestClocksApart(t *testing.T) {
 				t.Errorf("nothing is made: %v", points)
 			}
 		})
+	}
+}
+
+// What one server's passes have found of a provider, the other one tells as well,
+// and goes on telling when the first has died and it makes the passes itself.
+func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
+	wrong := inLab(t, labSetup{}, func(l *lab) {
+		first := l.living()
+		l.wait(time.Minute) // it holds the locks
+		l.begin()
+		second := l.living()
+		if _, err := l.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "unknown", Owner: me, Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"},
+			Tags: map[string]string{cluster.TagInstallation: installation, cluster.TagCluster: "of-another-database"}}); err != nil {
+			l.t.Fatal(err)
+		}
+		same := func(when, banner string, phases ...string) {
+			l.t.Helper()
+			for _, p := range []*life{first, second} {
+				if p.gone() {
+					continue
+				}
+				banners, err := p.service.Banners(l.t.Context())
+				if err != nil || !strings.HasPrefix(banners["sim"], banner) || banner == "" && len(banners) > 0 {
+					l.say("%s: banners %v, %v", when, banners, err)
+				}
+				leaks, total, err := p.service.Leaks(l.t.Context(), root, "", "", 0, 0)
+				var are []string
+				for _, leak := range leaks {
+					are = append(are, leak.Phase)
+				}
+				if err != nil || total != len(phases) || !slices.Equal(are, phases) {
+					l.say("%s: leaks %+v, %v, want %v", when, leaks, err, phases)
+				}
+			}
+		}
+		l.wait(6 * time.Minute)
+		same("a stray", "", "stray")
+		l.cloud.RefuseCredentials(true)
+		began := time.Now()
+		l.wait(6 * time.Minute)
+		same("refused", "CREDENTIALS_REFUSED since ", "stray", "unseen")
+		first.die()
+		l.wait(20 * time.Minute)
+		same("the first has died", "CREDENTIALS_REFUSED since ", "stray", "unseen")
+		leaks, _, _ := second.service.Leaks(l.t.Context(), root, "", "", 0, 0)
+		if since := leaks[len(leaks)-1].Since; since.Sub(began).Abs() > 6*time.Minute {
+			l.say("since %s, it began at %s", since, began)
+		}
+		l.cloud.RefuseCredentials(false)
+		if err := l.cloud.DestroyVM("unknown"); err != nil {
+			l.t.Fatal(err)
+		}
+		l.wait(6 * time.Minute)
+		same("all is well", "")
+	})
+	if len(wrong) > 0 {
+		t.Error(strings.Join(wrong, "\n"))
 	}
 }

@@ -451,3 +451,12 @@ func (w *world) calls(call, pattern string) int {
 	}
 	return n
 }
+
+func (w *world) banners() map[string]string {
+	w.t.Helper()
+	found, err := w.service.Banners(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}

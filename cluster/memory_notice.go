@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// PutNotice implements Notices.
+func (m *Memory) PutNotice(ctx context.Context, n Notice) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notices = slices.DeleteFunc(m.notices, func(old Notice) bool { return old.Provider == n.Provider && old.Duty == n.Duty })
+	if !n.Silent() {
+		n.Strays = slices.Clone(n.Strays)
+		m.notices = append(m.notices, n)
+	}
+	return nil
+}
+
+// Notices implements Notices.
+func (m *Memory) Notices(ctx context.Context) ([]Notice, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := slices.Clone(m.notices)
+	for i := range all {
+		all[i].Strays = slices.Clone(all[i].Strays)
+	}
+	slices.SortFunc(all, func(a, b Notice) int { return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Duty, b.Duty)) })
+	return all, nil
+}

@@ -1,0 +1,55 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// noticePrefix begins the names of notices among the settings.
+const noticePrefix = "notice/"
+
+// PutNotice implements cluster.Notices.
+func (c *Clusters) PutNotice(ctx context.Context, n cluster.Notice) error {
+	// JSON, since either name may hold a slash.
+	name, err := json.Marshal([]string{n.Provider, n.Duty})
+	if err != nil {
+		return err
+	}
+	key := noticePrefix + plain(string(name))
+	value, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return c.m.write(ctx, "setting/"+key, func(s session) error {
+		if n.Silent() {
+			return s.query(`DELETE FROM setting WHERE name = $1`, []any{key}, nil)
+		}
+		return s.query(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`,
+			[]any{key, string(value), time.Now().UnixNano()}, nil)
+	})
+}
+
+// Notices implements cluster.Notices.
+func (c *Clusters) Notices(ctx context.Context) (all []cluster.Notice, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		all = nil
+		return s.query(`SELECT value FROM setting WHERE name LIKE 'notice/%'`, nil, func(r row) error {
+			var n cluster.Notice
+			if err := json.Unmarshal([]byte(r.text(0)), &n); err != nil {
+				return workflow.StoreCorrupt.Errorf("a notice cannot be read: %w", err)
+			}
+			all = append(all, n)
+			return nil
+		})
+	})
+	slices.SortFunc(all, func(a, b cluster.Notice) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Duty, b.Duty))
+	})
+	return all, err
+}
