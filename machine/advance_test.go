@@ -395,11 +395,11 @@ func TestAnEventMayChooseTheFlow(t *testing.T) {
 	same(t, "plan", w.plan().Flow.Flow, "MoveFast")
 	w.settle()
 	same(t, "started", strings.SplitN(w.flows.newest(), ":", 2)[0], "MoveFast")
+	w.objects.edit(func(o *thing) { o.Move = "" })
 	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: workflow.Timeout.Code})
 	w.settle()
 	same(t, "kept while it is held", w.in("Interrupted").Flow, "MoveFast")
 	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
-	w.objects.edit(func(o *thing) { o.Move = "" })
 	w.settle()
 	same(t, "of one visit only", w.in("Ruhe").Flow, "")
 	if !strings.Contains(table.Mermaid(), "Ziehen : Move, MoveFast") {
