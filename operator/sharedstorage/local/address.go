@@ -1,0 +1,84 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Ports on an address of its own.
+const (
+	enginePort  = 5432
+	agentPort   = 7298
+	managerPort = 7297
+)
+
+// seat is where an instance listens.
+type seat struct {
+	Address string
+	Engine  int32
+	Agent   int32
+}
+
+// freeSeat chooses an address in 127.32.0.0/11 that nobody has, or where there is
+// one address only, ports of it. Taken are host:port of all that is not running now.
+func (s *Site) freeSeat(engine, agent int32, taken map[string]bool) (seat, error) {
+	if engine == 0 {
+		engine = enginePort
+	}
+	if !s.o.OneAddress {
+		for range 200 {
+			at := seat{fmt.Sprintf("127.%d.%d.%d", 32+rand.IntN(32), rand.IntN(256), 1+rand.IntN(250)), engine, agent}
+			if taken[at.Address] {
+				continue
+			}
+			err := errors.Join(free(at.Address, at.Engine), free(at.Address, at.Agent))
+			if err == nil {
+				return at, nil
+			}
+			if errors.Is(err, syscall.EADDRNOTAVAIL) { // this system has 127.0.0.1 only
+				break
+			}
+		}
+	}
+	at := seat{Address: "127.0.0.1", Engine: engine}
+	var err error
+	if engine == enginePort || taken[join(at.Address, engine)] || free(at.Address, engine) != nil {
+		if at.Engine, err = freePort(taken); err != nil {
+			return at, err
+		}
+	}
+	taken[join(at.Address, at.Engine)] = true
+	at.Agent, err = freePort(taken)
+	return at, err
+}
+
+// freePort chooses below the ports that the kernel gives to connections, so that
+// a process that is stopped for a while finds its own free again.
+func freePort(taken map[string]bool) (int32, error) {
+	for range 200 {
+		p := int32(20_000 + rand.IntN(12_000))
+		if !taken[join("127.0.0.1", p)] && free("127.0.0.1", p) == nil {
+			return p, nil
+		}
+	}
+	return 0, port.PodUnscheduled.Errorf("no port of 127.0.0.1 is free")
+}
+
+func free(address string, p int32) error {
+	l, err := net.Listen("tcp", join(address, p))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func join(address string, p int32) string { return net.JoinHostPort(address, strconv.Itoa(int(p))) }
+
+func compareNames(a, b string) int { return strings.Compare(a, b) }

@@ -1,0 +1,410 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Instances is port.Instances as folders and processes.
+type Instances struct{ site *Site }
+
+var (
+	_ port.Instances  = &Instances{}
+	_ postgres.Places = &Instances{}
+)
+
+// placed is what is written down of an instance.
+type placed struct {
+	port.Instance
+	Agent    int32            `json:"agent"` // port of its agent
+	Launched time.Time        `json:"launched,omitzero"`
+	Process  postgres.Process `json:"process,omitzero"` // of the agent, as it was started last
+	Leaving  time.Time        `json:"leaving,omitzero"`
+
+	cluster port.Ref
+	folder  string
+}
+
+// sighting is the state that was seen last, and since when.
+type sighting struct {
+	state port.InstanceState
+	since time.Time
+}
+
+const (
+	placedName = "instance.json"
+	configName = "config.json"
+	patience   = 15 * time.Second // for an agent to answer
+	farewell   = 30 * time.Second // for an agent to stop its engine and end
+)
+
+// Ensure implements port.Instances. An instance whose process is gone is started again.
+func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) (port.Instance, error) {
+	if err := check(want.Name); err != nil {
+		return port.Instance{}, err
+	}
+	var r *placed
+	err := i.site.locked(func() (err error) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r, err = i.site.load(c, want.Name); err != nil {
+			return err
+		}
+		if r == nil {
+			if r, err = i.site.create(c, want); err != nil {
+				return err
+			}
+		}
+		if !r.Leaving.IsZero() {
+			return nil
+		}
+		if want.ID != "" && r.ID != want.ID || want.Type != "" && r.Type != want.Type {
+			r.ID, r.Type = want.ID, want.Type
+			if err := r.save(); err != nil {
+				return err
+			}
+		}
+		return i.site.launch(r)
+	})
+	if err != nil {
+		return port.Instance{}, err
+	}
+	return i.site.look(ctx, r), nil
+}
+
+// Remove implements port.Instances. The data of the writer stay with the volume.
+func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
+	if err := check(name); err != nil {
+		return err
+	}
+	return i.site.locked(func() error {
+		r, err := i.site.load(c, name)
+		if err != nil || r == nil {
+			return err
+		}
+		if r.Leaving.IsZero() {
+			r.Leaving = time.Now().UTC()
+			if err := r.save(); err != nil {
+				return err
+			}
+		}
+		_, err = i.site.leave(ctx, r)
+		return err
+	})
+}
+
+// List implements port.Instances.
+func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, error) {
+	var all []*placed
+	err := i.site.locked(func() (err error) {
+		if all, err = i.site.of(c); err != nil {
+			return err
+		}
+		for n, r := range all {
+			if r.Leaving.IsZero() {
+				continue
+			}
+			if gone, err := i.site.leave(ctx, r); err != nil {
+				return err
+			} else if gone {
+				all[n] = nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(r *placed) bool { return r == nil })
+	seen := make([]port.Instance, len(all))
+	var asking sync.WaitGroup
+	for n, r := range all {
+		asking.Go(func() { seen[n] = i.site.look(ctx, r) })
+	}
+	asking.Wait()
+	return seen, ctx.Err()
+}
+
+// Place implements postgres.Places.
+func (i *Instances) Place(_ context.Context, id port.Ref) (postgres.Place, error) {
+	if err := check(id.Instance); err != nil {
+		return postgres.Place{}, err
+	}
+	r, err := i.site.load(id, id.Instance)
+	if err != nil {
+		return postgres.Place{}, err
+	}
+	if r == nil {
+		return postgres.Place{}, port.PodLost.Errorf("there is no instance %s", id)
+	}
+	return i.site.place(r)
+}
+
+func (s *Site) place(r *placed) (postgres.Place, error) {
+	token, err := os.ReadFile(s.folder(r.cluster, "secret", "token"))
+	if err != nil {
+		return postgres.Place{}, trouble(err)
+	}
+	return postgres.Place{
+		Agent: "http://" + join(r.Address, r.Agent), Token: strings.TrimSpace(string(token)),
+		Engine: postgres.Upstream{Name: r.Name, Host: r.Address, Port: r.Port},
+	}, nil
+}
+
+// Password is that of the superuser postgres in the engines of a cluster.
+func (s *Site) Password(c port.Ref) (string, error) {
+	text, err := os.ReadFile(s.folder(c, "secret", "password"))
+	return strings.TrimSpace(string(text)), trouble(err)
+}
+
+func (s *Site) load(c port.Ref, name string) (*placed, error) {
+	r := &placed{cluster: c.Cluster(), folder: s.folder(c, "instances", name)}
+	err := postgres.ReadJSON(filepath.Join(r.folder, placedName), r)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return r, trouble(err)
+}
+
+func (r *placed) save() error {
+	return trouble(postgres.WriteJSON(filepath.Join(r.folder, placedName), r))
+}
+
+// of is all instances of a cluster, by name.
+func (s *Site) of(c port.Ref) ([]*placed, error) {
+	entries, err := os.ReadDir(s.folder(c, "instances"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, trouble(err)
+	}
+	var all []*placed
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		r, err := s.load(c, entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// all is the instances of all clusters.
+func (s *Site) all() ([]*placed, error) {
+	folders, err := filepath.Glob(filepath.Join(s.o.Dir, "*", "*", "instances"))
+	if err != nil {
+		return nil, err
+	}
+	var all []*placed
+	for _, folder := range folders {
+		cluster := filepath.Dir(folder)
+		rs, err := s.of(port.Ref{Namespace: filepath.Base(filepath.Dir(cluster)), Name: filepath.Base(cluster)})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rs...)
+	}
+	return all, nil
+}
+
+// create makes the folder of an instance, whole or not at all.
+func (s *Site) create(c port.Ref, want port.Instance) (*placed, error) {
+	if err := s.home(c); err != nil {
+		return nil, err
+	}
+	version, binaries, err := s.binaries(want.Version)
+	if err != nil {
+		return nil, err
+	}
+	siblings, err := s.of(c)
+	if err != nil {
+		return nil, err
+	}
+	load := map[string]int{}
+	for _, r := range siblings {
+		load[r.Node]++
+	}
+	node, err := choose(want, s.nodes(), load)
+	if err != nil {
+		return nil, err
+	}
+	everyone, err := s.all()
+	if err != nil {
+		return nil, err
+	}
+	taken := map[string]bool{}
+	for _, r := range everyone {
+		taken[r.Address] = true
+		taken[join(r.Address, r.Port)], taken[join(r.Address, r.Agent)] = true, true
+	}
+	at, err := s.freeSeat(want.Port, agentPort, taken)
+	if err != nil {
+		return nil, err
+	}
+	r := &placed{Instance: want, cluster: c.Cluster(), folder: s.folder(c, "instances", want.Name)}
+	r.Version, r.Node, r.Address, r.Port, r.Agent = version, node, at.Address, at.Engine, at.Agent
+	r.State, r.Message, r.Since = "", "", time.Time{}
+
+	made := s.folder(c, "instances", "."+want.Name)
+	if err := os.RemoveAll(made); err != nil {
+		return nil, trouble(err)
+	}
+	if err := os.Mkdir(made, 0o711); err != nil {
+		return nil, trouble(err)
+	}
+	config := postgres.Config{
+		Cluster: c.Of(want.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: version, User: s.o.User,
+		TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
+		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
+		Parameters: want.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
+	}
+	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), config), postgres.WriteJSON(filepath.Join(made, placedName), r)); err != nil {
+		return nil, trouble(err)
+	}
+	return r, trouble(os.Rename(made, r.folder))
+}
+
+// launch starts the agent if it does not run.
+func (s *Site) launch(r *placed) error {
+	if _, down := s.down(r.Node); down || s.agent(r).Lives() {
+		return nil
+	}
+	p, err := s.start(r.folder, "agent.log", "instance", "--dir", r.folder)
+	if err != nil {
+		return port.PodLost.Errorf("the agent of %s does not start: %w", r.Name, err)
+	}
+	r.Process, r.Launched = p, time.Now().UTC()
+	return r.save()
+}
+
+// agent is the process of an instance: as it was started, or as it wrote itself.
+func (s *Site) agent(r *placed) postgres.Process { return agentIn(r.folder, r.Process) }
+
+func agentIn(folder string, started postgres.Process) postgres.Process {
+	if started.Lives() && started.Runs(folder) {
+		return started
+	}
+	if written := postgres.AgentOf(folder); written.Lives() && written.Runs(folder) {
+		return written
+	}
+	return postgres.Process{}
+}
+
+// crash ends the processes in a folder as the end of a machine would.
+func (s *Site) crash(folder string) {
+	var r placed
+	_ = postgres.ReadJSON(filepath.Join(folder, placedName), &r) // without it, what wrote itself is found
+	agentIn(folder, r.Process).Kill()
+	postgres.EngineOf(folder).Kill()
+}
+
+// leave goes on with a removal. It says whether the instance is gone.
+func (s *Site) leave(ctx context.Context, r *placed) (bool, error) {
+	late := time.Since(r.Leaving) > farewell
+	if p := s.agent(r); p.Lives() {
+		if late {
+			s.crash(r.folder)
+		}
+		return false, p.Signal(syscall.SIGTERM) // once more does no harm
+	}
+	if p := postgres.EngineOf(r.folder); p.Lives() {
+		if late {
+			p.Kill()
+		}
+		return false, p.Signal(syscall.SIGINT)
+	}
+	g, err := postgres.GrantFile{Dir: s.folder(r.cluster, "volume")}.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	data, seed := filepath.Join(r.folder, "data"), s.folder(r.cluster, "volume", "seed")
+	if exists(data) && g.Epoch > 0 && (g.Writer == r.Name || postgres.WroteUnder(r.folder) == g.Epoch) {
+		if err := os.RemoveAll(seed); err != nil {
+			return false, trouble(err)
+		}
+		if err := os.Rename(data, seed); err != nil {
+			return false, trouble(err)
+		}
+	}
+	gone := s.folder(r.cluster, "instances", ".gone-"+r.Name)
+	if err := os.RemoveAll(gone); err != nil {
+		return false, trouble(err)
+	}
+	if err := os.Rename(r.folder, gone); err != nil {
+		return false, trouble(err)
+	}
+	return true, trouble(os.RemoveAll(gone))
+}
+
+// look sees an instance as it is.
+func (s *Site) look(ctx context.Context, r *placed) port.Instance {
+	seen := r.Instance
+	since, down := s.down(r.Node)
+	switch {
+	case !r.Leaving.IsZero():
+		seen.State, seen.Since = port.Leaving, r.Leaving
+		return seen
+	case down:
+		seen.State, seen.Since, seen.Message = port.Lost, since.UTC(), fmt.Sprintf("node %s does not answer", r.Node)
+		return seen
+	}
+	answers := probe(ctx, r)
+	lives := s.agent(r).Lives()
+	switch {
+	case answers:
+		seen.State = port.Up
+	case lives && time.Since(r.Launched) < patience:
+		seen.State = port.Pending
+	case lives:
+		seen.State, seen.Message = port.Down, "its agent does not answer"
+	default:
+		seen.State, seen.Message = port.Down, "its agent does not run: "+postgres.LastWords(filepath.Join(r.folder, "agent.log"))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last := s.seen[r.folder]
+	if last.state != seen.State {
+		last = sighting{seen.State, time.Now().UTC()}
+		s.seen[r.folder] = last
+	}
+	seen.Since = last.since
+	return seen
+}
+
+// probe asks an agent who it is.
+func probe(ctx context.Context, r *placed) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+join(r.Address, r.Agent)+"/healthz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := prober.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	var who struct{ Name string }
+	return json.NewDecoder(io.LimitReader(response.Body, 1<<10)).Decode(&who) == nil && who.Name == r.Name
+}
+
+var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}

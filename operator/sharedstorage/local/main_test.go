@@ -1,0 +1,134 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// The test binary is its own agent and its own cluster manager, as pawl is: its
+// clusters are real processes.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "instance" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		guard := len(os.Args) > 4 && os.Args[4] == "--guard"
+		if err := (postgres.InstanceCommand{Dir: os.Args[3], Guard: guard, Log: log}).Run(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// folder is one that the user of PostgreSQL can enter. At the end of the test no
+// process may be left that has it in its command line.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pawl-ss-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left := processesIn(dir)
+		for deadline := time.Now().Add(15 * time.Second); len(left) > 0 && time.Now().Before(deadline); left = processesIn(dir) {
+			time.Sleep(20 * time.Millisecond) // processes of the operating system, not of this one
+		}
+		for pid, line := range left {
+			t.Errorf("process %d is left: %s", pid, line)
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it is the test's own
+		}
+		if t.Failed() {
+			t.Logf("kept for you: %s", dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return dir
+}
+
+func processesIn(dir string) map[int]string {
+	found := map[int]string{}
+	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, name := range names {
+		line, err := os.ReadFile(name)
+		if err != nil || !strings.Contains(string(line), dir) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(name, "/proc/%d/cmdline", &pid); err == nil && pid != os.Getpid() {
+			found[pid] = strings.ReplaceAll(string(line), "\x00", " ")
+		}
+	}
+	return found
+}
+
+// open gives a site whose clusters are removed at the end of the test, or skips
+// the test where PostgreSQL is missing.
+func open(t *testing.T, o Options) *Site {
+	t.Helper()
+	if versions, err := installedVersions(); err != nil || len(versions) == 0 {
+		t.Skip("PostgreSQL's server programs are missing: apt-get install postgresql")
+	}
+	o.Dir = folder(t)
+	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
+	s, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { clear(t, s) })
+	return s
+}
+
+// clear ends everything at once.
+func clear(t *testing.T, s *Site) {
+	t.Helper()
+	if err := s.locked(func() error {
+		all, err := s.all()
+		for _, r := range all {
+			s.crash(r.folder)
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	s.reap()
+}
+
+// patient asks again until it holds.
+func patient(t *testing.T, limit time.Duration, what string, holds func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(limit); ; {
+		if err = holds(); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+var c1 = port.Ref{Namespace: "default", Name: "c1", UID: "uid-1"}

@@ -1,0 +1,197 @@
+// Package local runs the shared-storage operator's world on one machine: volumes
+// are folders, instances are processes.
+//
+//	Dir/nodes/<node>.down                       a pretended node that is broken
+//	Dir/<namespace>/<cluster>/volume/           size, grant, lease, data without an instance (seed)
+//	                         /secret/           token of the agents, password of the engines
+//	                         /instances/<name>/ configuration, agent, data, engine
+//	                         /manager/          the cluster manager
+//
+// Processes stand in sessions of their own and outlive the one that started
+// them. They are found again by their folder and a file with their id and start time.
+package local
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Options of Open. Only Dir is needed.
+type Options struct {
+	Dir        string            // all is below; the user who runs PostgreSQL must be able to enter it
+	Nodes      []port.Node       // pretended nodes: three, node-1 to node-3
+	Versions   map[string]string // folder of the server programs by version; nil: what is installed
+	Program    []string          // this program: os.Executable; "instance" and "cluster-manager" are added
+	OneAddress bool              // all listen on 127.0.0.1, each on ports of its own
+	User       string            // who runs PostgreSQL when this is root: postgres, else nobody
+	Lease      time.Duration     // of a writer: 6 s
+	Env        []string          // of all processes, beside PATH
+}
+
+// Site is everything of one folder.
+type Site struct {
+	o    Options
+	mu   sync.Mutex // and the lock of the folder: one at a time changes it
+	kids map[int]struct{}
+	seen map[string]sighting
+}
+
+// Open opens or makes a folder.
+func Open(o Options) (*Site, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil || o.Dir == "" {
+		return nil, errors.Join(errors.New("the options have no folder"), err)
+	}
+	o.Dir = dir
+	if len(o.Nodes) == 0 {
+		for i := range 3 {
+			o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
+		}
+	}
+	if len(o.Program) == 0 {
+		program, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		o.Program = []string{program}
+	}
+	if o.Lease <= 0 {
+		o.Lease = 6 * time.Second
+	}
+	if o.Versions == nil {
+		if o.Versions, err = installedVersions(); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "nodes"), 0o711); err != nil {
+		return nil, trouble(err)
+	}
+	return &Site{o: o, kids: map[int]struct{}{}, seen: map[string]sighting{}}, nil
+}
+
+// Storage is the port of that name.
+func (s *Site) Storage() *Storage { return &Storage{s} }
+
+// Instances is the port of that name; it also tells where instances are.
+func (s *Site) Instances() *Instances { return &Instances{s} }
+
+// Engine is the port of that name: engines are asked through their agents.
+func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances()} }
+
+var plainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+
+// folder is that of a cluster.
+func (s *Site) folder(c port.Ref, names ...string) string {
+	return filepath.Join(append([]string{s.o.Dir, c.Namespace, c.Name}, names...)...)
+}
+
+// check refuses names that are no names of files.
+func check(names ...string) error {
+	for _, name := range names {
+		if !plainName.MatchString(name) || name == "nodes" {
+			return fmt.Errorf("%q cannot be the name of a folder: lower case letters, digits, - and ., 63 at most", name)
+		}
+	}
+	return nil
+}
+
+// locked does something while nobody else changes the folder.
+func (s *Site) locked(do func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "site.lock"))
+	if err != nil {
+		return trouble(err)
+	}
+	defer lock.Close()
+	s.reap()
+	return do()
+}
+
+// home makes the folders of a cluster that all else stands in.
+func (s *Site) home(c port.Ref) error {
+	if err := check(c.Namespace, c.Name); err != nil {
+		return err
+	}
+	for _, folder := range []string{"volume", "secret", "instances"} {
+		if err := os.MkdirAll(s.folder(c, folder), 0o711); err != nil {
+			return trouble(err)
+		}
+	}
+	for _, name := range []string{"token", "password"} {
+		file := s.folder(c, "secret", name)
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			if err := postgres.WriteFile(file, []byte(random()+"\n")); err != nil {
+				return trouble(err)
+			}
+		}
+	}
+	return nil
+}
+
+func random() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// start starts a program that outlives this one.
+func (s *Site) start(dir, log string, args ...string) (postgres.Process, error) {
+	f, err := os.OpenFile(filepath.Join(dir, log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return postgres.Process{}, trouble(err)
+	}
+	defer f.Close()
+	args = append(slices.Clone(s.o.Program), args...)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, f, f
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, s.o.Env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return postgres.Process{}, err
+	}
+	p := postgres.ProcessOf(cmd.Process.Pid)
+	s.kids[p.PID] = struct{}{}
+	_ = cmd.Process.Release() // it is reaped by its id
+	return p, nil
+}
+
+// reap takes leave of children that have ended, or they would stay as zombies.
+func (s *Site) reap() {
+	for pid := range s.kids {
+		switch got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil || got == pid:
+			delete(s.kids, pid)
+		}
+	}
+}
+
+func trouble(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return port.StorageFull.Errorf("%w", err)
+	}
+	return port.StorageFailed.Errorf("%w", err)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

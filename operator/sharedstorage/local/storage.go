@@ -1,0 +1,332 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Storage is port.Storage as a folder for each cluster. Readers that stream
+// stand in for shared storage, so the data are with the instances; when the
+// writer is removed its data stay in the folder, and the next writer begins with them.
+type Storage struct{ site *Site }
+
+var _ port.Storage = &Storage{}
+
+// volume is what is written down of a volume.
+type volume struct {
+	ID    string    `json:"id"`
+	UID   string    `json:"uid,omitempty"` // of the cluster object
+	Size  int64     `json:"size"`
+	Claim string    `json:"claim,omitempty"`
+	Key   string    `json:"key,omitempty"` // of the call that made it
+	Kept  time.Time `json:"kept,omitzero"` // when its cluster gave it up
+
+	From     *port.Ref        `json:"from,omitempty"` // it is, or was, filled with the data of this cluster
+	Cloned   bool             `json:"cloned,omitempty"`
+	Copier   postgres.Process `json:"copier,omitzero"`
+	Attempts int              `json:"attempts,omitempty"`
+}
+
+const (
+	volumeName = "volume.json"
+	copies     = 3 // attempts of a clone
+)
+
+// Ensure implements port.Storage.
+func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key string) (port.Volume, error) {
+	var found port.Volume
+	err := t.site.locked(func() error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := t.site.home(c); err != nil {
+			return err
+		}
+		v, err := t.load(c)
+		if err != nil {
+			return err
+		}
+		fresh := v == nil
+		if fresh {
+			v = &volume{ID: "volume-" + random()[:12], Claim: want.Claim, Key: key}
+			if err := t.adopt(c, want); err != nil {
+				return err
+			}
+		}
+		if want.Size > 0 && want.Size < v.Size {
+			return port.StorageShrink.Errorf("the volume of %s has %d bytes, and %d are asked for", c, v.Size, want.Size)
+		}
+		old := *v
+		v.Size, v.UID, v.Kept = max(v.Size, want.Size), c.UID, time.Time{}
+		if fresh || *v != old {
+			if err := t.save(c, v); err != nil {
+				return err
+			}
+		}
+		found, err = t.settle(ctx, c, v, true)
+		return err
+	})
+	return found, err
+}
+
+// adopt moves the data of a claim into a new volume. Claims are folders in Dir/claims.
+func (t *Storage) adopt(c port.Ref, want port.Volume) error {
+	claim := want.Claim
+	if claim == "" {
+		claim = want.ID
+	}
+	if claim == "" {
+		return nil
+	}
+	if err := check(claim); err != nil {
+		return port.StorageFailed.Errorf("%w", err)
+	}
+	from := filepath.Join(t.site.o.Dir, "claims", claim)
+	if !exists(filepath.Join(from, "PG_VERSION")) {
+		if exists(t.seed(c)) { // it was moved already
+			return nil
+		}
+		return port.StorageFailed.Errorf("there are no data of PostgreSQL in %s", from)
+	}
+	return trouble(os.Rename(from, t.seed(c)))
+}
+
+func (t *Storage) seed(c port.Ref) string { return t.site.folder(c, "volume", "seed") }
+
+// Clone implements port.Storage: a base backup, by a process that outlives this one.
+func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
+	var found port.Volume
+	err := t.site.locked(func() error {
+		if err := check(from.Namespace, from.Name); err != nil {
+			return port.CloneSourceMissing.Errorf("%w", err)
+		}
+		source, err := t.load(from)
+		if err != nil {
+			return err
+		}
+		if source == nil || !source.Kept.IsZero() {
+			return port.CloneSourceMissing.Errorf("there is no cluster %s", from)
+		}
+		if err := t.site.home(to); err != nil {
+			return err
+		}
+		v, err := t.load(to)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			v = &volume{ID: "volume-" + random()[:12], UID: to.UID, Size: source.Size, Key: key}
+		}
+		if v.From == nil && !exists(t.seed(to)) {
+			v.From = &port.Ref{Namespace: from.Namespace, Name: from.Name}
+			if err := t.save(to, v); err != nil {
+				return err
+			}
+		}
+		found, err = t.settle(ctx, to, v, true)
+		return err
+	})
+	return found, err
+}
+
+// Look implements port.Storage.
+func (t *Storage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
+	var found port.Volume
+	err := t.site.locked(func() error {
+		v, err := t.load(c)
+		if err != nil || v == nil || !v.Kept.IsZero() {
+			return err
+		}
+		found, err = t.settle(ctx, c, v, false)
+		return err
+	})
+	return found, err
+}
+
+// settle tells what the volume is. A copy that is done is put in its place, and
+// with again one that failed is tried again.
+func (t *Storage) settle(ctx context.Context, c port.Ref, v *volume, again bool) (port.Volume, error) {
+	g, err := t.grants(c).Read(ctx)
+	if err != nil {
+		return port.Volume{}, err
+	}
+	found := port.Volume{ID: v.ID, Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: g.Writer, Epoch: g.Epoch}
+	if v.From == nil || v.Cloned {
+		return found, nil
+	}
+	found.State = port.VolumeCloning
+	folder := t.site.folder(c, "volume", "clone")
+	if done := filepath.Join(folder, "data"); exists(done) {
+		if err := os.Rename(done, t.seed(c)); err != nil {
+			return found, trouble(err)
+		}
+		v.Cloned = true
+		found.State = port.VolumeReady
+		return found, errors.Join(t.save(c, v), trouble(os.RemoveAll(folder)))
+	}
+	if exists(t.seed(c)) { // moved, and the note of it was lost
+		v.Cloned = true
+		found.State = port.VolumeReady
+		return found, t.save(c, v)
+	}
+	if v.Copier.Lives() {
+		found.Message = "copying the data of " + v.From.String()
+		return found, nil
+	}
+	if v.Attempts >= copies {
+		return found, port.StorageFailed.Errorf("the data of %s could not be copied: %s", v.From, postgres.LastWords(filepath.Join(folder, "log")))
+	}
+	if !again {
+		found.Message = "the copy of " + v.From.String() + " has ended: " + postgres.LastWords(filepath.Join(folder, "log"))
+		return found, nil
+	}
+	if err := t.copy(ctx, folder, v); err != nil {
+		return found, err
+	}
+	return found, t.save(c, v)
+}
+
+// copy starts a base backup of the writer of the source.
+func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
+	g, err := t.grants(*v.From).Read(ctx)
+	if err != nil {
+		return err
+	}
+	source, err := t.site.load(*v.From, g.Writer)
+	if err != nil {
+		return err
+	}
+	if g.Writer == "" || source == nil || !postgres.EngineOf(source.folder).Lives() {
+		return port.CloneSourceMissing.Errorf("cluster %s has no writer that runs", v.From)
+	}
+	password, err := t.site.Password(*v.From)
+	if err != nil {
+		return err
+	}
+	as, err := postgres.Runner(t.site.o.User)
+	if err != nil {
+		return err
+	}
+	_, binaries, err := t.site.binaries(source.Version)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(folder), os.Mkdir(folder, 0o700)); err != nil {
+		return trouble(err)
+	}
+	pass := filepath.Join(folder, "pgpass")
+	if err := postgres.WriteFile(pass, []byte("*:*:*:*:"+password+"\n")); err != nil {
+		return trouble(err)
+	}
+	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return trouble(err)
+	}
+	defer log.Close()
+	if as != nil {
+		if err := errors.Join(os.Chown(folder, int(as.Uid), int(as.Gid)), os.Chown(pass, int(as.Uid), int(as.Gid))); err != nil {
+			return trouble(err)
+		}
+	}
+	cmd := exec.Command("/bin/sh", "-c", `part=$1; done=$2; shift 2; "$@" && mv -T "$part" "$done"`, "sh", filepath.Join(folder, "part"), filepath.Join(folder, "data"),
+		filepath.Join(binaries, "pg_basebackup"), "-D", filepath.Join(folder, "part"), "-X", "stream", "-c", "fast", "--no-password",
+		"-h", source.Address, "-p", fmt.Sprint(source.Port), "-U", "postgres")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, log, log
+	cmd.Env = []string{"PATH=" + binaries + ":/usr/bin:/bin", "LC_ALL=C", "PGPASSFILE=" + pass, "HOME=" + folder}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: as}
+	if err := cmd.Start(); err != nil {
+		return port.StorageFailed.Errorf("%w", err)
+	}
+	v.Copier = postgres.ProcessOf(cmd.Process.Pid)
+	v.Attempts++
+	t.site.kids[v.Copier.PID] = struct{}{}
+	_ = cmd.Process.Release() // it is reaped by its id
+	return nil
+}
+
+// Grant implements port.Storage.
+func (t *Storage) Grant(ctx context.Context, c port.Ref, writer string, epoch int64) error {
+	if err := check(c.Namespace, c.Name); err != nil {
+		return err
+	}
+	return t.grants(c).Grant(ctx, writer, epoch)
+}
+
+func (t *Storage) grants(c port.Ref) postgres.GrantFile {
+	return postgres.GrantFile{Dir: t.site.folder(c, "volume")}
+}
+
+// Release implements port.Storage.
+func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
+	if err := check(c.Namespace, c.Name); err != nil {
+		return err
+	}
+	return t.site.locked(func() error {
+		v, err := t.load(c)
+		if err != nil {
+			return err
+		}
+		left, err := t.site.of(c)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return fmt.Errorf("%d instances of %s are there still: the volume is released after them", len(left), c)
+		}
+		if v != nil && v.Copier.Lives() {
+			stop(v.Copier)
+		}
+		if !keep || v == nil {
+			if !exists(t.site.folder(c)) {
+				return nil
+			}
+			gone := filepath.Join(t.site.o.Dir, c.Namespace, ".gone-"+c.Name)
+			if err := errors.Join(os.RemoveAll(gone), os.Rename(t.site.folder(c), gone)); err != nil {
+				return trouble(err)
+			}
+			return trouble(os.RemoveAll(gone))
+		}
+		if !v.Kept.IsZero() {
+			return nil
+		}
+		g, err := t.grants(c).Read(ctx)
+		if err != nil {
+			return err
+		}
+		if err := t.grants(c).Grant(ctx, "", g.Epoch); err != nil {
+			return err
+		}
+		v.Kept = time.Now().UTC()
+		return t.save(c, v)
+	})
+}
+
+// stop ends a copy and its children, which are in its group.
+func stop(p postgres.Process) {
+	if p.Lives() {
+		_ = syscall.Kill(-p.PID, syscall.SIGKILL) // it leads its session
+	}
+}
+
+func (t *Storage) load(c port.Ref) (*volume, error) {
+	var v volume
+	err := postgres.ReadJSON(t.site.folder(c, "volume", volumeName), &v)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &v, trouble(err)
+}
+
+func (t *Storage) save(c port.Ref, v *volume) error {
+	return trouble(postgres.WriteJSON(t.site.folder(c, "volume", volumeName), v))
+}

@@ -1,0 +1,459 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// pass gathers, decides and acts once. It says whether to look again at once.
+func (a *Agent) pass(ctx context.Context) bool {
+	a.mu.Lock()
+	busy := a.live.job != ""
+	a.mu.Unlock()
+	if busy {
+		return false
+	}
+	f, s, err := a.gather(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			a.log.Warn("looking at the engine", "err", err)
+		}
+		return false
+	}
+	m := decide(f)
+	if m == rest {
+		if f.ready && f.stopping == "" {
+			a.tend(ctx, f.rec, s)
+		}
+		return false
+	}
+	a.log.Info("engine", "move", string(m), "epoch", f.grant.Epoch)
+	if err := a.act(ctx, m, f, s); err != nil {
+		if ctx.Err() == nil {
+			a.fail(fmt.Errorf("%s: %w", m, err))
+		}
+		return false
+	}
+	return m != install && m != halt && m != demote && m != copyAnew && m != rewindIt && m != promote && m != startReader && m != startPromote && m != openWriter
+}
+
+func (a *Agent) gather(ctx context.Context) (facts, sight, error) {
+	engine := a.engine()
+	running := engine.Lives()
+	var s sight
+	var lookErr error
+	if running {
+		s, lookErr = a.look(ctx)
+	}
+	if err := a.observe(ctx, engine, running, s, lookErr); err != nil {
+		return facts{}, s, err
+	}
+	_, writing := a.writing()
+	a.mu.Lock()
+	f := facts{
+		rec: a.rec.clone(), name: a.name, now: time.Now(), retry: a.live.retry, installed: a.srv.installed(), running: running,
+		ready: running && lookErr == nil, recovery: s.Recovery, standby: a.srv.standby(), writing: writing, diverged: a.live.diverged,
+	}
+	if running && a.live.stopping == engine {
+		f.stopping = a.live.how
+	}
+	f.stale = running && a.configuration(f.rec, f.recovery) != a.live.config
+	a.mu.Unlock()
+	if !running && (f.rec.Run || writing) || f.rec.Promote > 0 {
+		asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		g, err := a.grants.Read(asking)
+		if err != nil {
+			a.log.Warn("the grant cannot be read", "err", err)
+		}
+		f.grant, f.known = g, err == nil
+	}
+	return f, s, nil
+}
+
+// observe takes over what was seen.
+func (a *Agent) observe(ctx context.Context, engine Process, running bool, s sight, lookErr error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := &a.live
+	if st := l.starting; st != nil && !st.engine.Lives() {
+		l.starting = nil
+		said := a.srv.tail(st.log)
+		a.mu.Unlock()
+		a.fail(port.StartFailed.Errorf("postgres ended while it started: %s", lastLines(said, 6)))
+		if st.writer && !running {
+			_ = a.relinquish(ctx) // it ends by itself later
+		}
+		a.mu.Lock()
+	}
+	if !running || lookErr != nil {
+		l.still = time.Time{}
+		return nil
+	}
+	if l.starting != nil && l.starting.engine == engine {
+		l.starting = nil
+	}
+	if l.failures > 0 || l.fault != nil && !errors.Is(l.fault, port.SwitchRefused) {
+		l.fault, l.failures, l.retry = nil, 0, time.Time{}
+	}
+	if !s.Recovery {
+		l.receiving = s.Receiving
+		slices.Sort(l.receiving)
+	}
+	return a.changeLocked(func(r *record) {
+		r.Timeline = max(r.Timeline, s.Timeline)
+		if !s.Recovery {
+			r.Timeline = s.Timeline
+		}
+	})
+}
+
+// configuration is what the engine is to have read.
+func (a *Agent) configuration(r record, recovery bool) string {
+	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
+	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
+	if recovery {
+		s.Floors = r.Floors
+		if !r.Hold && r.Promote == 0 {
+			s.Upstream = r.Upstream
+		}
+	}
+	return configuration(s)
+}
+
+func (a *Agent) parameters(r record) map[string]string {
+	if r.Applied {
+		return r.Params
+	}
+	return a.cfg.Parameters
+}
+
+func (a *Agent) act(ctx context.Context, m move, f facts, s sight) error {
+	switch m {
+	case reclaim:
+		return a.reclaim(ctx, f.rec)
+	case release:
+		return a.relinquish(ctx)
+	case install:
+		a.job(ctx, "install", a.install)
+	case halt:
+		a.stop(ctx, mode(f.rec), f.ready && !s.Recovery)
+	case demote:
+		a.stop(ctx, port.Fast, false)
+	case copyAnew:
+		a.job(ctx, "copy", func(ctx context.Context) error { return a.copyFrom(ctx, *f.rec.Upstream) })
+	case rewindIt:
+		a.job(ctx, "rewind", func(ctx context.Context) error { return a.rewind(ctx, *f.rec.Upstream) })
+	case openWriter:
+		return a.openWriter(ctx, f)
+	case startPromote:
+		if err := a.change(func(r *record) { r.Promote, r.Hold = f.grant.Epoch, false }); err != nil {
+			return err
+		}
+		f.rec.Promote = f.grant.Epoch
+		return a.startReader(ctx, f.rec)
+	case startReader:
+		return a.startReader(ctx, f.rec)
+	case promote:
+		return a.promote(ctx, f)
+	case promoted:
+		return a.opened(ctx, f.rec.Promote)
+	case forsake:
+		a.stumble(port.SwitchRefused.Errorf("%s was to be promoted under epoch %d, and the grant is of epoch %d to %s", a.name, f.rec.Promote, f.grant.Epoch, named(f.grant.Writer)), 0)
+		return a.change(func(r *record) {
+			if r.Promote == f.rec.Promote {
+				r.Promote = 0
+			}
+		})
+	case reload:
+		return a.reload(ctx, f.rec, f.recovery)
+	}
+	return nil
+}
+
+// job does something long beside the loop, which rests meanwhile.
+func (a *Agent) job(ctx context.Context, name string, do func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	a.live.job, a.live.cancelJob = name, cancel
+	a.mu.Unlock()
+	a.srv.children.Go(func() {
+		defer cancel()
+		err := do(ctx)
+		if err != nil && ctx.Err() == nil {
+			a.fail(fmt.Errorf("%s: %w", name, err))
+		}
+		a.mu.Lock()
+		a.live.job, a.live.cancelJob = "", nil
+		if err == nil {
+			a.live.fault, a.live.failures, a.live.retry = nil, 0, time.Time{}
+		}
+		a.mu.Unlock()
+		a.wake()
+	})
+}
+
+func (a *Agent) install(ctx context.Context) error {
+	a.mu.Lock()
+	want := *a.rec.Install
+	a.mu.Unlock()
+	if want.From != nil {
+		if err := a.reserve(ctx, *want.From); err != nil {
+			return err
+		}
+		if err := a.srv.backup(ctx, *want.From); err != nil {
+			return err
+		}
+		return a.change(func(r *record) {
+			r.Installed, r.Fresh, r.Ahead, r.Broken, r.Rejoin = want.Key, false, false, false, true
+			if r.Upstream == nil {
+				r.Upstream = want.From
+			}
+		})
+	}
+	// Noted first: data that are found were put there by this.
+	if err := a.change(func(r *record) { r.Fresh = true }); err != nil {
+		return err
+	}
+	_, seedErr := os.Stat(a.cfg.Seed)
+	var err error
+	if a.cfg.Seed != "" && seedErr == nil {
+		err = a.srv.take(ctx, a.cfg.Seed)
+	} else {
+		err = a.srv.initialize(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return a.change(func(r *record) { r.Installed = want.Key })
+}
+
+// reserve makes this instance's slot in another engine.
+func (a *Agent) reserve(ctx context.Context, in Upstream) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	c, err := reach(ctx, in, a.secret)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	return reserve(ctx, c, slotName(a.name))
+}
+
+// stop stops the engine. A writer that is stopped fast writes a checkpoint
+// before, while it still serves: the stop itself is short then.
+func (a *Agent) stop(ctx context.Context, how port.StopMode, checkpoint bool) {
+	engine := a.engine()
+	a.mu.Lock()
+	a.live.stopping, a.live.how = engine, how
+	a.mu.Unlock()
+	signal := syscall.SIGINT
+	if how == port.Immediate {
+		signal = syscall.SIGQUIT
+	}
+	if how == port.Immediate || !checkpoint {
+		if err := engine.Signal(signal); err != nil {
+			a.log.Error("stopping the engine", "err", err)
+		}
+		return
+	}
+	a.job(ctx, "checkpoint", func(ctx context.Context) error {
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		if err := a.sql(limited, func(ctx context.Context, c *pgx.Conn) error { _, err := c.Exec(ctx, "CHECKPOINT"); return err }); err != nil {
+			a.log.Warn("no checkpoint before the stop", "err", err)
+		}
+		return engine.Signal(signal)
+	})
+}
+
+// reclaim takes the lease for an engine that writes without one, or stops it.
+func (a *Agent) reclaim(ctx context.Context, r record) error {
+	err := a.acquire(ctx, r.Epoch)
+	if err == nil {
+		a.posted()
+		return nil
+	}
+	a.stop(ctx, port.Immediate, false)
+	return fmt.Errorf("the engine wrote without a lease and is stopped: %w", err)
+}
+
+// openWriter starts an engine that goes on writing where it wrote.
+func (a *Agent) openWriter(ctx context.Context, f facts) error {
+	if err := a.acquire(ctx, f.grant.Epoch); err != nil {
+		return a.notYet(err)
+	}
+	a.stumble(nil, 0)
+	if err := a.change(func(r *record) {
+		r.Epoch, r.Fresh, r.Ahead, r.Upstream, r.Hold, r.Promote, r.Rejoin = f.grant.Epoch, false, true, nil, false, 0, false
+		f.rec = r.clone()
+	}); err != nil {
+		return err
+	}
+	if err := a.srv.setStandby(false); err != nil {
+		return err
+	}
+	a.posted()
+	return a.launch(f.rec, false, true)
+}
+
+// notYet is for a lease that cannot be had at the moment: it is asked for again soon.
+func (a *Agent) notYet(err error) error {
+	a.stumble(err, 200*time.Millisecond)
+	return nil
+}
+
+func (a *Agent) startReader(ctx context.Context, r record) error {
+	if err := a.srv.setStandby(true); err != nil {
+		return err
+	}
+	data, err := a.srv.control(ctx)
+	if err != nil {
+		return err
+	}
+	if err := a.change(func(r *record) { r.Floors, r.Fresh = data.Floors, false }); err != nil {
+		return err
+	}
+	r.Floors = data.Floors
+	if r.Upstream != nil && r.Promote == 0 && !r.Hold {
+		if err := a.reserve(ctx, *r.Upstream); err != nil {
+			a.log.Warn("no slot at the upstream yet", "upstream", r.Upstream.Name, "err", err)
+		}
+	}
+	return a.launch(r, true, false)
+}
+
+// launch starts postgres with its configuration.
+func (a *Agent) launch(r record, recovery, writer bool) error {
+	a.mu.Lock()
+	a.live.receiving, a.live.stopping = nil, Process{}
+	text := a.configuration(r, recovery)
+	a.mu.Unlock()
+	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
+		return trouble(err)
+	}
+	a.mu.Lock() // until it is known that the engine runs: nobody takes it for gone
+	defer a.mu.Unlock()
+	if a.fenced() && writer {
+		return port.SwitchRefused.Errorf("the lease ended before the engine was started")
+	}
+	size := a.srv.logSize()
+	engine, err := a.srv.start()
+	if err != nil {
+		return err
+	}
+	a.live.config, a.live.starting, a.live.diverged, a.live.still = text, &starting{engine, size, writer}, false, time.Time{}
+	return nil
+}
+
+// promote makes the follower the writer, once it has the lease.
+func (a *Agent) promote(ctx context.Context, f facts) error {
+	if f.stale { // the list of those that must have its commits, and nobody to receive from
+		if err := a.reload(ctx, f.rec, true); err != nil {
+			return err
+		}
+	}
+	if err := a.acquire(ctx, f.rec.Promote); err != nil {
+		return a.notYet(err)
+	}
+	a.stumble(nil, 0)
+	if err := a.change(func(r *record) { r.Epoch, r.Ahead = f.rec.Promote, true }); err != nil {
+		return err
+	}
+	a.posted()
+	if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_promote(false)")
+		return err
+	}); err != nil {
+		return err
+	}
+	for every := time.NewTicker(20 * time.Millisecond); ; {
+		s, err := a.look(ctx)
+		if err != nil || ctx.Err() != nil {
+			return nil // the next pass sees what is
+		}
+		if !s.Recovery {
+			return a.opened(ctx, f.rec.Promote)
+		}
+		if a.fenced() {
+			return nil
+		}
+		<-every.C
+	}
+}
+
+func (a *Agent) fenced() bool {
+	a.tenure.mu.Lock()
+	defer a.tenure.mu.Unlock()
+	return !a.tenure.on || a.tenure.fenced > 0
+}
+
+// opened notes that the promotion is done.
+func (a *Agent) opened(_ context.Context, epoch int64) error {
+	return a.change(func(r *record) {
+		if r.Promote == epoch {
+			r.Promote = 0
+		}
+		r.Upstream, r.Hold, r.Rejoin, r.Floors = nil, false, false, nil
+	})
+}
+
+// reload lets the engine read its configuration, and waits until it has.
+func (a *Agent) reload(ctx context.Context, r record, recovery bool) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	a.mu.Lock()
+	text, old := a.configuration(r, recovery), a.live.config
+	a.mu.Unlock()
+	if up := r.Upstream; recovery && up != nil && r.Promote == 0 && !r.Hold && !strings.Contains(old, up.conninfo(a.name, a.srv.path(confName, "pgpass"))) {
+		if err := a.reserve(ctx, *up); err != nil {
+			a.log.Warn("no slot at the upstream yet", "upstream", up.Name, "err", err)
+		}
+	}
+	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
+		return trouble(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var before string
+	if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, "SELECT extract(epoch FROM pg_conf_load_time())::text FROM pg_reload_conf()").Scan(&before)
+	}); err != nil {
+		return err
+	}
+	for every := time.NewTicker(10 * time.Millisecond); ; {
+		var now string
+		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			return c.QueryRow(ctx, "SELECT extract(epoch FROM pg_conf_load_time())::text").Scan(&now)
+		}); err != nil {
+			return err
+		}
+		if now != before {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-every.C:
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live.config = text
+	return nil
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}

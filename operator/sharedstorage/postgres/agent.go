@@ -1,0 +1,393 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// AgentOptions of NewAgent.
+type AgentOptions struct {
+	Config Config
+	Grants Grants       // nil: the GrantFile of Config.GrantDir
+	Log    *slog.Logger // nil: none
+}
+
+// Agent owns the data directory and the engine of one instance.
+type Agent struct {
+	cfg     Config
+	name    string
+	srv     *server
+	grants  Grants
+	log     *slog.Logger
+	token   string
+	secret  string // the password of the cluster
+	version string
+
+	kick   chan struct{}
+	tenure tenure
+	asking chan struct{} // guards conn
+	conn   *pgx.Conn
+
+	reloading sync.Mutex
+
+	mu   sync.Mutex
+	rec  record
+	live live
+}
+
+// live is what need not be remembered.
+type live struct {
+	job       string // under way beside the loop
+	cancelJob context.CancelFunc
+
+	fault    error // of the last start or install
+	failures int
+	retry    time.Time
+	starting *starting
+
+	stopping  Process // that was told to stop, and how
+	how       port.StopMode
+	receiving []string  // from this writer
+	still     time.Time // since when a follower has not received
+	diverged  bool
+	drop      []string // slots of instances that left
+	config    string   // as the engine has read it
+}
+
+// starting is an engine that has not answered yet.
+type starting struct {
+	engine Process
+	log    int64 // size of the log before it
+	writer bool
+}
+
+// NewAgent opens the folder of an instance.
+func NewAgent(dir string, o AgentOptions) (*Agent, error) {
+	cfg, err := o.Config.filled()
+	if err != nil {
+		return nil, fmt.Errorf("the configuration of the instance: %w", err)
+	}
+	srv, err := newServer(dir, cfg)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.grants == nil {
+		if cfg.GrantDir == "" {
+			return nil, errors.New("the configuration of the instance: grantDir is empty, and no other record of the grant was given")
+		}
+		a.grants = GrantFile{Dir: cfg.GrantDir}
+	}
+	if a.token, err = secret(cfg.TokenFile); err != nil {
+		return nil, err
+	}
+	if a.secret, err = secret(cfg.PasswordFile); err != nil {
+		return nil, err
+	}
+	if err := ReadJSON(srv.path(recordName), &a.rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, port.StorageFailed.Errorf("the record of the agent: %w", err)
+	}
+	return a, nil
+}
+
+// Run serves until the context ends. Then the engine is stopped, in the time of
+// Config.Grace; it is to run again when the agent does.
+func (a *Agent) Run(ctx context.Context) error {
+	lock, err := TryLock(a.srv.path(agentLock))
+	if err != nil {
+		return trouble(err)
+	}
+	if lock == nil {
+		return fmt.Errorf("another agent has %s", a.srv.dir)
+	}
+	defer lock.Close()
+	if err := WriteJSON(a.srv.path(agentName), ProcessOf(os.Getpid())); err != nil {
+		return trouble(err)
+	}
+	if err := a.recover(); err != nil {
+		return err
+	}
+	a.version = a.cfg.Version
+	if out, err := a.srv.output(ctx, "postgres", "--version"); err != nil {
+		return port.VersionUnsupported.Errorf("%w", err)
+	} else if fields := strings.Fields(out); a.version == "" && len(fields) > 2 {
+		a.version = fields[2]
+	}
+	if engine := a.srv.find(); engine.Lives() && !a.srv.standby() {
+		a.log.Info("found the engine running", "pid", engine.PID)
+		a.resume(a.rec.Epoch)
+	}
+
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var tasks sync.WaitGroup
+	tasks.Go(func() { a.keepLease(serving) })
+	tasks.Go(func() { a.watchLease(serving) })
+	failed := make(chan error, 1)
+	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.cfg.CertFile, a.cfg.KeyFile, a.handler()) })
+	ended := make(chan struct{})
+	tasks.Go(func() { defer close(ended); a.loop(ctx) })
+	select {
+	case <-ended:
+		err = nil
+	case err = <-failed:
+	}
+	a.finish(serving)
+	stop()
+	tasks.Wait()
+	a.disconnect()
+	return err
+}
+
+// recover ends an install that the end of an agent cut off between the data and
+// the note of them.
+func (a *Agent) recover() error {
+	if err := a.srv.replaced(); err != nil {
+		return trouble(err)
+	}
+	if !a.srv.installed() {
+		return nil
+	}
+	return a.change(func(r *record) {
+		if r.Install == nil || r.Installed != "" {
+			return
+		}
+		r.Installed = r.Install.Key
+		if r.Install.From != nil {
+			r.Rejoin = true
+			if r.Upstream == nil {
+				r.Upstream = r.Install.From
+			}
+		}
+	})
+}
+
+// engine is the engine that runs: by its pid file, or the one that was started
+// a moment ago and has not written it.
+func (a *Agent) engine() Process {
+	if p := a.srv.find(); p.Lives() {
+		return p
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if st := a.live.starting; st != nil && st.engine.Lives() {
+		return st.engine
+	}
+	return Process{}
+}
+
+// loop brings the engine to what the record says, one move at a time.
+func (a *Agent) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		if a.pass(ctx) {
+			continue
+		}
+		pause := time.NewTimer(a.pause())
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		case <-a.kick:
+		}
+		pause.Stop()
+	}
+}
+
+// pause is how long nothing is looked at: less while the engine comes or goes.
+func (a *Agent) pause() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.live.starting != nil || a.live.stopping.Lives() {
+		return 20 * time.Millisecond
+	}
+	return 250 * time.Millisecond
+}
+
+// finish stops the engine because the agent was told to end.
+func (a *Agent) finish(ctx context.Context) {
+	a.mu.Lock()
+	if a.live.cancelJob != nil {
+		a.live.cancelJob()
+	}
+	a.mu.Unlock()
+	engine := a.engine()
+	_ = engine.Signal(syscall.SIGINT) // it is killed if that does not work
+	began := sinceBoot()
+	for every := time.NewTicker(20 * time.Millisecond); engine.Lives(); <-every.C {
+		switch waited := sinceBoot() - began; {
+		case waited > time.Duration(a.cfg.Grace)+5*time.Second:
+			engine.Kill()
+		case waited > time.Duration(a.cfg.Grace):
+			_ = engine.Signal(syscall.SIGQUIT) // as above
+		}
+	}
+	releasing, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := a.relinquish(releasing); err != nil {
+		a.log.Warn("the lease runs until it ends", "err", err)
+	}
+}
+
+// change changes the record, on disk first.
+func (a *Agent) change(do func(*record)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changeLocked(do)
+}
+
+func (a *Agent) changeLocked(do func(*record)) error {
+	next := a.rec.clone()
+	do(&next)
+	before, after := mustJSON(a.rec), mustJSON(next)
+	if string(before) == string(after) {
+		return nil
+	}
+	if err := WriteFile(a.srv.path(recordName), after); err != nil {
+		return trouble(err)
+	}
+	a.rec = next
+	return nil
+}
+
+// wake makes the loop look at once.
+func (a *Agent) wake() {
+	select {
+	case a.kick <- struct{}{}:
+	default:
+	}
+}
+
+// stumble notes a failure, and when to try again.
+func (a *Agent) stumble(err error, pause time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live.fault, a.live.retry = err, time.Now().Add(pause)
+}
+
+// fail notes a failure of a start or an install; each in a row waits longer.
+func (a *Agent) fail(err error) {
+	if isFull(err) && !errors.Is(err, port.StorageFull) {
+		err = port.StorageFull.Errorf("%w", err)
+	}
+	if fault.Of(err) == fault.Unknown {
+		err = port.StartFailed.Errorf("%w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live.failures++
+	pause := min(30*time.Second, time.Second/2<<min(a.live.failures, 6))
+	a.live.fault, a.live.retry = err, time.Now().Add(pause)
+	a.log.Warn("the engine does not come up", "try", a.live.failures, "again in", pause, "err", err)
+}
+
+// sql does something on the connection to the engine, one at a time.
+func (a *Agent) sql(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
+	select {
+	case a.asking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-a.asking }()
+	if a.conn == nil || a.conn.IsClosed() {
+		c, err := socket(ctx, a.srv.path(runName), a.cfg.Port)
+		if err != nil {
+			return err
+		}
+		a.conn = c
+	}
+	err := do(ctx, a.conn)
+	if err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = a.conn.Close(closing) // the next one is new
+		a.conn = nil
+	}
+	return err
+}
+
+func (a *Agent) disconnect() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	a.asking <- struct{}{}
+	defer func() { <-a.asking }()
+	if a.conn != nil {
+		_ = a.conn.Close(ctx) // the process ends anyhow
+		a.conn = nil
+	}
+}
+
+// look asks the engine.
+func (a *Agent) look(ctx context.Context) (s sight, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err = a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error { s, err = look(ctx, c); return err })
+	return s, err
+}
+
+func serve(ctx context.Context, listen, cert, key string, h http.Handler) error {
+	s := &http.Server{Addr: listen, Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // callers ask again
+	defer stopped()
+	var err error
+	if cert != "" || key != "" {
+		err = s.ListenAndServeTLS(cert, key)
+	} else {
+		err = s.ListenAndServe()
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func mustJSON(value any) []byte {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic("postgres: " + err.Error()) // own types only
+	}
+	return data
+}
+
+// AgentOf is the process of the agent of a folder, as it wrote itself.
+func AgentOf(dir string) Process {
+	var p Process
+	_ = ReadJSON(filepath.Join(dir, agentName), &p) // not there yet: no process
+	return p
+}
+
+// EngineOf is the engine that runs in a folder.
+func EngineOf(dir string) Process { return (&server{dir: dir}).find() }
+
+// WroteUnder is the epoch under which the engine of a folder wrote last.
+func WroteUnder(dir string) int64 {
+	var r record
+	_ = ReadJSON(filepath.Join(dir, recordName), &r) // not there yet: it never wrote
+	return r.Epoch
+}
+
+// LastWords are the last lines of a log, for the one who wonders why a process ended.
+func LastWords(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil || len(text) == 0 {
+		return "it wrote nothing"
+	}
+	return lastLines(string(text[max(0, len(text)-tailOfAFail):]), 3)
+}

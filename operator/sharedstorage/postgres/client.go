@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Place is where an instance is reached.
+type Place struct {
+	Agent  string // URL of its agent
+	Engine Upstream
+	Token  string // of the cluster
+}
+
+// Places tells where instances are. The adapters of port.Instances implement it.
+type Places interface {
+	// Place of the instance id.Instance. POD_LOST if there is none of the name.
+	Place(ctx context.Context, id port.Ref) (Place, error)
+}
+
+// Engine is port.Engine over the agents of the instances.
+type Engine struct {
+	Places Places
+	HTTP   *http.Client // nil: one with a time limit of 10 s
+}
+
+var plainClient = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
+}}
+
+var _ port.Engine = Engine{}
+
+// Status implements port.Engine.
+func (e Engine) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+	s, err := call[AgentStatus](ctx, e, id, http.MethodGet, "status", nil)
+	return s.Status, err
+}
+
+// Install implements port.Engine.
+func (e Engine) Install(ctx context.Context, id port.Ref, from port.Source, key string) error {
+	in := installCall{Key: key}
+	if from.From != "" {
+		p, err := e.Places.Place(ctx, id.Of(from.From))
+		if err != nil {
+			return err
+		}
+		in.From = &p.Engine
+	}
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "install", in)
+	return err
+}
+
+// Start implements port.Engine.
+func (e Engine) Start(ctx context.Context, id port.Ref) error {
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "start", nil)
+	return err
+}
+
+// Stop implements port.Engine.
+func (e Engine) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "stop", stopCall{mode})
+	return err
+}
+
+// Promote implements port.Engine.
+func (e Engine) Promote(ctx context.Context, id port.Ref, epoch int64) error {
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "promote", promoteCall{epoch})
+	return err
+}
+
+// Follow implements port.Engine.
+func (e Engine) Follow(ctx context.Context, id port.Ref, writer string) error {
+	p, err := e.Places.Place(ctx, id.Of(writer))
+	if err != nil {
+		return err
+	}
+	_, err = call[nothing](ctx, e, id, http.MethodPost, "follow", followCall{p.Engine})
+	return err
+}
+
+// Apply implements port.Engine.
+func (e Engine) Apply(ctx context.Context, id port.Ref, params map[string]string) (bool, error) {
+	out, err := call[applyAnswer](ctx, e, id, http.MethodPost, "apply", applyCall{params})
+	return out.Restart, err
+}
+
+func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb string, in any) (Out, error) {
+	p, err := e.Places.Place(ctx, id)
+	if err != nil {
+		var none Out
+		return none, err
+	}
+	out, err := ask[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, p.Token, method, in)
+	if err != nil {
+		err = fmt.Errorf("%s of %s: %w", verb, id, err)
+	}
+	return out, err
+}
+
+// ask is one call over HTTP.
+func ask[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
+	var out Out
+	if client == nil {
+		client = plainClient
+	}
+	var body io.Reader = http.NoBody
+	if in != nil {
+		body = bytes.NewReader(mustJSON(in))
+	}
+	request, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return out, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return out, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	if err != nil {
+		return out, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return out, readProblem(response.StatusCode, data)
+	}
+	return out, decode(data, &out)
+}
+
+// parallel runs do for all names at once and waits.
+func parallel(names []string, do func(name string)) {
+	var all sync.WaitGroup
+	for _, name := range names {
+		all.Go(func() { do(name) })
+	}
+	all.Wait()
+}

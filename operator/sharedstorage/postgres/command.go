@@ -1,0 +1,40 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+)
+
+// InstanceCommand is what `pawl instance` runs.
+type InstanceCommand struct {
+	Dir    string       // folder of the instance
+	Config string       // file with a Config; empty: config.json in Dir
+	Guard  bool         // be the guard of the agent
+	Grants Grants       // nil: as the configuration says
+	Log    *slog.Logger // nil: none
+}
+
+// Run serves until the context ends.
+func (c InstanceCommand) Run(ctx context.Context) error {
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return err
+	}
+	if c.Guard {
+		return Guard(ctx, dir)
+	}
+	if c.Config == "" {
+		c.Config = filepath.Join(dir, "config.json")
+	}
+	var cfg Config
+	if err := ReadJSON(c.Config, &cfg); err != nil {
+		return fmt.Errorf("the configuration of the instance: %w", err)
+	}
+	a, err := NewAgent(dir, AgentOptions{Config: cfg, Grants: c.Grants, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}

@@ -1,0 +1,139 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// move is the one thing an agent does next for its engine.
+type move string
+
+const (
+	rest         move = ""
+	install      move = "install"
+	halt         move = "stop"          // as it was told
+	demote       move = "demote"        // stop, to start as a follower
+	copyAnew     move = "copy"          // the data cannot be mended
+	rewindIt     move = "rewind"        // see how far the data went, and rewind them
+	openWriter   move = "start writer"  // on the timeline it wrote before
+	startPromote move = "start promote" // as a follower of nobody that becomes the writer
+	startReader  move = "start"
+	promote      move = "promote"
+	promoted     move = "promoted" // it has become the writer: note it
+	forsake      move = "forsake"  // the promotion is not its own any more
+	reload       move = "reload"
+	reclaim      move = "reclaim" // the lease of an engine that was found writing without one
+	release      move = "release" // of the lease of an engine that has stopped
+)
+
+// facts is what the decision stands on.
+type facts struct {
+	rec       record
+	name      string
+	now       time.Time
+	retry     time.Time // no start and no install before
+	installed bool
+	running   bool
+	stopping  port.StopMode // a stop of this mode is under way
+	ready     bool
+	recovery  bool
+	standby   bool  // the data are those of a follower
+	writing   bool  // under a lease
+	grant     Grant // read when it matters
+	known     bool  // and it could be read
+	diverged  bool  // it was seen not to fit its upstream
+	stale     bool  // the configuration is not what it should be
+}
+
+func (f facts) granted() bool { return f.known && f.grant.Writer == f.name && f.grant.Epoch > 0 }
+
+func decide(f facts) move {
+	r := f.rec
+	switch {
+	case f.writing && !f.running && (!r.Run || f.known && !f.granted()):
+		return release
+	case !f.installed && r.Install != nil && !f.now.Before(f.retry):
+		return install
+	case !f.installed:
+		return rest
+	case !r.Run && f.running:
+		return stopBy(f, halt, mode(r))
+	case !r.Run:
+		return rest
+	case !f.running:
+		return start(f)
+	case !f.ready:
+		return rest // it starts, or recovers
+	case f.recovery:
+		return asFollower(f)
+	}
+	return asWriter(f)
+}
+
+// start chooses how an engine that does not run begins.
+func start(f facts) move {
+	r := f.rec
+	switch {
+	case f.now.Before(f.retry), !f.known:
+		return rest
+	case r.Broken && r.Upstream != nil:
+		return copyAnew
+	case r.Broken:
+		return rest // it needs to be told whom to follow
+	case f.granted() && !f.standby && (r.Epoch == f.grant.Epoch || r.Fresh):
+		return openWriter
+	case f.granted():
+		return startPromote
+	case (r.Ahead || f.diverged) && r.Rejoin && r.Upstream != nil:
+		return rewindIt
+	}
+	return startReader
+}
+
+func asFollower(f facts) move {
+	r := f.rec
+	switch {
+	case r.Promote > 0 && f.known && (!f.granted() || f.grant.Epoch != r.Promote):
+		return forsake
+	case r.Promote > 0 && f.known:
+		return promote
+	case r.Promote > 0:
+		return rest
+	case (r.Ahead || f.diverged || r.Broken) && r.Rejoin && r.Upstream != nil:
+		return stopBy(f, demote, port.Fast)
+	case f.stale:
+		return reload
+	}
+	return rest
+}
+
+func asWriter(f facts) move {
+	r := f.rec
+	switch {
+	case !f.writing && f.stopping == "":
+		return reclaim
+	case r.Promote > 0:
+		return promoted
+	case r.Upstream != nil: // Follow was called
+		return stopBy(f, demote, port.Fast)
+	case f.stale:
+		return reload
+	}
+	return rest
+}
+
+// stopBy stops in a mode unless that is under way.
+func stopBy(f facts, how move, wanted port.StopMode) move {
+	if f.stopping == wanted || f.stopping == port.Immediate {
+		return rest
+	}
+	return how
+}
+
+func mode(r record) port.StopMode {
+	if r.Mode == port.Immediate {
+		return port.Immediate
+	}
+	return port.Fast
+}

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// GrantFile is the record in a folder that all instances of a cluster reach:
+// grant.json says who, lease.json until when, and grant.lock guards both. The
+// grant is durable; the lease need not be: no writer outlives a crash of the
+// machine.
+type GrantFile struct{ Dir string }
+
+const (
+	grantName = "grant.json"
+	leaseName = "lease.json"
+	grantLock = "grant.lock"
+)
+
+// bootLease is a lease by the clock of this boot, which nobody sets.
+type bootLease struct {
+	Holder string        `json:"holder"`
+	Epoch  int64         `json:"epoch"`
+	Boot   string        `json:"boot"`
+	Until  time.Duration `json:"until"` // since boot
+}
+
+// Read implements Grants.
+func (f GrantFile) Read(ctx context.Context) (g Grant, err error) {
+	err = f.guarded(ctx, func() error { g, err = f.load(); return err })
+	return g, err
+}
+
+// Renew implements Grants.
+func (f GrantFile) Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (g Grant, err error) {
+	err = f.guarded(ctx, func() error {
+		old, err := f.load()
+		if err != nil {
+			return err
+		}
+		if g, err = old.Renewed(writer, epoch, ttl, time.Now()); err != nil {
+			return err
+		}
+		if g.Lease == old.Lease {
+			return nil
+		}
+		var l bootLease
+		if g.Lease.Holder != "" {
+			l = bootLease{Holder: g.Lease.Holder, Epoch: g.Lease.Epoch, Boot: boot(), Until: sinceBoot() + time.Until(g.Lease.Until)}
+		}
+		data, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		return trouble(replaceFile(filepath.Join(f.Dir, leaseName), data, false))
+	})
+	return g, err
+}
+
+// Grant implements Granter.
+func (f GrantFile) Grant(ctx context.Context, writer string, epoch int64) error {
+	return f.guarded(ctx, func() error {
+		old, err := f.load()
+		if err != nil {
+			return err
+		}
+		g, err := old.Granted(writer, epoch)
+		if err != nil || g == old {
+			return err
+		}
+		return trouble(WriteJSON(filepath.Join(f.Dir, grantName), Grant{Writer: g.Writer, Epoch: g.Epoch}))
+	})
+}
+
+// guarded holds the lock while do runs. It does not wait longer than the
+// context: the holder of the lock may be a process that is frozen.
+func (f GrantFile) guarded(ctx context.Context, do func() error) error {
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		lock, err := TryLock(filepath.Join(f.Dir, grantLock))
+		if err != nil {
+			return trouble(err)
+		}
+		if lock != nil {
+			defer lock.Close()
+			return do()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (f GrantFile) load() (Grant, error) {
+	var g Grant
+	if err := ReadJSON(filepath.Join(f.Dir, grantName), &g); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return g, trouble(err)
+	}
+	g.Lease = Lease{}
+	data, err := os.ReadFile(filepath.Join(f.Dir, leaseName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return g, trouble(err)
+	}
+	var l bootLease
+	if json.Unmarshal(data, &l) == nil && l.Boot == boot() && l.Holder != "" { // half a file is from before a crash of the machine
+		g.Lease = Lease{Holder: l.Holder, Epoch: l.Epoch, Until: time.Now().Add(l.Until - sinceBoot()).Round(0)}
+	}
+	return g, nil
+}
+
+// trouble tells of a folder that cannot be used.
+func trouble(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isFull(err):
+		return port.StorageFull.Errorf("%w", err)
+	case errors.Is(err, os.ErrNotExist):
+		return port.StorageFailed.Errorf("the folder of the volume is not there: %w", err)
+	}
+	return port.StorageFailed.Errorf("%w", err)
+}

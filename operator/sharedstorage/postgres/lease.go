@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// tenure is the right of an engine to write, and what ends it in time.
+type tenure struct {
+	mu       sync.Mutex
+	on       bool // the engine writes, or is about to
+	epoch    int64
+	deadline time.Duration // since boot; the engine stops before
+	fenced   time.Duration // since boot: when it was told to stop; 0: it was not
+}
+
+// guardNote is what the guard reads.
+type guardNote struct {
+	Boot     string        `json:"boot"`
+	Deadline time.Duration `json:"deadline"` // since boot
+}
+
+const (
+	guardName = "guard.json"
+	guardLock = "guard.lock"
+)
+
+// margin is how long before the end of its lease an engine is stopped.
+func (a *Agent) margin() time.Duration { return time.Duration(a.cfg.Lease) / 6 }
+
+// acquire takes or renews the lease. It is called before an engine becomes a writer.
+func (a *Agent) acquire(ctx context.Context, epoch int64) error {
+	asked := sinceBoot()
+	if _, err := a.grants.Renew(ctx, a.name, epoch, time.Duration(a.cfg.Lease)); err != nil {
+		return err
+	}
+	t := &a.tenure
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.fenced > 0 {
+		return port.SwitchRefused.Errorf("the engine of %s is being stopped", a.name)
+	}
+	if err := a.note(asked + time.Duration(a.cfg.Lease) - a.margin()/2); err != nil {
+		return err
+	}
+	t.on, t.epoch, t.deadline = true, epoch, asked+time.Duration(a.cfg.Lease)-a.margin()
+	return nil
+}
+
+func (a *Agent) note(deadline time.Duration) error {
+	data := mustJSON(guardNote{Boot: boot(), Deadline: deadline})
+	return trouble(replaceFile(a.srv.path(guardName), data, false))
+}
+
+// writing reports that the engine may write, and under which epoch.
+func (a *Agent) writing() (int64, bool) {
+	a.tenure.mu.Lock()
+	defer a.tenure.mu.Unlock()
+	return a.tenure.epoch, a.tenure.on
+}
+
+// relinquish ends the lease of an engine that does not run.
+func (a *Agent) relinquish(ctx context.Context) error {
+	epoch, on := a.writing()
+	if !on {
+		return nil
+	}
+	if _, err := a.grants.Renew(ctx, a.name, epoch, 0); err != nil {
+		return err // it ends by itself later
+	}
+	a.tenure.mu.Lock()
+	defer a.tenure.mu.Unlock()
+	a.tenure.on, a.tenure.fenced = false, 0
+	return os.RemoveAll(a.srv.path(guardName))
+}
+
+// resume takes over the tenure of an engine that an agent before this one left running.
+func (a *Agent) resume(epoch int64) {
+	var n guardNote
+	if ReadJSON(a.srv.path(guardName), &n) != nil || n.Boot != boot() {
+		n.Deadline = sinceBoot() + a.margin() // it was never promised any time
+	}
+	a.tenure.mu.Lock()
+	a.tenure.on, a.tenure.epoch, a.tenure.deadline = true, epoch, n.Deadline-a.margin()/2
+	a.tenure.mu.Unlock()
+	a.posted()
+}
+
+// keepLease renews in time, until the context ends.
+func (a *Agent) keepLease(ctx context.Context) {
+	every := time.NewTicker(time.Duration(a.cfg.Lease) / 5)
+	defer every.Stop()
+	for {
+		if epoch, on := a.writing(); on {
+			asking, cancel := context.WithTimeout(ctx, time.Duration(a.cfg.Lease)/3)
+			err := a.acquire(asking, epoch)
+			if errors.Is(err, port.SwitchRefused) {
+				err = a.newer(asking, epoch, err)
+			}
+			cancel()
+			if err != nil && ctx.Err() == nil {
+				a.log.Warn("the lease was not renewed", "epoch", epoch, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+// newer adopts a newer grant of this writer. Another's grant ends its tenure.
+func (a *Agent) newer(ctx context.Context, epoch int64, refused error) error {
+	g, err := a.grants.Read(ctx)
+	switch {
+	case err != nil:
+		return err
+	case g.Writer == a.name && g.Epoch == epoch:
+		return refused // the lease before it runs
+	case g.Writer == a.name && g.Epoch > epoch:
+		if err := a.change(func(r *record) { r.Epoch = g.Epoch }); err != nil {
+			return err
+		}
+		return a.acquire(ctx, g.Epoch)
+	}
+	a.fence(refused.Error())
+	return nil
+}
+
+// watchLease stops a writer before its lease ends, whatever hangs.
+func (a *Agent) watchLease(ctx context.Context) {
+	every := time.NewTicker(50 * time.Millisecond)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		t := &a.tenure
+		t.mu.Lock()
+		on, late, fenced := t.on, sinceBoot() >= t.deadline, t.fenced
+		t.mu.Unlock()
+		switch {
+		case !on:
+		case fenced > 0:
+			a.finishOff(fenced)
+		case late:
+			a.fence("its lease could not be renewed")
+		}
+	}
+}
+
+// fence stops the engine at once and for certain.
+func (a *Agent) fence(why string) {
+	t := &a.tenure
+	t.mu.Lock()
+	if !t.on || t.fenced > 0 {
+		t.mu.Unlock()
+		return
+	}
+	t.fenced = sinceBoot()
+	t.mu.Unlock()
+	a.log.Error("the writer is fenced", "why", why)
+	a.stumble(port.WriterUnhealthy.Errorf("the engine was stopped: %s", why), 0)
+	if err := a.engine().Signal(syscall.SIGQUIT); err != nil {
+		a.log.Error("fencing", "err", err)
+	}
+}
+
+// finishOff ends a fence: the engine is gone, or it is killed.
+func (a *Agent) finishOff(fenced time.Duration) {
+	engine := a.engine()
+	if engine.Lives() {
+		if sinceBoot()-fenced > a.margin()/2 {
+			engine.Kill()
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.relinquish(ctx); err != nil { // it ends by itself; that is later, no more
+		a.tenure.mu.Lock()
+		a.tenure.on, a.tenure.fenced = false, 0
+		a.tenure.mu.Unlock()
+		os.Remove(a.srv.path(guardName))
+	}
+	a.wake()
+}
+
+// posted sees to it that a guard watches.
+func (a *Agent) posted() {
+	if held(a.srv.path(guardLock)) {
+		return
+	}
+	args := append(a.cfg.Command[1:len(a.cfg.Command):len(a.cfg.Command)], "--dir", a.srv.dir, "--guard")
+	cmd := exec.Command(a.cfg.Command[0], args...)
+	cmd.Dir = a.srv.dir
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=16MiB")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		a.log.Error("no guard: a writer would outlive its lease if this agent were killed", "err", err)
+		return
+	}
+	a.srv.children.Go(func() { _ = cmd.Wait() }) // whether it watches is told by its lock
+}
+
+// Guard stops the writer of an instance when its lease is about to end: the
+// agent that should have done it was killed or is frozen. It returns when there
+// is no engine to watch any more.
+func Guard(ctx context.Context, dir string) error {
+	lock, err := TryLock(dir + "/" + guardLock)
+	if err != nil || lock == nil {
+		return err
+	}
+	defer lock.Close()
+	srv := &server{dir: dir}
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	for absent := 0; absent < 50; { // it may be begun before the engine
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-every.C:
+		}
+		var n guardNote
+		if ReadJSON(srv.path(guardName), &n) != nil {
+			return nil
+		}
+		engine := srv.find()
+		if !engine.Lives() {
+			absent++
+			continue
+		}
+		absent = 0
+		switch late := sinceBoot() - n.Deadline; {
+		case n.Boot != boot() || late < 0:
+		case late < time.Second:
+			_ = engine.Signal(syscall.SIGQUIT) // it is killed if that does not work
+		default:
+			engine.Kill()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is one process of one boot: an id alone says nothing, ids are given
+// anew. The zero Process is none.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start string `json:"start"` // ticks between boot and its start
+	Boot  string `json:"boot"`
+}
+
+// ProcessOf is the process that has the id now; the zero Process if none has.
+func ProcessOf(pid int) Process {
+	start, _, alive := procStat(pid)
+	if !alive {
+		return Process{}
+	}
+	return Process{PID: pid, Start: start, Boot: boot()}
+}
+
+// Lives reports that this very process runs.
+func (p Process) Lives() bool {
+	if p.PID <= 1 || p.Boot != boot() {
+		return false
+	}
+	start, _, alive := procStat(p.PID)
+	return alive && start == p.Start
+}
+
+// Runs reports that the process was started with this argument.
+func (p Process) Runs(argument string) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(bytes.Split(line, []byte{0}), func(word []byte) bool { return string(word) == argument })
+}
+
+// Signal signals this very process, and no other that has its id by now. One
+// that has ended is no error.
+func (p Process) Signal(s syscall.Signal) error {
+	if p.PID <= 1 {
+		return nil
+	}
+	handle, err := os.FindProcess(p.PID) // pins the process, where the kernel can
+	if err != nil {
+		return err
+	}
+	defer func() { _ = handle.Release() }() // it holds a descriptor at most
+	if !p.Lives() {
+		return nil
+	}
+	if err := handle.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Kill ends the process and its children without a chance to do anything more.
+// The backends of PostgreSQL are children in sessions of their own: a signal to
+// the group would not reach them.
+func (p Process) Kill() {
+	children := p.children()
+	_ = p.Signal(syscall.SIGKILL) // first: nothing new is born
+	for _, child := range append(children, p.children()...) {
+		_ = child.Signal(syscall.SIGKILL)
+	}
+}
+
+func (p Process) children() []Process {
+	if !p.Lives() {
+		return nil
+	}
+	var children []Process
+	names, _ := filepath.Glob("/proc/[0-9]*")
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil {
+			continue
+		}
+		if start, parent, alive := procStat(pid); alive && parent == p.PID {
+			children = append(children, Process{PID: pid, Start: start, Boot: p.Boot})
+		}
+	}
+	return children
+}
+
+func boot() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// procStat reads /proc/<pid>/stat. A zombie has ended. The name before the
+// fields may hold spaces and brackets.
+func procStat(pid int) (start string, parent int, alive bool) {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return "", 0, false
+	}
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 20 {
+		return "", 0, false
+	}
+	parent, _ = strconv.Atoi(string(fields[1]))
+	state := fields[0][0]
+	return string(fields[19]), parent, state != 'Z' && state != 'X'
+}
+
+// sinceBoot is a clock that all processes of a machine share, that nobody sets,
+// and that goes on while the machine sleeps.
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic("postgres: this system has no clock since boot: " + err.Error())
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,342 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// server is the data directory of an instance and the programs that work on it.
+type server struct {
+	dir string
+	cfg Config
+	as  *syscall.Credential
+
+	children sync.WaitGroup
+}
+
+// Folders and files of an instance.
+const (
+	dataName    = "data"
+	newName     = "data.new" // while it is made
+	oldName     = "data.old" // while it is replaced
+	confName    = "conf"     // what the engine reads: its user can
+	runName     = "run"      // the socket
+	engineLog   = "engine.log"
+	recordName  = "record.json"
+	agentName   = "agent.json" // the process of the agent
+	agentLock   = "agent.lock"
+	logLimit    = 8 << 20
+	tailOfAFail = 1500 // bytes of a log in a message
+)
+
+func newServer(dir string, cfg Config) (*server, error) {
+	as, err := Runner(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	if err := Reachable(dir, as); err != nil {
+		return nil, err
+	}
+	s := &server{dir: dir, cfg: cfg, as: as}
+	for _, folder := range []string{confName, runName} {
+		if err := s.mkdir(s.path(folder)); err != nil {
+			return nil, trouble(err)
+		}
+	}
+	password, err := secret(cfg.PasswordFile)
+	if err != nil {
+		return nil, port.StorageFailed.Errorf("the password of the cluster: %w", err)
+	}
+	escaped := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(password)
+	for name, text := range map[string]string{"pgpass": "*:*:*:*:" + escaped + "\n", "password": password + "\n", "pg_hba.conf": hba} {
+		if err := s.write(s.path(confName, name), text); err != nil {
+			return nil, trouble(err)
+		}
+	}
+	return s, nil
+}
+
+func (s *server) path(names ...string) string {
+	return filepath.Join(append([]string{s.dir}, names...)...)
+}
+
+func (s *server) data() string { return s.path(dataName) }
+
+func (s *server) mkdir(path string) error {
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return s.give(path)
+}
+
+// give makes the engine's user the owner.
+func (s *server) give(path string) error {
+	if s.as == nil {
+		return nil
+	}
+	return os.Lchown(path, int(s.as.Uid), int(s.as.Gid))
+}
+
+// write replaces a file that the engine reads.
+func (s *server) write(path, text string) error {
+	if err := WriteFile(path, []byte(text)); err != nil {
+		return err
+	}
+	return s.give(path)
+}
+
+// command is a program of PostgreSQL that ends with the context.
+func (s *server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Binaries, name), args...)
+	cmd.Dir = s.path(runName)
+	cmd.Env = []string{"PATH=" + s.cfg.Binaries + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "PGPASSFILE=" + s.path(confName, "pgpass"), "HOME=" + s.path(runName), "PGCONNECT_TIMEOUT=5"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
+}
+
+// output runs a program to its end. Its last words are in the error.
+func (s *server) output(ctx context.Context, name string, args ...string) (string, error) {
+	var out, words bytes.Buffer
+	cmd := s.command(ctx, name, args...)
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		said := strings.TrimSpace(words.String())
+		if said == "" {
+			said = strings.TrimSpace(out.String())
+		}
+		if len(said) > tailOfAFail {
+			said = "…" + said[len(said)-tailOfAFail:]
+		}
+		return out.String(), fmt.Errorf("%s: %w: %s", name, err, said)
+	}
+	return out.String(), nil
+}
+
+// installed reports that there are whole data.
+func (s *server) installed() bool {
+	_, err := os.Stat(filepath.Join(s.data(), "PG_VERSION"))
+	return err == nil
+}
+
+// control asks the control data. The engine must not run, or they are old.
+func (s *server) control(ctx context.Context) (controlData, error) {
+	out, err := s.output(ctx, "pg_controldata", "-D", s.data())
+	if err != nil {
+		return controlData{}, err
+	}
+	return parseControl(out)
+}
+
+// initialize makes an empty database.
+func (s *server) initialize(ctx context.Context) error {
+	if err := os.RemoveAll(s.path(newName)); err != nil {
+		return err
+	}
+	if err := s.mkdir(s.path(newName)); err != nil {
+		return err
+	}
+	if _, err := s.output(ctx, "initdb", "-D", s.path(newName), "-U", superuser, "--pwfile", s.path(confName, "password"),
+		"-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--data-checksums"); err != nil {
+		return err
+	}
+	return s.place()
+}
+
+// place puts finished data where the engine finds them.
+func (s *server) place() error {
+	if s.installed() {
+		if err := os.RemoveAll(s.path(oldName)); err != nil {
+			return err
+		}
+		if err := os.Rename(s.data(), s.path(oldName)); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(s.path(newName), s.data()); err != nil {
+		return err
+	}
+	if err := syncDir(s.dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(s.path(oldName))
+}
+
+// replaced ends a place that was cut off between its renames.
+func (s *server) replaced() error {
+	if _, err := os.Stat(s.path(oldName)); err != nil || s.installed() {
+		return nil //nolint:nilerr // nothing was being replaced
+	}
+	return s.place()
+}
+
+// take moves the data of a volume here. Where a rename cannot, it copies.
+func (s *server) take(ctx context.Context, seed string) error {
+	if err := os.RemoveAll(s.path(newName)); err != nil {
+		return err
+	}
+	err := os.Rename(seed, s.path(newName))
+	if errors.Is(err, syscall.EXDEV) {
+		if err := s.mkdir(s.path(newName)); err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, "cp", "-a", "--", seed+"/.", s.path(newName))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("copying %s: %w: %s", seed, err, bytes.TrimSpace(out))
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"postmaster.pid", "standby.signal", "recovery.signal"} {
+		if err := os.Remove(s.path(newName, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return s.place()
+}
+
+// backup copies the data of a running engine; its log from the begin of the
+// copy on is kept there by the slot.
+func (s *server) backup(ctx context.Context, from Upstream) error {
+	if err := os.RemoveAll(s.path(newName)); err != nil {
+		return err
+	}
+	if err := s.mkdir(s.path(newName)); err != nil {
+		return err
+	}
+	if _, err := s.output(ctx, "pg_basebackup", "-D", s.path(newName), "-d", from.conninfo(s.cfg.Cluster.Instance+".copy", s.path(confName, "pgpass")),
+		"-X", "stream", "-S", slotName(s.cfg.Cluster.Instance), "-c", "fast", "--no-password"); err != nil {
+		return err
+	}
+	if err := s.write(s.path(newName, "standby.signal"), ""); err != nil {
+		return err
+	}
+	return s.place()
+}
+
+// rewind takes back what the source does not have. The engine must not run.
+func (s *server) rewind(ctx context.Context, source Upstream) error {
+	_, err := s.output(ctx, "pg_rewind", "-D", s.data(), "--source-server", source.conninfo(s.cfg.Cluster.Instance+".rewind", s.path(confName, "pgpass"))+" dbname=postgres")
+	return err
+}
+
+// checkValues lets PostgreSQL read a configuration.
+func (s *server) checkValues(ctx context.Context, text string) error {
+	file := s.path(confName, "check.conf")
+	if err := s.write(file, text); err != nil {
+		return trouble(err)
+	}
+	defer os.Remove(file)
+	_, err := s.output(ctx, "postgres", "-D", s.data(), "-c", "config_file="+file, "-C", "port")
+	return err
+}
+
+// standby says whether the next start begins as a follower.
+func (s *server) standby() bool {
+	_, err := os.Stat(s.path(dataName, "standby.signal"))
+	return err == nil
+}
+
+func (s *server) setStandby(on bool) error {
+	file := s.path(dataName, "standby.signal")
+	if on {
+		return s.write(file, "")
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDir(s.data())
+}
+
+// start starts postgres in a session of its own: it outlives the agent.
+func (s *server) start() (Process, error) {
+	if err := s.write(s.path(dataName, "postgresql.auto.conf"), "# Parameters are set in the spec of the cluster.\n"); err != nil {
+		return Process{}, trouble(err)
+	}
+	if info, err := os.Stat(s.path(engineLog)); err == nil && info.Size() > logLimit {
+		_ = os.Rename(s.path(engineLog), s.path(engineLog+".1")) // the old log is a convenience
+	}
+	log, err := os.OpenFile(s.path(engineLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return Process{}, trouble(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.cfg.Binaries, "postgres"), "-D", s.data(),
+		"-c", "config_file="+s.path(confName, "postgresql.conf"), "-c", "hba_file="+s.path(confName, "pg_hba.conf"))
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.path(runName), log, log
+	cmd.Env = []string{"PATH=" + s.cfg.Binaries + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=" + s.path(runName)}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return Process{}, err
+	}
+	p := ProcessOf(cmd.Process.Pid)
+	s.children.Go(func() { _ = cmd.Wait() }) // its end is seen by its absence; an agent that is begun anew has no child
+	return p, nil
+}
+
+// find finds the engine by its pid file: the process that has this data
+// directory in its command line, with its start time.
+func (s *server) find() Process {
+	text, err := os.ReadFile(s.path(dataName, "postmaster.pid"))
+	if err != nil {
+		return Process{}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil || pid <= 1 {
+		return Process{}
+	}
+	if p := ProcessOf(pid); p.Lives() && p.Runs(s.data()) {
+		return p
+	}
+	return Process{}
+}
+
+// tail is the end of the engine's log from an offset on.
+func (s *server) tail(from int64) string {
+	f, err := os.Open(s.path(engineLog))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	if from > info.Size() {
+		from = 0
+	}
+	from = max(from, info.Size()-tailOfAFail)
+	text := make([]byte, info.Size()-from)
+	n, _ := f.ReadAt(text, from) // what could be read is enough
+	return strings.TrimSpace(string(text[:n]))
+}
+
+func (s *server) logSize() int64 {
+	info, err := os.Stat(s.path(engineLog))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// isFull tells a full disk from other trouble, in an error or in what a program said.
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device")
+}

@@ -1,0 +1,187 @@
+package postgres
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// defaults that parameters may change.
+var defaults = map[string]string{
+	"max_connections":             "100",
+	"max_wal_senders":             "32",
+	"max_replication_slots":       "32",
+	"wal_keep_size":               "256MB",
+	"max_slot_wal_keep_size":      "4GB",
+	"wal_receiver_timeout":        "10s",
+	"wal_sender_timeout":          "10s",
+	"checkpoint_timeout":          "5min",
+	"wal_retrieve_retry_interval": "500ms",
+	"hot_standby_feedback":        "off",
+	"log_min_messages":            "warning",
+	"timezone":                    "UTC",
+	"log_timezone":                "UTC",
+}
+
+// fixed are settings that what is promised stands on.
+var fixed = map[string]string{
+	"wal_level":                      "replica",
+	"hot_standby":                    "on",
+	"wal_log_hints":                  "on",
+	"fsync":                          "on",
+	"full_page_writes":               "on",
+	"synchronous_commit":             "on",
+	"wal_receiver_status_interval":   "1s",
+	"superuser_reserved_connections": "5",
+	"recovery_target_timeline":       "latest",
+	"password_encryption":            "scram-sha-256",
+	"unix_socket_directories":        "../run", // a path of any length: the engine stands in its data
+	"restart_after_crash":            "on",
+	"logging_collector":              "off",
+	"log_destination":                "stderr",
+}
+
+// owned are the other settings that are not the user's.
+var owned = []string{
+	"listen_addresses", "port", "data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "unix_socket_permissions", "unix_socket_group",
+	"primary_conninfo", "primary_slot_name", "synchronous_standby_names", "cluster_name", "promote_trigger_file",
+	"recovery_target", "recovery_target_action", "recovery_target_inclusive", "recovery_target_lsn", "recovery_target_name", "recovery_target_time", "recovery_target_xid",
+	"restore_command", "recovery_end_command", "archive_cleanup_command", "archive_command", "archive_library", "archive_mode", "ssl", "include", "include_dir", "include_if_exists",
+}
+
+var parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*$`)
+
+// checkParameters refuses what is not the user's to set, and what would not be one line.
+func checkParameters(params map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		_, isFixed := fixed[strings.ToLower(name)]
+		switch {
+		case !parameterName.MatchString(strings.ToLower(name)):
+			return port.ParameterInvalid.Errorf("%q is no name of a parameter", name)
+		case isFixed, slices.Contains(owned, strings.ToLower(name)):
+			return port.ParameterInvalid.Errorf("%s is set by the operator", name)
+		case strings.ContainsAny(params[name], "\n\r\x00"):
+			return port.ParameterInvalid.Errorf("the value of %s is more than one line", name)
+		}
+	}
+	return nil
+}
+
+// setup is all that the configuration of an engine depends on.
+type setup struct {
+	Bind   string
+	Port   int32
+	Name   string            // of the instance
+	Params map[string]string // wanted
+	Floors map[string]string // of a follower
+	Sync   []string          // instances of which one must have each commit; nil: none is waited for
+
+	Upstream *Upstream // whom a follower receives from; nil: from nobody
+	PassFile string
+}
+
+// configuration writes postgresql.conf. In the file the last of equal names counts.
+func configuration(s setup) string {
+	values := maps.Clone(defaults)
+	for name, value := range s.Params {
+		values[strings.ToLower(name)] = value
+	}
+	for name, floor := range s.Floors {
+		if below(values[name], floor) {
+			values[name] = floor
+		}
+	}
+	maps.Copy(values, fixed)
+	values["listen_addresses"], values["port"] = s.Bind, strconv.Itoa(int(s.Port))
+	values["cluster_name"] = s.Name
+	values["synchronous_standby_names"] = standbyNames(s.Sync)
+	values["primary_conninfo"], values["primary_slot_name"] = "", ""
+	if s.Upstream != nil {
+		values["primary_conninfo"] = s.Upstream.conninfo(s.Name, s.PassFile)
+		values["primary_slot_name"] = slotName(s.Name)
+	}
+	var b strings.Builder
+	b.WriteString("# Written by pawl instance. Parameters are set in the spec of the cluster.\n")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&b, "%s = '%s'\n", name, confQuoter.Replace(values[name]))
+	}
+	return b.String()
+}
+
+var confQuoter = strings.NewReplacer(`'`, `''`, `\`, `\\`)
+
+// below compares whole numbers. What is none is left to the engine; a value
+// that is not given is its default, for which nobody knows a number.
+func below(value, floor string) bool {
+	f, err := strconv.ParseInt(floor, 10, 64)
+	if err != nil {
+		return false
+	}
+	if value == "" {
+		return true
+	}
+	v, err := strconv.ParseInt(strings.TrimSpace(value), 0, 64)
+	return err == nil && v < f
+}
+
+// standbyNames is the value of synchronous_standby_names.
+func standbyNames(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return "ANY 1 (" + strings.Join(quoted, ",") + ")"
+}
+
+// slotName is the replication slot of an instance: lower case, at most 63 bytes,
+// and never that of another.
+func slotName(instance string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(instance) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			b.WriteRune(r)
+		} else {
+			b.WriteByte('_')
+		}
+	}
+	text := b.String()
+	return slotPrefix + text[:min(len(text), 40)] + "_" + short(instance)
+}
+
+const slotPrefix = "pawl_"
+
+// Upstream is an engine that a follower receives from.
+type Upstream struct {
+	Name string `json:"name"`
+	Host string `json:"host"`
+	Port int32  `json:"port"`
+}
+
+func (u Upstream) conninfo(application, passFile string) string {
+	return fmt.Sprintf("host=%s port=%d user=%s application_name=%s passfile=%s connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 sslmode=prefer",
+		connQuote(u.Host), u.Port, superuser, connQuote(application), connQuote(passFile))
+}
+
+func connQuote(value string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
+}
+
+const superuser = "postgres"
+
+// hba lets the superuser of the data directory in by the socket, which stands
+// in a folder of its own, and all others with their password.
+const hba = `# Written by pawl instance.
+local all all trust
+host all all all scram-sha-256
+host replication all all scram-sha-256
+`
+
+func (u Upstream) address() string { return fmt.Sprintf("%s:%d", u.Host, u.Port) }

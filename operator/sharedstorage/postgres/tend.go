@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// tend does the small things for an engine that runs as it should.
+func (a *Agent) tend(ctx context.Context, r record, s sight) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var err error
+	if s.Recovery {
+		err = a.tendFollower(ctx, r, s)
+	} else {
+		err = a.tendWriter(ctx, r)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.log.Warn("tending the engine", "err", err)
+	}
+}
+
+// tendWriter gives data that came from elsewhere the password of this cluster,
+// and drops the slots of instances that left.
+func (a *Agent) tendWriter(ctx context.Context, r record) error {
+	if sum := short(a.secret); r.Password != sum {
+		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
+			_, err := c.Exec(ctx, "ALTER ROLE "+superuser+" PASSWORD "+literal(a.secret))
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := a.change(func(r *record) { r.Password = sum }); err != nil {
+			return err
+		}
+	}
+	a.mu.Lock()
+	drop := slices.Clone(a.live.drop)
+	a.mu.Unlock()
+	if len(drop) == 0 {
+		return nil
+	}
+	var left int
+	if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
+		if err := forget(ctx, c, drop...); err != nil {
+			return err
+		}
+		return c.QueryRow(ctx, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = ANY(string_to_array("+literal(strings.Join(drop, ","))+", ','))").Scan(&left)
+	}); err != nil || left > 0 {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live.drop = slices.DeleteFunc(a.live.drop, func(slot string) bool { return slices.Contains(drop, slot) })
+	return nil
+}
+
+// stillFor is how long a follower may not receive before its upstream is asked why.
+const stillFor = time.Second
+
+// tendFollower notes that it receives, and looks into it if it does not.
+func (a *Agent) tendFollower(ctx context.Context, r record, s sight) error {
+	if r.Upstream == nil || r.Hold || r.Promote > 0 {
+		return nil
+	}
+	if s.Streaming && s.Source == r.Upstream.address() {
+		a.mu.Lock()
+		a.live.still = time.Time{}
+		a.mu.Unlock()
+		if !r.Ahead {
+			return nil
+		}
+		// Its upstream goes on where it ends. The slots of the time when it wrote would keep log for ever.
+		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error { return forget(ctx, c) }); err != nil {
+			return err
+		}
+		return a.change(func(r *record) { r.Ahead = false })
+	}
+	a.mu.Lock()
+	first := a.live.still.IsZero()
+	if first {
+		a.live.still = time.Now()
+	}
+	due := time.Since(a.live.still) >= stillFor
+	if due {
+		a.live.still = time.Now()
+	}
+	a.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return a.inquire(ctx, r, s)
+}
+
+// inquire asks the upstream why nothing comes: it lacks the slot, it has thrown
+// away the log that is needed, or it is on a timeline that these data do not fit.
+func (a *Agent) inquire(ctx context.Context, r record, s sight) error {
+	c, err := reach(ctx, *r.Upstream, a.secret)
+	if err != nil {
+		return err
+	}
+	defer c.Close(ctx)
+	if err := reserve(ctx, c, slotName(a.name)); err != nil {
+		return err
+	}
+	if said := a.srv.tail(a.srv.logSize() - 600); strings.Contains(said, "requested WAL segment") && strings.Contains(said, "has already been removed") {
+		a.log.Warn("the log that is needed is gone: the data are copied anew", "upstream", r.Upstream.Name)
+		return a.change(func(r *record) { r.Broken = true })
+	}
+	their, err := ancestry(ctx, c)
+	if err != nil || their.Recovery {
+		return err
+	}
+	if diverged(s.Timeline, max(s.Position, s.Received), their.Timeline, their.Forks) {
+		a.log.Warn("the data do not fit the upstream: they are rewound", "upstream", r.Upstream.Name, "timeline", s.Timeline, "theirs", their.Timeline)
+		a.mu.Lock()
+		a.live.diverged = true
+		a.mu.Unlock()
+		a.wake()
+	}
+	return nil
+}
+
+var errNotYet = errors.New("it does not write yet")
+
+// rewind makes data that may have gone their own way fit the upstream.
+func (a *Agent) rewind(ctx context.Context, up Upstream) error {
+	data, err := a.srv.control(ctx)
+	if err != nil {
+		return err
+	}
+	their, err := a.askLineage(ctx, up)
+	if err != nil {
+		return err
+	}
+	fits := func(r *record) { r.Ahead, r.Broken = false, false }
+	if data.Clean() && !diverged(data.Timeline, data.Position, their.Timeline, their.Forks) {
+		a.log.Info("the data fit", "upstream", up.Name)
+		return errors.Join(a.change(fits), a.settled())
+	}
+	if err := a.change(func(r *record) { r.Broken = true }); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := a.srv.rewind(ctx, up); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		a.log.Warn("the data cannot be rewound: they are copied anew", "err", err)
+		return a.copyFrom(ctx, up)
+	}
+	a.log.Info("the data were rewound", "upstream", up.Name, "took", time.Since(began).Round(time.Millisecond))
+	if err := a.srv.setStandby(true); err != nil {
+		return err
+	}
+	return errors.Join(a.change(fits), a.settled())
+}
+
+// settled forgets that the data did not fit.
+func (a *Agent) settled() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.live.diverged = false
+	return nil
+}
+
+// askLineage asks an upstream that writes. Its checkpoint makes what pg_rewind
+// reads of it new.
+func (a *Agent) askLineage(ctx context.Context, up Upstream) (lineage, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, err := reach(ctx, up, a.secret)
+	if err != nil {
+		return lineage{}, err
+	}
+	defer c.Close(ctx)
+	l, err := ancestry(ctx, c)
+	if err == nil && l.Recovery {
+		err = errNotYet
+	}
+	if err == nil {
+		_, err = c.Exec(ctx, "CHECKPOINT")
+	}
+	return l, err
+}
+
+// copyFrom replaces the data by a new copy.
+func (a *Agent) copyFrom(ctx context.Context, up Upstream) error {
+	if err := a.reserve(ctx, up); err != nil {
+		return err
+	}
+	if err := a.srv.backup(ctx, up); err != nil {
+		return err
+	}
+	return errors.Join(a.change(func(r *record) { r.Ahead, r.Broken, r.Fresh = false, false, false }), a.settled())
+}
