@@ -19,7 +19,7 @@ import (
 // tale is an operation through which processes are killed: prepare brings a
 // cluster to where it begins, act asks, and end looks at what has come of it.
 type tale struct {
-	setup   labSetup
+	setup   setup
 	blind   bool          // the look for room sees none of the limits
 	skew    time.Duration // of the clock of every second process
 	prepare func(l *lab) string
@@ -29,8 +29,8 @@ type tale struct {
 }
 
 // labTimes are those of a cloud that takes its time, and shows things late.
-func labTimes() labSetup {
-	return labSetup{
+func labTimes() setup {
+	return setup{
 		sim: sim.Options{
 			Times:   sim.Times{Create: 8 * time.Second, Destroy: 4 * time.Second, Stop: 4 * time.Second, Start: 4 * time.Second, Network: 2 * time.Second, Rule: time.Second, Boot: 5 * time.Second},
 			Visible: 3 * time.Second, Latency: 100 * time.Millisecond,
@@ -39,13 +39,13 @@ func labTimes() labSetup {
 	}
 }
 
-func (s labSetup) with(edit func(s *labSetup)) labSetup {
+func (s setup) with(edit func(s *setup)) setup {
 	edit(&s)
 	return s
 }
 
-func room(vms int) labSetup {
-	return labTimes().with(func(s *labSetup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
+func room(vms int) setup {
+	return labTimes().with(func(s *setup) { s.sim.Zones = []sim.Zone{{ID: "zone-1", VMs: vms}} })
 }
 
 // up makes a cluster of one control node and so many workers, that nothing
@@ -202,7 +202,7 @@ func tales() map[string]tale {
 			is(cluster.Running, 3, 5)(l, id)
 		}},
 		"no room for more, keep":     {setup: room(3), blind: true, rests: []machine.State{cluster.Alert}, prepare: up(1), act: asks(scale(4)), end: is(cluster.Alert, 3, 3)},
-		"no room for more, rollback": {setup: room(3).with(func(s *labSetup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
+		"no room for more, rollback": {setup: room(3).with(func(s *setup) { s.settings.RollbackScale = true }), blind: true, prepare: up(1), act: asks(scale(4)), end: wasRolledBack},
 	}
 }
 

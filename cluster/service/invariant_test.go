@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -312,41 +311,4 @@ func (l *lab) jobOf(id string) cluster.Job {
 		return cluster.Job{}
 	}
 	return *j
-}
-
-// story tells what became of a cluster.
-func (l *lab) story(uuid string) string {
-	var b strings.Builder
-	book := l.book(uuid)
-	c := book.Cluster
-	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Ask, c.Reason, c.RecoverNext.Format(time.TimeOnly), c.Findings)
-	for _, n := range book.Nodes {
-		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady)
-	}
-	for _, r := range book.Journal {
-		fmt.Fprintf(&b, "  row %s %s %s %s by %s/%s try %d/%d job=%s intent %s closing %s %s %s\n", r.Kind, r.Name, r.Phase, r.Origin, r.RunID, r.Step, r.Attempt, r.Attempts, r.JobID,
-			r.IntentAt.Format(time.TimeOnly), r.ClosingAt.Format(time.TimeOnly), r.LastCode, r.LastError)
-	}
-	for _, r := range l.cloud.All() {
-		if r.Tags[cluster.TagCluster] == uuid {
-			fmt.Fprintf(&b, "  thing %s %s %s %s made %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
-		}
-	}
-	events, _ := l.books.Events(context.Background(), cluster.EventQuery{Scope: all, Cluster: uuid})
-	for _, e := range events {
-		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
-	}
-	runs, _, _ := l.runs.List(context.Background(), workflow.Query{Subject: cluster.Subject(uuid), Oldest: true})
-	for _, r := range runs {
-		full, _, err := l.runs.Load(context.Background(), r.ID)
-		if err != nil {
-			continue
-		}
-		fmt.Fprintf(&b, "  run %s %s %s fault %+v\n", full.ID, full.Flow, full.Phase, full.Fault)
-		for s := range full.Steps() {
-			fmt.Fprintf(&b, "    %s %s attempt %d wait %+v fault %+v\n", s.Name, s.Phase, s.Attempt, s.Wait, s.Fault)
-		}
-	}
-	fmt.Fprintf(&b, "  now %s; deaths at %s\n", time.Now().Format(time.TimeOnly), l.deaths())
-	return b.String()
 }

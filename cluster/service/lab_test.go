@@ -3,8 +3,6 @@ package service_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -44,14 +42,8 @@ type lab struct {
 	ends    []func()
 }
 
-type labSetup struct {
-	sim      sim.Options
-	settings service.Settings
-	silent   bool
-}
-
 // inLab plays something in a bubble and gives what was wrong with it.
-func inLab(t *testing.T, s labSetup, play func(l *lab)) (wrong []string) {
+func inLab(t *testing.T, s setup, play func(l *lab)) (wrong []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, s)
@@ -62,38 +54,19 @@ func inLab(t *testing.T, s labSetup, play func(l *lab)) (wrong []string) {
 	return wrong
 }
 
-func newLab(t *testing.T, s labSetup) *lab {
+func newLab(t *testing.T, s setup) *lab {
 	l := &lab{t: t, books: cluster.NewMemory(), runs: workflow.NewMemory(), locks: &lock.Memory{}, heard: map[string]bool{}, loud: !s.silent}
-	s.sim.Installation = installation
-	if l.loud {
-		s.sim.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
-			p := l.living()
-			if p == nil {
-				return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
-			}
-			return l.patient(ctx, p, token, h)
+	cloud, end := s.cloud(t, func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+		p := l.living()
+		if p == nil {
+			return cluster.HelloAnswer{}, cluster.ProviderUnreachable.Errorf("connection refused")
 		}
-	}
-	cloud, err := sim.New(s.sim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.cloud = cloud
-	ctx, end := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = cloud.Serve(ctx) }()
-	l.ends = append(l.ends, func() { end(); <-done; _ = cloud.Close() })
-	l.made = service.Options{
-		Installation: installation, HomeURL: "https://home.example", Settings: s.settings, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Versions: []service.Version{
-			{ID: "v1", Name: "v1", Semantic: "1.0.0", Template: cluster.Entity{ID: "node-image"}},
-			{ID: "v2", Name: "v2", Semantic: "1.1.0", Template: cluster.Entity{ID: "node-image"}},
-		},
-	}
-	if l.loud {
-		l.made.Probe = func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
-			return cloud.Probe(ctx, c.Endpoint)
-		}
+		return l.patient(ctx, p, token, h)
+	})
+	l.cloud, l.ends, l.made = cloud, []func(){end}, s.options(cloud)
+	l.made.Versions = []service.Version{
+		{ID: "v1", Name: "v1", Semantic: "1.0.0", Template: cluster.Entity{ID: "node-image"}},
+		{ID: "v2", Name: "v2", Semantic: "1.1.0", Template: cluster.Entity{ID: "node-image"}},
 	}
 	l.begin()
 	return l
@@ -362,207 +335,6 @@ func (l *lab) deaths() string {
 	return strings.Join(all, ", then ")
 }
 
-// write is a database write: the process may die before it and behind it.
-func (p *life) write(label string, do func() error) error { return p.writes(label, true, do) }
-
-func (p *life) writes(label string, hold bool, do func() error) error {
-	if err := p.reach("before "+label, hold); err != nil {
-		return err
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	return p.reach("after "+label, hold)
-}
-
-// diary is the books in the hands of a process.
-type diary struct {
-	*cluster.Memory
-	p *life
-}
-
-func (d *diary) Commit(ctx context.Context, c *cluster.Change) error {
-	return d.p.write("commit"+nameOf(c), func() error { return d.Memory.Commit(ctx, c) })
-}
-
-// nameOf tells kinds of changes apart.
-func nameOf(c *cluster.Change) string {
-	var parts []string
-	if c.Cluster != nil {
-		parts = append(parts, string(c.Cluster.State))
-	}
-	for _, r := range c.Journal {
-		parts = append(parts, string(r.Kind)+" "+string(r.Phase))
-	}
-	for _, j := range c.Jobs {
-		parts = append(parts, fmt.Sprintf("job %s %d", j.Kind, j.Status))
-	}
-	for _, n := range c.Nodes {
-		if !n.Removed.IsZero() {
-			parts = append(parts, "removed")
-		}
-	}
-	if c.Details != nil {
-		parts = append(parts, "details")
-	}
-	slices.Sort(parts)
-	return " " + strings.Join(slices.Compact(parts), ", ")
-}
-
-func (d *diary) Hellos(ctx context.Context, h []cluster.NodeHello) error {
-	return d.p.write("hellos", func() error { return d.Memory.Hellos(ctx, h) })
-}
-
-func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (n int, err error) {
-	err = d.p.write("prune", func() error { n, err = d.Memory.Prune(ctx, now, keep); return err })
-	return n, err
-}
-
-// medium is the locks in the hands of a process.
-type medium struct {
-	*lock.Memory
-	p *life
-}
-
-func (m medium) Transact(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, bool)) error {
-	return m.p.write("lock", func() error { return m.Memory.Transact(ctx, name, change) })
-}
-
-// ledgerOfRuns is the store of the engine in the hands of a process.
-type ledgerOfRuns struct {
-	*workflow.Memory
-	p *life
-}
-
-func (s *ledgerOfRuns) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (run *workflow.Run, err error) {
-	err = s.p.writes("create run "+r.Flow, false, func() error { run, err = s.Memory.Create(ctx, r, events); return err })
-	return run, err
-}
-
-func (s *ledgerOfRuns) Save(ctx context.Context, w *workflow.Save) error {
-	label := "save " + w.Run.Flow + " " + string(w.Run.Phase)
-	if step := w.Run.Current(); step != nil {
-		label += " " + step.Name + " " + string(step.Phase)
-	}
-	return s.p.writes(label, false, func() error { return s.Memory.Save(ctx, w) })
-}
-
-func (s *ledgerOfRuns) Send(ctx context.Context, id string, w workflow.Signal) error {
-	return s.p.writes("send "+w.Name, false, func() error { return s.Memory.Send(ctx, id, w) })
-}
-
-func (s *ledgerOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed workflow.Claimed, err error) {
-	if s.p.gone() {
-		return claimed, errDead
-	}
-	if s.p.stiff() {
-		return claimed, workflow.StoreUnavailable.Errorf("no answer")
-	}
-	if claimed, err = s.Memory.Claim(ctx, c); err == nil && len(claimed.Runs) > 0 {
-		err = s.p.reach("after claim", false)
-	}
-	return claimed, err
-}
-
-func (s *ledgerOfRuns) Take(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
-	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.Take(ctx, worker, id, lease); return err })
-	return loaded, err
-}
-
-func (s *ledgerOfRuns) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	return s.p.writes("rest", false, func() error { return s.Memory.Rest(ctx, worker, r, next) })
-}
-
-func (s *ledgerOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {
-	if s.p.gone() {
-		return errDead
-	}
-	if s.p.stiff() {
-		return s.p.writes("renew", false, func() error { return s.Memory.Renew(ctx, worker, lease) })
-	}
-	return s.Memory.Renew(ctx, worker, lease)
-}
-
-// Release is what a process that is killed does not do: its lease ends by itself.
-func (s *ledgerOfRuns) Release(ctx context.Context, worker string) error {
-	if s.p.gone() {
-		return errDead
-	}
-	return s.Memory.Release(ctx, worker)
-}
-
-// line is the way of a process to the provider. Of a call that changes
-// something it may die also while the call is on its way: it then arrives
-// after the process that follows has begun.
-type line struct {
-	*sim.Client
-	p *life
-}
-
-const flight = 45 * time.Second // less than a call's timeout
-
-func ask[T any](ctx context.Context, p *life, label string, changes bool, do func(context.Context) (T, error)) (T, error) {
-	var none T
-	if err := p.point("before " + label); err != nil {
-		return none, err
-	}
-	if changes {
-		if err := p.point("during " + label); err != nil {
-			p.lab.flights.Go(func() {
-				time.Sleep(flight)
-				_, _ = do(context.WithoutCancel(ctx))
-				p.lab.arrived(label)
-			})
-			return none, err
-		}
-	}
-	got, err := do(ctx)
-	if dead := p.point("after " + label); dead != nil {
-		return none, dead
-	}
-	return got, err
-}
-
-func (l line) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
-	return ask(ctx, l.p, "check", false, func(ctx context.Context) ([]cluster.Finding, error) {
-		found, err := l.Client.Check(ctx, n)
-		if l.p.lab.blind {
-			found = nil
-		}
-		return found, err
-	})
-}
-
-func (l line) Catalog(ctx context.Context, o cluster.Owner, k cluster.Kind) ([]cluster.Entry, error) {
-	return ask(ctx, l.p, "catalog "+string(k), false, func(ctx context.Context) ([]cluster.Entry, error) { return l.Client.Catalog(ctx, o, k) })
-}
-
-func (l line) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
-	l.p.lab.mayCreate(w)
-	return ask(ctx, l.p, "create "+string(w.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Create(ctx, w) })
-}
-
-func (l line) Act(ctx context.Context, r cluster.Ref, a cluster.Action) (cluster.Call, error) {
-	l.p.lab.mayAct(r, a)
-	return ask(ctx, l.p, string(a)+" "+string(r.Kind), true, func(ctx context.Context) (cluster.Call, error) { return l.Client.Act(ctx, r, a) })
-}
-
-func (l line) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, error) {
-	return ask(ctx, l.p, "poll "+string(c.Ref.Kind), false, func(ctx context.Context) (cluster.Progress, error) { return l.Client.Poll(ctx, c) })
-}
-
-func (l line) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, error) {
-	return ask(ctx, l.p, "get "+string(r.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Get(ctx, r) })
-}
-
-func (l line) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
-	return ask(ctx, l.p, "find "+string(w.Kind), false, func(ctx context.Context) (cluster.Resource, error) { return l.Client.Find(ctx, w) })
-}
-
-func (l line) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
-	return ask(ctx, l.p, "list "+string(f.Kind), false, func(ctx context.Context) (cluster.Page, error) { return l.Client.List(ctx, f, at) })
-}
-
 // root is who asks in these tests.
 var root = cluster.Caller{User: "somebody", Owner: me, Scope: all, Operator: true}
 
@@ -644,4 +416,9 @@ func (l *lab) worker(uuid string) string {
 	}
 	l.say("there is no worker")
 	return ""
+}
+
+// story tells what became of a cluster.
+func (l *lab) story(uuid string) string {
+	return story(l.books, l.runs, l.cloud, uuid) + "  deaths at " + l.deaths() + "\n"
 }

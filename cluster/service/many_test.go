@@ -15,7 +15,7 @@ import (
 // in the middle: all of them run, and go.
 func TestTwoHundredClustersAtOnce(t *testing.T) {
 	const clusters, nodes = 200, 3
-	setup := labTimes().with(func(s *labSetup) { s.sim.ForgetUserData = true })
+	setup := labTimes().with(func(s *setup) { s.sim.ForgetUserData = true })
 	wrong := inLab(t, setup, func(l *lab) {
 		var asked sync.WaitGroup
 		for i := range clusters {

@@ -102,7 +102,7 @@ func TestClocksApart(t *testing.T) {
 // What one server's passes have found of a provider, the other one tells as well,
 // and goes on telling when the first has died and it makes the passes itself.
 func TestEveryServerTellsWhatThePassesFound(t *testing.T) {
-	wrong := inLab(t, labSetup{}, func(l *lab) {
+	wrong := inLab(t, setup{}, func(l *lab) {
 		first := l.living()
 		l.wait(time.Minute) // it holds the locks
 		l.begin()

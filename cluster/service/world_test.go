@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"path"
 	"slices"
@@ -63,7 +62,6 @@ func (b *counted) count() int {
 // saves counts what the engine writes.
 type saves struct {
 	*workflow.Memory
-	w  *world
 	mu sync.Mutex
 	n  int
 }
@@ -72,13 +70,7 @@ func (s *saves) Save(ctx context.Context, w *workflow.Save) error {
 	s.mu.Lock()
 	s.n++
 	s.mu.Unlock()
-	if err := s.w.point(); err != nil {
-		return err
-	}
-	if err := s.Memory.Save(ctx, w); err != nil {
-		return err
-	}
-	return s.w.point()
+	return s.Memory.Save(ctx, w)
 }
 
 func (s *saves) count() int {
@@ -87,18 +79,9 @@ func (s *saves) count() int {
 	return s.n
 }
 
-// Release is what a dead process does not do: its lease ends by itself.
-func (s *saves) Release(ctx context.Context, worker string) error {
-	s.w.mu.Lock()
-	dead := s.w.dead
-	s.w.mu.Unlock()
-	if dead {
-		return errDead
-	}
-	return s.Memory.Release(ctx, worker)
-}
-
-// world is a service with its engine, over a simulated cloud, inside a bubble.
+// world is a service with its engine, over a simulated cloud, inside a bubble:
+// one process that knows of no other. Where processes die, or there are several
+// of them, there is the lab.
 type world struct {
 	t       *testing.T
 	books   *counted
@@ -111,136 +94,71 @@ type world struct {
 	out     func() // and the cloud
 	heard   []cluster.Event
 	mu      sync.Mutex
-
-	births int // processes begun
-	armed  int // points until the process dies; 0: it lives
-	dead   bool
-	died   chan struct{}
 }
 
-// arm lets the process die at its nth write or call from now on; 0: not at all.
-func (w *world) arm(n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.armed, w.dead, w.died = n, false, make(chan struct{})
-}
-
-// struck reports that the process has died since it was armed.
-func (w *world) struck() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.armed <= 0
-}
-
-// point is a moment at which a process may die. What comes after fails.
-func (w *world) point() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case w.dead:
-		return errDead
-	case w.armed <= 0:
-		return nil
-	}
-	if w.armed--; w.armed > 0 {
-		return nil
-	}
-	w.dead = true
-	close(w.died)
-	return errDead
-}
-
-func (w *world) alive(birth int) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead || birth != w.births {
-		return errDead
-	}
-	return nil
-}
-
-// restartWhenDead begins another process when this one has died, or goes on
-// after a while if it does not die.
-func (w *world) restartWhenDead(limit time.Duration) {
-	w.mu.Lock()
-	died := w.died
-	w.mu.Unlock()
-	select {
-	case <-died:
-	case <-time.After(limit):
-		return
-	}
-	w.stop()
-	w.mu.Lock()
-	w.dead = false
-	w.mu.Unlock()
-	w.begin()
-}
-
+// setup is what a world or a lab is made of.
 type setup struct {
 	sim      sim.Options
 	settings service.Settings
 	silent   bool // nodes do not call home
 }
 
-// inWorld runs a test in a bubble with a running service.
-func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
+// cloud begins a cloud whose nodes call home by hello. end stops it.
+func (s setup) cloud(t *testing.T, hello func(context.Context, string, cluster.Hello) (cluster.HelloAnswer, error)) (cloud *sim.Cloud, end func()) {
 	t.Helper()
-	inWorldOf(t, s, func(*world) {}, test)
-}
-
-func inWorldOf(t *testing.T, s setup, made func(*world), test func(t *testing.T, w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}}
-		w.runs = &saves{Memory: workflow.NewMemory(), w: w}
-		made(w)
-		w.build(s)
-		defer w.end()
-		test(t, w)
-	})
-}
-
-// build makes the cloud and the first process.
-func (w *world) build(s setup) {
-	t := w.t
-	s.sim.Installation = installation
-	if !s.silent {
-		s.sim.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
-			w.mu.Lock()
-			to := w.service
-			w.mu.Unlock()
-			return to.Hello(ctx, token, h)
-		}
+	if s.sim.Installation = installation; !s.silent {
+		s.sim.Home = hello
 	}
 	cloud, err := sim.New(s.sim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.cloud = cloud
-	ctx, end := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = cloud.Serve(ctx) }()
-	w.out = func() { end(); <-done }
-	w.options = service.Options{
-		Books: w.books, Providers: []service.Named{{Name: "sim", Provider: cloud.As(installation)}}, Installation: installation,
-		HomeURL: "https://home.example", Settings: s.settings, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Heard: func(e cluster.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.heard = append(w.heard, e) },
+	ctx, stop := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = cloud.Serve(ctx) })
+	return cloud, func() {
+		stop()
+		serving.Wait()
+		_ = cloud.Close()
 	}
+}
+
+// options are those of a service on a cloud, but for books, locks and provider.
+func (s setup) options(cloud *sim.Cloud) service.Options {
+	o := service.Options{Installation: installation, HomeURL: "https://home.example", Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}
 	if !s.silent {
-		w.options.Probe = func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
+		o.Probe = func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
 			return cloud.Probe(ctx, c.Endpoint)
 		}
 	}
-	w.begin()
+	return o
+}
+
+// inWorld runs a test in a bubble with a running service.
+func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}}
+		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+			w.mu.Lock()
+			to := w.service
+			w.mu.Unlock()
+			return to.Hello(ctx, token, h)
+		})
+		w.options = s.options(w.cloud)
+		w.options.Providers = []service.Named{{Name: "sim", Provider: w.cloud.As(installation)}}
+		w.options.Heard = func(e cluster.Event) { w.mu.Lock(); defer w.mu.Unlock(); w.heard = append(w.heard, e) }
+		w.begin()
+		defer w.end()
+		test(t, w)
+	})
 }
 
 // begin starts the process: service, engine, and their work.
 func (w *world) begin() {
-	w.mu.Lock()
-	w.births++
 	options := w.options
-	options.Books = mortal{w.books, w, w.births}
+	w.mu.Lock()
+	options.Books = w.books
 	w.mu.Unlock()
 	s, err := service.New(options)
 	if err != nil {
@@ -266,7 +184,6 @@ func (w *world) begin() {
 func (w *world) end() {
 	w.stop()
 	w.out()
-	_ = w.cloud.Close()
 }
 
 // create writes a cluster as the create operation does.
@@ -355,34 +272,7 @@ func (w *world) until(uuid string, limit time.Duration, states ...machine.State)
 }
 
 // story tells what happened, for a test that failed.
-func (w *world) story(uuid string) string {
-	var b strings.Builder
-	book := w.book(uuid)
-	c := book.Cluster
-	fmt.Fprintf(&b, "cluster %s desired %s run %s ask %+v reason %+v position %+v\n", c.State, c.Desired, c.RunID, c.Ask, c.Reason, c.Position)
-	for _, n := range book.Nodes {
-		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q version=%s\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady, n.Version)
-	}
-	for _, r := range book.Journal {
-		fmt.Fprintf(&b, "  row %s %s %s %s try %d/%d job=%s %s %s\n", r.Kind, r.Name, r.Phase, r.Origin, r.Attempt, r.Attempts, r.JobID, r.LastCode, r.LastError)
-	}
-	events, _ := w.books.Events(w.t.Context(), cluster.EventQuery{Scope: all, Cluster: uuid})
-	for _, e := range events {
-		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
-	}
-	runs, _, _ := w.runs.List(w.t.Context(), workflow.Query{Subject: cluster.Subject(uuid), Oldest: true})
-	for _, r := range runs {
-		full, _, err := w.runs.Load(w.t.Context(), r.ID)
-		if err != nil {
-			continue
-		}
-		fmt.Fprintf(&b, "  run %s %s %s fault %+v\n", full.ID, full.Flow, full.Phase, full.Fault)
-		for s := range full.Steps() {
-			fmt.Fprintf(&b, "    %s %s attempt %d wait %+v fault %+v\n", s.Name, s.Phase, s.Attempt, s.Wait, s.Fault)
-		}
-	}
-	return b.String()
-}
+func (w *world) story(uuid string) string { return story(w.books.Memory, w.runs.Memory, w.cloud, uuid) }
 
 // vms are the living VMs of the cloud by name.
 func (w *world) vms() map[string]cluster.Resource {

@@ -1,0 +1,66 @@
+package service_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+func TestDeleteTouchesNothingOfOthers(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow}}
+	t.Run("a foreign VM keeps the network, and is named", func(t *testing.T) {
+		running(t, s, 2, func(t *testing.T, w *world, id string) {
+			if _, err := w.cloud.AddForeignVM("stranger", w.cluster(id).Network.ID); err != nil {
+				t.Fatal(err)
+			}
+			job := w.at(id, cluster.AskDelete, cluster.Expunge)
+			w.failed(job, "NETWORK_HAS_FOREIGN_VM")
+			if c := w.cluster(id); !strings.Contains(c.Reason.Text, "stranger") || len(w.vms()) != 1 {
+				t.Errorf("reason %+v, VMs %v", c.Reason, w.vms())
+			}
+			if err := w.cloud.DestroyVM("stranger"); err != nil {
+				t.Fatal(err)
+			}
+			if c := w.until(id, time.Hour, cluster.Destroyed); c.Reason != (cluster.Reason{}) { // by the collector
+				t.Errorf("what stood in the way is out of it: %+v", c.Reason)
+			}
+			w.empty()
+		})
+	})
+	t.Run("of a create that failed, the reason stays beyond what stood in the way", func(t *testing.T) {
+		inWorld(t, s, func(t *testing.T, w *world) {
+			w.cloud.Inject(sim.Rule{Call: sim.Create, Kind: cluster.VM, Name: "*worker*", Do: sim.Fail, Err: cluster.CapacityExhausted})
+			w.cloud.Inject(sim.Rule{Call: sim.Act, Kind: cluster.VM, Do: sim.Fail, Err: cluster.ResourceInUse})
+			id := w.create("blue", 2)
+			if c := w.until(id, 2*time.Hour, cluster.Expunge); c.Reason.Code == cluster.CapacityExhausted.Code {
+				t.Errorf("it could not be deleted for %+v", c.Reason)
+			}
+			w.cloud.Heal()
+			if c := w.until(id, 2*time.Hour, cluster.Destroyed); c.Reason.Code != cluster.CapacityExhausted.Code {
+				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
+			}
+			w.empty()
+		})
+	})
+	t.Run("a given network stays", func(t *testing.T) {
+		inWorld(t, s, func(t *testing.T, w *world) {
+			net, err := w.cloud.AddNetwork("theirs", me)
+			if err != nil {
+				t.Fatal(err)
+			}
+			id := w.create("blue", 2, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
+			w.until(id, time.Hour, cluster.Running)
+			w.at(id, cluster.AskDelete, cluster.Destroyed)
+			w.empty()
+			if _, there := w.cloud.Look(cluster.Network, net.ID); !there {
+				t.Error("the network is gone")
+			}
+			for _, r := range w.cloud.All(cluster.Firewall, cluster.Forward, cluster.Balancer) {
+				t.Errorf("rule %s is left", r.Name)
+			}
+		})
+	})
+}

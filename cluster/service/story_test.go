@@ -1,0 +1,53 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// story tells what became of a cluster.
+func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid string) string {
+	ctx := context.Background()
+	var b strings.Builder
+	book, err := books.Book(ctx, uuid)
+	if err != nil {
+		return err.Error()
+	}
+	c := book.Cluster
+	fmt.Fprintf(&b, "cluster %s desired %s/%d run %s ask %+v reason %+v position %+v next %s findings %v\n", c.State, c.Desired, c.NodeCount, c.RunID, c.Ask, c.Reason, c.Position, c.RecoverNext.Format(time.TimeOnly), c.Findings)
+	for _, n := range book.Nodes {
+		fmt.Fprintf(&b, "  node %s vm=%s ready=%s notready=%q version=%s\n", n.Name, n.VMID, n.ReadyAt.Format(time.TimeOnly), n.NotReady, n.Version)
+	}
+	for _, r := range book.Journal {
+		fmt.Fprintf(&b, "  row %s %s %s %s by %s/%s try %d/%d job=%s intent %s closing %s %s %s\n", r.Kind, r.Name, r.Phase, r.Origin, r.RunID, r.Step, r.Attempt, r.Attempts, r.JobID,
+			r.IntentAt.Format(time.TimeOnly), r.ClosingAt.Format(time.TimeOnly), r.LastCode, r.LastError)
+	}
+	for _, r := range cloud.All() {
+		if r.Tags[cluster.TagCluster] == uuid {
+			fmt.Fprintf(&b, "  thing %s %s %s %s made %s\n", r.Kind, r.Name, r.ID, r.State, r.Created.Format(time.TimeOnly))
+		}
+	}
+	events, _ := books.Events(ctx, cluster.EventQuery{Scope: all, Cluster: uuid})
+	for _, e := range events {
+		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
+	}
+	list, _, _ := runs.List(ctx, workflow.Query{Subject: cluster.Subject(uuid), Oldest: true})
+	for _, r := range list {
+		full, _, err := runs.Load(ctx, r.ID)
+		if err != nil {
+			continue
+		}
+		fmt.Fprintf(&b, "  run %s %s %s fault %+v\n", full.ID, full.Flow, full.Phase, full.Fault)
+		for s := range full.Steps() {
+			fmt.Fprintf(&b, "    %s %s attempt %d wait %+v fault %+v\n", s.Name, s.Phase, s.Attempt, s.Wait, s.Fault)
+		}
+	}
+	fmt.Fprintf(&b, "  now %s\n", time.Now().Format(time.TimeOnly))
+	return b.String()
+}
