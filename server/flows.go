@@ -192,7 +192,7 @@ type Me struct {
 }
 
 func (s *Server) kind(k *fault.Kind) view.Kind {
-	if h, ok := s.options.Healers[k.Code]; ok {
+	if h, ok := s.options.Engine.Healers()[k.Code]; ok {
 		return view.OfKind(k, &h)
 	}
 	return view.OfKind(k, nil)

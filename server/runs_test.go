@@ -218,7 +218,10 @@ func TestRevisionsOfRuns(t *testing.T) {
 
 func TestFlowsFaultsAndPlans(t *testing.T) {
 	h := newHouse(t, func(o *Options) {
-		o.Healers = map[fault.Code]workflow.Healer{noRoom.Code: {Flow: "Quick", Limits: workflow.Limits{Attempts: 7}}}
+		healers := map[fault.Code]workflow.Healer{noRoom.Code: {Flow: "Quick", Limits: workflow.Limits{Attempts: 7}}}
+		if err := o.Engine.LoadAll(o.Engine.Flows(), healers); err != nil {
+			t.Fatal(err)
+		}
 	})
 	var flows view.Flows
 	h.do("GET", "/v1/flows", nil).into(t, &flows)

@@ -47,7 +47,6 @@ type Options struct {
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
 
-	Healers     map[fault.Code]workflow.Healer // told by /v1/faults
 	PlanObject  func(ctx context.Context, object control.Object) (json.RawMessage, error)
 	Idempotency Idempotency // default: in memory
 	Bell        *Bell       // wakes event streams; nil: they look every second

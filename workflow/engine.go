@@ -113,6 +113,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	flows   map[string]*plan
+	healers map[fault.Code]Healer
 	stored  map[string]*plan // by hash: definitions of runs that go on with an older one
 	known   map[string]bool  // hashes whose definition is stored
 	drivers map[string]*driver
@@ -158,7 +159,7 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	}
 	e := &Engine{
 		store: store, options: o, log: o.Logger, actions: map[string]Action{},
-		stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
+		healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
 		kick: make(chan struct{}, 1),
 	}
 	var errs []error
@@ -185,7 +186,18 @@ func (e *Engine) begin() {
 }
 
 // Load replaces the set of flows: all or nothing.
-func (e *Engine) Load(flows []Flow) error {
+func (e *Engine) Load(flows []Flow) error { return e.LoadAll(flows, e.Healers()) }
+
+// Healers are those that heal from now on, by the code of their fault. The map is not to be changed.
+func (e *Engine) Healers() map[fault.Code]Healer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.healers
+}
+
+// LoadAll replaces the flows and the healers: all or nothing. A healing that
+// has begun ends as it began; what heals next is what is loaded then.
+func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
 	plans := make(map[string]*plan, len(flows))
 	var errs []error
 	for i := range flows {
@@ -200,7 +212,7 @@ func (e *Engine) Load(flows []Flow) error {
 		plans[flows[i].Name] = p
 	}
 	errs = append(errs, checkChildren(plans)...)
-	for code, h := range e.options.Healers {
+	for code, h := range healers {
 		if h.Do == nil && plans[h.Flow] == nil {
 			errs = append(errs, FlowInvalid.Errorf("the healer of %s uses the flow %q, which is not loaded", code, h.Flow))
 		}
@@ -210,7 +222,7 @@ func (e *Engine) Load(flows []Flow) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.flows = plans
+	e.flows, e.healers = plans, healers
 	clear(e.stored) // they were made with the functions of the flows before
 	return nil
 }

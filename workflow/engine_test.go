@@ -422,6 +422,36 @@ func TestHealer(t *testing.T) {
 	})
 }
 
+// Healers are replaced with the flows, all or nothing.
+func TestHealersAreLoadedWithFlows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		healed := false
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		work := workflow.Flow{Name: "F", Steps: []workflow.Step{r.step("P", func(*workflow.Task) outcome.Outcome {
+			if !healed {
+				return outcome.Fail(broken.Errorf("no"))
+			}
+			return outcome.Done()
+		})}}
+		cure := workflow.Flow{Name: "Cure", Steps: []workflow.Step{r.step("C", func(*workflow.Task) outcome.Outcome { healed = true; return outcome.Done() })}}
+		want(t, r.engine.Load([]workflow.Flow{work}), error(nil))
+		first := r.start("F", ``)
+		r.rests(first.ID, workflow.Paused)
+		want(t, r.engine.Cancel(t.Context(), first.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(first.ID, workflow.Cancelled)
+		healers := map[fault.Code]workflow.Healer{broken.Code: {Flow: "Cure"}}
+		if err := r.engine.LoadAll([]workflow.Flow{work}, healers); err == nil || len(r.engine.Healers()) != 0 {
+			t.Errorf("a healer without its flow: %v, %v", err, r.engine.Healers())
+		}
+		want(t, r.engine.LoadAll([]workflow.Flow{work, cure}, healers), error(nil))
+		r.rests(r.start("F", ``).ID, workflow.Succeeded)
+		if err := r.engine.Load([]workflow.Flow{work}); err == nil {
+			t.Error("the flow of a healer was taken away")
+		}
+	})
+}
+
 func TestQueuePerSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, workflow.Options{})

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
@@ -23,7 +21,6 @@ type shelf struct {
 	options         flowfile.Options
 	files           map[string]string
 	last            library.Library
-	healers         map[fault.Code]workflow.Healer // those of the start
 }
 
 func (s *shelf) paths() []string { return slices.Concat(s.flows, s.machines) }
@@ -36,9 +33,6 @@ func (s *shelf) load() (library.Library, error) {
 	lib, err := library.Load(s.flows, s.machines, s.options)
 	if err != nil {
 		return library.Library{}, err
-	}
-	if s.healers == nil {
-		s.healers = lib.Healers
 	}
 	s.files, s.last = files, lib
 	return lib, nil
@@ -135,7 +129,7 @@ func (p *parts) reload() (*driver.Driver, error) {
 		next, err = p.newDriver(lib)
 	}
 	if err == nil {
-		err = p.engine.Load(p.flows(lib.Flows))
+		err = p.engine.LoadAll(p.flows(lib.Flows), lib.Healers)
 	}
 	if err != nil {
 		files, _ := library.Files(before.paths()...) // the same files are not reported twice
@@ -151,9 +145,6 @@ func (p *parts) reload() (*driver.Driver, error) {
 		}
 		return nil, err
 	}
-	p.log.Info("the definitions were read again", "flows", len(lib.Flows), "machines", len(lib.Machines))
-	if !slices.Equal(slices.Sorted(maps.Keys(lib.Healers)), slices.Sorted(maps.Keys(p.shelf.healers))) {
-		p.log.Warn("other healers than before: they count from the next start on")
-	}
+	p.log.Info("the definitions were read again", "flows", len(lib.Flows), "machines", len(lib.Machines), "healers", len(lib.Healers))
 	return next, nil
 }

@@ -252,7 +252,7 @@ func (p *parts) server() (*server.Server, error) {
 	}
 	o := server.Options{
 		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
-		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Healers: p.shelf.healers, PlanObject: p.plan, Bell: p.bell,
+		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Bell: p.bell,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
 		Console: console.Handler(), Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),

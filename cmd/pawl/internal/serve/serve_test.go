@@ -157,6 +157,32 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// Healers in files count from their next reading on, as flows do.
+func TestReloadBringsHealers(t *testing.T) {
+	const faults = "faults:\n- {code: RELOAD_LACKS, class: blocked, title: it lacks, remedy: Bring it.HEALER}\n"
+	defs := folder(t, map[string]string{"gate.yaml": gateFlow, "lack_faults.yaml": strings.Replace(faults, "HEALER", "", 1)})
+	reload := make(chan os.Signal)
+	client, _, _ := running(t, Options{Store: backend.StoreOptions{Kind: "memory"}, Flows: []string{defs}, Reload: reload})
+	healer := func() *view.Healer {
+		kind, err := client.Fault(t.Context(), "RELOAD_LACKS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kind.Healer
+	}
+	if h := healer(); h != nil {
+		t.Errorf("before: %v", h)
+	}
+	if err := os.WriteFile(filepath.Join(defs, "lack_faults.yaml"), []byte(strings.Replace(faults, "HEALER", ", healer: {flow: Gated}", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reload <- os.Interrupt
+	reload <- os.Interrupt // taken when the first was carried out
+	if healer() == nil {
+		t.Error("the healer is not told of after the files were read again")
+	}
+}
+
 // Only one server works on a file, and a short command is waited for.
 func TestOneOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
