@@ -82,7 +82,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
       h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.helloAt), n.id && h('code', {}, n.id))))),
     section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),
     section('Work', run ? [runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
-      runs.length > 1 ? table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code)))) : null),
+      runs.length > 1 ? [h('h3', {}, 'All runs'), table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code))))] : null),
     section('Journal', table('Journal', ['Kind', 'Name', 'Phase', 'Origin', 'Step', 'Attempts', 'Provider’s id', 'Last error'], resources.map((r) => row(r.key + r.name,
       r.kind, h('th', { scope: 'row' }, r.name), badge(r.phase), r.origin, r.step, r.attempts ?? 0, r.id && h('code', {}, r.id), h('td', { class: 'reason' }, r.code ? [h('code', {}, r.code), ' ', r.error] : ''))), 'nothing was made yet')),
     section('History', historyView(history)),
@@ -96,11 +96,14 @@ export function clusterPage(main, { rest: [id], me, title }) {
   };
   const jumps = () => h('nav', { class: 'jumps', 'aria-label': 'Parts of the page', 'data-key': 'jumps' }, parts.map((name) => h('button', { type: 'button', 'data-key': name, onclick: () => jump(name) }, name)));
 
+  // short is the name of a node without what all nodes of the cluster have before it.
+  const short = (c, name) => (name.startsWith(`${c.name}-${c.id.slice(0, 6)}-`) ? name.slice(c.name.length + 8) : name);
+
   function driftView(c) {
     const findings = drift?.report?.findings ?? c.findings ?? [];
     const sides = drift?.report && table('Desired, recorded, observed', ['', 'State', 'Workers', 'Control', 'Nodes'], ['desired', 'recorded', 'observed'].map((side) => {
       const s = drift.report[side];
-      return row(side, h('th', { scope: 'row' }, side), s.state, s.workers, s.control, (s.nodes ?? []).map((n) => `${n.name}${n.power ? ` ${n.power}` : ''}`).join(', '));
+      return row(side, h('th', { scope: 'row' }, side), s.state, s.workers, s.control, (s.nodes ?? []).map((n) => `${short(c, n.name)}${n.power ? ` ${n.power}` : ''}`).join(', '));
     }));
     return h('div', { 'aria-live': 'polite' }, drift?.error ? problem(drift.error) : null, sides,
       drift?.report ? h('p', {}, 'Looked ', ago(drift.report.at), '. The policy allows ', (drift.report.policy ?? []).join(', ') || 'nothing', '.') : null,

@@ -67,9 +67,13 @@ function way(w, places, ways, present) {
       svg('title', {}, w.events.map((e) => `${w.from} → ${w.to} on ${e.event}: ${e.by}`).join('\n'))));
 }
 
-// label names the events of a way, one below the other.
+// label names the events of a way, one below the other. What would cover the
+// boxes at both ends of a level way stands above it.
 function label(w, places, ways) {
   const { start, bend, end } = line(w, places, ways);
-  const [x, y] = [0, 1].map((i) => (bend ? (start[i] + 2 * bend[i] + end[i]) / 4 : (start[i] + end[i]) / 2));
+  const [x, middle] = [0, 1].map((i) => (bend ? (start[i] + 2 * bend[i] + end[i]) / 4 : (start[i] + end[i]) / 2));
+  const width = Math.max(...w.events.map((e) => e.event.length)) * 7.5;
+  const level = Math.abs(start[1] - end[1]) < 10 && Math.abs(start[0] - end[0]) < width;
+  const y = level ? middle - half[1] - 10 - (w.events.length - 1) * 8 : middle;
   return svg('text', { class: 'label' }, w.events.map((e, i) => svg('tspan', { x, y: y + 4 + (i - (w.events.length - 1) / 2) * 16 }, e.event)));
 }

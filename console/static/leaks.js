@@ -12,7 +12,7 @@ export function leaksPage(main, { query }) {
   const list = h('div', {});
   const pager = new Pager(size, () => refresh());
   main.replaceChildren(h('h1', {}, 'Leaks'),
-    h('p', {}, 'Resources that could not be deleted after several attempts (leaked), were given up (forgotten), or carry our tag and are in nobody’s books (stray). They may cost money. Each says what ends it.'),
+    h('p', {}, 'Resources that could not be deleted after several attempts (leaked), were given up (forgotten), or carry our tag and are in nobody’s books (stray). They may cost money. Each says what ends it. A provider that cannot be seen (unseen) may hold more.'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'kind' }, 'Kind'), h('input', { id: 'kind', value: kind, placeholder: 'vm, network, address …', oninput: (e) => { kind = e.target.value.trim(); pager.first(); refresh(); } })),
     list);
@@ -20,8 +20,8 @@ export function leaksPage(main, { query }) {
     try {
       const page = await get('/v1/leaks', { kind, limit: size, cursor: pager.cursor });
       pager.took(page);
-      show(list, table('Leaks', ['Name', 'Kind', 'Phase', 'Cluster', 'Provider', 'Since', '#Attempts', 'Fault and remedy'], page.items.map((l) => row(`${l.cluster} ${l.kind} ${l.resource} ${l.id}`,
-        h('th', { scope: 'row' }, l.resource, l.id ? h('div', {}, h('code', {}, l.id)) : null), l.kind, badge(l.phase), ofCluster(l), l.provider,
+      show(list, table('Leaks', ['Name', 'Kind', 'Phase', 'Cluster', 'Provider', 'Since', '#Attempts', 'Fault and remedy'], page.items.map((l) => row(`${l.provider} ${l.phase} ${l.cluster} ${l.kind} ${l.resource} ${l.id}`,
+        h('th', { scope: 'row' }, l.resource || `provider ${l.provider}`, l.id ? h('div', {}, h('code', {}, l.id)) : null), l.kind, badge(l.phase), ofCluster(l), l.provider,
         age(new Date(l.since).getFullYear() > 1 ? l.since : ''), h('td', { class: 'number' }, l.attempts || '–'),
         h('td', { class: 'reason' }, h('div', {}, l.code ? [h('code', {}, l.code), ' '] : null, l.text), l.remedy ? h('div', {}, h('strong', {}, 'Remedy: '), prose(l.remedy)) : null))), 'nothing leaks'),
       pager.view(page.items.length, page.total));
@@ -36,5 +36,6 @@ export function leaksPage(main, { query }) {
 // ofCluster is a link if the books know the cluster, else what the tag says.
 function ofCluster(l) {
   if (l.clusterName) return link(path('clusters', l.cluster), l.clusterName);
+  if (!l.resource) return '–'; // it is about the whole provider
   return l.cluster ? [h('span', {}, 'not in the books'), h('div', {}, h('code', {}, l.cluster))] : 'nobody’s';
 }

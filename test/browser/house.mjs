@@ -1,6 +1,6 @@
 // A real server, and a real browser.
 import { execFile, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -111,6 +111,8 @@ export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(joi
         spec: { zone: 'local', offering: 'small', template: 'node-1.0', network } }));
       return id;
     },
+    // hide takes the folder of the provider local out of sight, as a disk that is gone.
+    hide(away) { renameSync(join(dir, away ? 'vms' : 'vms-away'), join(dir, away ? 'vms-away' : 'vms')); },
     async close() {
       await stop();
       for (const vm of world === 'local' ? readdirSync(join(dir, 'vms/vms')) : []) {

@@ -1,7 +1,8 @@
 // People who use no mouse, do not see colours, or have a narrow screen.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Walker, at, browse, missing, press, row, serve } from './house.mjs';
+import { join } from 'node:path';
+import { Walker, at, browse, missing, press, row, serve, shots } from './house.mjs';
 
 const skip = missing() || false;
 let house, browser, walker;
@@ -142,12 +143,14 @@ test('no state is told by its colour alone', { skip }, async () => {
 test('on a narrow screen nothing is out of sight, and tables stay tables', { skip }, async () => {
   const [c] = (await house.api('GET', '/v1/clusters?q=walked')).items;
   for (const place of ['#/clusters', `#/clusters/${c.id}`, '#/clusters/new', '#/runs', '#/leaks']) {
-    const page = await open(place, { viewport: { width: 390, height: 800 } });
+    const page = await open(place, { viewport: { width: 390, height: 800 }, colorScheme: 'dark' });
     await page.locator('h1').waitFor();
     await page.waitForLoadState('networkidle').catch(() => {}); // the event stream is idle work
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(wide <= 0, `${place} is ${wide} px too wide`);
+    if (place.includes(c.id)) await page.screenshot({ path: join(shots, 'detail-narrow.png'), fullPage: true });
     if (place === '#/clusters') {
+      await page.screenshot({ path: join(shots, 'list-narrow.png') });
       assert.match(await page.getByRole('row', { name: /^walked/ }).getByRole('cell').first().innerText(), /Running/);
     }
     await page.context().close();

@@ -98,6 +98,18 @@ test('a VM that is in nobody’s books is on the leak page, with what ends it', 
   await page.context().close();
 });
 
+test('the leak page says that a provider cannot be seen, and when it can be again', { skip }, async () => {
+  const page = await open('#/leaks');
+  await page.getByText('● live').waitFor();
+  const unseen = row(page, 'provider local');
+  house.hide(true);
+  await unseen.waitFor();
+  assert.match(await unseen.innerText(), /\? unseen[\s\S]*PROVIDER_UNREACHABLE[\s\S]*Remedy: /);
+  house.hide(false);
+  await unseen.waitFor({ state: 'detached' });
+  await page.context().close();
+});
+
 test('the browser had nothing to complain of in trouble', { skip }, () => {
   assert.deepEqual(walker.complaints(), []);
 });
