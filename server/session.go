@@ -134,9 +134,9 @@ func (n session) csrf() string {
 
 // read gives the session of a cookie; false if it is not ours, has ended or was signed out.
 func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n session, found bool, err error) {
-	data, err := base64.RawURLEncoding.Strict().DecodeString(cookie)
-	if err != nil || len(data) != sessionBytes+sha256.Size {
-		return session{}, false, nil
+	data, wrong := base64.RawURLEncoding.Strict().DecodeString(cookie)
+	if wrong != nil || len(data) != sessionBytes+sha256.Size {
+		return session{}, false, nil //nolint:nilerr // what is no cookie of ours is none
 	}
 	data, signature := data[:sessionBytes], data[sessionBytes:]
 	signed := slices.IndexFunc(s.keys, func(key []byte) bool { return hmac.Equal(signature, mac(key, "cookie", data)) })
