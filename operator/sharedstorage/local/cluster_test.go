@@ -24,7 +24,7 @@ type bench struct {
 
 func newBench(t *testing.T, o Options) *bench {
 	s := open(t, o)
-	return &bench{Site: s, t: t, ports: port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine()}}
+	return &bench{Site: s, t: t, ports: s.Ports()}
 }
 
 func (b *bench) must(err error) {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
@@ -32,6 +34,15 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) > 3 && os.Args[1] == "cluster-manager" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := (postgres.WatchCommand{Dir: os.Args[3], Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -39,7 +50,7 @@ func TestMain(m *testing.M) {
 // process may be left that has it in its command line.
 func folder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pawl-ss-")
+	dir, err := os.MkdirTemp(memory(), "pawl-ss-")
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
@@ -62,6 +73,17 @@ func folder(t *testing.T) string {
 		_ = os.RemoveAll(dir)
 	})
 	return dir
+}
+
+// memory is a folder in memory where there is room: what is tested is processes
+// that end, not machines. PAWL_SHAREDSTORAGE_DISK=1 tests on the disk.
+func memory() string {
+	const shared = "/dev/shm"
+	var stat unix.Statfs_t
+	if os.Getenv("PAWL_SHAREDSTORAGE_DISK") != "" || unix.Statfs(shared, &stat) != nil || stat.Bavail*uint64(stat.Bsize) < 4<<30 {
+		return ""
+	}
+	return shared
 }
 
 func processesIn(dir string) map[int]string {
@@ -105,7 +127,7 @@ func clear(t *testing.T, s *Site) {
 		for _, r := range all {
 			s.crash(r.folder)
 		}
-		return err
+		return errors.Join(err, s.managersOn(""))
 	}); err != nil {
 		t.Error(err)
 	}
@@ -132,3 +154,31 @@ func patient(t *testing.T, limit time.Duration, what string, holds func() error)
 }
 
 var c1 = port.Ref{Namespace: "default", Name: "c1", UID: "uid-1"}
+
+func (b *bench) agentOf(name string) postgres.Process {
+	return postgres.AgentOf(b.folder(c1, "instances", name))
+}
+
+func (b *bench) engineOf(name string) postgres.Process {
+	return postgres.EngineOf(b.folder(c1, "instances", name))
+}
+
+func (b *bench) managerOf() postgres.Process {
+	b.t.Helper()
+	var h hosted
+	b.must(postgres.ReadJSON(b.folder(c1, "manager", hostedName), &h))
+	return h.Process
+}
+
+func (b *bench) watchState() postgres.WatchState {
+	b.t.Helper()
+	s, err := postgres.FileMemory{Path: b.folder(c1, "manager", "state.json")}.Load(b.t.Context())
+	b.must(err)
+	return s
+}
+
+// promoteBehindTheAgent makes an engine write that nobody allowed to.
+func (b *bench) promoteBehindTheAgent(name string) {
+	b.t.Helper()
+	b.exec(name, "SELECT pg_promote(false)")
+}

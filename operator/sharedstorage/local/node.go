@@ -57,8 +57,9 @@ func (s *Site) BreakNode(node string) error {
 				s.crash(r.folder)
 			}
 		}
+		err = s.managersOn(node)
 		s.reap()
-		return nil
+		return err
 	})
 }
 

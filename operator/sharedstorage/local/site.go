@@ -39,6 +39,7 @@ type Options struct {
 	OneAddress bool              // all listen on 127.0.0.1, each on ports of its own
 	User       string            // who runs PostgreSQL when this is root: postgres, else nobody
 	Lease      time.Duration     // of a writer: 6 s
+	Every      time.Duration     // between the looks of a cluster manager: 1 s
 	Env        []string          // of all processes, beside PATH
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -284,8 +285,15 @@ func (a *Agent) reclaim(ctx context.Context, r record) error {
 		a.posted()
 		return nil
 	}
+	if !errors.Is(err, port.SwitchRefused) {
+		return a.notYet(err)
+	}
 	a.stop(ctx, port.Immediate, false)
-	return fmt.Errorf("the engine wrote without a lease and is stopped: %w", err)
+	if err := a.change(func(r *record) { r.Run, r.Mode, r.Ahead = false, port.Immediate, true }); err != nil {
+		return err
+	}
+	a.stumble(port.TwoWriters.Errorf("the engine of %s wrote without the grant and is stopped: %s", a.name, fault.Message(err)), 0)
+	return nil
 }
 
 // openWriter starts an engine that goes on writing where it wrote.

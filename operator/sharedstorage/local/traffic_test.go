@@ -1,0 +1,178 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// answered is one row whose commit was answered.
+type answered struct {
+	by         string // the instance that took it
+	n          int64
+	began, end time.Time
+}
+
+// traffic is a client of every instance that writes without pause wherever it may.
+type traffic struct {
+	b      *bench
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+
+	mu   sync.Mutex
+	rows []answered
+}
+
+func (b *bench) write(names ...string) *traffic {
+	b.t.Helper()
+	b.exec(b.writer, "CREATE TABLE IF NOT EXISTS traffic (by text, n bigint, PRIMARY KEY (by, n))")
+	ctx, cancel := context.WithCancel(b.t.Context())
+	w := &traffic{b: b, cancel: cancel}
+	b.t.Cleanup(w.stop)
+	for _, name := range names {
+		w.all.Go(func() { w.writeTo(ctx, name) })
+	}
+	return w
+}
+
+func (w *traffic) writeTo(ctx context.Context, name string) {
+	var c *pgx.Conn
+	for n := int64(1); ctx.Err() == nil; n++ {
+		began := time.Now()
+		err := func() (err error) {
+			limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+			defer cancel()
+			if c == nil || c.IsClosed() {
+				if c, err = w.b.connect(name); err != nil {
+					return err
+				}
+			}
+			_, err = c.Exec(limited, "INSERT INTO traffic VALUES ($1, $2)", name, n)
+			return err
+		}()
+		if err == nil {
+			w.mu.Lock()
+			w.rows = append(w.rows, answered{name, n, began, time.Now()})
+			w.mu.Unlock()
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	if c != nil {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = c.Close(closing) // the test is over
+	}
+}
+
+func (w *traffic) stop() {
+	w.cancel()
+	w.all.Wait()
+}
+
+func (w *traffic) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.rows)
+}
+
+// more waits until that many more rows were answered.
+func (w *traffic) more(n int) {
+	w.b.t.Helper()
+	from := w.count()
+	patient(w.b.t, time.Minute, fmt.Sprintf("%d more rows", n), func() error {
+		if got := w.count() - from; got < n {
+			return fmt.Errorf("%d rows", got)
+		}
+		return nil
+	})
+}
+
+// pause is the longest time without an answer in which a time lies, or that began after it.
+func (w *traffic) pause(since time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ends []time.Time
+	for _, r := range w.rows {
+		ends = append(ends, r.end)
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	var longest time.Duration
+	for i := 1; i < len(ends); i++ {
+		if ends[i].After(since) {
+			longest = max(longest, ends[i].Sub(ends[i-1]))
+		}
+	}
+	return longest
+}
+
+// check says that each answered row is in all these instances, and that never
+// two took writes in turns: each writer's time begins after that of the one before.
+func (w *traffic) check(switches int, names ...string) {
+	t := w.b.t
+	t.Helper()
+	w.stop()
+	if len(w.rows) == 0 {
+		t.Fatal("no row was answered")
+	}
+	for _, name := range names {
+		w.lost(name)
+	}
+	rows := slices.SortedFunc(slices.Values(w.rows), func(a, b answered) int { return a.end.Compare(b.end) })
+	turns := 0
+	var before, last answered
+	for _, r := range rows {
+		if r.by != last.by {
+			turns++
+			before = last
+		}
+		if r.began.Before(before.end) && before.by != "" && r.end.Before(before.end) {
+			t.Errorf("%s took row %d while %s took writes", r.by, r.n, before.by)
+		}
+		last = r
+	}
+	if turns > switches+1 {
+		t.Errorf("the writer changed %d times, %d switches were made: two took writes at once", turns-1, switches)
+	}
+}
+
+func (w *traffic) lost(name string) {
+	t := w.b.t
+	t.Helper()
+	var have map[answered]bool
+	patient(t, 30*time.Second, "all answered rows on "+name, func() error {
+		c, err := w.b.connect(name)
+		if err != nil {
+			return err
+		}
+		defer c.Close(t.Context())
+		rows, err := c.Query(t.Context(), "SELECT by, n FROM traffic")
+		if err != nil {
+			return err
+		}
+		have = map[answered]bool{}
+		var r answered
+		if _, err := pgx.ForEachRow(rows, []any{&r.by, &r.n}, func() error { have[r] = true; return nil }); err != nil {
+			return err
+		}
+		var missing []answered
+		for _, r := range w.rows {
+			if !have[answered{by: r.by, n: r.n}] {
+				missing = append(missing, r)
+			}
+		}
+		if len(missing) > 0 {
+			first := slices.MinFunc(missing, func(a, b answered) int { return cmp.Compare(a.end.UnixNano(), b.end.UnixNano()) })
+			return fmt.Errorf("%d of %d answered rows are lost, the first is %d of %s, answered at %s", len(missing), len(w.rows), first.n, first.by, first.end.Format(time.StampMicro))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// ManagerPlace is where the cluster manager of a cluster is.
+type ManagerPlace struct {
+	URL     string
+	Token   string
+	Node    string
+	Address string
+	Version string
+}
+
+// ManagerHosts makes the places where cluster managers run: a process or a Deployment.
+type ManagerHosts interface {
+	// Ensure makes the place, or changes it to the wanted version and away from
+	// the node that is named, and gives it as it is. It does not wait.
+	Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (ManagerPlace, error)
+	// Find gives the place, or none.
+	Find(ctx context.Context, c port.Ref) (ManagerPlace, bool, error)
+	// Remove takes the place and what the manager remembers away. Gone is no error.
+	Remove(ctx context.Context, c port.Ref) error
+}
+
+// Manager is port.Manager over HTTP.
+type Manager struct {
+	Hosts  ManagerHosts
+	Places Places
+	HTTP   *http.Client // nil: one with a time limit of 10 s
+}
+
+var _ port.Manager = Manager{}
+
+// Ensure implements port.Manager. A manager that is just made is Present and not Ready.
+func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (port.Topology, error) {
+	if !want.Present {
+		return port.Topology{}, m.Hosts.Remove(ctx, c)
+	}
+	place, err := m.Hosts.Ensure(ctx, c, want)
+	if err != nil {
+		return port.Topology{}, err
+	}
+	in := ensureCall{HA: want.HA, Durability: want.Durability}
+	for _, member := range want.Members {
+		full, err := m.full(ctx, c, member)
+		if err != nil {
+			return port.Topology{}, err
+		}
+		in.Members = append(in.Members, full)
+	}
+	top, err := ask[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", place.Token, http.MethodPost, in)
+	if err != nil && fault.Of(err) == fault.Unknown && ctx.Err() == nil {
+		return port.Topology{Present: true, Node: place.Node, Address: place.Address, Version: place.Version, Message: err.Error()}, nil
+	}
+	return top, err
+}
+
+// full adds what the manager needs to reach a member.
+func (m Manager) full(ctx context.Context, c port.Ref, member port.Member) (WatchMember, error) {
+	place, err := m.Places.Place(ctx, c.Of(member.Name))
+	if err != nil {
+		return WatchMember{}, err
+	}
+	if member.Address == "" {
+		member.Address = place.Engine.Host
+	}
+	if member.Port == 0 {
+		member.Port = place.Engine.Port
+	}
+	return WatchMember{Member: member, Agent: place.Agent}, nil
+}
+
+// Add implements port.Manager.
+func (m Manager) Add(ctx context.Context, c port.Ref, member port.Member) error {
+	full, err := m.full(ctx, c, member)
+	if err != nil {
+		return err
+	}
+	_, err = order[nothing](ctx, m, c, http.MethodPost, "add", full)
+	return err
+}
+
+// Remove implements port.Manager.
+func (m Manager) Remove(ctx context.Context, c port.Ref, name string) error {
+	_, err := order[nothing](ctx, m, c, http.MethodPost, "remove", removeCall{name})
+	return err
+}
+
+// SetHA implements port.Manager.
+func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time) error {
+	_, err := order[nothing](ctx, m, c, http.MethodPost, "ha", haCall{on, until})
+	return err
+}
+
+// Topology implements port.Manager.
+func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error) {
+	if _, found, err := m.Hosts.Find(ctx, c); err != nil || !found {
+		return port.Topology{}, err
+	}
+	return order[port.Topology](ctx, m, c, http.MethodGet, "topology", nil)
+}
+
+func order[Out any](ctx context.Context, m Manager, c port.Ref, method, verb string, in any) (Out, error) {
+	var none Out
+	place, found, err := m.Hosts.Find(ctx, c)
+	if err != nil {
+		return none, err
+	}
+	if !found {
+		return none, port.ManagerUnreachable.Errorf("cluster %s has no manager", c)
+	}
+	out, err := ask[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, place.Token, method, in)
+	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
+		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
+	}
+	return out, err
+}

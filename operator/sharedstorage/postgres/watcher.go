@@ -1,0 +1,366 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// WatchConfig is what a cluster manager is given once.
+type WatchConfig struct {
+	Cluster   port.Ref `json:"cluster"`
+	Listen    string   `json:"listen"` // host:port of its HTTP
+	Node      string   `json:"node,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	TokenFile string   `json:"tokenFile"`
+	CertFile  string   `json:"certFile,omitempty"`
+	KeyFile   string   `json:"keyFile,omitempty"`
+	GrantDir  string   `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewWatcher gives a Granter
+	Every     Duration `json:"every,omitzero"`     // between looks: 1 s
+	Misses    int      `json:"misses,omitempty"`   // looks without a writer before a failover: 5
+}
+
+// WatchMemory keeps a WatchState, durably.
+type WatchMemory interface {
+	// Load gives what was saved last; the zero state if nothing was.
+	Load(ctx context.Context) (WatchState, error)
+	// Save replaces it. The new or the old state is there after a crash.
+	Save(ctx context.Context, s WatchState) error
+}
+
+// FileMemory is a WatchMemory in a file.
+type FileMemory struct{ Path string }
+
+// Load implements WatchMemory.
+func (f FileMemory) Load(context.Context) (WatchState, error) {
+	var s WatchState
+	err := ReadJSON(f.Path, &s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return s, trouble(err)
+}
+
+// Save implements WatchMemory.
+func (f FileMemory) Save(_ context.Context, s WatchState) error {
+	return trouble(WriteJSON(f.Path, s))
+}
+
+// WatcherOptions of NewWatcher.
+type WatcherOptions struct {
+	Config WatchConfig
+	Grants Granter      // nil: the GrantFile of Config.GrantDir
+	Memory WatchMemory  // where it keeps its state
+	Log    *slog.Logger // nil: none
+	HTTP   *http.Client // to agents; nil: one with short limits
+}
+
+// Watcher is the cluster manager.
+type Watcher struct {
+	cfg    WatchConfig
+	grants Granter
+	memory WatchMemory
+	log    *slog.Logger
+	http   *http.Client
+	token  string
+	kick   chan struct{}
+
+	misses int       // of the loop alone, as is
+	missed time.Time // when the last was counted
+
+	mu    sync.Mutex
+	state WatchState
+	view  view
+}
+
+// view is what the last look saw.
+type view struct {
+	at      time.Time
+	grant   Grant
+	code    fault.Code
+	message string
+}
+
+// NewWatcher reads the state that the one before has left.
+func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
+	w := &Watcher{cfg: o.Config, grants: o.Grants, memory: o.Memory, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1)}
+	if w.cfg.Every <= 0 {
+		w.cfg.Every = Duration(time.Second)
+	}
+	if w.cfg.Misses <= 0 {
+		w.cfg.Misses = 5
+	}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.http == nil {
+		w.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second}}
+	}
+	if w.grants == nil {
+		if w.cfg.GrantDir == "" {
+			return nil, errors.New("the configuration of the cluster manager: grantDir is empty, and no other record of the grant was given")
+		}
+		w.grants = GrantFile{Dir: w.cfg.GrantDir}
+	}
+	if w.memory == nil {
+		return nil, errors.New("a cluster manager needs a memory")
+	}
+	var err error
+	if w.token, err = secret(w.cfg.TokenFile); err != nil {
+		return nil, err
+	}
+	w.state, err = w.memory.Load(ctx)
+	return w, err
+}
+
+// Run watches and serves until the context ends.
+func (w *Watcher) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() { w.watch(ctx) })
+	err := serve(ctx, w.cfg.Listen, w.cfg.CertFile, w.cfg.KeyFile, w.handler())
+	cancel()
+	watching.Wait()
+	w.http.CloseIdleConnections()
+	return err
+}
+
+func (w *Watcher) watch(ctx context.Context) {
+	every := time.NewTicker(time.Duration(w.cfg.Every))
+	defer every.Stop()
+	for {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		case <-w.kick:
+		}
+	}
+}
+
+// look is one look at everything, and what follows from it.
+func (w *Watcher) look(ctx context.Context) {
+	w.mu.Lock()
+	s := w.state
+	w.mu.Unlock()
+	if !s.Made {
+		w.see(view{at: time.Now()})
+		return
+	}
+	t, err := w.gather(ctx, s)
+	if err != nil {
+		w.log.Warn("the grant cannot be read", "err", err)
+		w.see(view{at: time.Now(), grant: t.grant, code: port.StorageFailed.Code, message: fault.Message(err)})
+		return
+	}
+	v := view{at: t.now, grant: t.grant}
+	if writers := t.tooMany(); len(writers) > 0 {
+		v.code, v.message = port.TwoWriters.Code, fmt.Sprintf("%v wrote beside the writer of epoch %d and are fenced", writers, t.grant.Epoch)
+		w.log.Error("two writers", "fenced", writers)
+		w.stop(ctx, s, writers) // and it stays so: somebody has to compare the rows
+	}
+	err = nil
+	if _, ok := t.writer(); ok {
+		w.misses = 0
+		err = w.healthy(ctx, t)
+	} else {
+		if since := t.now.Sub(w.missed); since >= time.Duration(w.cfg.Every)*3/4 { // a look out of turn is no miss
+			w.misses, w.missed = w.misses+1, t.now
+		}
+		err = w.unhealthy(ctx, t)
+	}
+	if err != nil && ctx.Err() == nil && v.code == "" {
+		v.code, v.message = fault.Of(err).Code, fault.Message(err)
+	}
+	w.see(v)
+}
+
+func (w *Watcher) see(v view) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v.code != "" && (v.code != w.view.code || v.message != w.view.message) {
+		w.log.Warn("the cluster needs care", "code", v.code, "why", v.message)
+	}
+	w.view = v
+}
+
+func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {
+	t := tick{seen: w.ask(ctx, s, s.names())}
+	reading, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var err error
+	t.grant, err = w.grants.Read(reading)
+	t.now = time.Now()
+	return t, err
+}
+
+// ask asks agents for their status, all at once.
+func (w *Watcher) ask(ctx context.Context, s WatchState, names []string) map[string]AgentStatus {
+	seen := map[string]AgentStatus{}
+	var mu sync.Mutex
+	parallel(names, func(name string) {
+		m, ok := s.member(name)
+		if !ok {
+			return
+		}
+		st, err := tell[AgentStatus](ctx, w, m, http.MethodGet, "status", nil)
+		if err != nil {
+			return // who does not answer is not seen
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		seen[name] = st
+	})
+	return seen
+}
+
+// tell calls an agent, for as long as a look may take.
+func tell[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
+	defer cancel()
+	return ask[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token, method, in)
+}
+
+// change changes the state, in its memory first.
+func (w *Watcher) change(ctx context.Context, do func(*WatchState)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.changeLocked(ctx, do)
+}
+
+func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error {
+	next := w.state
+	next.Members, next.Leaving, next.Fenced = slices.Clone(next.Members), slices.Clone(next.Leaving), slices.Clone(next.Fenced)
+	do(&next)
+	if weighs(w.state, next) {
+		if err := w.memory.Save(ctx, next); err != nil {
+			return err
+		}
+	}
+	w.state = next
+	return nil
+}
+
+// weighs reports a difference that must not be forgotten: when readers streamed
+// last may be.
+func weighs(a, b WatchState) bool {
+	a.Sync.Last, b.Sync.Last = nil, nil
+	return string(mustJSON(a)) != string(mustJSON(b))
+}
+
+// healthy keeps the list of readers, tells members who they are, and with
+// failover on points them to the writer.
+func (w *Watcher) healthy(ctx context.Context, t tick) error {
+	if err := w.change(ctx, func(s *WatchState) { *s = s.synced(t).settled(t) }); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	s := w.state
+	w.mu.Unlock()
+	w.push(ctx, s, t)
+	writer, ok := s.member(t.grant.Writer)
+	if !ok {
+		return nil
+	}
+	var back []string
+	parallel(without(s.names(), writer.Name), func(name string) {
+		m, _ := s.member(name)
+		seen, ok := t.seen[name]
+		fenced := slices.Contains(s.Fenced, name)
+		switch {
+		case !ok, !seen.Installed, !seen.Wanted && !fenced:
+			return
+		case seen.Held: // by a failover that came to no end
+		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name:
+			return
+		}
+		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
+			w.log.Warn("pointing a follower to the writer", "follower", name, "err", err)
+			return
+		}
+		w.log.Info("a follower was pointed to the writer", "follower", name, "writer", writer.Name)
+	})
+	for _, name := range s.Fenced {
+		if seen, ok := t.seen[name]; ok && seen.Wanted {
+			back = append(back, name)
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	return w.change(ctx, func(s *WatchState) {
+		s.Fenced = slices.DeleteFunc(s.Fenced, func(name string) bool { return slices.Contains(back, name) })
+	})
+}
+
+// push tells the membership to those who do not know it.
+func (w *Watcher) push(ctx context.Context, s WatchState, t tick) {
+	parallel(s.names(), func(name string) {
+		if seen, ok := t.seen[name]; !ok || seen.Members >= s.Version {
+			return
+		}
+		m, _ := s.member(name)
+		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "members", s.membership()); err != nil {
+			w.log.Warn("telling the members", "to", name, "err", err)
+		}
+	})
+}
+
+// stop stops writers at once.
+func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
+	parallel(names, func(name string) {
+		if m, ok := s.member(name); ok {
+			if _, err := tell[nothing](ctx, w, m, http.MethodPost, "stop", stopCall{port.Immediate}); err != nil {
+				w.log.Warn("stopping a writer", "name", name, "err", err)
+			}
+		}
+	})
+}
+
+// WatchCommand is what `pawl cluster-manager` runs.
+type WatchCommand struct {
+	Dir    string       // where it keeps its state, in state.json
+	Config string       // file with a WatchConfig; empty: config.json in Dir
+	Grants Granter      // nil: as the configuration says
+	Memory WatchMemory  // nil: state.json in Dir
+	Log    *slog.Logger // nil: none
+}
+
+// Run serves until the context ends.
+func (c WatchCommand) Run(ctx context.Context) error {
+	if c.Config == "" {
+		c.Config = filepath.Join(c.Dir, "config.json")
+	}
+	var cfg WatchConfig
+	if err := ReadJSON(c.Config, &cfg); err != nil {
+		return fmt.Errorf("the configuration of the cluster manager: %w", err)
+	}
+	if c.Memory == nil {
+		lock, err := TryLock(filepath.Join(c.Dir, "manager.lock"))
+		if err != nil {
+			return trouble(err)
+		}
+		if lock == nil {
+			return fmt.Errorf("another cluster manager has %s", c.Dir)
+		}
+		defer lock.Close()
+		c.Memory = FileMemory{filepath.Join(c.Dir, "state.json")}
+	}
+	w, err := NewWatcher(ctx, WatcherOptions{Config: cfg, Grants: c.Grants, Memory: c.Memory, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	return w.Run(ctx)
+}

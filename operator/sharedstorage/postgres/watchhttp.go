@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// What a cluster manager is asked.
+type (
+	ensureCall struct {
+		HA         bool          `json:"ha"`
+		Durability string        `json:"durability"`
+		Members    []WatchMember `json:"members"`
+	}
+	removeCall struct {
+		Name string `json:"name"`
+	}
+	haCall struct {
+		On    bool      `json:"on"`
+		Until time.Time `json:"until,omitzero"`
+	}
+)
+
+func (w *Watcher) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
+		writeJSON(rw, map[string]string{"cluster": w.cfg.Cluster.String()})
+	})
+	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token, do)) }
+	handle("GET /v1/topology", answer(func(context.Context, nothing) (port.Topology, error) { return w.Topology(), nil }))
+	handle("POST /v1/ensure", answer(w.callEnsure))
+	handle("POST /v1/add", answer(w.callAdd))
+	handle("POST /v1/remove", answer(w.callRemove))
+	handle("POST /v1/ha", answer(w.callHA))
+	return mux
+}
+
+// Topology is what the last look saw.
+func (w *Watcher) Topology() port.Topology {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, s, v := time.Now(), w.state, w.view
+	top := port.Topology{
+		Present: true, Ready: s.Made && !v.at.IsZero() && now.Sub(v.at) < 10*time.Second+5*time.Duration(w.cfg.Every),
+		Node: w.cfg.Node, Address: w.cfg.Listen, Version: w.cfg.Version, HA: s.HA(now),
+		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
+	}
+	if s.Durability == Available {
+		top.Sync = nil
+	}
+	if s.Off && s.Wish && !top.HA {
+		top.Until = s.Until
+	}
+	for _, m := range s.Members {
+		top.Members = append(top.Members, m.Member)
+	}
+	return top
+}
+
+func (w *Watcher) wake() {
+	select {
+	case w.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Watcher) callEnsure(ctx context.Context, in ensureCall) (port.Topology, error) {
+	if in.Durability == "" {
+		in.Durability = Strict
+	}
+	err := w.change(ctx, func(s *WatchState) {
+		if !s.Made {
+			s.Made, s.Wish, s.Version = true, in.HA, s.Version+1
+			for _, m := range in.Members {
+				s.add(m)
+			}
+		}
+		s.Wish = in.HA
+		if s.Durability != in.Durability {
+			s.Durability = in.Durability
+			s.Version++
+		}
+	})
+	w.wake()
+	return w.Topology(), err
+}
+
+// add adds a member or changes its entry.
+func (s *WatchState) add(m WatchMember) {
+	i := slices.IndexFunc(s.Members, func(o WatchMember) bool { return o.Name == m.Name })
+	if i >= 0 && s.Members[i] == m {
+		return
+	}
+	if i >= 0 {
+		s.Members[i] = m
+	} else {
+		s.Members = append(s.Members, m)
+		slices.SortFunc(s.Members, func(a, b WatchMember) int { return strings.Compare(a.Name, b.Name) })
+	}
+	s.Leaving = slices.DeleteFunc(s.Leaving, func(l leaver) bool { return l.Name == m.Name })
+	s.Version++
+}
+
+func (w *Watcher) callAdd(ctx context.Context, in WatchMember) (nothing, error) {
+	err := w.change(ctx, func(s *WatchState) { s.add(in) })
+	w.wake()
+	return nothing{}, err
+}
+
+func (w *Watcher) callRemove(ctx context.Context, in removeCall) (nothing, error) {
+	err := w.change(ctx, func(s *WatchState) {
+		if _, ok := s.member(in.Name); !ok {
+			return
+		}
+		s.Members = slices.DeleteFunc(s.Members, func(m WatchMember) bool { return m.Name == in.Name })
+		s.Version++
+		s.Leaving = append(s.Leaving, leaver{in.Name, s.Version})
+		s.Fenced = without(s.Fenced, in.Name)
+	})
+	w.wake()
+	return nothing{}, err
+}
+
+func (w *Watcher) callHA(ctx context.Context, in haCall) (nothing, error) {
+	return nothing{}, w.change(ctx, func(s *WatchState) {
+		if in.On {
+			s.Wish, s.Off, s.Until = true, false, time.Time{}
+			return
+		}
+		s.Off, s.Until = true, in.Until.UTC()
+		if in.Until.IsZero() {
+			s.Until = time.Time{}
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package postgres
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// WatchState is what a cluster manager must not forget.
+type WatchState struct {
+	Made       bool          `json:"made"`           // Ensure was called once
+	Wish       bool          `json:"wish"`           // failover is asked for
+	Off        bool          `json:"off,omitempty"`  // and turned off
+	Until      time.Time     `json:"until,omitzero"` // until then; zero: without an end
+	Durability string        `json:"durability,omitempty"`
+	Version    int64         `json:"version"` // of the membership
+	Members    []WatchMember `json:"members,omitempty"`
+	Leaving    []leaver      `json:"leaving,omitempty"`
+	Writer     string        `json:"writer,omitempty"` // the newest that was granted
+	Fenced     []string      `json:"fenced,omitempty"` // stopped by this manager, to be taken back as followers
+	Sync       SyncState     `json:"sync,omitzero"`
+}
+
+// WatchMember is a member with the URL of its agent.
+type WatchMember struct {
+	port.Member
+	Agent string `json:"agent"`
+}
+
+func (m WatchMember) engine() Upstream { return Upstream{Name: m.Name, Host: m.Address, Port: m.Port} }
+
+// leaver is a former member that a writer may still count as one who has a commit.
+type leaver struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version"` // of the first membership without it
+}
+
+// SyncState is the list of readers of which one has each answered commit.
+//
+// The writer works with Want. Names is what a failover has to ask: it is longer
+// while the writer may still use an older list, and until one of the new list
+// has caught up with what only others had.
+type SyncState struct {
+	Epoch     int64                `json:"epoch,omitempty"`
+	Names     []string             `json:"names,omitempty"`
+	Want      []string             `json:"want,omitempty"`
+	Confirmed time.Time            `json:"confirmed,omitzero"` // since when the writer uses Want
+	Mark      uint64               `json:"mark,omitempty"`     // where it wrote after that
+	Safe      bool                 `json:"safe,omitempty"`     // each answered commit is at one of Names
+	Last      map[string]time.Time `json:"last,omitempty"`     // when each reader streamed last
+}
+
+// HA says whether the manager fails over now.
+func (s WatchState) HA(now time.Time) bool {
+	return s.Wish && (!s.Off || !s.Until.IsZero() && !now.Before(s.Until))
+}
+
+// dropAfter is how long a reader may not stream before the list does without it.
+const dropAfter = 5 * time.Second
+
+// settleIn is how long all processes of an engine may take to read its configuration.
+const settleIn = 500 * time.Millisecond
+
+func (s WatchState) member(name string) (WatchMember, bool) {
+	i := slices.IndexFunc(s.Members, func(m WatchMember) bool { return m.Name == name })
+	if i < 0 {
+		return WatchMember{}, false
+	}
+	return s.Members[i], true
+}
+
+func (s WatchState) names() []string {
+	names := make([]string, len(s.Members))
+	for i, m := range s.Members {
+		names[i] = m.Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// all is everyone whom a writer of an unknown list may have counted: members
+// and those who left lately, without the writer.
+func (s WatchState) all(writer string) []string {
+	names := s.names()
+	for _, l := range s.Leaving {
+		names = append(names, l.Name)
+	}
+	return without(uniq(names), writer)
+}
+
+func (s WatchState) membership() Membership {
+	return Membership{Version: s.Version, Durability: s.Durability, Names: s.names(), Epoch: s.Sync.Epoch, Sync: s.Sync.Want}
+}
+
+// sight of one tick.
+type tick struct {
+	now   time.Time
+	grant Grant
+	seen  map[string]AgentStatus // of those that answered
+}
+
+// writer says whether the one who holds the grant writes.
+func (t tick) writer() (AgentStatus, bool) {
+	s, ok := t.seen[t.grant.Writer]
+	return s, ok && s.Ready && s.Role == port.Primary && s.Epoch == t.grant.Epoch
+}
+
+// tooMany are writers beside the one of the newest epoch.
+func (t tick) tooMany() []string {
+	var writers []string
+	for name, s := range t.seen {
+		if s.Role == port.Primary {
+			writers = append(writers, name)
+		}
+	}
+	slices.SortFunc(writers, func(a, b string) int { // the right one first
+		switch x, y := t.seen[a].Epoch, t.seen[b].Epoch; {
+		case x != y:
+			return int(y - x)
+		case a == t.grant.Writer:
+			return -1
+		case b == t.grant.Writer:
+			return 1
+		}
+		return 0
+	})
+	if len(writers) < 2 {
+		return nil
+	}
+	return writers[1:]
+}
+
+// synced is the state after a tick in which the writer was healthy: the list
+// grows before the writer uses it, and shrinks after one of those who stay has
+// everything.
+func (s WatchState) synced(t tick) WatchState {
+	writer := t.grant.Writer
+	readers := without(s.names(), writer)
+	sync := s.Sync
+	if sync.Epoch != t.grant.Epoch {
+		sync = SyncState{Epoch: t.grant.Epoch, Names: s.all(writer), Want: readers, Last: map[string]time.Time{}}
+		for _, name := range readers {
+			sync.Last[name] = t.now
+		}
+		s.Version++
+	}
+	last := map[string]time.Time{}
+	for _, name := range readers {
+		if r, ok := t.seen[name]; ok && r.Streaming && r.Upstream == writer {
+			last[name] = t.now
+		} else if at, ok := sync.Last[name]; ok {
+			last[name] = at
+		}
+	}
+	sync.Last = last
+
+	want := slices.DeleteFunc(slices.Clone(readers), func(name string) bool { return last[name] != t.now })
+	if len(want) > 0 { // with those that paused a moment ago
+		for _, name := range sync.Want {
+			if at, ok := last[name]; ok && t.now.Sub(at) < dropAfter {
+				want = append(want, name)
+			}
+		}
+	} else if want = intersect(sync.Want, readers); len(want) == 0 { // none streams: commits wait
+		want = readers
+	}
+	want = uniq(want)
+	if !slices.Equal(want, sync.Want) {
+		if len(sync.Want) == 0 {
+			sync.Safe = false // what was answered until now, nobody needed to have
+		}
+		sync.Want, sync.Confirmed, sync.Mark = want, time.Time{}, 0
+		sync.Names = uniq(append(slices.Clone(sync.Names), want...))
+		s.Version++
+	}
+
+	w := t.seen[writer]
+	inUse := w.Members == s.Version && slices.Equal(uniq(w.Sync), sync.Want)
+	switch {
+	case !inUse:
+	case sync.Confirmed.IsZero():
+		sync.Confirmed = t.now
+	case t.now.Sub(sync.Confirmed) < settleIn: // its processes read it one by one
+	case len(sync.Want) == 0:
+		sync.Names, sync.Safe = nil, true
+	case sync.Mark == 0:
+		sync.Mark = w.Position
+	default:
+		if slices.ContainsFunc(sync.Want, func(name string) bool {
+			r := t.seen[name]
+			return r.Streaming && r.Upstream == writer && r.Received >= sync.Mark
+		}) {
+			sync.Names, sync.Safe = sync.Want, true
+		}
+	}
+	s.Sync, s.Writer = sync, writer
+	return s
+}
+
+// settled forgets leavers that no member counts any more.
+func (s WatchState) settled(t tick) WatchState {
+	s.Leaving = slices.DeleteFunc(slices.Clone(s.Leaving), func(l leaver) bool {
+		return !slices.ContainsFunc(s.Members, func(m WatchMember) bool {
+			seen, ok := t.seen[m.Name]
+			return !ok || seen.Members < l.Version
+		})
+	})
+	return s
+}
+
+// unsafe says why a failover now could lose rows that were answered; empty: it cannot.
+func (s WatchState) unsafe(t tick, usable func(AgentStatus) bool) (missing []string, why string) {
+	if s.Durability == Available {
+		return nil, ""
+	}
+	sync := s.Sync
+	if sync.Epoch != t.grant.Epoch {
+		return s.all(s.Writer), "the writer of this epoch was never seen with its readers"
+	}
+	for _, name := range sync.Names {
+		if r, ok := t.seen[name]; !ok || !usable(r) {
+			missing = append(missing, name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return missing, "each of them may be the only one with a commit"
+	case !sync.Safe:
+		return sync.Names, "none of them had caught up with the writer yet"
+	}
+	return nil, ""
+}
+
+// ahead compares how far two readers have received.
+func ahead(a, b AgentStatus) int {
+	switch {
+	case a.Timeline != b.Timeline:
+		return int(a.Timeline - b.Timeline)
+	case a.Received > b.Received:
+		return 1
+	case a.Received < b.Received:
+		return -1
+	}
+	return 0
+}
+
+func uniq(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+}
+
+func intersect(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(n string) bool { return !slices.Contains(b, n) })
+}
