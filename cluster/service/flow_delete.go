@@ -44,7 +44,7 @@ func awaitCollector(_ context.Context, w *work) outcome.Outcome {
 }
 
 func revokeAll(ctx context.Context, w *work) outcome.Outcome {
-	return outcome.Fail(w.s.amend(ctx, w.c.UUID, func(_ *cluster.Cluster, d *cluster.Details) bool {
+	return outcome.Fail(w.amend(ctx, func(_ *cluster.Cluster, d *cluster.Details) bool {
 		known := len(d.Credentials) > 0
 		d.Credentials = nil
 		return revoke(d, "") || known

@@ -268,7 +268,7 @@ func rollback(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Done()
 	}
 	if before := w.in.Ask.Before; before > 0 && w.c.NodeCount != before {
-		err := w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, _ *cluster.Details) bool {
+		err := w.amend(ctx, func(c *cluster.Cluster, _ *cluster.Details) bool {
 			c.NodeCount = before
 			return true
 		})

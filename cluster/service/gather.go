@@ -19,6 +19,40 @@ type part[T any] struct {
 	done chan struct{}
 }
 
+// gatherings are one gathered for each key that somebody is busy with.
+type gatherings[T any] struct {
+	mu sync.Mutex
+	of map[string]*gathering[T]
+}
+
+type gathering[T any] struct {
+	gathered[T]
+	callers int
+}
+
+// do is gathered.do among those with the same key.
+func (g *gatherings[T]) do(ctx context.Context, key string, item T, write func(ctx context.Context, items []T) error) error {
+	g.mu.Lock()
+	if g.of == nil {
+		g.of = map[string]*gathering[T]{}
+	}
+	mine := g.of[key]
+	if mine == nil {
+		mine = &gathering[T]{}
+		g.of[key] = mine
+	}
+	mine.callers++
+	g.mu.Unlock()
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if mine.callers--; mine.callers == 0 {
+			delete(g.of, key)
+		}
+	}()
+	return mine.do(ctx, item, write)
+}
+
 // do returns when the item was written, or was not. Writes are not ended by
 // the context of one caller: others may be in them.
 func (g *gathered[T]) do(ctx context.Context, item T, write func(ctx context.Context, items []T) error) error {

@@ -10,6 +10,46 @@ import (
 	"time"
 )
 
+// Callers with one key are written together, those with another one apart, and
+// nothing is kept of a key that nobody is busy with.
+func TestGatherings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gatherings[int]
+		var mu sync.Mutex
+		writes := map[string]int{}
+		var all sync.WaitGroup
+		for i := range 12 {
+			key := string(rune('a' + i%3))
+			all.Go(func() {
+				time.Sleep(time.Duration(i/3) * time.Millisecond)
+				if err := g.do(t.Context(), key, i, func(_ context.Context, items []int) error {
+					time.Sleep(time.Second)
+					mu.Lock()
+					defer mu.Unlock()
+					writes[key]++
+					for _, item := range items {
+						if string(rune('a'+item%3)) != key {
+							t.Errorf("%d was written with %s", item, key)
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for _, key := range []string{"a", "b", "c"} {
+			if writes[key] != 2 {
+				t.Errorf("%s: %d writes, want the first alone and the others together", key, writes[key])
+			}
+		}
+		if len(g.of) != 0 {
+			t.Errorf("%d keys are kept", len(g.of))
+		}
+	})
+}
+
 // What comes while a write is under way is one write, and each caller hears
 // what became of its own.
 func TestGathered(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 const (
 	helloReady = 10 * time.Second      // between the hellos of a node that is ready
 	helloSoon  = 2 * time.Second       // of one that is not
-	helloPaid  = 50 * time.Millisecond // after its token: it is heard once its credential says that it has it
+	helloPaid  = 10 * time.Millisecond // after its token: it is heard once its credential says that it has it
 	helloFlush = 30 * time.Second      // until hellos that change nothing are written
 	rollFresh  = 2 * time.Second       // how long a roll answers hellos without being read again
 	forgetFor  = time.Hour             // how long a control node is told of a node that was removed
@@ -31,9 +31,16 @@ type hellos struct {
 	heard map[int64]cluster.NodeHello // by node
 	rolls map[string]*roll            // by cluster
 
-	news     gathered[cluster.NodeHello]    // to be written at once
-	payments map[string]*gathered[*payment] // by cluster, of those who pay just now
-	payers   map[string]int
+	news     gathered[cluster.NodeHello] // to be written at once
+	payments gatherings[*payment]        // by cluster
+	told     gatherings[heard]           // by cluster: what its run is to be told
+	read     gatherings[**roll]          // by cluster: who waits for its roll
+}
+
+// heard is a hello that was written.
+type heard struct {
+	node  *cluster.Node
+	ready bool
 }
 
 // payment is a node that pays with its join token for a credential.
@@ -99,28 +106,36 @@ func refusedToken(Hello) error {
 	return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
 }
 
-// roll reads what hellos of a cluster are answered from, unless it is known freshly.
+// roll gives what hellos of a cluster are answered from. It is read unless it is
+// known freshly; who wants it at the same time has it read together.
 func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, error) {
-	now := s.options.Now()
-	s.hellos.mu.Lock()
-	r := s.hellos.rolls[uuid]
-	s.hellos.mu.Unlock()
-	if r != nil && !anew && now.Sub(r.at) < rollFresh {
+	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < rollFresh {
 		return r, nil
 	}
-	book, err := s.options.Books.Book(ctx, uuid)
-	if err != nil {
+	var r *roll
+	err := s.hellos.read.do(ctx, uuid, &r, func(ctx context.Context, all []**roll) error {
+		read, err := s.readRoll(ctx, uuid)
+		for _, one := range all {
+			*one = read
+		}
+		return err
+	})
+	return r, err
+}
+
+func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
+	r := &roll{at: s.options.Now()}
+	var err error
+	if r.book, err = s.options.Books.Book(ctx, uuid); err != nil {
 		return nil, err
 	}
-	details, err := s.options.Books.Details(ctx, uuid)
-	if err != nil {
+	if r.details, err = s.options.Books.Details(ctx, uuid); err != nil {
 		return nil, err
 	}
-	r = &roll{at: now, book: book, details: details}
-	if p, err := s.provider(book.Cluster.Provider); err == nil {
+	if p, err := s.provider(r.book.Cluster.Provider); err == nil {
 		r.caps = p.Capabilities()
 	}
-	if r.draining, err = s.draining(ctx, book); err != nil {
+	if r.draining, err = s.draining(ctx, r.book); err != nil {
 		return nil, err
 	}
 	s.hellos.mu.Lock()
@@ -167,28 +182,12 @@ func (s *Service) welcome(ctx context.Context, r *roll, n *cluster.Node, token s
 // pay keeps the credentials of all nodes of a cluster that pay at the moment.
 func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 	uuid := p.hello.Cluster
-	s.hellos.mu.Lock()
-	if s.hellos.payments == nil {
-		s.hellos.payments, s.hellos.payers = map[string]*gathered[*payment]{}, map[string]int{}
-	}
-	till := s.hellos.payments[uuid]
-	if till == nil {
-		till = &gathered[*payment]{}
-		s.hellos.payments[uuid] = till
-	}
-	s.hellos.payers[uuid]++
-	s.hellos.mu.Unlock()
-	defer func() {
-		s.hellos.mu.Lock()
-		defer s.hellos.mu.Unlock()
-		if s.hellos.payers[uuid]--; s.hellos.payers[uuid] == 0 {
-			delete(s.hellos.payers, uuid)
-			delete(s.hellos.payments, uuid)
+	return s.hellos.payments.do(ctx, uuid, p, func(ctx context.Context, all []*payment) error {
+		known := pair{}
+		if last := s.newest(uuid); last != nil {
+			known = pair{&last.book.Cluster, last.details}
 		}
-	}()
-	return till.do(ctx, p, func(ctx context.Context, all []*payment) error {
-		defer s.drop(uuid)
-		return s.amend(ctx, uuid, func(c *cluster.Cluster, d *cluster.Details) bool {
+		stored, err := s.amendFrom(ctx, uuid, known, func(c *cluster.Cluster, d *cluster.Details) bool {
 			changed := false
 			for _, p := range all {
 				if p.paid = matches(p.token, d.JoinTokenHash); !p.paid {
@@ -203,7 +202,65 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 			}
 			return changed
 		})
+		if err != nil {
+			s.drop(uuid)
+			return err
+		}
+		s.renew(uuid, stored)
+		return nil
 	})
+}
+
+// newest is the last roll of a cluster that was read; nil: none.
+func (s *Service) newest(uuid string) *roll {
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	return s.hellos.rolls[uuid]
+}
+
+// renew writes into the roll of a cluster what was stored just now.
+func (s *Service) renew(uuid string, stored pair) {
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	old := s.hellos.rolls[uuid]
+	if old == nil || old.book.Cluster.Revision >= stored.c.Revision {
+		return
+	}
+	next := *old
+	next.book = &cluster.Book{Cluster: *stored.c, Nodes: old.book.Nodes, Journal: old.book.Journal}
+	next.details = stored.d
+	s.hellos.rolls[uuid] = &next
+}
+
+// meet writes nodes that were read just now into the roll of their cluster: the
+// join token speaks for none that was ready.
+func (s *Service) meet(uuid string, nodes []cluster.Node) {
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	if old := s.hellos.rolls[uuid]; old != nil {
+		next := *old
+		next.book = &cluster.Book{Cluster: old.book.Cluster, Nodes: nodes, Journal: old.book.Journal}
+		s.hellos.rolls[uuid] = &next
+	}
+}
+
+// enroll writes the nodes that are about to be made into the roll of their
+// cluster, if there is one: they will call home in a moment.
+func (s *Service) enroll(uuid string, hands []*hand) {
+	s.hellos.mu.Lock()
+	defer s.hellos.mu.Unlock()
+	old := s.hellos.rolls[uuid]
+	if old == nil {
+		return
+	}
+	next := *old
+	next.book = &cluster.Book{Cluster: old.book.Cluster, Nodes: slices.Clone(old.book.Nodes), Journal: slices.Clone(old.book.Journal)}
+	for _, h := range hands {
+		if h.send == cluster.SendCreate && h.node != nil && old.node(h.node.Name) == nil {
+			next.book.Nodes, next.book.Journal = append(next.book.Nodes, *h.node), append(next.book.Journal, *h.row)
+		}
+	}
+	s.hellos.rolls[uuid] = &next
 }
 
 // news takes what a control node brings: endpoint, CA and configuration. It
@@ -255,33 +312,58 @@ func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hell
 	if err := s.hellos.news.do(ctx, said, s.options.Books.Hellos); err != nil {
 		return err
 	}
-	run, err := s.waiting(ctx, n, h)
-	if err != nil || run == "" {
-		return err
-	}
-	err = s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
-	if errors.Is(err, workflow.RunFinished) || errors.Is(err, workflow.RunNotFound) || errors.Is(err, workflow.QueueFull) {
-		return nil // it looks by itself, or needs nothing any more
-	}
-	return err
+	return s.hellos.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
 }
 
-// waiting gives the run that is to be told of a node; empty: none. A run waits
-// for all nodes that it makes, so it is told by the last of them: the book is
-// read after what the node said was written, so that of two that come at the
-// same time one sees the other.
-func (s *Service) waiting(ctx context.Context, n *cluster.Node, h Hello) (run string, err error) {
-	r, err := s.roll(ctx, h.Cluster, true)
+// tell wakes the run of a cluster whose nodes have something new. Which run that
+// is may have been read before; if it has ended, it is read again.
+func (s *Service) tell(ctx context.Context, uuid string, news []heard) error {
+	for _, anew := range []bool{false, true} {
+		run, err := s.waiting(ctx, uuid, news, anew)
+		if err != nil || run == "" {
+			return err
+		}
+		err = s.engine.Send(ctx, run, workflow.Signal{ID: "hello/" + control.NewUID(), Name: signalHello})
+		switch {
+		case errors.Is(err, workflow.RunFinished), errors.Is(err, workflow.RunNotFound):
+		case errors.Is(err, workflow.QueueFull):
+			return nil // it looks by itself
+		default:
+			return err
+		}
+	}
+	return nil // it needs nothing any more
+}
+
+// waiting gives the run that is to be told of nodes; empty: none. A run waits
+// for all nodes that it makes, so it is told by the last of them: the nodes are
+// read after what these said was written, so that of two that come at the same
+// time one sees the other. A first start makes all its nodes before it waits
+// for its workers.
+func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew bool) (run string, err error) {
+	r, err := s.roll(ctx, uuid, anew)
+	if err == nil && r.book.Cluster.RunID == "" && !anew { // one may have begun since
+		r, err = s.roll(ctx, uuid, true)
+	}
 	if err != nil {
 		return "", err
 	}
 	c := &r.book.Cluster
-	if c.RunID == "" || n.Role == cluster.Control || !h.Ready {
-		return c.RunID, nil
+	living, err := s.options.Books.Nodes(ctx, []int64{c.ID})
+	if err != nil {
+		return "", err
 	}
-	for i := range r.book.Nodes {
-		other := &r.book.Nodes[i]
-		if other.ID != n.ID && other.Role == cluster.Worker && other.Removed.IsZero() && other.ReadyAt.IsZero() && r.madeBy(other, c.RunID) {
+	nodes := living[c.ID]
+	s.meet(uuid, nodes)
+	switch {
+	case slices.ContainsFunc(news, func(h heard) bool { return h.node.Role == cluster.Control || !h.ready }):
+		return c.RunID, nil
+	case c.State == cluster.Starting && !c.Started && len(nodes) < c.ControlCount+c.NodeCount:
+		return "", nil
+	}
+	for _, other := range nodes {
+		told := slices.ContainsFunc(news, func(h heard) bool { return h.node.ID == other.ID })
+		if !told && other.Role == cluster.Worker && other.ReadyAt.IsZero() && r.madeBy(&other, c.RunID) {
 			return "", nil
 		}
 	}

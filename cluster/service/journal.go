@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -30,9 +31,10 @@ type hand struct {
 	seen  cluster.Lookup
 	fails error // the row will not get further within this run
 	done  bool
-	rests bool // it has to wait: nothing more in this look
-	fresh bool // written in this look: nobody needs to be asked
-	dirty bool // to be saved
+	rests bool                          // it has to wait: nothing more in this look
+	fresh bool                          // written in this look: nobody needs to be asked
+	dirty bool                          // to be saved
+	also  func(c *cluster.Cluster) bool // what the cluster learns with the row; false: nothing new
 }
 
 // open reports a hand that the run still works on.
@@ -78,7 +80,7 @@ func (w *work) advance(ctx context.Context, hands []*hand) error {
 				h.row.IntentAt = w.s.options.Now()
 			}
 		}
-		if err := w.keep(ctx, hands); err != nil {
+		if err := w.keepIntents(ctx, hands); err != nil {
 			return err
 		}
 		sends := filter(hands, func(h *hand) bool { return h.send != "" })
@@ -96,9 +98,72 @@ func (w *work) advance(ctx context.Context, hands []*hand) error {
 	return nil
 }
 
-// keep saves what has changed in rows and nodes, in one Commit.
-func (w *work) keep(ctx context.Context, hands []*hand) error {
-	var change cluster.Change
+// keepIntents is keep before calls are made. The token that nodes are made
+// with is stored by the same write as the first of them.
+func (w *work) keepIntents(ctx context.Context, hands []*hand) error {
+	if !slices.ContainsFunc(hands, func(h *hand) bool { return h.send == cluster.SendCreate && h.node != nil }) {
+		return w.keep(ctx, hands)
+	}
+	token, issued := w.issue()
+	if token == nil {
+		err := w.keep(ctx, hands)
+		if err == nil {
+			w.s.enroll(w.c.UUID, hands)
+		}
+		return err
+	}
+	err := w.keep(ctx, hands, token)
+	if err == nil {
+		issued()
+	}
+	return err
+}
+
+// keep saves what has changed in rows and nodes, and what is to be amended with
+// it, in one Commit. If somebody has changed the cluster meanwhile, the
+// amendment comes first, and then the rows.
+func (w *work) keep(ctx context.Context, hands []*hand, amendments ...amendment) error {
+	withDetails := len(amendments) > 0
+	for _, h := range hands {
+		if h.dirty && h.also != nil {
+			amendments = append(amendments, func(c *cluster.Cluster, _ *cluster.Details) bool { return h.also(c) })
+		}
+	}
+	edit := func(c *cluster.Cluster, d *cluster.Details) (changed bool) {
+		for _, amend := range amendments {
+			changed = amend(c, d) || changed
+		}
+		return changed
+	}
+	before := pair{c: w.c}
+	if withDetails {
+		var err error
+		if before.d, err = w.details(ctx); err != nil {
+			return err
+		}
+	}
+	after := before.copy()
+	if !edit(after.c, after.d) {
+		return w.write(ctx, hands, cluster.Change{})
+	}
+	err := w.write(ctx, hands, cluster.Change{Cluster: after.c, Details: changed(before.d, after.d)})
+	if errors.Is(err, fault.WriteConflict) {
+		if err = w.amend(ctx, edit); err == nil {
+			err = w.write(ctx, hands, cluster.Change{})
+		}
+		return err
+	}
+	if err == nil {
+		*w.c = *after.c
+		if withDetails {
+			w.d = after.d
+		}
+	}
+	return err
+}
+
+// write makes one Commit of rows, nodes and a change; none of nothing.
+func (w *work) write(ctx context.Context, hands []*hand, change cluster.Change) error {
 	for _, h := range hands {
 		if !h.dirty {
 			continue

@@ -38,8 +38,27 @@ func crewOf(c *cluster.Cluster, role cluster.Role) crew {
 // provider refuses, nothing more is begun, what is in flight is followed to
 // its end, and then the step fails.
 func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
+	for {
+		out, more := w.staffSome(ctx, want, b)
+		if !more || w.s.options.Now().Sub(w.began) >= longLook {
+			return out
+		}
+		if err := w.read(ctx); err != nil { // what a look begins with
+			return outcome.Fail(err)
+		}
+		if err := w.current(); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+}
+
+// longLook ends a look that could go on at once: a run that has come far is saved.
+const longLook = 10 * time.Second
+
+// staffSome is one round of staff. more: the next VMs may be made at once.
+func (w *work) staffSome(ctx context.Context, want crew, b bounds) (out outcome.Outcome, more bool) {
 	if err := w.bury(ctx, want.role); err != nil {
-		return outcome.Fail(err)
+		return outcome.Fail(err), false
 	}
 	hands := w.begun(want, b)
 	living := len(w.staffed(want))
@@ -47,14 +66,14 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 	if failure == nil {
 		fresh, err := w.recruit(want, living, len(filter(hands, (*hand).open)), b)
 		if err != nil {
-			return outcome.Fail(err)
+			return outcome.Fail(err), false
 		}
 		if hands = append(hands, fresh...); len(fresh) > 0 {
-			pause = time.Millisecond // they are there: the next may be made at once
+			pause, more = time.Millisecond, true // they are there: the next may be made at once
 		}
 	}
 	if err := w.advance(ctx, hands); err != nil {
-		return outcome.Fail(err)
+		return outcome.Fail(err), false
 	}
 	if failure == nil {
 		failure = w.failureOf(want, b, hands)
@@ -62,16 +81,16 @@ func (w *work) staff(ctx context.Context, want crew, b bounds) outcome.Outcome {
 	open := filter(hands, (*hand).open)
 	switch {
 	case len(open) > 0:
-		return w.waitFor(open, "the provider makes VMs")
+		return w.waitFor(open, "the provider makes VMs"), false
 	case failure != nil:
 		if out := w.lastHellos(ctx); !out.IsDone() {
-			return out
+			return out, false
 		}
-		return outcome.Fail(failure)
+		return outcome.Fail(failure), false
 	case w.present(want, hands) < want.count:
-		return outcome.Wait(pause, "VMs", "the next VMs are made")
+		return outcome.Wait(pause, "VMs", "the next VMs are made"), more
 	}
-	return outcome.Done()
+	return outcome.Done(), false
 }
 
 // bootGrace is how long a run that has failed waits for the first hello of the

@@ -61,7 +61,10 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 	}
 	c := *w.c
 	c.Endpoint = url
-	err = w.s.probe(ctx, &c)
+	d, err := w.details(ctx)
+	if err == nil {
+		err = w.s.options.Probe(ctx, &c, d)
+	}
 	switch {
 	case err == nil:
 		return outcome.Done()
@@ -132,7 +135,7 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 	}
 	cores, memory := w.totals(ctx)
 	run, upgraded := w.t.RunID(), w.in.Event == cluster.OnUpgrade
-	err = w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, d *cluster.Details) bool {
+	err = w.amend(ctx, func(c *cluster.Cluster, d *cluster.Details) bool {
 		before := *c
 		c.Cores, c.MemoryMB = cores, memory
 		if url != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -19,35 +20,62 @@ type thing struct {
 	kind   cluster.Kind
 	suffix string // of its name
 	spec   cluster.Spec
+	made   func(c *cluster.Cluster, row *cluster.JournalRow) bool // what the cluster learns by the write that says so; nil: nothing
 }
 
 // provide brings a thing into being; row is what stands for it, present when
 // the outcome is Done.
 func (w *work) provide(ctx context.Context, want thing, b bounds) (row *cluster.JournalRow, out outcome.Outcome) {
-	row = w.standing(want)
-	if row != nil && row.Phase == cluster.Present {
-		return row, outcome.Done()
+	rows, out := w.provideAll(ctx, []thing{want}, b)
+	return rows[0], out
+}
+
+// provideAll brings several things into being at the same time, none of which
+// needs another one.
+func (w *work) provideAll(ctx context.Context, wants []thing, b bounds) ([]*cluster.JournalRow, outcome.Outcome) {
+	rows, hands := make([]*cluster.JournalRow, len(wants)), []*hand(nil)
+	for i, want := range wants {
+		row := w.standing(want)
+		if rows[i] = row; row != nil && row.Phase == cluster.Present {
+			continue
+		}
+		var h *hand
+		if row != nil {
+			h = w.hold(row, false, b)
+		} else {
+			row = w.intent(want.kind, w.freshName(want), want.spec)
+			row.Attempt = 1 + w.lostBefore(want.kind)
+			h = &hand{row: row, within: b, fresh: true, dirty: true}
+		}
+		if want.made != nil {
+			h.also = func(c *cluster.Cluster) bool {
+				return row.Phase == cluster.Present && want.made(c, row)
+			}
+		}
+		rows[i], hands = row, append(hands, h)
 	}
-	var h *hand
-	if row != nil {
-		h = w.hold(row, false, b)
-	} else {
-		row = w.intent(want.kind, w.freshName(want), want.spec)
-		row.Attempt = 1 + w.lostBefore(want.kind)
-		h = &hand{row: row, within: b, fresh: true, dirty: true}
+	if len(hands) == 0 {
+		return rows, outcome.Done()
 	}
-	if err := w.advance(ctx, []*hand{h}); err != nil {
-		return row, outcome.Fail(err)
+	if err := w.advance(ctx, hands); err != nil {
+		return rows, outcome.Fail(err)
 	}
-	switch {
-	case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
-		return row, outcome.Wait(doubling(row.Attempt), "Provider", "%s %s was lost and is made again", row.Kind, row.Name)
-	case h.fails != nil:
-		return row, outcome.Fail(h.fails)
-	case h.open():
-		return row, w.waitFor([]*hand{h}, "the provider makes "+string(want.kind)+" "+row.Name)
+	if open := filter(hands, (*hand).open); len(open) > 0 {
+		var names []string
+		for _, h := range open {
+			names = append(names, string(h.row.Kind)+" "+h.row.Name)
+		}
+		return rows, w.waitFor(open, "the provider makes "+strings.Join(names, ", "))
 	}
-	return row, outcome.Done()
+	for _, h := range hands {
+		switch row := h.row; {
+		case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
+			return rows, outcome.Wait(doubling(row.Attempt), "Provider", "%s %s was lost and is made again", row.Kind, row.Name)
+		case h.fails != nil:
+			return rows, outcome.Fail(h.fails)
+		}
+	}
+	return rows, outcome.Done()
 }
 
 // lostBefore counts the things of a kind that this run has made and lost.
@@ -117,7 +145,7 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	want := thing{cluster.Network, "network", cluster.Spec{Zone: w.c.Zone.ID}}
+	want := thing{kind: cluster.Network, suffix: "network", spec: cluster.Spec{Zone: w.c.Zone.ID}, made: inNetwork}
 	if offering != nil {
 		want.spec.Offering = offering.ID
 	}
@@ -125,10 +153,16 @@ func (w *work) network(ctx context.Context) outcome.Outcome {
 	if !out.IsDone() || w.c.Network.ID == row.ProviderID {
 		return out
 	}
-	return outcome.Fail(w.s.amend(ctx, w.c.UUID, func(c *cluster.Cluster, _ *cluster.Details) bool {
-		c.Network = cluster.Entity{ID: row.ProviderID, Name: row.Name}
-		return true
-	}))
+	return outcome.Fail(w.amend(ctx, func(c *cluster.Cluster, _ *cluster.Details) bool { return inNetwork(c, row) })) // an earlier run has made it
+}
+
+// inNetwork enters the network that was made for a cluster.
+func inNetwork(c *cluster.Cluster, row *cluster.JournalRow) bool {
+	if c.Network.ID == row.ProviderID {
+		return false
+	}
+	c.Network = cluster.Entity{ID: row.ProviderID, Name: row.Name}
+	return true
 }
 
 // enter takes a thing that was given, or belongs to something given, into the
@@ -163,7 +197,7 @@ func (w *work) address(ctx context.Context) outcome.Outcome {
 			return outcome.Fail(w.record(ctx, items[i]))
 		}
 	}
-	_, out := w.provide(ctx, thing{cluster.Address, "address", cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
+	_, out := w.provide(ctx, thing{kind: cluster.Address, suffix: "address", spec: cluster.Spec{Zone: w.c.Zone.ID, Network: w.c.Network.ID}}, thingBounds)
 	return out
 }
 
@@ -189,7 +223,7 @@ func (w *work) wanted() []thing {
 	if w.makes(cluster.Firewall) {
 		firewall := base
 		firewall.CIDRs = w.c.CIDRs
-		rules = append(rules, thing{cluster.Firewall, "firewall", firewall})
+		rules = append(rules, thing{kind: cluster.Firewall, suffix: "firewall", spec: firewall})
 	}
 	to := base
 	to.PrivatePort = endpointPort
@@ -197,10 +231,10 @@ func (w *work) wanted() []thing {
 	case len(vms) == 0:
 	case w.makes(cluster.Balancer) && (w.c.ControlCount > 1 || !w.makes(cluster.Forward)):
 		to.VMs = vms
-		rules = append(rules, thing{cluster.Balancer, "balancer", to})
+		rules = append(rules, thing{kind: cluster.Balancer, suffix: "balancer", spec: to})
 	case w.makes(cluster.Forward):
 		to.VM = vms[0]
-		rules = append(rules, thing{cluster.Forward, "forward", to})
+		rules = append(rules, thing{kind: cluster.Forward, suffix: "forward", spec: to})
 	}
 	return rules
 }
@@ -229,10 +263,6 @@ func (w *work) rules(ctx context.Context) outcome.Outcome {
 	case len(open) > 0:
 		return w.waitFor(open, "the provider takes old rules away")
 	}
-	for _, rule := range wanted {
-		if _, out := w.provide(ctx, rule, thingBounds); !out.IsDone() {
-			return out
-		}
-	}
-	return outcome.Done()
+	_, out := w.provideAll(ctx, wanted, thingBounds)
+	return out
 }

@@ -67,26 +67,23 @@ func matches(token, hashes string) bool {
 	return found == 1 && token != ""
 }
 
-// joinToken gives the join token of the run, issuing it at its first node.
-func (w *work) joinToken(ctx context.Context) (cluster.Secret, error) {
+// issue gives the edit that stores a new join token of the run, and what keeps
+// it in mind once it is durable; nil if this process has issued one already.
+func (w *work) issue() (edit amendment, issued func()) {
 	run := w.t.RunID()
-	if token := w.s.tokens.get(run); token != "" {
-		return token, nil
+	if w.s.tokens.get(run) != "" {
+		return nil, nil
 	}
 	token := newToken()
-	err := w.s.amend(ctx, w.c.UUID, func(_ *cluster.Cluster, d *cluster.Details) bool {
+	hash := hashOf(token.Reveal())
+	return func(_ *cluster.Cluster, d *cluster.Details) bool {
 		if d.JoinTokenRun != run {
 			d.JoinTokenHash = ""
 		}
-		d.JoinTokenHash = strings.Trim(hashOf(token.Reveal())+","+d.JoinTokenHash, ",")
+		d.JoinTokenHash = strings.Trim(hash+","+d.JoinTokenHash, ",")
 		d.JoinTokenRun, d.JoinTokenExpires = run, w.now.Add(tokenLife)
 		return true
-	})
-	if err != nil {
-		return "", err
-	}
-	w.s.tokens.put(run, token)
-	return token, nil
+	}, func() { w.s.tokens.put(run, token) }
 }
 
 // revoke ends the join token of a run, or any if run is empty.
@@ -102,7 +99,7 @@ func revoke(d *cluster.Details, run string) bool {
 func revokeToken(ctx context.Context, w *work) outcome.Outcome {
 	run := w.t.RunID()
 	w.s.tokens.put(run, "")
-	return outcome.Fail(w.s.amend(ctx, w.c.UUID, func(_ *cluster.Cluster, d *cluster.Details) bool { return revoke(d, run) }))
+	return outcome.Fail(w.amend(ctx, func(_ *cluster.Cluster, d *cluster.Details) bool { return revoke(d, run) }))
 }
 
 // expected reports a node that the run of the join token makes: the token may
@@ -112,18 +109,15 @@ func expected(book *cluster.Book, d *cluster.Details, node *cluster.Node) bool {
 		slices.ContainsFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Key == node.Key && r.RunID == d.JoinTokenRun })
 }
 
-// userData is what a node must know at its first boot.
+// userData is what a node must know at its first boot. The run's join token is
+// stored by now.
 func (w *work) userData(ctx context.Context, node *cluster.Node) ([]byte, error) {
-	token, err := w.joinToken(ctx)
-	if err != nil {
-		return nil, err
-	}
-	d, err := w.s.options.Books.Details(ctx, w.c.UUID)
+	d, err := w.details(ctx)
 	if err != nil {
 		return nil, err
 	}
 	b := cluster.Bootstrap{
-		Home: w.s.options.HomeURL, HomeCA: w.s.options.HomeCA, Cluster: w.c.UUID, Node: node.Name, Role: node.Role, Version: node.Version, Token: token,
+		Home: w.s.options.HomeURL, HomeCA: w.s.options.HomeCA, Cluster: w.c.UUID, Node: node.Name, Role: node.Role, Version: node.Version, Token: w.s.tokens.get(w.t.RunID()),
 	}
 	if node.Role == cluster.Worker {
 		b.Control, b.CAHash = controlURL(w.book, w.caps), cluster.CAHash(d.CACert)

@@ -207,7 +207,7 @@ const (
 // that end, and by looks for clusters that nobody told of.
 func (s *Service) walk() control.Controller {
 	return control.Controller{
-		Name: "cluster", Log: s.options.Logger, Workers: 8,
+		Name: "cluster", Log: s.options.Logger, Workers: 32,
 		Triggers: []control.Trigger{control.Signals(s.listen), control.Signals(s.look)},
 		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
 			pass := s.walker.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})

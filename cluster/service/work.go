@@ -3,7 +3,9 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -22,9 +24,11 @@ type work struct {
 	in       cluster.RunInput
 	book     *cluster.Book
 	c        *cluster.Cluster // of the book
+	d        *cluster.Details // read after the book, by who needs them first
 	provider cluster.Provider
 	caps     cluster.Capabilities
-	now      time.Time
+	now      time.Time // when the book was read
+	began    time.Time // the look
 }
 
 // body is the work of a step. Everything it needs to remember is in the
@@ -88,7 +92,7 @@ func when(step workflow.Step, text string, holds func(in cluster.RunInput) bool)
 
 // open gathers what a look needs.
 func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
-	w := &work{s: s, t: t, now: s.options.Now()}
+	w := &work{s: s, t: t, began: s.options.Now()}
 	if err := t.Input(&w.in); err != nil {
 		return nil, err
 	}
@@ -109,8 +113,20 @@ func (w *work) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.book, w.c, w.now = book, &book.Cluster, w.s.options.Now()
+	w.book, w.c, w.d, w.now = book, &book.Cluster, nil, w.s.options.Now()
 	return nil
+}
+
+// details are those of the cluster, as they were when this look asked first.
+func (w *work) details(ctx context.Context) (*cluster.Details, error) {
+	if w.d == nil {
+		d, err := w.s.options.Books.Details(ctx, w.in.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		w.d = d
+	}
+	return w.d, nil
 }
 
 // current refuses a run whose cluster has moved on: it stops before its next
@@ -136,29 +152,91 @@ func (w *work) save(ctx context.Context, change cluster.Change) error {
 
 const rewrites = 10 // of an amendment that loses its compare-and-set
 
-// amend changes a cluster and its details in one write, again if somebody was
-// faster. edit reports whether there is anything to write; it may be called again.
-func (s *Service) amend(ctx context.Context, uuid string, edit func(c *cluster.Cluster, d *cluster.Details) bool) error {
-	for try := 1; ; try++ {
-		found, _, err := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: uuid, WithDestroyed: true, Limit: 1})
-		if err != nil {
-			return err
-		}
-		if len(found) == 0 {
-			return cluster.NotFound.Errorf("no cluster has the id %q", uuid)
-		}
-		d, err := s.options.Books.Details(ctx, uuid)
-		if err != nil {
-			return err
-		}
-		if !edit(&found[0], d) {
-			return nil
-		}
-		err = s.commit(ctx, &cluster.Change{Cluster: &found[0], Details: d})
-		if !errors.Is(err, fault.WriteConflict) || try == rewrites {
-			return err
-		}
+// amendment edits a cluster and its details, and reports whether there is
+// anything to write. It may be called again.
+type amendment func(c *cluster.Cluster, d *cluster.Details) bool
+
+// pair is a cluster with its details, read in this order. Details are written
+// with their cluster only: so if it still is at its revision, they are the newest.
+type pair struct {
+	c *cluster.Cluster
+	d *cluster.Details // nil: nobody needs them
+}
+
+// copy may be edited.
+func (p pair) copy() pair {
+	c := *p.c
+	if p.d == nil {
+		return pair{c: &c}
 	}
+	d := *p.d
+	d.Credentials = maps.Clone(d.Credentials)
+	return pair{&c, &d}
+}
+
+// changed are details that are to be written; nil if they are as they were.
+func changed(before, after *cluster.Details) *cluster.Details {
+	if reflect.DeepEqual(before, after) {
+		return nil
+	}
+	return after
+}
+
+// pair reads a cluster and its details.
+func (s *Service) pair(ctx context.Context, uuid string) (pair, error) {
+	found, _, err := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: everything, UUID: uuid, WithDestroyed: true, Limit: 1})
+	if err != nil {
+		return pair{}, err
+	}
+	if len(found) == 0 {
+		return pair{}, cluster.NotFound.Errorf("no cluster has the id %q", uuid)
+	}
+	d, err := s.options.Books.Details(ctx, uuid)
+	return pair{&found[0], d}, err
+}
+
+// amend changes a cluster and its details in one write, again if somebody was
+// faster.
+func (s *Service) amend(ctx context.Context, uuid string, edit amendment) error {
+	_, err := s.amendFrom(ctx, uuid, pair{}, edit)
+	return err
+}
+
+// amendFrom is amend that begins with a pair that was read a moment ago, and
+// gives what is stored now. The empty pair is read anew.
+func (s *Service) amendFrom(ctx context.Context, uuid string, p pair, edit amendment) (pair, error) {
+	for try := 1; ; try++ {
+		if p.c == nil {
+			var err error
+			if p, err = s.pair(ctx, uuid); err != nil {
+				return pair{}, err
+			}
+		}
+		next := p.copy()
+		if !edit(next.c, next.d) {
+			return p, nil
+		}
+		err := s.commit(ctx, &cluster.Change{Cluster: next.c, Details: changed(p.d, next.d)})
+		if err == nil {
+			return next, nil
+		}
+		if !errors.Is(err, fault.WriteConflict) || try == rewrites {
+			return pair{}, err
+		}
+		p = pair{}
+	}
+}
+
+// amend is Service.amend of the cluster in hand, which has it afterwards.
+func (w *work) amend(ctx context.Context, edit amendment) error {
+	if _, err := w.details(ctx); err != nil {
+		return err
+	}
+	p, err := w.s.amendFrom(ctx, w.in.Cluster, pair{w.c, w.d}, edit)
+	if err == nil {
+		*w.c, w.d = *p.c, p.d
+	}
+	return err
 }
 
 // waited is how long the step has waited, over all its looks.

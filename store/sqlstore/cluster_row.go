@@ -118,9 +118,13 @@ func (r *reader) time() time.Time { return instant(r.int()) }
 
 func (r *reader) document(v any) {
 	if text := r.text(); text != "" && r.err == nil {
-		if err := json.Unmarshal([]byte(text), v); err != nil {
-			r.err = workflow.StoreCorrupt.Errorf("a stored %T: %w", v, err)
-		}
+		r.decode(text, v)
+	}
+}
+
+func (r *reader) decode(text string, v any) {
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		r.err = workflow.StoreCorrupt.Errorf("a stored %T: %w", v, err)
 	}
 }
 
@@ -203,7 +207,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 	c.OnFailure, c.Recovery, c.RecoverTries, c.RecoverNext, c.CIDRs = cluster.OnFailure(r.text()), recoveryOf(r.text()), int(r.int()), r.time(), listed(r.text())
 	c.Alarm, c.SuspectSince, c.ObservedAt, c.Started, c.Forget = r.int() != 0, r.time(), r.time(), r.int() != 0, r.int() != 0
 	r.document(&c.Autoscale)
-	r.document(&c.Position)
+	c.Position = positions.of(r)
 	r.document(&c.Ask)
 	r.document(&c.Findings)
 	c.DiskGB = int(r.int())
@@ -236,7 +240,7 @@ func readRow(r *reader) (j cluster.JournalRow) {
 	j.ID, j.ClusterID, j.Key, j.Revision, j.Kind, j.Name = r.int(), r.int(), r.text(), r.int(), cluster.Kind(r.text()), r.text()
 	j.RunID, j.Step, j.Attempt, j.CallID, j.JobID, j.ProviderID, j.Identity = r.text(), r.text(), int(r.int()), r.text(), r.text(), r.text(), r.text()
 	j.Phase, j.Origin = cluster.Phase(r.text()), cluster.Origin(r.text())
-	r.document(&j.Spec)
+	j.Spec = specs.of(r)
 	j.Attempts, j.LastCode, j.LastError = int(r.int()), fault.Code(r.text()), r.text()
 	j.IntentAt, j.PresentAt, j.ClosingAt, j.GoneAt, j.NextAt = r.time(), r.time(), r.time(), r.time(), r.time()
 	return j
