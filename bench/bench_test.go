@@ -104,6 +104,8 @@ func TestJudge(t *testing.T) {
 		{exact, 2, gateMet, ""},
 		{exact, 3, missed, "Duty 12 misses its gate (writes): 3.00 against 2."},
 		{exact, 1, missed, "Duty 12 misses its gate (writes): 1.00 against 2."},
+		{duty{number: 24, what: "beside it", format: "%.2f", sense: shown}, 26, noGate, ""},
+		{duty{number: 24, what: "beside it", format: "%.2f", sense: shown}, math.NaN(), notMeasured, ""},
 	} {
 		if got := c.duty.judge(c.value); got != c.want {
 			t.Errorf("%s at %v: %s, want %s", c.duty.what, c.value, got, c.want)

@@ -94,6 +94,8 @@ func (d duty) gateText() string {
 		return "≥ " + text
 	case atMost:
 		return "≤ " + text
+	case shown:
+		return ""
 	}
 	return text
 }

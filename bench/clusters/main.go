@@ -45,6 +45,7 @@ type options struct {
 
 	script   []sim.Rule // of the cloud
 	attempts int        // of steps at once
+	film     *tape      // of what is written; nil: nobody records
 }
 
 func main() {
@@ -122,14 +123,18 @@ func build(ctx context.Context, o options, t sim.Times, settings service.Setting
 		return nil, err
 	}
 	w.service, err = service.New(service.Options{
-		Books: &ledger{store.Clusters(), w.calls}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
+		Books: &ledger{store.Clusters(), w.calls, o.film}, Locks: store.Locks(), Worker: "bench", Installation: "bench", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: w.cloud}}, Settings: settings, Logger: quiet, Metrics: &meter{w},
 		Probe: func(context.Context, *cluster.Cluster, *cluster.Details) error { return nil },
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.engine, err = workflow.New(store, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: cmp.Or(o.attempts, 256), Logger: quiet})
+	runs := workflow.Store(store)
+	if o.film != nil {
+		runs = &filmed{store, o.film}
+	}
+	w.engine, err = workflow.New(runs, w.service.Flows(), workflow.Options{Hooks: []workflow.Hook{w.service.Hook()}, Attempts: cmp.Or(o.attempts, 256), Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +152,10 @@ type ofHello struct{}
 const (
 	helloWrite = "hello write"
 	bookWrite  = "book write"
+
+	bookRead    = "books read"
+	detailsRead = "details read"
+	listRead    = "lists read"
 )
 
 func (c *counter) hello(ctx context.Context) {
@@ -159,17 +168,46 @@ func (c *counter) hello(ctx context.Context) {
 type ledger struct {
 	*sqlstore.Clusters
 	calls *counter
+	film  *tape // nil: nobody records
 }
 
 func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
 	l.calls.add(bookWrite)
 	l.calls.hello(ctx)
-	return l.Clusters.Commit(ctx, c)
+	if l.film == nil {
+		return l.Clusters.Commit(ctx, c)
+	}
+	given := shot(c)
+	err := l.Clusters.Commit(ctx, c)
+	if err == nil {
+		l.film.commit(given, c)
+	}
+	return err
+}
+
+// Book counts, as the reads below.
+func (l *ledger) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+	l.calls.add(bookRead)
+	return l.Clusters.Book(ctx, uuid)
+}
+
+func (l *ledger) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
+	l.calls.add(detailsRead)
+	return l.Clusters.Details(ctx, uuid)
+}
+
+func (l *ledger) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cluster, int, error) {
+	l.calls.add(listRead)
+	return l.Clusters.List(ctx, q)
 }
 
 func (l *ledger) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
 	l.calls.hello(ctx)
-	return l.Clusters.Hellos(ctx, hellos)
+	err := l.Clusters.Hellos(ctx, hellos)
+	if err == nil && l.film != nil && len(hellos) > 0 {
+		l.film.hellos(hellos)
+	}
+	return err
 }
 
 // sender counts their signals.

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+)
+
+// create makes clusters at once, on a cloud that takes no time. What the store
+// itself takes for as many writes of these kinds is measured before it and
+// behind it: all that such a create writes is recorded first, and written
+// again by itself.
+func create(ctx context.Context, o options) (figures, error) {
+	raw, err := sqlstore.RawSQLite(ctx, o.dir, 100, 20_000)
+	if err != nil {
+		return nil, err
+	}
+	quiet := o
+	quiet.profile = ""
+	film := newTape()
+	if _, err := createOn(ctx, quiet, film); err != nil {
+		return nil, err
+	}
+	before, err := playOn(ctx, o, film)
+	if err != nil {
+		return nil, err
+	}
+	f, err := createOn(ctx, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	after, err := playOn(ctx, o, film)
+	if err != nil {
+		return nil, err
+	}
+	both := before.plus(after)
+	store := both.writes / both.took.Seconds()
+	f["storeWritesPerSecond"], f["rawWritesPerSecond"] = store, raw.StepsPerSec
+	f["timesOfStore"] = f["seconds"] * store / f["writes"]
+	f["cpuTimesOfStore"] = f["cpuSeconds"] / f["writes"] * both.writes / both.cpu.Seconds()
+	f["timesOfRaw"] = f["seconds"] * raw.StepsPerSec / f["writes"]
+	for kind, n := range film.kinds {
+		f["recorded "+kind] = float64(n)
+	}
+	return f, nil
+}
+
+func playOn(ctx context.Context, o options, film *tape) (played, error) {
+	dir, err := os.MkdirTemp(o.dir, "store-")
+	if err != nil {
+		return played{}, err
+	}
+	defer os.RemoveAll(dir)
+	return film.play(ctx, dir)
+}
+
+// createOn makes the clusters on a new store. A tape takes down what is written.
+func createOn(ctx context.Context, o options, film *tape) (f figures, err error) {
+	if o.dir, err = os.MkdirTemp(o.dir, "create-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(o.dir)
+	o.film = film
+	w, err := build(ctx, o, sim.Times{}, service.Settings{SyncEvery: time.Hour, CollectEvery: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	recorded, err := o.record()
+	if err != nil {
+		return nil, err
+	}
+	defer recorded()
+	keeper := w.store.(sqlstore.Keeper)
+	before, began, spent := keeper.Stats(), time.Now(), cpuTime()
+	if err := createAll(ctx, w, o); err != nil {
+		return nil, err
+	}
+	if err := w.ended(ctx, o.clusters); err != nil {
+		return nil, err
+	}
+	took, after := time.Since(began), keeper.Stats()
+	spent = cpuTime() - spent
+	vms, writes := float64(o.clusters*o.vms), float64(after.Writes-before.Writes)
+	hellos := w.calls.get(helloWrite)
+	return figures{
+		"clusters": float64(o.clusters), "vms": vms, "seconds": took.Seconds(), "vmsPerSecond": vms / took.Seconds(), "cpuSeconds": spent.Seconds(),
+		"writes": writes, "writesPerVM": writes / vms, "madeWritesPerVM": (writes - hellos) / vms, "commits": float64(after.Commits - before.Commits),
+		"books read": w.calls.get(bookRead), "details read": w.calls.get(detailsRead), "lists read": w.calls.get(listRead),
+	}, nil
+}
+
+// ended waits until so many creates have succeeded.
+func (w *world) ended(ctx context.Context, creates int) error {
+	limit := time.After(patience)
+	for n := range creates {
+		select {
+		case outcome := <-w.operations:
+			if outcome != "done" {
+				return fmt.Errorf("a create has ended with %q: %s", outcome, stuck(ctx, w))
+			}
+		case <-limit:
+			return fmt.Errorf("%d of %d clusters are Running after %s: %s", n, creates, patience, stuck(ctx, w))
+		}
+	}
+	return nil
+}
+
+func createAll(ctx context.Context, w *world, o options) error {
+	errs := make(chan error, o.clusters)
+	var all sync.WaitGroup
+	for i := range o.clusters {
+		all.Go(func() {
+			if _, _, err := w.service.Create(ctx, operator, request(o, i)); err != nil {
+				errs <- err
+			}
+		})
+	}
+	all.Wait()
+	close(errs)
+	return <-errs
+}
