@@ -20,12 +20,13 @@ EVERYWHERE := $(subst $(space),$(comma),$(MODULES))
 PKGS ?= ./...
 FUZZTIME ?= 30s
 KILLS ?= 1000
+KUBE_PKGS ?= ./controlplane/...
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Build
 
@@ -39,8 +40,30 @@ etcd: bin/etcd bin/etcdctl ## build a real etcd and etcdctl into bin/, once per 
 
 bin/etcd bin/etcdctl: test/kubebin/go.mod test/kubebin/go.sum
 	@mkdir -p bin
-	$(GO) -C test/kubebin build -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/$(if $(filter bin/etcd,$@),server,etcdctl)/v3
+	$(GO) -C test/kubebin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ go.etcd.io/etcd/$(if $(filter bin/etcd,$@),server,etcdctl)/v3
 	@touch $@
+
+# The version of Kubernetes, and what stamps it into its programs.
+KUBE_VERSION = $(shell sed -n 's,^\t*k8s.io/kubernetes \(v[0-9.]*\).*,\1,p' test/kubebin/go.mod)
+KUBE_STAMP = k8s.io/component-base/version
+KUBE_LDFLAGS = -s -w -X $(KUBE_STAMP).gitVersion=$(KUBE_VERSION) -X $(KUBE_STAMP).gitMajor=$(word 1,$(subst ., ,$(KUBE_VERSION:v%=%))) \
+	-X $(KUBE_STAMP).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))) -X $(KUBE_STAMP).gitTreeState=clean
+
+# Each program is asked for its version: whatever has the right one stays.
+.PHONY: controlplane
+controlplane: etcd ## build a real Kubernetes control plane and kubectl into bin/, once per version (the first time 14 minutes of CPU)
+	@mkdir -p bin
+	@for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do \
+		case $$name in kubectl) ask='version --client';; *) ask=--version;; esac; \
+		if test -x bin/$$name && bin/$$name $$ask 2>/dev/null | grep -qw '$(KUBE_VERSION)'; then continue; fi; \
+		echo "building bin/$$name $(KUBE_VERSION)"; \
+		$(GO) -C test/kubebin build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/bin/$$name k8s.io/kubernetes/cmd/$$name || exit 1; \
+	done
+
+.PHONY: dev-cluster
+dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
+	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd
+	@bin/dev-cluster -bin $(CURDIR)/bin $(ARGS)
 
 .PHONY: demo
 demo: build etcd ## a real etcd cluster from YAML, then a container cluster: scale, kill, heal (KEEP=1 leaves them running)
@@ -55,6 +78,10 @@ bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
 .PHONY: test
 test: bin/testsum etcd ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
 	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -timeout 20m $(PKGS)
+
+.PHONY: test-kubernetes
+test-kubernetes: bin/testsum build controlplane ## the tests that need a real Kubernetes control plane (KUBE_PKGS=./controlplane/... for some)
+	PAWL_TEST_CONTROLPLANE=required $(TESTSUM) test -- -timeout 30m $(KUBE_PKGS)
 
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')

@@ -1,0 +1,83 @@
+package controlplane
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// The faults of a plane that cannot start.
+var (
+	BinariesMissing = fault.Declare(fault.Kind{
+		Code: "CONTROL_PLANE_BINARIES_MISSING", Class: fault.Invalid,
+		Title:  "the programs of the Kubernetes control plane are not there",
+		Remedy: "Run `make controlplane`: it builds them into bin/, the first time in some 14 minutes of CPU time.",
+	})
+	PlaneDead = fault.Declare(fault.Kind{
+		Code: "CONTROL_PLANE_ENDED", Class: fault.Blocked,
+		Title:  "a program of the Kubernetes control plane has ended by itself",
+		Remedy: "Read the end of its log, which stands in the message; start the plane anew.",
+	})
+	SlotsTaken = fault.Declare(fault.Kind{
+		Code: "CONTROL_PLANE_SLOTS_TAKEN", Class: fault.Blocked,
+		Title:  "too many control planes run on this machine",
+		Remedy: "Wait until other tests are done, or end those that hang.",
+	})
+)
+
+// Binaries are the paths of the programs of a control plane.
+type Binaries struct {
+	Etcd, APIServer, ControllerManager, Scheduler, Kubectl string
+}
+
+// Find gives the programs in a folder; "" is bin/ of this repository. It
+// returns BinariesMissing when one of them is not there.
+func Find(dir string) (Binaries, error) {
+	if dir == "" {
+		root, err := Root()
+		if err != nil {
+			return Binaries{}, err
+		}
+		dir = filepath.Join(root, "bin")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Binaries{}, err
+	}
+	var missing []string
+	path := func(name string) string {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			missing = append(missing, name)
+		}
+		return path
+	}
+	b := Binaries{
+		Etcd:              path("etcd"),
+		APIServer:         path("kube-apiserver"),
+		ControllerManager: path("kube-controller-manager"),
+		Scheduler:         path("kube-scheduler"),
+		Kubectl:           path("kubectl"),
+	}
+	if len(missing) > 0 {
+		return Binaries{}, BinariesMissing.Errorf("%s: not in %s; run `make controlplane`", strings.Join(missing, ", "), dir)
+	}
+	return b, nil
+}
+
+// Root gives the folder of the repository: where the Makefile is.
+func Root() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", errors.New("the repository cannot be found: this program was built without file names")
+	}
+	root := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if _, err := os.Stat(filepath.Join(root, "Makefile")); err != nil {
+		return "", errors.New("the repository is not at " + root + " (was this program built with -trimpath?)")
+	}
+	return root, nil
+}

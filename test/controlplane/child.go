@@ -1,0 +1,72 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is one process of the plane that envtest does not start.
+type child struct {
+	name   string
+	log    string
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+func startChild(name, path, dir string, args ...string) (*child, error) {
+	c := &child{name: name, log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
+	out, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	c.cmd = exec.Command(path, args...)
+	c.cmd.Stdout, c.cmd.Stderr = out, out
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		_ = c.cmd.Wait() // how it ended is in its log
+		close(c.exited)
+	}()
+	return c, nil
+}
+
+// check returns PlaneDead when the process has ended.
+func (c *child) check() error {
+	select {
+	case <-c.exited:
+		return PlaneDead.Errorf("%s: %s\n%s", c.name, c.cmd.ProcessState, tail(c.log, 12))
+	default:
+		return nil
+	}
+}
+
+// stop ends the process with SIGTERM, after five seconds with SIGKILL.
+func (c *child) stop() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // gone is what we want
+	patience := time.NewTimer(5 * time.Second)
+	defer patience.Stop()
+	select {
+	case <-c.exited:
+	case <-patience.C:
+		_ = c.cmd.Process.Kill()
+		<-c.exited
+	}
+}
+
+// tail gives the last lines of a file.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "no log: " + err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,50 @@
+package controlplane
+
+import (
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+)
+
+// Images gives what this machine has, for the mode Process: pawl:dev is bin/pawl
+// (as user 65532, like a distroless image), postgres:<major> the server programs
+// that Debian installs (as user postgres, without an entry point: pods say what
+// they run). "" is bin/ of the repository.
+func Images(bin string) (map[string]kubelet.Image, error) {
+	if bin == "" {
+		root, err := Root()
+		if err != nil {
+			return nil, err
+		}
+		bin = filepath.Join(root, "bin")
+	}
+	pawl, err := filepath.Abs(filepath.Join(bin, "pawl"))
+	if err != nil {
+		return nil, err
+	}
+	images := map[string]kubelet.Image{
+		"pawl:dev": {Command: []string{pawl}, Files: map[string]string{"/pawl": pawl, "/usr/local/bin/pawl": pawl}, User: 65532},
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range found {
+		dir := filepath.Dir(server)
+		images["postgres:"+filepath.Base(filepath.Dir(dir))] = kubelet.Image{Path: []string{dir}, User: postgresUser()}
+	}
+	return images, nil
+}
+
+// postgresUser is whom Debian runs PostgreSQL as; its server refuses root.
+func postgresUser() int64 {
+	if u, err := user.Lookup("postgres"); err == nil {
+		if id, err := strconv.ParseInt(u.Uid, 10, 64); err == nil {
+			return id
+		}
+	}
+	return int64(os.Getuid())
+}

@@ -1,0 +1,34 @@
+package kubelet
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Addresses hands out loopback addresses 127.<block>.y.z: those of nodes have y
+// 0, those of pods count up from 127.<block>.1.1. None is given twice before
+// 64,000 others were.
+type Addresses struct {
+	mu          sync.Mutex
+	block       int
+	nodes, pods int
+}
+
+// NewAddresses gives out the addresses of 127.<block>.0.0/16. Two that are used
+// at the same time on one machine need two blocks.
+func NewAddresses(block int) *Addresses { return &Addresses{block: block} }
+
+func (a *Addresses) node() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.nodes++
+	return fmt.Sprintf("127.%d.0.%d", a.block, (a.nodes-1)%254+1)
+}
+
+func (a *Addresses) pod() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.pods
+	a.pods = (a.pods + 1) % (254 * 254)
+	return fmt.Sprintf("127.%d.%d.%d", a.block, n/254+1, n%254+1)
+}

@@ -1,0 +1,69 @@
+// Package kubelet plays the nodes of a Kubernetes control plane, for tests.
+//
+// It creates nodes, renews their leases, and takes the pods that the scheduler
+// puts onto them. In the mode Paper nothing runs: a pod is Running at once, and
+// Ready when a function says so, which is how a test holds a rollout. In the
+// mode Process the containers are real processes of this machine.
+//
+// # What a container sees in the mode Process
+//
+// Processes share the file system and the network of the machine; there are no
+// namespaces and no root rights are needed. Each pod has a loopback address of
+// its own, 127.x.y.z: status.podIP. A program must listen at that address (the
+// field reference status.podIP as an environment variable), not at 0.0.0.0, or
+// two pods quarrel about a port. The addresses stay with the pod, through
+// restarts of its containers.
+//
+// Each container has a root: a folder, named by the environment variable
+// CONTAINER_ROOT. A volume mounted at mountPath appears at
+// $CONTAINER_ROOT+mountPath, as a link to the volume's folder. The rule by
+// which paths are rewritten, once, before the container starts:
+//
+//   - In command, args, values of env (also those from fieldRef, configMapKeyRef
+//     and secretKeyRef, and of envFrom), workingDir, exec probes and exec hooks,
+//     each occurrence of a mountPath becomes $CONTAINER_ROOT+mountPath. The
+//     longest mountPath is tried first.
+//   - It is an occurrence when the character before it is not a letter, a digit
+//     or one of _.-/ (or there is none), and the character after it is not a
+//     letter, a digit or one of _.- (or there is none): /data is found in /data,
+//     /data/pg, --dir=/data and "cd /data;", not in /database or /srv/data.
+//   - A path that is a key of Image.Files becomes the local path it names, by
+//     the same rule.
+//   - All other paths are those of the machine. The contents of files, of
+//     ConfigMaps too, are never rewritten: use relative paths there, or
+//     $CONTAINER_ROOT where a program expands it.
+//
+// The environment holds PATH (Image.Path, then the machine's), HOME and TMPDIR
+// (in the root), HOSTNAME (the pod's name), KUBERNETES_SERVICE_HOST and _PORT,
+// what Image.Env and the container say, and nothing of the test's own. Where a
+// service account's token is mounted, KUBECONFIG names a file with it, as
+// client-go's in-cluster configuration looks at a fixed path; controller-runtime
+// and clientcmd take KUBECONFIG. Variables of Services are not set.
+//
+// The first word of the command is looked up in the folders of PATH when it
+// holds no slash. Without command, Image.Command is used. The working folder is
+// the root unless workingDir says otherwise. A container is a session: SIGTERM
+// goes to its first process, SIGKILL after the grace to all of them and all
+// that carry its CONTAINER_ROOT.
+//
+// # Volumes
+//
+// ConfigMap, Secret, downwardAPI and projected volumes are folders whose files
+// are links into ..data, which is replaced at once when the source changes, as
+// a kubelet does. emptyDir is a folder that ends with the pod. A claim is a
+// folder that outlives pods; Claims binds them. hostPath is that path. Mounts
+// may name subPath and subPathExpr; readOnly and sizes are not enforced.
+// Other volumes keep the pod in ContainerCreating, and the message says why.
+//
+// # Users
+//
+// When the test runs as root, runAsUser, runAsGroup and supplementalGroups are
+// honoured, the container's root and its emptyDirs belong to that user, and a
+// claim's folder to the user (and fsGroup) that mounts it last; as anyone else
+// these are ignored. Without runAsUser a container runs as Image.User.
+//
+// # Left out
+//
+// Resource limits, seccomp and capabilities, host ports, ephemeral containers,
+// gRPC probes (they fail and say so), image pull policies, pod overhead.
+package kubelet

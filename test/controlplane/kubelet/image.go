@@ -1,0 +1,63 @@
+package kubelet
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Image says what a container image is on this machine. The zero value runs
+// the container's own command with the machine's programs.
+type Image struct {
+	// Command and Args stand in where the container gives neither command nor
+	// args, as an image's entry point and command do: args alone leave Command.
+	Command, Args []string
+	// Files are paths in the image and what they are on this machine, such as
+	// "/pawl" and "/work/bin/pawl".
+	Files map[string]string
+	// Path are the folders of programs that come before the machine's.
+	Path []string
+	// Env are variables of the image; a container's own come after them.
+	Env map[string]string
+	// User is the user id that a container runs as when its pod names none and
+	// the test is root; 0 is the test's own.
+	User int64
+}
+
+// systemPath is where programs are when an image says nothing.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// argv gives the command of a container, before paths are rewritten.
+func (i Image) argv(command, args []string) []string {
+	switch {
+	case len(command) > 0:
+		return slices.Concat(command, args)
+	case len(args) > 0:
+		return slices.Concat(i.Command, args)
+	}
+	return slices.Concat(i.Command, i.Args)
+}
+
+func (i Image) path() string {
+	return strings.Join(append(slices.Clone(i.Path), systemPath), ":")
+}
+
+// find looks up a program in the folders of a PATH, as a shell does.
+func find(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	for _, dir := range strings.Split(path, ":") {
+		if dir == "" {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", &exec.Error{Name: name, Err: errors.New("not found in " + path)}
+}

@@ -1,0 +1,298 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Mode is how pods are played.
+type Mode int
+
+// The modes.
+const (
+	Paper   Mode = iota // nothing runs; a function says which pod is Ready
+	Process             // containers are processes of this machine
+)
+
+// Options of a kubelet. Config is required, and Dir in the mode Process.
+type Options struct {
+	Config *rest.Config
+	Mode   Mode
+	// Nodes is how many nodes there are; 3 by default. They are named by Name
+	// ("node" by default) and a number from 1, and each is a zone of its own.
+	Nodes int
+	Name  string
+	// Ready says in the mode Paper which pod is Ready; all are by default. It is
+	// asked five times a second for each pod and must not block.
+	Ready func(*corev1.Pod) bool
+	// Images says in the mode Process what an image is on this machine.
+	Images map[string]Image
+	// Dir is the folder of pods and claims in the mode Process. Keep its path
+	// short: sockets in it have at most 107 bytes.
+	Dir string
+	// Addresses gives nodes and pods their addresses; 127.255.0.0/16 by default.
+	Addresses *Addresses
+	// Lease is how often nodes renew their leases; 10 s by default.
+	Lease time.Duration
+	// Backoff is the wait before the second restart of a container in a row; it
+	// doubles up to 30 times as long. 1 s by default (Kubernetes: 10 s).
+	Backoff time.Duration
+	// Record is told the pid of each process that is started.
+	Record func(pid int)
+	// Log is told what goes wrong without being a pod's fault.
+	Log func(format string, args ...any)
+}
+
+// Kubelet plays nodes. Start it with Start.
+type Kubelet struct {
+	o      Options
+	client kubernetes.Interface
+	pods   corelisters.PodLister
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	nodes   map[string]*node
+	workers map[types.UID]*worker
+	rules   map[string]func(*corev1.Pod) bool // by namespace
+	papers  map[types.UID]string              // addresses of pods on paper
+	count   int                               // of pods, for their folders
+}
+
+// Start creates the nodes and begins to serve their pods. Stop it before the
+// API server stops.
+func Start(ctx context.Context, o Options) (*Kubelet, error) {
+	if o.Config == nil {
+		return nil, errors.New("kubelet: no Config")
+	}
+	if o.Mode == Process && o.Dir == "" {
+		return nil, errors.New("kubelet: the mode Process needs a Dir")
+	}
+	o = o.withDefaults()
+	client, err := kubernetes.NewForConfig(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kubelet{
+		o: o, client: client,
+		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
+		nodes:   map[string]*node{},
+		workers: map[types.UID]*worker{},
+		rules:   map[string]func(*corev1.Pod) bool{},
+		papers:  map[types.UID]string{},
+	}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	for n := 1; n <= o.Nodes; n++ {
+		if err := k.addNode(ctx, fmt.Sprintf("%s-%d", o.Name, n), n); err != nil {
+			k.Stop()
+			return nil, err
+		}
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	informer := factory.Core().V1().Pods().Informer()
+	k.pods = factory.Core().V1().Pods().Lister()
+	if err := k.watch(informer, factory); err != nil {
+		k.Stop()
+		return nil, err
+	}
+	factory.Start(k.ctx.Done())
+	k.wg.Go(func() {
+		<-k.ctx.Done()
+		factory.Shutdown()
+	})
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		k.Stop()
+		return nil, fmt.Errorf("kubelet: the pods could not be listed: %w", context.Cause(ctx))
+	}
+	for range 8 {
+		k.wg.Go(k.serve)
+	}
+	k.wg.Go(k.look)
+	return k, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Nodes == 0 {
+		o.Nodes = 3
+	}
+	if o.Name == "" {
+		o.Name = "node"
+	}
+	if o.Ready == nil {
+		o.Ready = func(*corev1.Pod) bool { return true }
+	}
+	if o.Addresses == nil {
+		o.Addresses = NewAddresses(255)
+	}
+	if o.Lease == 0 {
+		o.Lease = 10 * time.Second
+	}
+	if o.Backoff == 0 {
+		o.Backoff = time.Second
+	}
+	if o.Record == nil {
+		o.Record = func(int) {}
+	}
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	return o
+}
+
+func (k *Kubelet) watch(informer cache.SharedIndexInformer, factory informers.SharedInformerFactory) error {
+	add := func(obj any) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		if pod, ok := obj.(*corev1.Pod); ok && k.mine(pod.Spec.NodeName) {
+			k.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+		}
+	}
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: add, DeleteFunc: add, UpdateFunc: func(_, now any) { add(now) },
+	}); err != nil {
+		return err
+	}
+	if k.o.Mode == Paper {
+		return nil
+	}
+	// A running pod sees its ConfigMaps and Secrets change.
+	changed := func(obj any) {
+		if o, ok := obj.(metav1.Object); ok {
+			k.refresh(o.GetNamespace(), o.GetName())
+		}
+	}
+	refresh := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }}
+	for _, source := range []cache.SharedIndexInformer{factory.Core().V1().ConfigMaps().Informer(), factory.Core().V1().Secrets().Informer()} {
+		if _, err := source.AddEventHandler(refresh); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends all processes of pods, with SIGKILL, and stops playing. The nodes
+// and pods stay as objects.
+func (k *Kubelet) Stop() {
+	k.cancel()
+	k.queue.ShutDown()
+	k.mu.Lock()
+	all := make([]*worker, 0, len(k.workers))
+	for _, w := range k.workers {
+		all = append(all, w)
+	}
+	k.mu.Unlock()
+	for _, w := range all {
+		w.cut()
+	}
+	k.wg.Wait()
+}
+
+func (k *Kubelet) refresh(namespace, name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.workers {
+		if w.name.Namespace == namespace && w.uses(name) {
+			w.refresh()
+		}
+	}
+}
+
+// Decide lets a function say which pods of a namespace are Ready in the mode
+// Paper, in place of Options.Ready; nil gives it back.
+func (k *Kubelet) Decide(namespace string, ready func(*corev1.Pod) bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if ready == nil {
+		delete(k.rules, namespace)
+		return
+	}
+	k.rules[namespace] = ready
+}
+
+// Pods says how many pods of a namespace still hold processes; "" is all.
+func (k *Kubelet) Pods(namespace string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, w := range k.workers {
+		if namespace == "" || w.name.Namespace == namespace {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *Kubelet) serve() {
+	for {
+		name, shutdown := k.queue.Get()
+		if shutdown {
+			return
+		}
+		if err := k.sync(name); err != nil && k.ctx.Err() == nil {
+			k.o.Log("kubelet: pod %s: %v", name, err)
+			k.queue.AddRateLimited(name)
+		} else {
+			k.queue.Forget(name)
+		}
+		k.queue.Done(name)
+	}
+}
+
+// sync brings what runs to what one pod says now.
+func (k *Kubelet) sync(name types.NamespacedName) error {
+	pod, err := k.pods.Pods(name.Namespace).Get(name.Name)
+	if err != nil {
+		pod = nil // gone: a lister knows no other error
+	}
+	if k.o.Mode == Process {
+		k.hand(name, pod)
+		return nil
+	}
+	if pod == nil || !k.reachable(pod.Spec.NodeName) {
+		return nil
+	}
+	return k.paper(pod)
+}
+
+// look asks the functions of the mode Paper again and again.
+func (k *Kubelet) look() {
+	if k.o.Mode != Paper {
+		return
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		pods, err := k.pods.List(labels.Everything())
+		if err != nil {
+			continue
+		}
+		for _, pod := range pods {
+			if k.reachable(pod.Spec.NodeName) && k.stale(pod) {
+				k.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+			}
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ask says whether a pod on paper is to be Ready.
+func (k *Kubelet) ask(pod *corev1.Pod) bool {
+	k.mu.Lock()
+	ready, ok := k.rules[pod.Namespace]
+	k.mu.Unlock()
+	if !ok {
+		ready = k.o.Ready
+	}
+	return ready(pod)
+}
+
+// stale says whether the answer for a pod differs from its status.
+func (k *Kubelet) stale(pod *corev1.Pod) bool {
+	if pod.DeletionTimestamp != nil || over(pod) {
+		return false
+	}
+	return pod.Status.Phase != corev1.PodRunning || k.ask(pod) != isReady(pod)
+}
+
+// paper brings the status of a pod to what the function says, or ends the pod.
+func (k *Kubelet) paper(pod *corev1.Pod) error {
+	if pod.DeletionTimestamp != nil {
+		return k.endPaper(pod)
+	}
+	if over(pod) || !k.stale(pod) {
+		return nil
+	}
+	k.mu.Lock()
+	address := k.papers[pod.UID]
+	if address == "" {
+		address = k.o.Addresses.pod()
+		k.papers[pod.UID] = address
+	}
+	host := k.nodes[pod.Spec.NodeName].address
+	k.mu.Unlock()
+	ready := k.ask(pod)
+	facts := podFacts{address: address, host: host, started: pod.CreationTimestamp, initialized: true}
+	for _, c := range pod.Spec.InitContainers {
+		facts.init = append(facts.init, paperContainer(c, true, !alwaysRestarts(c)))
+	}
+	done := ready && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways // a Job's pod
+	for _, c := range pod.Spec.Containers {
+		facts.main = append(facts.main, paperContainer(c, ready, done))
+	}
+	return k.patchStatus(pod, facts.status(pod))
+}
+
+func paperContainer(c corev1.Container, ready, done bool) corev1.ContainerStatus {
+	now, started := metav1.NewTime(time.Now().Truncate(time.Second)), true
+	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "paper://" + c.Image, ContainerID: "paper://" + c.Name}
+	if done {
+		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now, ContainerID: s.ContainerID}
+		return s
+	}
+	s.Ready, s.Started = ready, &started
+	s.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+	return s
+}
+
+func (k *Kubelet) endPaper(pod *corev1.Pod) error {
+	if len(pod.Finalizers) > 0 && !over(pod) { // the Job controller waits for an end
+		if err := k.patchStatus(pod, corev1.PodStatus{Phase: corev1.PodFailed}); err != nil {
+			return err
+		}
+	}
+	k.mu.Lock()
+	delete(k.papers, pod.UID)
+	k.mu.Unlock()
+	return k.remove(pod)
+}
+
+// remove takes the object of an ended pod away.
+func (k *Kubelet) remove(pod *corev1.Pod) error {
+	now := int64(0)
+	err := k.client.CoreV1().Pods(pod.Namespace).Delete(k.ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID},
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// patchStatus writes a status in one request that meets no conflict: lists of
+// conditions and addresses are merged by their keys.
+func (k *Kubelet) patchStatus(pod *corev1.Pod, status corev1.PodStatus) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
+	if err != nil {
+		return err
+	}
+	_, err = k.client.CoreV1().Pods(pod.Namespace).Patch(k.ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // gone, or another pod of that name: there will be an event
+	}
+	return err
+}

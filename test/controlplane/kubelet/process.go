@@ -1,0 +1,159 @@
+package kubelet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// setup is all that a container's processes have in common.
+type setup struct {
+	root, dir string
+	env       []string
+	path      string
+	mapping   mapping
+	cred      *syscall.Credential
+}
+
+// process is the first process of a running container.
+type process struct {
+	setup
+	cmd    *exec.Cmd
+	exited chan struct{}
+	once   sync.Once // of the end
+}
+
+// launch starts a process with a session of its own; its output goes to log.
+func (s setup) launch(argv []string, log string) (*process, error) {
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd, err := s.command(context.Background(), argv)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = out, out
+	p := &process{setup: s, cmd: cmd, exited: make(chan struct{})}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is in its state
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+func (s setup) command(ctx context.Context, argv []string) (*exec.Cmd, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("no command: neither the container nor its image gives one")
+	}
+	path, err := find(argv[0], s.path)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args = argv
+	cmd.Dir, cmd.Env = s.dir, s.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: s.cred}
+	return cmd, nil
+}
+
+// exec runs a command in the container, until the context ends.
+func (s setup) exec(ctx context.Context, argv []string) ([]byte, error) {
+	cmd, err := s.command(ctx, s.mapping.all(argv))
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // for those that it leaves behind with its output
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return out.Bytes(), err
+}
+
+// tree gives all processes of the container.
+func (p *process) tree() []Proc {
+	found := map[int]Proc{}
+	if first, ok := Look(p.cmd.Process.Pid); ok {
+		found[first.PID] = first
+	}
+	for _, other := range Procs() {
+		if other.Group == p.cmd.Process.Pid || other.Environ(RootVariable) == p.root {
+			found[other.PID] = other
+		}
+	}
+	for _, other := range below(p.cmd.Process.Pid) {
+		found[other.PID] = other
+	}
+	all := make([]Proc, 0, len(found))
+	for _, other := range found {
+		all = append(all, other)
+	}
+	return all
+}
+
+// kill ends all processes of the container at once.
+func (p *process) kill() { p.signal(syscall.SIGKILL) }
+
+// signal sends a signal to all processes of the container.
+func (p *process) signal(sig syscall.Signal) {
+	all := p.tree()
+	_ = syscall.Kill(-p.cmd.Process.Pid, sig) // gone is what we want
+	for _, other := range all {
+		if !other.Gone() {
+			_ = syscall.Kill(other.PID, sig)
+		}
+	}
+}
+
+// stop asks the first process to end, and ends all after the grace, or when
+// hurry is closed. It returns when the first process has ended.
+func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
+	p.once.Do(func() {
+		_ = syscall.Kill(p.cmd.Process.Pid, syscall.SIGTERM) // gone is what we want
+		patience := time.NewTimer(grace)
+		defer patience.Stop()
+		select {
+		case <-p.exited:
+		case <-patience.C:
+		case <-hurry:
+		}
+	})
+	select {
+	case <-p.exited:
+	default:
+		p.kill()
+		<-p.exited
+	}
+}
+
+// sweep ends what the first process has left behind.
+func (p *process) sweep() error {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // most often there is none
+	return End(marked(p.root))
+}
+
+// link puts a link to a target at a path of a container's root.
+func link(root, path, target string) error {
+	path = filepath.Join(root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		os.Remove(path)
+	}
+	return os.Symlink(target, path)
+}

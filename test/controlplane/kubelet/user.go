@@ -1,0 +1,71 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// credential gives whom a container runs as; nil is the test's own user, and
+// always when that is not root.
+func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Credential, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	user, group, never := image.User, image.User, false
+	if s := pod.Spec.SecurityContext; s != nil {
+		user, group, never = choose(s.RunAsUser, user), choose(s.RunAsGroup, choose(s.RunAsUser, group)), optional(s.RunAsNonRoot)
+	}
+	if s := c.SecurityContext; s != nil {
+		user, group = choose(s.RunAsUser, user), choose(s.RunAsGroup, choose(s.RunAsUser, group))
+		if s.RunAsNonRoot != nil {
+			never = *s.RunAsNonRoot
+		}
+	}
+	if never && user == 0 {
+		return nil, errors.New("container has runAsNonRoot and image will run as root")
+	}
+	cred := &syscall.Credential{Uid: uint32(user), Gid: uint32(group)}
+	if s := pod.Spec.SecurityContext; s != nil {
+		for _, g := range s.SupplementalGroups {
+			cred.Groups = append(cred.Groups, uint32(g))
+		}
+	}
+	if g := fsGroup(pod); g >= 0 {
+		cred.Groups = append(cred.Groups, uint32(g))
+	}
+	return cred, nil
+}
+
+// fsGroup gives the group that owns a pod's volumes; -1 when it names none or
+// the test is not root.
+func fsGroup(pod *corev1.Pod) int {
+	if s := pod.Spec.SecurityContext; os.Geteuid() == 0 && s != nil && s.FSGroup != nil {
+		return int(*s.FSGroup)
+	}
+	return -1
+}
+
+func choose(p *int64, otherwise int64) int64 {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
+
+// give makes a folder the user's.
+func give(folder string, cred *syscall.Credential, group int) error {
+	if cred == nil {
+		return nil
+	}
+	if group < 0 {
+		group = int(cred.Gid)
+	}
+	if err := os.Chown(folder, int(cred.Uid), group); err != nil {
+		return fmt.Errorf("giving a folder to its user: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,487 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// worker runs one pod from its coming to its end.
+type worker struct {
+	k             *Kubelet
+	name          types.NamespacedName
+	uid           types.UID
+	node, address string
+	host, dir     string
+	started       metav1.Time
+
+	ctx    context.Context // ends when the power is cut
+	cancel context.CancelFunc
+	run    context.Context // ends when the pod is to end
+	end    context.CancelFunc
+	side   context.Context // ends when the sidecars are to end
+	leave  context.CancelFunc
+	sides  sync.WaitGroup
+	hurry  chan struct{} // closed when there is no time for grace
+	dirty  chan struct{} // the status may have changed
+	stale  chan struct{} // what volumes are made of may have changed
+	over   chan struct{} // closed when the worker has ended
+
+	mu          sync.Mutex
+	pod         *corev1.Pod
+	folders     map[string]string // by volume
+	initialized bool
+	ending      bool
+	hurried     bool
+	deleted     bool // the object is gone
+	init, main  []*container
+}
+
+// hand gives a pod to its worker: nil when it is gone.
+func (k *Kubelet) hand(name types.NamespacedName, pod *corev1.Pod) {
+	k.mu.Lock()
+	var others []*worker
+	for uid, w := range k.workers {
+		if w.name == name && (pod == nil || uid != pod.UID) {
+			others = append(others, w)
+		}
+	}
+	k.mu.Unlock()
+	for _, w := range others {
+		if k.reachable(w.node) {
+			w.vanish()
+		}
+	}
+	if pod == nil || !k.reachable(pod.Spec.NodeName) {
+		return
+	}
+	k.mu.Lock()
+	w := k.workers[pod.UID]
+	k.mu.Unlock()
+	switch {
+	case w != nil && w.ctx.Err() == nil:
+		w.update(pod)
+	case pod.DeletionTimestamp != nil:
+		if w != nil {
+			<-w.over
+			w.forget()
+		}
+		if err := k.remove(pod); err != nil && k.ctx.Err() == nil {
+			k.o.Log("kubelet: removing %s: %v", name, err)
+			k.queue.AddAfter(name, time.Second)
+		}
+	case !over(pod):
+		k.begin(pod, w)
+	}
+}
+
+// begin starts a worker; before is the one whose power was cut.
+func (k *Kubelet) begin(pod *corev1.Pod, before *worker) {
+	w := &worker{
+		k: k, name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, uid: pod.UID, node: pod.Spec.NodeName,
+		hurry: make(chan struct{}), dirty: make(chan struct{}, 1), over: make(chan struct{}),
+		stale: make(chan struct{}, 1), started: metav1.Now(), pod: pod,
+	}
+	w.ctx, w.cancel = context.WithCancel(k.ctx)
+	w.run, w.end = context.WithCancel(w.ctx)
+	w.side, w.leave = context.WithCancel(w.ctx)
+	for i := range pod.Spec.InitContainers {
+		w.init = append(w.init, newContainer(w, &pod.Spec.InitContainers[i], true))
+	}
+	for i := range pod.Spec.Containers {
+		w.main = append(w.main, newContainer(w, &pod.Spec.Containers[i], false))
+	}
+	if before != nil {
+		<-before.over
+		w.address, w.dir, w.started = before.address, before.dir, before.started
+		for i, c := range before.main {
+			w.main[i].inherit(c)
+		}
+		for i, c := range before.init {
+			w.init[i].inherit(c)
+		}
+	} else {
+		w.address = k.o.Addresses.pod()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx.Err() != nil {
+		return
+	}
+	w.host = k.nodes[w.node].address
+	if w.dir == "" {
+		k.count++
+		w.dir = filepath.Join(k.o.Dir, "pods", strconv.Itoa(k.count))
+	}
+	k.workers[w.uid] = w
+	k.wg.Go(w.play)
+}
+
+// inherit takes over the restarts of a container that lost its power.
+func (c *container) inherit(before *container) {
+	c.status.RestartCount = before.status.RestartCount
+	c.status.LastTerminationState = before.status.LastTerminationState
+	if before.status.State.Terminated != nil {
+		c.status.RestartCount++
+		c.status.LastTerminationState = before.status.State
+	}
+}
+
+// play is the life of the pod.
+func (w *worker) play() {
+	defer close(w.over)
+	helping, release := context.WithCancel(w.ctx)
+	var helpers sync.WaitGroup
+	helpers.Go(func() { w.report(helping) })
+	helpers.Go(func() { w.follow(helping) })
+	if w.prepare() && w.initialize() {
+		w.runMain()
+	}
+	w.leave()
+	w.sides.Wait()
+	release()
+	helpers.Wait()
+	w.end()
+	if w.ctx.Err() != nil {
+		return // the power is gone, and nobody can report
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, volumesDir)); err != nil {
+		w.k.o.Log("kubelet: %s: %v", w.name, err)
+	}
+	for !w.isEnding() { // it has ended by itself, and its object stays
+		if w.k.reachable(w.node) {
+			pod := w.self()
+			err := w.k.patchStatus(pod, w.status(pod))
+			if err == nil {
+				return
+			}
+			w.k.o.Log("kubelet: status of %s: %v", w.name, err)
+		}
+		if !sleep(w.ctx, 200*time.Millisecond) {
+			return
+		}
+	}
+}
+
+func (w *worker) isEnding() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ending
+}
+
+const volumesDir = ".volumes" // no container has such a name
+
+// prepare makes the pod's folders, as soon as its volumes are there.
+func (w *worker) prepare() bool {
+	if err := os.MkdirAll(w.dir, 0o755); err != nil {
+		w.k.o.Log("kubelet: %s: %v", w.name, err)
+		return false
+	}
+	shortcut := filepath.Join(w.k.o.Dir, "by-name", w.name.Namespace+"_"+w.name.Name)
+	if err := os.MkdirAll(filepath.Dir(shortcut), 0o755); err == nil {
+		os.Remove(shortcut)
+		_ = os.Symlink(w.dir, shortcut) // for people: no matter if it fails
+	}
+	for w.run.Err() == nil {
+		w.publish()
+		folders, err := w.k.volumes(w.run, w.self(), filepath.Join(w.dir, volumesDir))
+		if err == nil {
+			w.mu.Lock()
+			w.folders = folders
+			w.mu.Unlock()
+			return true
+		}
+		w.mu.Lock()
+		for _, c := range slices.Concat(w.init, w.main) {
+			c.status.State = waiting("ContainerCreating", err.Error())
+		}
+		w.mu.Unlock()
+		sleep(w.run, 300*time.Millisecond)
+	}
+	return false
+}
+
+// initialize runs the init containers in order; a sidecar goes on beside the
+// others once it has started.
+func (w *worker) initialize() bool {
+	for _, c := range w.init {
+		if c.sidecar {
+			w.sides.Go(func() { c.live(w.side) })
+			for !c.hasStarted() {
+				if !sleep(w.run, 20*time.Millisecond) {
+					return false
+				}
+			}
+			continue
+		}
+		if code := c.live(w.run); code != 0 || w.run.Err() != nil {
+			return false // the policy lets no other try
+		}
+		c.set(func(s *corev1.ContainerStatus) { s.Ready = true })
+	}
+	w.mu.Lock()
+	w.initialized = true
+	w.mu.Unlock()
+	return w.run.Err() == nil
+}
+
+func (w *worker) runMain() {
+	var all sync.WaitGroup
+	for _, c := range w.main {
+		all.Go(func() { c.live(w.run) })
+	}
+	all.Wait()
+}
+
+// update takes what the object says now.
+func (w *worker) update(pod *corev1.Pod) {
+	w.mu.Lock()
+	changed := !maps.Equal(w.pod.Labels, pod.Labels) || !maps.Equal(w.pod.Annotations, pod.Annotations)
+	w.pod = pod
+	ending := pod.DeletionTimestamp != nil && !w.ending
+	w.ending = w.ending || ending
+	w.mu.Unlock()
+	if ending {
+		w.end()
+		w.k.wg.Go(w.finish)
+	}
+	if changed {
+		w.refresh()
+	}
+	w.publish()
+}
+
+func (w *worker) refresh() {
+	select {
+	case w.stale <- struct{}{}:
+	default:
+	}
+}
+
+// follow brings the volumes to what they are made of, and tokens before they
+// are old.
+func (w *worker) follow(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.stale:
+		case <-tick.C:
+		}
+		w.mu.Lock()
+		begun := w.folders != nil
+		w.mu.Unlock()
+		if !begun || !w.k.reachable(w.node) {
+			continue
+		}
+		if _, err := w.k.volumes(ctx, w.self(), filepath.Join(w.dir, volumesDir)); err != nil && ctx.Err() == nil {
+			w.k.o.Log("kubelet: volumes of %s: %v", w.name, err)
+		}
+	}
+}
+
+// uses says whether a volume of the pod is made of this ConfigMap or Secret.
+func (w *worker) uses(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, v := range w.pod.Spec.Volumes {
+		switch {
+		case v.ConfigMap != nil && v.ConfigMap.Name == name, v.Secret != nil && v.Secret.SecretName == name:
+			return true
+		case v.Projected != nil:
+			for _, s := range v.Projected.Sources {
+				if s.ConfigMap != nil && s.ConfigMap.Name == name || s.Secret != nil && s.Secret.Name == name {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// vanish ends a pod whose object is gone: there is a second left.
+func (w *worker) vanish() {
+	w.mu.Lock()
+	first := !w.deleted
+	w.deleted = true
+	if w.ending && !w.hurried {
+		w.hurried = true
+		close(w.hurry)
+	}
+	ending := !w.ending
+	w.ending = true
+	w.mu.Unlock()
+	if ending {
+		w.end()
+	}
+	if first {
+		w.k.wg.Go(w.finish)
+	}
+}
+
+// finish waits for the end of a pod that was deleted, and takes its object away.
+func (w *worker) finish() {
+	<-w.over
+	w.mu.Lock()
+	pod, gone := w.pod, w.deleted
+	w.mu.Unlock()
+	if w.ctx.Err() != nil && !gone {
+		return // StartNode hands it over again
+	}
+	for !gone {
+		if w.k.reachable(w.node) {
+			err := w.k.patchStatus(pod, w.status(pod))
+			if err == nil {
+				err = w.k.remove(pod)
+			}
+			if err == nil {
+				break
+			}
+			w.k.o.Log("kubelet: removing %s: %v", w.name, err)
+		}
+		if !sleep(w.k.ctx, 200*time.Millisecond) {
+			return
+		}
+	}
+	w.forget()
+}
+
+func (w *worker) forget() {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	if w.k.workers[w.uid] == w {
+		delete(w.k.workers, w.uid)
+	}
+	w.cancel()
+}
+
+// cut kills all processes of the pod at once, and the worker with them.
+func (w *worker) cut() {
+	w.cancel()
+	<-w.over
+}
+
+// grace is the time that containers have to end.
+func (w *worker) grace() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.deleted:
+		return time.Second
+	case w.pod.DeletionGracePeriodSeconds != nil:
+		return time.Duration(*w.pod.DeletionGracePeriodSeconds) * time.Second
+	case w.pod.Spec.TerminationGracePeriodSeconds != nil:
+		return time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	}
+	return 30 * time.Second
+}
+
+// self gives the pod with the addresses that its containers may ask for.
+func (w *worker) self() *corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pod := w.pod.DeepCopy()
+	pod.Status.PodIP, pod.Status.HostIP = w.address, w.host
+	return pod
+}
+
+func (w *worker) publish() {
+	select {
+	case w.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// report publishes the status whenever it has changed.
+func (w *worker) report(ctx context.Context) {
+	var last corev1.PodStatus
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.dirty:
+		}
+		if !w.k.reachable(w.node) {
+			continue // StartNode asks again
+		}
+		w.mu.Lock()
+		pod := w.pod
+		w.mu.Unlock()
+		status := w.status(pod)
+		if equality.Semantic.DeepEqual(untimed(status), untimed(last)) && status.Phase == pod.Status.Phase {
+			continue
+		}
+		if err := w.k.patchStatus(pod, status); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			w.k.o.Log("kubelet: status of %s: %v", w.name, err)
+			sleep(ctx, 300*time.Millisecond)
+			w.publish()
+			continue
+		}
+		last = status
+	}
+}
+
+// untimed leaves out what alone is no news.
+func untimed(s corev1.PodStatus) corev1.PodStatus {
+	s = *s.DeepCopy()
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = metav1.Time{}
+	}
+	return s
+}
+
+func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	facts := podFacts{address: w.address, host: w.host, started: w.started, initialized: w.initialized || len(w.init) == 0 && w.folders != nil, ending: w.ending}
+	for _, c := range w.init {
+		facts.init = append(facts.init, *c.status.DeepCopy())
+	}
+	for _, c := range w.main {
+		facts.main = append(facts.main, *c.status.DeepCopy())
+	}
+	return facts.status(pod)
+}
+
+func (w *worker) folder(volume string) (string, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	folder, ok := w.folders[volume]
+	return folder, ok
+}
+
+// writable says whether a volume is a folder that its users own.
+func (w *worker) writable(volume string) bool {
+	for _, v := range w.pod.Spec.Volumes {
+		if v.Name == volume {
+			return v.EmptyDir != nil || v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+		}
+	}
+	return false
+}
+
+// log gives the path of a container's newest log; newLog that of the next.
+func (w *worker) log(container string) string { return filepath.Join(w.dir, container+".log") }
+
+func (w *worker) newLog(container string, restart int32) string {
+	path := filepath.Join(w.dir, fmt.Sprintf("%s.%d.log", container, restart))
+	os.Remove(w.log(container))
+	_ = os.Symlink(path, w.log(container)) // a convenience
+	return path
+}

@@ -1,0 +1,214 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+)
+
+// Namespace makes a namespace for one test, where pods can be created at once.
+// When the test ends its pods and their processes are gone; all else goes in
+// the background, as Kubernetes waits five seconds before it empties a
+// namespace.
+func (p *Plane) Namespace(t testing.TB) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	name, err := p.MakeNamespace(ctx, t.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := p.leave(ctx, name); err != nil {
+			t.Errorf("leaving the test's namespace: %v", err)
+		}
+	})
+	return name
+}
+
+// leave begins to delete a namespace, and returns when nothing runs there.
+func (p *Plane) leave(ctx context.Context, name string) error {
+	if err := p.empty(ctx, name); err != nil {
+		return err
+	}
+	p.background.Go(func() {
+		if err := p.DeleteNamespace(p.ctx, name); err != nil && p.ctx.Err() == nil {
+			p.o.Log("namespace %s: %v", name, err)
+		}
+	})
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for p.running(name) > 0 {
+		if err := p.empty(ctx, name); err != nil { // one may have come meanwhile
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d pods of namespace %s still run: %w", p.running(name), name, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// empty marks a namespace as deleted, and takes its pods away without grace.
+func (p *Plane) empty(ctx context.Context, name string) error {
+	now := int64(0)
+	err := p.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+	if err == nil || apierrors.IsConflict(err) { // Conflict: it is deleted already
+		err = p.client.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// running says how many pods of a namespace hold processes, on any nodes.
+func (p *Plane) running(name string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.kubelets {
+		n += k.Pods(name)
+	}
+	return n
+}
+
+// MakeNamespace makes a namespace whose name begins like the given one, and
+// waits until pods can be created there.
+func (p *Plane) MakeNamespace(ctx context.Context, like string) (string, error) {
+	ns, err := p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: label(like) + "-"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	return ns.Name, p.awaitAccount(ctx, ns.Name)
+}
+
+// label makes the beginning of a name of any text.
+func label(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s))
+	s = strings.TrimPrefix(s, "test")
+	return strings.Trim("t-"+strings.Trim(s[:min(len(s), 40)], "-"), "-")
+}
+
+// DeleteNamespace deletes a namespace, does not wait for the grace of its pods,
+// and returns when all is gone. Finalizers that nobody serves any more are
+// taken off.
+func (p *Plane) DeleteNamespace(ctx context.Context, name string) error {
+	var released time.Time
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := p.empty(ctx, name); err != nil {
+			return err
+		}
+		ns, err := p.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && p.running(name) == 0 {
+			return nil
+		}
+		if err == nil && held(ns) && time.Since(released) > time.Second {
+			err = p.release(ctx, name)
+			released = time.Now()
+		}
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s is not gone: %w: %s", name, ctx.Err(), remains(ns))
+		case <-tick.C:
+		}
+	}
+}
+
+// held says whether finalizers keep objects of a namespace that is deleted.
+func held(ns *corev1.Namespace) bool {
+	for _, c := range ns.Status.Conditions {
+		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func remains(ns *corev1.Namespace) string {
+	var said []string
+	if ns != nil {
+		for _, c := range ns.Status.Conditions {
+			if c.Status == corev1.ConditionTrue {
+				said = append(said, c.Message)
+			}
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// release takes the finalizers off all deleted objects of a namespace, but for
+// those of Kubernetes itself: their controllers run.
+func (p *Plane) release(ctx context.Context, namespace string) error {
+	objects, err := dynamic.NewForConfig(p.Config())
+	if err != nil {
+		return err
+	}
+	lists, err := p.client.Discovery().ServerPreferredNamespacedResources()
+	if err != nil && len(lists) == 0 {
+		return err
+	}
+	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "patch"}}, lists) {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		for _, r := range list.APIResources {
+			of := objects.Resource(gv.WithResource(r.Name)).Namespace(namespace)
+			found, err := of.List(ctx, metav1.ListOptions{})
+			if err != nil {
+				continue // a resource may go while its namespace does
+			}
+			for _, o := range found.Items {
+				before := o.GetFinalizers()
+				after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return !served(f) })
+				if o.GetDeletionTimestamp() == nil || len(after) == len(before) {
+					continue
+				}
+				patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": after, "resourceVersion": o.GetResourceVersion()}})
+				if err != nil {
+					return err
+				}
+				_, err = of.Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// served says whether a finalizer is one that the controller manager takes off.
+func served(finalizer string) bool {
+	domain, _, _ := strings.Cut(finalizer, "/")
+	return domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
+		finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
+}

@@ -1,0 +1,343 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+)
+
+// Options of a plane. The zero value gives three nodes on paper.
+type Options struct {
+	// Bin is the folder of the programs; bin/ of the repository by default.
+	Bin string
+	// CRDs are files and folders of CustomResourceDefinitions. They are there
+	// before the controller manager starts, so that its garbage collector knows
+	// them from the beginning.
+	CRDs []string
+	// Kubelet are the nodes; Config, Dir, Addresses and Record are filled in.
+	// Nodes: -1 means none, for a test that starts its own (Plane.StartKubelet).
+	Kubelet kubelet.Options
+	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes
+	// and default: 50 s), and EvictAfter how long its pods stay then (5 min).
+	NodeGrace, EvictAfter time.Duration
+	// Keep leaves the folder with logs and pods behind after Stop.
+	Keep bool
+	// Log is told what goes wrong in the fake kubelet; by default kubelet.log in
+	// the plane's folder is.
+	Log func(format string, args ...any)
+}
+
+// Plane is a running control plane.
+type Plane struct {
+	// Kubelet plays the nodes; nil when Options wanted none.
+	Kubelet *kubelet.Kubelet
+	// Binaries are the programs, kubectl among them.
+	Binaries Binaries
+
+	o          Options
+	slot       *slot
+	env        *envtest.Environment
+	config     *rest.Config
+	kubeconfig string
+	client     kubernetes.Interface
+	addresses  *kubelet.Addresses
+	log        *os.File
+
+	ctx      context.Context // ends when the plane stops: no request outlives it
+	cancel   context.CancelFunc
+	mu       sync.Mutex
+	children []*child
+	kubelets []*kubelet.Kubelet
+	closers  []func()
+	stop     sync.Once
+	stopped  error
+
+	background sync.WaitGroup // namespaces that go
+}
+
+// startTimeout is how long a program of a plane may take on a busy machine.
+const startTimeout = 2 * time.Minute
+
+// Start starts a plane: BinariesMissing when the programs are not there. Stop
+// ends it.
+func Start(o Options) (*Plane, error) { return StartContext(context.Background(), o) }
+
+// StartContext is Start that gives up when ctx ends. The plane outlives ctx.
+func StartContext(ctx context.Context, o Options) (p *Plane, err error) {
+	binaries, err := Find(o.Bin)
+	if err != nil {
+		return nil, err
+	}
+	s, err := takeSlot()
+	if err != nil {
+		return nil, err
+	}
+	p = &Plane{Binaries: binaries, o: o, slot: s, addresses: kubelet.NewAddresses(s.number)}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Stop())
+		}
+	}()
+	if p.log, err = os.Create(p.path("kubelet.log")); err != nil {
+		return nil, err
+	}
+	if p.o.Log == nil {
+		p.o.Log = func(format string, args ...any) {
+			fmt.Fprintf(p.log, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+		}
+	}
+	if err := p.startServers(); err != nil {
+		return nil, err
+	}
+	if err := p.startControllers(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	claims, err := kubelet.StartClaims(ctx, p.Config(), p.path("claims"), p.o.Log)
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop(claims.Stop)
+	if o.Kubelet.Nodes >= 0 {
+		if p.Kubelet, err = p.StartKubelet(o.Kubelet); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.awaitAccount(ctx, "default")
+}
+
+// StartKubelet starts another set of nodes, which must have a Name of its own.
+// It stops with the plane.
+func (p *Plane) StartKubelet(o kubelet.Options) (*kubelet.Kubelet, error) {
+	o.Config, o.Addresses, o.Record = p.Config(), p.addresses, p.slot.record
+	if o.Dir == "" {
+		o.Dir = p.slot.dir // short, as sockets want it
+		if o.Name != "" {
+			o.Dir = p.path(o.Name)
+		}
+	}
+	if o.Log == nil {
+		o.Log = p.o.Log
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, startTimeout)
+	defer cancel()
+	k, err := kubelet.Start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	p.OnStop(k.Stop)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kubelets = append(p.kubelets, k)
+	return k, nil
+}
+
+// startServers starts etcd and the API server, and installs the CRDs.
+func (p *Plane) startServers() error {
+	etcdLog, err := os.Create(p.path("etcd.log"))
+	if err != nil {
+		return err
+	}
+	defer etcdLog.Close()
+	apiLog, err := os.Create(p.path("kube-apiserver.log"))
+	if err != nil {
+		return err
+	}
+	defer apiLog.Close()
+	own := false // whatever USE_EXISTING_CLUSTER says
+	p.env = &envtest.Environment{
+		UseExistingCluster:       &own,
+		CRDDirectoryPaths:        p.o.CRDs,
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: startTimeout,
+		ControlPlaneStopTimeout:  20 * time.Second,
+	}
+	p.env.ControlPlane.KubectlPath = p.Binaries.Kubectl
+	p.env.ControlPlane.Etcd = &envtest.Etcd{Path: p.Binaries.Etcd, DataDir: p.path("etcd"), Out: etcdLog, Err: etcdLog}
+	p.env.ControlPlane.Etcd.Configure().Set("log-level", "warn")
+	api := p.env.ControlPlane.GetAPIServer()
+	api.Path, api.CertDir, api.Out, api.Err = p.Binaries.APIServer, p.path("apiserver"), apiLog, apiLog
+	if err := errors.Join(os.Mkdir(api.CertDir, 0o700), os.Mkdir(p.path("etcd"), 0o700)); err != nil {
+		return err
+	}
+	flags := api.Configure()
+	flags.Disable("disable-admission-plugins") // ServiceAccount is admitted: the controllers that it wants run
+	flags.Set("service-cluster-ip-range", "10.96.0.0/16")
+	// The API server refuses a loopback address, and one without a default
+	// route finds no other; nobody reads the endpoints of kubernetes.default.
+	flags.Set("advertise-address", "192.0.2.10")
+	flags.Set("endpoint-reconciler-type", "none")
+	if p.o.EvictAfter > 0 {
+		seconds := fmt.Sprint(max(1, int(p.o.EvictAfter/time.Second)))
+		flags.Set("default-not-ready-toleration-seconds", seconds)
+		flags.Set("default-unreachable-toleration-seconds", seconds)
+	}
+	config, err := p.env.Start()
+	p.recordServers()
+	if err != nil {
+		return fmt.Errorf("starting etcd and the API server: %w\n%s", err, tail(p.path("kube-apiserver.log"), 8))
+	}
+	p.config = config
+	if p.client, err = kubernetes.NewForConfig(p.Config()); err != nil {
+		return err
+	}
+	p.kubeconfig = p.path("kubeconfig")
+	return errors.Join(
+		os.WriteFile(p.kubeconfig, p.env.KubeConfig, 0o600),
+		os.WriteFile(p.path("ca.crt"), config.CAData, 0o644),
+	)
+}
+
+// recordServers notes the processes that envtest has started: they do not end
+// with this one.
+func (p *Plane) recordServers() {
+	for _, other := range kubelet.Procs() {
+		if component(other, p.slot.dir) {
+			p.slot.record(other.PID)
+		}
+	}
+}
+
+func (p *Plane) startControllers() error {
+	common := []string{"--kubeconfig=" + p.kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000"}
+	manager := append(slices.Clone(common),
+		"--service-account-private-key-file="+filepath.Join(p.env.ControlPlane.APIServer.CertDir, "sa-signer.key"),
+		"--root-ca-file="+p.path("ca.crt"),
+		"--pvclaimbinder-sync-period=2s",
+	)
+	if p.o.NodeGrace > 0 {
+		manager = append(manager, "--node-monitor-grace-period="+p.o.NodeGrace.String(), "--node-monitor-period=1s")
+	}
+	for _, c := range []struct {
+		name, path string
+		args       []string
+	}{
+		{"kube-controller-manager", p.Binaries.ControllerManager, manager},
+		{"kube-scheduler", p.Binaries.Scheduler, common},
+	} {
+		child, err := startChild(c.name, c.path, p.slot.dir, c.args...)
+		if err != nil {
+			return err
+		}
+		p.slot.record(child.cmd.Process.Pid)
+		p.children = append(p.children, child)
+	}
+	return nil
+}
+
+// awaitAccount waits until pods can be created in a namespace: the controller
+// manager works and has made its default service account.
+func (p *Plane) awaitAccount(ctx context.Context, namespace string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := p.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		if err == nil {
+			return nil
+		}
+		if dead := p.Check(); dead != nil {
+			return dead
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("namespace %s has no service account: %w", namespace, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// Check returns PlaneDead, with the end of the log, when the controller manager
+// or the scheduler has ended.
+func (p *Plane) Check() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, c := range p.children {
+		errs = append(errs, c.check())
+	}
+	return errors.Join(errs...)
+}
+
+// OnStop lets a function run when the plane stops, before the API server does:
+// clients, informers and managers must be gone by then. The last one given is
+// called first.
+func (p *Plane) OnStop(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closers = append(p.closers, f)
+}
+
+// RestartAPIServer stops the API server, leaves it down for a while, and starts
+// it again at its old address.
+func (p *Plane) RestartAPIServer(down time.Duration) error {
+	api := p.env.ControlPlane.APIServer
+	log, err := os.OpenFile(p.path("kube-apiserver.log"), os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	// Open watches would hold a graceful stop for long: it ends as in a crash.
+	for _, other := range p.slot.left() {
+		if args := other.Args(); len(args) > 0 && args[0] == p.Binaries.APIServer {
+			if err := kubelet.End([]kubelet.Proc{other}); err != nil {
+				return err
+			}
+		}
+	}
+	_ = api.Stop() // it is gone; this says so to envtest
+	time.Sleep(down)
+	api.Out, api.Err = log, log
+	err = api.Start()
+	p.recordServers()
+	return err
+}
+
+// Stop ends the plane: first the clients, then the controllers, the API server
+// and etcd, and what is left of pods. It may be called again.
+func (p *Plane) Stop() error {
+	p.stop.Do(func() { p.stopped = p.halt() })
+	return p.stopped
+}
+
+func (p *Plane) halt() error {
+	p.mu.Lock()
+	closers, children := slices.Clone(p.closers), p.children
+	p.mu.Unlock()
+	for _, f := range slices.Backward(closers) {
+		f()
+	}
+	p.cancel()
+	p.background.Wait()
+	var all sync.WaitGroup
+	for _, c := range children {
+		all.Go(c.stop)
+	}
+	all.Wait()
+	var err error
+	if p.env != nil {
+		err = p.env.Stop()
+	}
+	if p.log != nil {
+		err = errors.Join(err, p.log.Close())
+	}
+	return errors.Join(err, p.slot.free(p.o.Keep))
+}
+
+// Dir is the folder of the plane: logs of its programs, pods and claims.
+func (p *Plane) Dir() string { return p.slot.dir }
+
+func (p *Plane) path(name string) string { return filepath.Join(p.slot.dir, name) }

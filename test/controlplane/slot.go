@@ -1,0 +1,177 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+)
+
+// Slots are numbered from 1; the number is the second byte of the addresses.
+const slots = 250
+
+// slot is the folder of one plane and its lock, which ends with its owner.
+type slot struct {
+	number int
+	dir    string
+	lock   *os.File
+
+	mu        sync.Mutex
+	processes *os.File // what a killed owner leaves behind
+}
+
+// takeSlot ends what killed owners left behind, and takes the first free slot.
+func takeSlot() (*slot, error) {
+	base := filepath.Join(os.TempDir(), fmt.Sprintf("pawl-planes-%d", os.Getuid()))
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return nil, err
+	}
+	base, err := filepath.EvalSymlinks(base)
+	if err != nil {
+		return nil, err
+	}
+	var mine *slot
+	for n := 1; n <= slots; n++ {
+		dir := filepath.Join(base, strconv.Itoa(n))
+		_, err := os.Lstat(dir)
+		left := err == nil
+		if mine != nil && !left {
+			continue
+		}
+		lock, err := tryLock(dir + ".lock")
+		switch {
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if left {
+			if err := clear(dir); err != nil {
+				lock.Close()
+				return nil, err
+			}
+		}
+		if mine == nil {
+			mine = &slot{number: n, dir: dir, lock: lock}
+		} else {
+			lock.Close()
+		}
+	}
+	if mine == nil {
+		return nil, SlotsTaken.Errorf("all %d slots in %s are locked", slots, base)
+	}
+	return mine, mine.open()
+}
+
+func (s *slot) open() error {
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		s.lock.Close()
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(s.dir, "processes"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.lock.Close()
+		return err
+	}
+	s.processes = file
+	return nil
+}
+
+// record notes a process, so that it can be ended when its owner was killed.
+func (s *slot) record(pid int) {
+	p, ok := kubelet.Look(pid)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// A record that cannot be written costs only the next start's certainty.
+	fmt.Fprintf(s.processes, "%d %d\n", p.PID, p.Started)
+}
+
+// left gives the recorded processes that are still there.
+func (s *slot) left() []kubelet.Proc { return recorded(s.dir) }
+
+// free ends what is left of the plane, removes its folder unless it is to be
+// kept, and gives the slot back.
+func (s *slot) free(keep bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.processes.Close()
+	if !keep {
+		err = errors.Join(err, clear(s.dir))
+	}
+	return errors.Join(err, s.lock.Close())
+}
+
+// clear ends the processes of a slot whose owner is gone and removes its folder.
+func clear(dir string) error {
+	all := recorded(dir)
+	for _, p := range kubelet.Procs() {
+		if component(p, dir) || strings.HasPrefix(p.Environ(kubelet.RootVariable), dir+string(filepath.Separator)) {
+			all = append(all, p)
+		}
+	}
+	if err := kubelet.End(all); err != nil {
+		return fmt.Errorf("ending what an earlier plane left in %s: %w", dir, err)
+	}
+	return os.RemoveAll(dir)
+}
+
+// component says whether a process is a program of the plane in this folder:
+// one by its name, which holds the folder in a flag. A person's editor or
+// kubectl is not.
+func component(p kubelet.Proc, dir string) bool {
+	args := p.Args()
+	if len(args) == 0 {
+		return false
+	}
+	switch filepath.Base(args[0]) {
+	case "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler":
+	default:
+		return false
+	}
+	for _, arg := range args[1:] {
+		if _, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(value, dir+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+func recorded(dir string) []kubelet.Proc {
+	text, err := os.ReadFile(filepath.Join(dir, "processes"))
+	if err != nil {
+		return nil
+	}
+	var found []kubelet.Proc
+	for line := range strings.Lines(string(text)) {
+		var pid int
+		var started uint64
+		if _, err := fmt.Sscan(line, &pid, &started); err != nil {
+			continue // the last line of one that was killed as it wrote
+		}
+		if p, ok := kubelet.Look(pid); ok && p.Started == started {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// tryLock opens and locks a file; the lock ends with the file or the process.
+func tryLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,76 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"go.uber.org/goleak"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// RequiredVariable set to "required" lets tests fail, not skip, when the
+// programs of a plane are missing.
+const RequiredVariable = "PAWL_TEST_CONTROLPLANE"
+
+// Suite is the plane of one test package. It starts when the first test asks.
+type Suite struct {
+	o     Options
+	once  sync.Once
+	plane *Plane
+	err   error
+}
+
+// NewSuite gives a suite that starts a plane with these options.
+func NewSuite(o Options) *Suite { return &Suite{o: o} }
+
+// Plane gives the plane of the suite. Without the programs the test is skipped,
+// or fails when PAWL_TEST_CONTROLPLANE is "required".
+func (s *Suite) Plane(t testing.TB) *Plane {
+	t.Helper()
+	s.once.Do(func() { s.plane, s.err = Start(s.o) })
+	switch {
+	case s.err == nil:
+		if err := s.plane.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return s.plane
+	case fault.Of(s.err) == BinariesMissing && os.Getenv(RequiredVariable) != "required":
+		t.Skip(fault.Message(s.err))
+	default:
+		t.Fatalf("the control plane: %v", s.err)
+	}
+	return nil
+}
+
+// Main runs the tests, stops the plane, and fails when goroutines or processes
+// are left. It does not return. Call it from TestMain.
+func (s *Suite) Main(m *testing.M) {
+	log.SetLogger(logr.Discard()) // or controller-runtime complains of having none
+	code := m.Run()
+	if err := s.close(); err != nil {
+		fmt.Fprintln(os.Stderr, "controlplane:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func (s *Suite) close() error {
+	if s.plane == nil {
+		return nil
+	}
+	slot := s.plane.slot
+	started := slot.left()
+	err := s.plane.Stop()
+	for _, p := range started {
+		if !p.Gone() {
+			err = errors.Join(err, fmt.Errorf("process %d is left: %v", p.PID, p.Args()))
+		}
+	}
+	return errors.Join(err, goleak.Find())
+}
