@@ -99,9 +99,9 @@ export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(joi
       throw new Error(`${id} does not become ${state}: ${JSON.stringify(found)}`);
     },
     running: async (name, more) => house.until((await house.create(name, more)).id, 'Running'),
-    // kill ends the process that is a VM of the provider local, as a person would by hand.
-    kill(vm) {
-      process.kill(JSON.parse(readFileSync(join(dir, 'vms/vms', vm, 'process.json'))).pid, 'SIGKILL');
+    // kill ends the process that is a VM of the provider local, as a person would by hand, or holds it up.
+    kill(vm, signal = 'SIGKILL') {
+      process.kill(JSON.parse(readFileSync(join(dir, 'vms/vms', vm, 'process.json'))).pid, signal);
     },
     // plant puts a VM into the folder of the provider local that no server has asked for. It was never started.
     plant(name, { tags = {}, network = '' }) {
@@ -167,4 +167,13 @@ export async function press(page, key, until) {
     await page.keyboard.press(key);
   }
   throw new Error(`the keyboard does not reach ${until}; it reaches ${passed.join(' | ')}`);
+}
+
+// askRun presses a button of a run and answers its dialog.
+export async function askRun(page, verb, reason) {
+  await page.getByRole('button', { name: `${verb} run` }).click();
+  const dialog = page.getByRole('dialog');
+  if (reason) await dialog.getByLabel('Why').fill(reason);
+  await dialog.getByRole('button', { name: verb, exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, missing, row, serve, shots } from './house.mjs';
+import { Walker, askRun, at, browse, missing, row, serve, shots } from './house.mjs';
 
 const skip = missing() || false;
 let house, browser, walker;
@@ -13,7 +13,7 @@ before(async () => {
   if (skip) return;
   [house, browser] = await Promise.all([serve('dev', { world: 'local' }), browse()]);
   walker = new Walker(house, browser);
-  await Promise.all(['hurt', 'stuck'].map(async (name) => { made[name] = await house.running(name); }));
+  await Promise.all(['hurt', 'stuck', 'worked'].map(async (name) => { made[name] = await house.running(name); }));
 });
 after(async () => {
   await browser?.close();
@@ -49,6 +49,40 @@ test('an Alert shows its reason with the remedy, and recover ends it', { skip },
   await at(page, 'Running');
   await fault.waitFor({ state: 'detached' });
   assert.equal((await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'worker').id, worker.id, 'it was stopped, not lost');
+  await page.context().close();
+});
+
+// While the control node is held up nobody joins: the run waits as long as the walk takes.
+test('the work on a cluster is paused, resumed and cancelled from its page', { skip }, async () => {
+  const c = made.worked;
+  const control = (await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'control').id;
+  const page = await open(`#/clusters/${c.id}`);
+  await at(page, 'Running');
+  const work = page.locator('section', { has: page.getByRole('heading', { name: 'Work' }) });
+  const scale = async (size) => {
+    house.kill(control, 'SIGSTOP');
+    await house.api('POST', `/v1/clusters/${c.id}/scale`, { size });
+    await at(page, 'Scaling');
+    await work.getByRole('rowheader', { name: 'join' }).waitFor();
+  };
+  await scale(2);
+  await askRun(page, 'Pause', 'a look first');
+  await work.locator('dd .badge', { hasText: 'Paused' }).waitFor();
+  assert.match(await work.getByRole('group', { name: 'Fault' }).innerText(), /a look first[\s\S]*Remedy:/);
+  assert.equal((await house.api('GET', `/v1/clusters/${c.id}`)).state, 'Scaling', 'a pause is no failure');
+  await page.screenshot({ path: join(shots, 'paused.png'), fullPage: true });
+  await askRun(page, 'Resume');
+  await work.locator('dd .badge', { hasText: 'Waiting' }).waitFor();
+  house.kill(control, 'SIGCONT');
+  await at(page, 'Running');
+  await page.getByText('2 there, 2 wanted').waitFor();
+
+  await scale(3);
+  await askRun(page, 'Cancel', 'too many');
+  await at(page, 'Alert');
+  house.kill(control, 'SIGCONT');
+  const fault = page.getByRole('group', { name: 'Fault' }).first();
+  assert.match(await fault.innerText(), /[A-Z_]{6,}[\s\S]*Remedy: \S/);
   await page.context().close();
 });
 
