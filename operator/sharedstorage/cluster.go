@@ -13,6 +13,7 @@ const Finalizer = "pawl.dev/sharedstorage"
 
 // Cluster is one SharedStorageCluster as it was read, wherever it is kept.
 type Cluster struct {
+	Kind        string   // of its object; filled in by the operator
 	Ref         port.Ref // Instance is empty
 	Generation  int64
 	CreatedAt   time.Time
@@ -22,6 +23,10 @@ type Cluster struct {
 
 	Spec   v1alpha1.SharedStorageClusterSpec // with all defaults filled in
 	Status v1alpha1.SharedStorageClusterStatus
+
+	// Refused says why the home cannot have it served, such as
+	// CLUSTER_TYPE_UNSUPPORTED. nil: it can be.
+	Refused error
 
 	// Version is the home's own, for compare-and-set.
 	Version any
@@ -49,5 +54,7 @@ type Facts struct {
 	Instances []port.Instance
 	Engines   map[string]port.Status // by instance name; absent: it could not be asked
 	Topology  port.Topology
-	Unknown   map[string]error // by what was asked: "instances", "manager", "engine/<name>"
+	Volume    port.Volume
+	Classes   map[string]port.Class
+	Unknown   map[string]error // by what was asked: "instances", "manager", "volume", "classes", "engine/<name>"
 }

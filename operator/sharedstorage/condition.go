@@ -1,0 +1,200 @@
+package sharedstorage
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The conditions of a cluster, all present from the first visit.
+const (
+	ReadyCondition            = "Ready"            // the writer takes writes
+	AvailableCondition        = "Available"        // there are enough readers
+	ProgressingCondition      = "Progressing"      // what is under way, or what holds it up
+	HighAvailabilityCondition = "HighAvailability" // failover is on
+	StorageReadyCondition     = "StorageReady"
+	InterruptedCondition      = "Interrupted" // code and remedy
+)
+
+// conditions judges facts and position. It reads its arguments only.
+func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
+	return []metav1.Condition{o.ready(c), available(c), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// unasked is the condition of what could not be asked.
+func unasked(kind string, err error) metav1.Condition {
+	return condition(kind, metav1.ConditionUnknown, "NotAsked", "%s", fault.Message(err))
+}
+
+func (o *Operator) ready(c *Cluster) metav1.Condition {
+	f := c.Facts
+	kind := ReadyCondition
+	if c.Refused != nil {
+		return condition(kind, metav1.ConditionFalse, fault.Of(c.Refused).Reason(), "%s. %s", fault.Message(c.Refused), fault.Of(c.Refused).Remedy)
+	}
+	if err := f.Unknown[askedInstances]; err != nil {
+		return unasked(kind, err)
+	}
+	if many := f.primaries(); len(many) > 1 {
+		return condition(kind, metav1.ConditionFalse, port.TwoWriters.Reason(), "%s and %s both accept writes; the one with the lower epoch is being fenced", many[0].Name, many[1].Name)
+	}
+	if writer := f.writer(); writer != nil {
+		if f.full() {
+			return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s", port.StorageFull.Title)
+		}
+		return condition(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
+	}
+	leader := f.leader()
+	switch {
+	case f.full():
+		return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s. %s", port.StorageFull.Title, port.StorageFull.Remedy)
+	case f.Topology.Code != "":
+		return condition(kind, metav1.ConditionFalse, fault.Camel(Code(f.Topology.Code)), "%s", f.Topology.Message)
+	case leader == nil:
+		return condition(kind, metav1.ConditionFalse, "NoWriter", "there is no writer yet")
+	}
+	health, message := f.health(leader)
+	if health == Unknown {
+		return condition(kind, metav1.ConditionUnknown, "NotAsked", "instance %s: %s", leader.ID, message)
+	}
+	return condition(kind, metav1.ConditionFalse, port.WriterUnhealthy.Reason(), "instance %s: %s", leader.ID, orElse(message, "it is not the writer"))
+}
+
+func available(c *Cluster) metav1.Condition {
+	f, kind := c.Facts, AvailableCondition
+	if err := f.Unknown[askedInstances]; err != nil {
+		return unasked(kind, err)
+	}
+	healthy, unknown, sick := 0, 0, []string{}
+	for _, i := range f.readers() {
+		switch health, message := f.health(i); health {
+		case Healthy:
+			healthy++
+		case Unknown:
+			unknown++
+		default:
+			sick = append(sick, fmt.Sprintf("%s: %s", i.ID, message))
+		}
+	}
+	want := c.wantedReaders()
+	switch {
+	case healthy >= want:
+		return condition(kind, metav1.ConditionTrue, "EnoughReaders", "%d of %d readers are healthy", healthy, want)
+	case healthy+unknown >= want:
+		return condition(kind, metav1.ConditionUnknown, "NotAsked", "%d of %d readers are healthy, %d cannot be asked", healthy, want, unknown)
+	}
+	message := fmt.Sprintf("%d of %d readers are healthy", healthy, want)
+	if len(sick) > 0 {
+		message += "; " + strings.Join(sick, "; ")
+	}
+	return condition(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
+}
+
+func progressing(c *Cluster, v view) metav1.Condition {
+	p, kind := v.position, ProgressingCondition
+	switch refusal := c.refusal(); {
+	case p.Held:
+		return condition(kind, metav1.ConditionFalse, orElse(p.Reason, "Interrupted"), "%s is interrupted: %s", p.Previous, p.Message)
+	case p.State == Deleted:
+		return condition(kind, metav1.ConditionFalse, string(Deleted), "the cluster is gone")
+	case p.State == Deleting && v.run != nil && v.run.Phase == workflow.Paused:
+		return condition(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
+	case p.Visit > 0 && p.State != Running && p.State != Init:
+		return condition(kind, metav1.ConditionTrue, string(p.State), "%s", orElse(c.step(), p.Message))
+	case refusal != nil:
+		return condition(kind, metav1.ConditionFalse, fault.Of(refusal).Reason(), "%s. %s", fault.Message(refusal), fault.Of(refusal).Remedy)
+	case v.out.IsFail():
+		return condition(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
+	case p.State == Running:
+		return condition(kind, metav1.ConditionFalse, "Rests", "all that was asked for is done")
+	}
+	return condition(kind, metav1.ConditionUnknown, "NotAsked", "nothing was begun yet")
+}
+
+// step is where the run stands, in words.
+func (c *Cluster) step() string {
+	if r := c.Status.Run; r != nil && r.Step != "" {
+		return fmt.Sprintf("run %s is at step %s", r.ID, r.Step)
+	}
+	return ""
+}
+
+func highAvailability(c *Cluster) metav1.Condition {
+	f, kind := c.Facts, HighAvailabilityCondition
+	if err := f.Unknown[askedManager]; err != nil {
+		at := condition(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when it was heard of last
+			at.Status = metav1.ConditionFalse
+		}
+		return at
+	}
+	t := f.Topology
+	switch {
+	case !t.Present:
+		return condition(kind, metav1.ConditionFalse, "NoManager", "there is no cluster manager yet")
+	case !t.Ready:
+		return condition(kind, metav1.ConditionUnknown, "ManagerStarting", "the cluster manager starts")
+	case t.Code != "":
+		return condition(kind, metav1.ConditionFalse, fault.Camel(Code(t.Code)), "%s", t.Message)
+	case t.HA:
+		return condition(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
+	case !c.wantsHA() && t.Until.IsZero():
+		return condition(kind, metav1.ConditionFalse, "FailoverNotWanted", "ha.enabled is false")
+	case t.Until.IsZero():
+		return condition(kind, metav1.ConditionFalse, "FailoverOff", "failover is off since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+	}
+	return condition(kind, metav1.ConditionFalse, "FailoverPaused", "failover is off since %s, while instances are changed", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+}
+
+func storageReady(c *Cluster) metav1.Condition {
+	f, kind := c.Facts, StorageReadyCondition
+	if err := f.Unknown[askedVolume]; err != nil {
+		if k := fault.Of(err); k.Code == port.StorageFailed.Code {
+			return condition(kind, metav1.ConditionFalse, k.Reason(), "%s", fault.Message(err))
+		}
+		return unasked(kind, err)
+	}
+	switch {
+	case f.full():
+		return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s. %s", port.StorageFull.Title, port.StorageFull.Remedy)
+	case f.Volume.Message != "":
+		return condition(kind, metav1.ConditionFalse, port.StorageFailed.Reason(), "%s", f.Volume.Message)
+	case f.Volume.State == "":
+		return condition(kind, metav1.ConditionFalse, "NoVolume", "there is no volume yet")
+	case f.Volume.State == port.VolumeReady:
+		return condition(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready", f.Volume.ID)
+	}
+	return condition(kind, metav1.ConditionFalse, "Volume"+string(f.Volume.State), "volume %s is %s", f.Volume.ID, strings.ToLower(string(f.Volume.State)))
+}
+
+func interrupted(c *Cluster, v view) metav1.Condition {
+	p, kind := v.position, InterruptedCondition
+	code, message := p.Code, p.Message
+	if !p.Held {
+		if p.State != Deleting || v.run == nil || v.run.Phase != workflow.Paused || v.run.Fault == nil {
+			return condition(kind, metav1.ConditionFalse, "NotInterrupted", "no run is paused")
+		}
+		code, message = v.run.Fault.Code, v.run.Fault.Message
+	}
+	remedy := "Resume the run."
+	if k, ok := fault.Lookup(string(code)); ok {
+		remedy = k.Remedy
+	}
+	return condition(kind, metav1.ConditionTrue, orElse(fault.Camel(orElseCode(code)), "Paused"), "%s: %s. %s", code, message, remedy)
+}
+
+func orElseCode(code faultCode) faultCode {
+	if code == "" {
+		return workflow.PausedByPerson.Code
+	}
+	return code
+}

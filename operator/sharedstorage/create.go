@@ -1,0 +1,40 @@
+package sharedstorage
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// initMeta holds the cluster until DeleteCluster has ended, before anything is made.
+func initMeta(ctx context.Context, w *work) outcome.Outcome {
+	if err := w.c.refusal(); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Fail(w.save(ctx, func(c *Cluster) {
+		c.Finalized = true
+		c.Status.NextID = max(c.Status.NextID, w.in.Next)
+	}))
+}
+
+// createRwPod makes the writer: of a new cluster, or of one that is made anew
+// from the instance that ChooseSurvivor has chosen.
+func createRwPod(ctx context.Context, w *work) outcome.Outcome {
+	var s survivor
+	if err := w.t.Output("ChooseSurvivor", &s); err == nil && s.Name != "" {
+		return w.revive(ctx, s)
+	}
+	place := w.in.ID
+	name := w.nameOf(place)
+	for _, i := range w.f.holders(place) {
+		name = i.Name
+	}
+	_, out := w.raise(ctx, w.want(name, place, port.Writer, nil), "")
+	return out
+}
+
+// removeFinalizer lets the object go.
+func removeFinalizer(ctx context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Finalized = false }))
+}

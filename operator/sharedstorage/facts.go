@@ -1,0 +1,278 @@
+package sharedstorage
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+type faultCode = fault.Code
+
+// What Facts.Unknown names.
+const (
+	askedInstances = "instances"
+	askedManager   = "manager"
+	askedVolume    = "volume"
+	askedClasses   = "classes"
+	askedEngine    = "engine/"
+)
+
+// gather asks all ports once. Each answer has Options.Ask; what does not come
+// is Unknown.
+func (o *Operator) gather(ctx context.Context, c *Cluster) *Facts {
+	f := &Facts{At: o.now(), Engines: map[string]port.Status{}, Unknown: map[string]error{}}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	ask := func(what string, question func(ctx context.Context) error) {
+		asking.Go(func() {
+			limited, cancel := context.WithTimeout(ctx, o.options.Ask)
+			defer cancel()
+			if err := guarded(func() error { return question(limited) }); err != nil {
+				mu.Lock()
+				f.Unknown[what] = err
+				mu.Unlock()
+			}
+		})
+	}
+	ports, ref := o.options.Ports, c.Ref
+	ask(askedManager, func(ctx context.Context) (err error) { f.Topology, err = ports.Manager.Topology(ctx, ref); return })
+	ask(askedVolume, func(ctx context.Context) (err error) { f.Volume, err = ports.Storage.Look(ctx, ref); return })
+	ask(askedClasses, func(ctx context.Context) (err error) {
+		f.Classes, err = o.homes[c.Kind].Classes(ctx, ref.Namespace)
+		return
+	})
+	ask(askedInstances, func(ctx context.Context) (err error) {
+		f.Instances, err = ports.Instances.List(ctx, ref)
+		return
+	})
+	asking.Wait()
+	turn := make(chan struct{}, o.options.Asking)
+	for _, i := range f.Instances {
+		if i.State != port.Up {
+			continue
+		}
+		ask(askedEngine+i.Name, func(ctx context.Context) error {
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			status, err := ports.Engine.Status(ctx, ref.Of(i.Name))
+			if err == nil {
+				mu.Lock()
+				f.Engines[i.Name] = status
+				mu.Unlock()
+			}
+			return err
+		})
+	}
+	asking.Wait()
+	return f
+}
+
+// guarded turns a panic of an adapter into the fault PANIC.
+func guarded(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fault.Panic.Errorf("%v", r)
+		}
+	}()
+	return do()
+}
+
+// known reports that what was asked was answered.
+func (f *Facts) known(what string) bool { return f != nil && f.Unknown[what] == nil }
+
+// named finds an instance by its own name.
+func (f *Facts) named(name string) *port.Instance {
+	for i := range f.Instances {
+		if f.Instances[i].Name == name && f.Instances[i].State != port.Leaving {
+			return &f.Instances[i]
+		}
+	}
+	return nil
+}
+
+// holders are the instances that hold a place, without those that are leaving.
+func (f *Facts) holders(id string) []*port.Instance {
+	var found []*port.Instance
+	for i := range f.Instances {
+		if f.Instances[i].ID == id && f.Instances[i].State != port.Leaving {
+			found = append(found, &f.Instances[i])
+		}
+	}
+	return found
+}
+
+// primaries are the instances whose engine runs as a writer, the newest epoch first.
+func (f *Facts) primaries() []*port.Instance {
+	var found []*port.Instance
+	for i := range f.Instances {
+		if st := f.Engines[f.Instances[i].Name]; st.Running && st.Role == port.Primary && f.Instances[i].State != port.Leaving {
+			found = append(found, &f.Instances[i])
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *port.Instance) int {
+		return int(f.Engines[b.Name].Epoch - f.Engines[a.Name].Epoch)
+	})
+	return found
+}
+
+// writer is the instance that takes writes and answers; nil if there is none.
+func (f *Facts) writer() *port.Instance {
+	for _, i := range f.primaries() {
+		if f.Engines[i.Name].Ready {
+			return i
+		}
+	}
+	return nil
+}
+
+// leader is the instance that should write: the writer, or who had the grant last.
+func (f *Facts) leader() *port.Instance {
+	if i := f.writer(); i != nil {
+		return i
+	}
+	if i := f.named(f.Volume.Writer); i != nil && f.Volume.Writer != "" {
+		return i
+	}
+	for i := range f.Instances {
+		if f.Instances[i].Type == port.Writer && f.Instances[i].State != port.Leaving {
+			return &f.Instances[i]
+		}
+	}
+	return nil
+}
+
+// readers are the instances in the places of readers, one for each place, in
+// the order of their ids.
+func (f *Facts) readers() []*port.Instance {
+	leader := f.leader()
+	places := map[string]*port.Instance{}
+	for i := range f.Instances {
+		in := &f.Instances[i]
+		if in.State == port.Leaving || in.Type == port.Temporary || leader != nil && (in.Name == leader.Name || in.ID == leader.ID) {
+			continue
+		}
+		if other := places[in.ID]; other == nil || f.better(in, other) {
+			places[in.ID] = in
+		}
+	}
+	found := slices.Collect(maps.Values(places))
+	slices.SortFunc(found, func(a, b *port.Instance) int { return compareIDs(a.ID, b.ID) })
+	return found
+}
+
+// better says which of two instances in one place stands for it: the one that
+// clients are sent to, then the one that is healthy.
+func (f *Facts) better(a, b *port.Instance) bool {
+	if x, y := f.member(a.Name) != nil, f.member(b.Name) != nil; x != y {
+		return x
+	}
+	if x, y := f.healthy(a), f.healthy(b); x != y {
+		return x
+	}
+	return a.Name < b.Name
+}
+
+func (f *Facts) member(name string) *port.Member {
+	for i := range f.Topology.Members {
+		if f.Topology.Members[i].Name == name {
+			return &f.Topology.Members[i]
+		}
+	}
+	return nil
+}
+
+// temporaries are the instances that hold no place.
+func (f *Facts) temporaries() []*port.Instance {
+	var found []*port.Instance
+	for i := range f.Instances {
+		if f.Instances[i].Type == port.Temporary && f.Instances[i].State != port.Leaving {
+			found = append(found, &f.Instances[i])
+		}
+	}
+	return found
+}
+
+// epoch is the newest that anybody knows of.
+func (f *Facts) epoch() int64 {
+	newest := max(f.Volume.Epoch, f.Topology.Epoch)
+	for _, st := range f.Engines {
+		newest = max(newest, st.Epoch)
+	}
+	return newest
+}
+
+// Health is how an instance is.
+type Health string
+
+// The healths of an instance.
+const (
+	Healthy  Health = "Healthy"
+	Starting Health = "Starting"
+	Failed   Health = "Failed"
+	Unknown  Health = "Unknown"
+)
+
+func (f *Facts) healthy(i *port.Instance) bool {
+	health, _ := f.health(i)
+	return health == Healthy
+}
+
+// health judges an instance, and says why.
+func (f *Facts) health(i *port.Instance) (Health, string) {
+	switch i.State {
+	case port.Pending:
+		return Starting, "the instance is being made"
+	case port.Unscheduled:
+		return Failed, orElse(i.Message, "no node takes it")
+	case port.Down:
+		return Failed, orElse(i.Message, "the instance does not run")
+	case port.Lost:
+		return Failed, orElse(i.Message, "its node does not answer")
+	}
+	st, asked := f.Engines[i.Name]
+	switch {
+	case !asked:
+		return Unknown, "the engine cannot be asked"
+	case st.Code != "":
+		return Failed, st.Code + ": " + st.Message
+	case !st.Installed:
+		return Starting, "its data are being copied"
+	case !st.Running:
+		return Failed, orElse(st.Message, "the engine does not run")
+	case !st.Ready:
+		return Starting, "the engine starts"
+	case st.Role == port.Follower && !st.Streaming && f.writer() == nil:
+		return Starting, "there is no writer to follow"
+	case st.Role == port.Follower && !st.Streaming:
+		return Failed, "it does not stream from the writer"
+	}
+	return Healthy, ""
+}
+
+// compareIDs orders places: numbers by value, all else behind them.
+func compareIDs(a, b string) int {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	switch {
+	case errX == nil && errY == nil:
+		return x - y
+	case errX == nil:
+		return -1
+	case errY == nil:
+		return 1
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,476 @@
+package sharedstorage
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// How often a step looks, and how long it is patient where no deadline is set.
+const (
+	soonLook  = time.Second
+	slowLook  = 5 * time.Second
+	unplaced  = 30 * time.Second // until an instance that no node takes is a fault
+	unhealthy = 20 * time.Second // until a writer that does not answer is one
+	nearby    = 1 << 20          // bytes of lag that count as caught up
+)
+
+// want is the instance of a place: of the run's class and version if it has
+// them, else of those the place has now.
+func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.Instance {
+	s := w.c.Spec
+	i := port.Instance{Name: name, ID: id, Type: kind, Node: w.in.Node, NodeSelector: s.Scheduling.NodeSelector, Spread: s.Scheduling.Spread}
+	if i.Class, i.Version = w.in.Class, w.in.Version; i.Class.Name == "" || i.Version == "" {
+		if like == nil {
+			like = w.f.leader()
+		}
+		if like != nil && i.Class.Name == "" {
+			if class, ok := w.f.class(like.Class.Name); ok {
+				i.Class = class
+			} else {
+				i.Class = like.Class
+			}
+		}
+		if like != nil && i.Version == "" {
+			i.Version = like.Version
+		}
+	}
+	if i.Class.Name == "" {
+		i.Class, _ = w.f.class(w.c.className())
+	}
+	i.Version = orElse(i.Version, s.Engine.Version)
+	i.Image = s.Images[i.Version]
+	i.Port = w.freePort(name)
+	return i
+}
+
+// freePort is the lowest of the range that no instance has; 0: the adapter chooses.
+func (w *work) freePort(name string) int32 {
+	r := w.c.Spec.Ports
+	if r == nil {
+		return 0
+	}
+	used := map[int32]bool{}
+	for _, i := range w.f.Instances {
+		if i.Name == name {
+			return i.Port
+		}
+		used[i.Port] = true
+	}
+	step := max(r.Step, 1)
+	for at := r.Start; at <= 65535; at += step {
+		if !used[at] {
+			return at
+		}
+	}
+	return 0
+}
+
+// raise brings an instance to life, one act a look: the place, its data, its
+// parameters, its engine. from is the instance whose data it gets; an empty one
+// makes the writer. done: it answers.
+func (w *work) raise(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
+	ports := w.ports()
+	var got port.Instance
+	err := w.ask(ctx, func(ctx context.Context) (err error) { got, err = ports.Instances.Ensure(ctx, w.ref, want); return })
+	if err != nil {
+		return false, outcome.Fail(tagged(err, want.Name))
+	}
+	switch got.State {
+	case port.Unscheduled:
+		if w.o.now().Sub(got.Since) >= unplaced || w.waited() >= unplaced {
+			return false, outcome.Fail(port.PodUnscheduled.Errorf("instance %s: %s", want.Name, orElse(got.Message, "no node takes it")).With("instance", want.Name))
+		}
+		return false, outcome.Wait(slowLook, port.PodUnscheduled.Reason(), "instance %s waits for a node", want.Name)
+	case port.Lost, port.Down:
+		return false, w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s: %s", want.Name, orElse(got.Message, "it does not run"))
+	case port.Up:
+	default:
+		return false, w.await(soonLook, port.PodLost, "InstanceNotReady", "instance %s is being made", want.Name)
+	}
+	id := w.ref.Of(want.Name)
+	var st port.Status
+	if err := w.ask(ctx, func(ctx context.Context) (err error) { st, err = ports.Engine.Status(ctx, id); return }); err != nil {
+		return false, outcome.Fail(tagged(err, want.Name))
+	}
+	switch {
+	case !st.Installed && st.Code != "":
+		return false, outcome.Fail(coded(st, want.Name))
+	case !st.Installed:
+		if err := w.ask(ctx, func(ctx context.Context) error {
+			return ports.Engine.Install(ctx, id, port.Source{From: from}, w.ref.String()+"/"+want.Name)
+		}); err != nil {
+			return false, outcome.Fail(tagged(err, want.Name))
+		}
+		return false, w.await(soonLook, port.StartFailed, "Installing", "the data of instance %s are being made", want.Name)
+	case st.Ready && (from != "" && st.Role == port.Follower || from == "" && st.Role == port.Primary):
+		return true, outcome.Done()
+	case st.Running:
+		return false, w.await(soonLook, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
+	}
+	if from == "" {
+		if err := w.grant(ctx, want.Name); err != nil {
+			return false, outcome.Fail(err)
+		}
+	}
+	if err := w.ask(ctx, func(ctx context.Context) error {
+		_, err := ports.Engine.Apply(ctx, id, w.c.parameters(want.Class))
+		return err
+	}); err != nil {
+		return false, outcome.Fail(tagged(err, want.Name))
+	}
+	start := func(ctx context.Context) error { return ports.Engine.Start(ctx, id) }
+	if from != "" && st.Upstream != "" && st.Upstream != from {
+		start = func(ctx context.Context) error { return ports.Engine.Follow(ctx, id, from) }
+	}
+	if err := w.ask(ctx, start); err != nil {
+		return false, outcome.Fail(tagged(err, want.Name))
+	}
+	return false, w.await(soonLook, port.StartFailed, "EngineStarting", "the engine of instance %s starts", want.Name)
+}
+
+// grant lets an instance write: under its grant if it has it, else under a new one.
+func (w *work) grant(ctx context.Context, name string) error {
+	epoch := w.f.Volume.Epoch
+	if w.f.Volume.Writer != name {
+		epoch = w.f.epoch() + 1
+	}
+	return w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Grant(ctx, w.ref, name, max(epoch, 1)) })
+}
+
+// tagged adds the instance to a fault, for healers and guides.
+func tagged(err error, instance string) error {
+	kind := fault.Of(err)
+	if kind == fault.Unknown || fault.Details(err)["instance"] != nil {
+		return err
+	}
+	tag := kind.Errorf("%s", fault.Message(err)).With("instance", instance)
+	for key, value := range fault.Details(err) {
+		tag = tag.With(key, value)
+	}
+	return tag
+}
+
+// coded is the fault an engine tells in its status.
+func coded(st port.Status, instance string) error {
+	kind, ok := fault.Lookup(st.Code)
+	if !ok {
+		kind = port.StartFailed
+	}
+	return kind.Errorf("instance %s: %s", instance, st.Message).With("instance", instance)
+}
+
+// safe is the look around that every step within HA takes: the writer must be
+// healthy, and failover must stay off long enough. ok false: out says why not.
+func (w *work) safe(ctx context.Context) (ok bool, out outcome.Outcome) {
+	if ok, out := w.alive(); !ok {
+		return false, out
+	}
+	return w.keepHA(ctx)
+}
+
+// alive asks for a healthy writer, with some patience.
+func (w *work) alive() (ok bool, out outcome.Outcome) {
+	if w.f.writer() != nil {
+		return true, out
+	}
+	if w.waited() >= unhealthy {
+		return false, outcome.Fail(port.WriterUnhealthy.Errorf("%s", w.whyNoWriter()))
+	}
+	return false, outcome.Wait(slowLook, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+}
+
+func (w *work) whyNoWriter() string {
+	leader := w.f.leader()
+	if leader == nil {
+		return "there is no writer"
+	}
+	_, why := w.f.health(leader)
+	return "instance " + leader.ID + ": " + orElse(why, "it is not the writer")
+}
+
+// allocation is the output of AllocateId: what the other steps of a
+// replacement, or of a new reader, are about.
+type allocation struct {
+	Place  string `json:"place"`
+	ID     string `json:"id"`            // until the place is taken over
+	Name   string `json:"name"`          // of the new instance
+	Old    string `json:"old,omitempty"` // name of the instance it replaces
+	Skip   bool   `json:"skip,omitempty"`
+	Writer bool   `json:"writer,omitempty"`
+}
+
+func (w *work) allocated() (a allocation, err error) {
+	err = w.t.Output("AllocateId", &a)
+	return a, err
+}
+
+// allocateID names the instance of a place that is made anew. The same run
+// gives the same names on every attempt; what it has made already it finds again.
+//
+//	with: {id: "3"}                  a new reader in this place
+//	with: {id: "3", replace: true}   a temporary reader for the one in this place
+//	with: {writer: true}             a temporary reader for the writer
+func allocateID(_ context.Context, w *work) outcome.Outcome {
+	var p struct {
+		ID      string `json:"id"`
+		Replace bool   `json:"replace"`
+		Writer  bool   `json:"writer"`
+		Fresh   bool   `json:"fresh"` // even if it is of the wanted size
+	}
+	if err := w.t.With(&p); err != nil {
+		return outcome.Fail(err)
+	}
+	var a allocation
+	switch {
+	case !p.Replace && !p.Writer:
+		a = w.newPlace(p.ID)
+	default:
+		var out outcome.Outcome
+		if a, out = w.replacement(p.ID, p.Writer, p.Fresh || w.in.Node != ""); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Fail(w.t.Set(a))
+}
+
+func (w *work) newPlace(place string) allocation {
+	a := allocation{Place: place, ID: place, Name: w.nameOf(place)}
+	for _, i := range w.f.holders(place) {
+		if w.mine(i, place) {
+			a.Name = i.Name
+		} else {
+			a.Skip = true // somebody holds it: there is nothing to make
+		}
+	}
+	return a
+}
+
+// replacement looks for what is to be replaced, and what this run has made for it.
+func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, out outcome.Outcome) {
+	writer := w.f.writer()
+	if ofWriter {
+		if writer == nil {
+			_, out := w.alive()
+			return a, out
+		}
+		if place = writer.ID; writer.Type == port.Temporary { // promoted before it had its place
+			place = w.placeOfTemporary(writer)
+		}
+	}
+	a = allocation{Place: place, ID: "t-" + hash(w.t.RunID(), place), Name: w.nameOf(place), Writer: ofWriter}
+	var adopted, old *port.Instance
+	for _, i := range w.f.holders(place) {
+		switch {
+		case w.mine(i, place):
+			adopted = i
+		case old != nil:
+			return a, outcome.Fail(RoMetaInvalid.Errorf("%s and %s both hold place %s", old.Name, i.Name, place).With("id", place))
+		default:
+			old = i
+		}
+	}
+	for _, i := range w.f.holders(a.ID) {
+		a.Name = i.Name
+	}
+	switch {
+	case adopted != nil:
+		a.Name, a.Skip = adopted.Name, old == nil
+	case old == nil && len(w.f.holders(a.ID)) == 0:
+		a.Skip = true // nobody is there to be replaced: the readers are counted later
+	case old != nil && !ofWriter && writer != nil && writer.Name == old.Name:
+		a.Skip = true // it was promoted meanwhile: ReplaceWriter finds it
+	case old != nil && len(w.f.holders(a.ID)) == 0 && !fresh && w.fits(old):
+		a.Skip = true
+	case old != nil && w.in.Node != "" && old.Node == w.in.Node:
+		a.Skip = true
+	}
+	if old != nil {
+		a.Old = old.Name
+	}
+	return a, outcome.Done()
+}
+
+// placeOfTemporary is the place a temporary reader of this run was made for.
+func (w *work) placeOfTemporary(t *port.Instance) string {
+	for _, i := range w.f.Instances {
+		if t.ID == "t-"+hash(w.t.RunID(), i.ID) {
+			return i.ID
+		}
+	}
+	cut := strings.TrimPrefix(t.Name, w.ref.Name+"-")
+	if place, _, ok := strings.Cut(cut, "-"); ok {
+		if _, err := strconv.Atoi(place); err == nil {
+			return place
+		}
+	}
+	return t.ID
+}
+
+// fits reports an instance of the wanted class and version.
+func (w *work) fits(i *port.Instance) bool {
+	return (w.in.Class.Name == "" || i.Class.Name == w.in.Class.Name) && (w.in.Version == "" || i.Version == w.in.Version)
+}
+
+// createReader makes the instance of a new place and lets it follow the writer.
+func createReader(ctx context.Context, w *work) outcome.Outcome {
+	a, err := w.allocated()
+	if err != nil || a.Skip {
+		return outcome.Fail(err)
+	}
+	if ok, out := w.alive(); !ok {
+		return out
+	}
+	_, out := w.raise(ctx, w.want(a.Name, a.Place, port.Reader, nil), w.f.writer().Name)
+	return out
+}
+
+// removeCreated takes a new reader back.
+func removeCreated(ctx context.Context, w *work) outcome.Outcome {
+	a, err := w.allocated()
+	if err != nil || a.Skip {
+		return outcome.Done() //nolint:nilerr // nothing was allocated, so nothing was made
+	}
+	if writer := w.f.writer(); writer != nil && writer.Name == a.Name {
+		return outcome.Done() // a failover has made it the writer
+	}
+	return w.remove(ctx, a.Name)
+}
+
+// remove takes an instance out of the manager, then away. Done: it is gone, or
+// will be without us.
+func (w *work) remove(ctx context.Context, name string) outcome.Outcome {
+	if w.f.known(askedManager) && w.f.Topology.Present {
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Remove(ctx, w.ref, name) }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if w.f.named(name) == nil {
+		return outcome.Done()
+	}
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, name) }))
+}
+
+// awaitCaughtUp waits until a follower streams and is less than 1 MiB behind.
+func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
+	a, err := w.allocated()
+	name := a.Name
+	if err != nil { // outside of a replacement it is about a place
+		holders := w.f.holders(w.which())
+		if len(holders) == 0 {
+			return outcome.Done()
+		}
+		name = holders[0].Name
+	}
+	if a.Skip {
+		return outcome.Done()
+	}
+	if ok, out := w.alive(); !ok {
+		return out
+	}
+	writer := w.f.writer()
+	if writer.Name == name {
+		return outcome.Done()
+	}
+	if w.f.named(name) == nil {
+		return outcome.Fail(w.lost(a, name))
+	}
+	st, asked := w.f.Engines[name]
+	switch {
+	case !asked:
+		return w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s cannot be asked", name)
+	case st.Code != "":
+		return outcome.Fail(coded(st, name))
+	case st.Streaming && st.Lag >= 0 && st.Lag < nearby:
+		return outcome.Done()
+	case st.Ready && st.Upstream != writer.Name:
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer.Name) }); err != nil {
+			return outcome.Fail(tagged(err, name))
+		}
+	}
+	w.t.Progress(-st.Lag, 0, "%d bytes behind", st.Lag)
+	if waited := w.t.Waited(); waited != nil && !waited.Deadline.IsZero() && !w.o.now().Add(soonLook).Before(waited.Deadline) {
+		return outcome.Fail(port.ReplicaLag.Errorf("instance %s is %d bytes behind", name, st.Lag).With("instance", name))
+	}
+	return outcome.Wait(soonLook, "CatchingUp", "instance %s is less than 1 MiB behind", name)
+}
+
+// lost is the fault of a temporary reader that was made and is not there.
+func (w *work) lost(a allocation, name string) error {
+	kind := TempInsIDNotFound
+	if a.Writer {
+		kind = TempRoForRwMetaLost
+	}
+	return kind.Errorf("instance %s, made for place %s, is not there", name, a.Place).With("id", a.Place)
+}
+
+// removeInstance removes the instance that was replaced, or the one of a place.
+func removeInstance(ctx context.Context, w *work) outcome.Outcome {
+	a, err := w.allocated()
+	if err == nil {
+		if a.Skip || a.Old == "" {
+			return outcome.Done()
+		}
+		if writer := w.f.writer(); writer != nil && writer.Name == a.Old {
+			return outcome.Fail(InstanceIsWriter.Errorf("instance %s writes", a.Old))
+		}
+		return w.remove(ctx, a.Old)
+	}
+	for _, i := range w.f.holders(w.which()) {
+		if out := w.onlyReader(i); !out.IsDone() {
+			return out
+		}
+		return w.remove(ctx, i.Name)
+	}
+	return outcome.Done()
+}
+
+func (w *work) onlyReader(i *port.Instance) outcome.Outcome {
+	if leader := w.f.leader(); leader != nil && leader.Name == i.Name {
+		return outcome.Fail(InstanceIsWriter.Errorf("instance %s became the writer meanwhile", i.ID))
+	}
+	return outcome.Done()
+}
+
+// removeInstances takes away what is there: all of a cluster that is deleted;
+// of one that is made anew, what certainly holds no data that others lack.
+func removeInstances(ctx context.Context, w *work) outcome.Outcome {
+	if w.c.DeletedAt.IsZero() {
+		return w.quiet(ctx)
+	}
+	left := false
+	for _, i := range w.f.Instances {
+		left = true
+		if i.State == port.Leaving {
+			continue
+		}
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Instances.Remove(ctx, w.ref, i.Name) }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if left {
+		return w.await(soonLook, port.PodLost, "InstancesLeaving", "instances are going away")
+	}
+	return outcome.Done()
+}
+
+// awaitReady waits for the instance the run is about.
+func awaitReady(_ context.Context, w *work) outcome.Outcome {
+	holders := w.f.holders(w.which())
+	if len(holders) == 0 {
+		return outcome.Done()
+	}
+	i := holders[0]
+	health, why := w.f.health(i)
+	if st := w.f.Engines[i.Name]; health == Healthy || st.Ready && st.Role == port.Follower && st.Streaming {
+		return outcome.Done()
+	} else if st.Code != "" {
+		return outcome.Fail(coded(st, i.Name))
+	}
+	return w.await(soonLook, port.StartFailed, "EngineStarting", "instance %s: %s", i.ID, why)
+}

@@ -1,0 +1,635 @@
+package sharedstorage_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+// home keeps clusters in memory, as JSON, so that nothing is shared.
+type home struct {
+	mu       sync.Mutex
+	clusters map[string]*kept
+	uids     int
+	classes  map[string]port.Class
+	writes   int
+	ring     func(name string) // spec or annotations were changed
+	point    func() error      // before and after each write
+}
+
+type kept struct {
+	ref         port.Ref
+	generation  int64
+	created     time.Time
+	deleted     time.Time
+	annotations map[string]string
+	finalized   bool
+	spec        []byte
+	status      []byte
+	version     int
+}
+
+func newHome() *home {
+	return &home{clusters: map[string]*kept{}, classes: map[string]port.Class{
+		"small": {Name: "small", CPU: 1000, Memory: 1 << 30, Parameters: map[string]string{"shared_buffers": "128MB"}},
+		"large": {Name: "large", CPU: 4000, Memory: 8 << 30, Parameters: map[string]string{"shared_buffers": "1GB"}},
+	}}
+}
+
+func (h *home) Load(_ context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.clusters[ref.Name]
+	if k == nil {
+		return nil, control.NotFoundError(control.Ref{Kind: sharedstorage.Kind, Namespace: ref.Namespace, Name: ref.Name})
+	}
+	c := &sharedstorage.Cluster{Ref: k.ref, Generation: k.generation, CreatedAt: k.created, DeletedAt: k.deleted,
+		Annotations: maps.Clone(k.annotations), Finalized: k.finalized, Version: k.version}
+	if err := json.Unmarshal(k.spec, &c.Spec); err != nil {
+		return nil, err
+	}
+	if len(k.status) > 0 {
+		if err := json.Unmarshal(k.status, &c.Status); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (h *home) struck() error {
+	if h.point == nil {
+		return nil
+	}
+	return h.point()
+}
+
+func (h *home) change(c *sharedstorage.Cluster, change func(k *kept) error) error {
+	if err := h.struck(); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	k := h.clusters[c.Ref.Name]
+	if k == nil || k.version != c.Version {
+		h.mu.Unlock()
+		return fault.WriteConflict.Errorf("%s was changed", c.Ref)
+	}
+	if err := change(k); err != nil {
+		h.mu.Unlock()
+		return err
+	}
+	k.version++
+	h.writes++
+	c.Version = k.version
+	if !k.deleted.IsZero() && !k.finalized {
+		delete(h.clusters, c.Ref.Name)
+	}
+	h.mu.Unlock()
+	return h.struck()
+}
+
+func (h *home) Save(_ context.Context, c *sharedstorage.Cluster) error {
+	return h.change(c, func(k *kept) (err error) {
+		k.finalized = c.Finalized
+		k.status, err = json.Marshal(c.Status)
+		return err
+	})
+}
+
+func (h *home) Annotate(_ context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+	return h.change(c, func(k *kept) error {
+		if k.annotations[key] != from {
+			return fault.WriteConflict.Errorf("annotation %s is %q", key, k.annotations[key])
+		}
+		if k.annotations[key] = to; to == "" {
+			delete(k.annotations, key)
+		}
+		return nil
+	})
+}
+
+func (h *home) Classes(context.Context, string) (map[string]port.Class, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.classes), nil
+}
+
+// user changes a cluster as people do.
+func (h *home) user(name string, change func(k *kept)) {
+	h.mu.Lock()
+	k := h.clusters[name]
+	if k != nil {
+		change(k)
+		k.version++
+		if !k.deleted.IsZero() && !k.finalized {
+			delete(h.clusters, name)
+		}
+	}
+	h.mu.Unlock()
+	if h.ring != nil {
+		h.ring(name)
+	}
+}
+
+var errDead = errors.New("the process is dead")
+
+// lab is an operator on a simulated world. A process of it can die at any save
+// and any call, and another one goes on.
+type lab struct {
+	t      *testing.T
+	home   *home
+	world  *sim.World
+	store  workflow.Store
+	events []string
+	eventM sync.Mutex
+
+	mu      sync.Mutex
+	op      *sharedstorage.Operator
+	engine  *workflow.Engine
+	stop    func()
+	ring    func(string)
+	moves   []string
+	at      int // the point at which the process dies; 0: never
+	points  int
+	dead    bool
+	workers int
+	options func(o *sharedstorage.Options)
+}
+
+type setup struct {
+	sim     sim.Options
+	workers int
+	options func(o *sharedstorage.Options)
+}
+
+// times are those of a world that takes its time.
+func times() sim.Options {
+	return sim.Options{Times: sim.Times{Volume: 2 * time.Second, Grow: 5 * time.Second, Clone: 10 * time.Second, Create: 4 * time.Second,
+		Remove: 2 * time.Second, Install: 6 * time.Second, Start: 2 * time.Second, Promote: time.Second, CatchUp: 3 * time.Second, Manager: 2 * time.Second}}
+}
+
+// inLab runs a test with virtual time.
+func inLab(t *testing.T, s setup, test func(l *lab)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lab{t: t, home: newHome(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
+		around := s.sim.Around
+		s.sim.Around = func(call sim.Call, when sim.When) error {
+			if err := l.alive(); err != nil {
+				return err
+			}
+			if around != nil {
+				if err := around(call, when); err != nil {
+					return err
+				}
+			}
+			if call.Changes() {
+				return l.point()
+			}
+			return nil
+		}
+		l.home.point = l.point
+		l.home.ring = func(name string) {
+			l.mu.Lock()
+			ring := l.ring
+			l.mu.Unlock()
+			if ring != nil {
+				ring(name)
+			}
+		}
+		l.world = sim.New(s.sim)
+		l.start()
+		defer func() { l.halt() }()
+		test(l)
+		if wrong := l.world.Violations(); len(wrong) > 0 {
+			t.Errorf("never: %s\n%s", strings.Join(wrong, "\n"), l.story())
+		}
+	})
+}
+
+func (l *lab) alive() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return errDead
+	}
+	return nil
+}
+
+// point is a place where the process can die.
+func (l *lab) point() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dead {
+		return errDead
+	}
+	l.points++
+	if l.at > 0 && l.points == l.at {
+		l.dead = true
+		return errDead
+	}
+	return nil
+}
+
+// mortal is a store whose process can die at each write.
+type mortal struct {
+	*workflow.Memory
+	l *lab
+}
+
+func (m mortal) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	if err := m.l.point(); err != nil {
+		return nil, err
+	}
+	got, err := m.Memory.Create(ctx, r, events)
+	if err == nil {
+		err = m.l.point()
+	}
+	return got, err
+}
+
+func (m mortal) Save(ctx context.Context, save *workflow.Save) error {
+	if err := m.l.point(); err != nil {
+		return err
+	}
+	if err := m.Memory.Save(ctx, save); err != nil {
+		return err
+	}
+	return m.l.point()
+}
+
+// start begins a process: an operator, its engine, and a controller.
+func (l *lab) start() {
+	options := sharedstorage.Options{Home: l.home, Ports: l.world.Ports(), Logger: quiet,
+		Moved: func(ref control.Ref, m machine.Move) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.moves = append(l.moves, fmt.Sprintf("%s %s>%s %s", ref.Name, m.From.State, m.To.State, m.Cause))
+		},
+		Event: func(c *sharedstorage.Cluster, e sharedstorage.Event) {
+			l.eventM.Lock()
+			defer l.eventM.Unlock()
+			l.events = append(l.events, c.Ref.Name+" "+e.Reason+": "+e.Message)
+		}}
+	if l.options != nil {
+		l.options(&options)
+	}
+	op, err := sharedstorage.New(options)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	var store workflow.Store = l.store
+	if memory, ok := l.store.(*workflow.Memory); ok {
+		store = mortal{memory, l}
+	}
+	engine, err := op.Engine(store, workflow.Options{Logger: quiet, Lease: 15 * time.Second})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.t.Context())
+	var work sync.WaitGroup
+	add := newTurns(ctx, &work, max(l.workers, 4), func(name string) outcome.Outcome {
+		if l.alive() != nil {
+			return outcome.Done()
+		}
+		return op.Reconcile(ctx, op.Key("default", name))
+	})
+	work.Go(func() { op.Listen(ctx, func(ref control.Ref) { add(ref.Name, 0) }) })
+	work.Go(func() { _ = engine.Serve(ctx) })
+	l.mu.Lock()
+	l.op, l.engine, l.dead, l.points = op, engine, false, 0
+	l.ring = func(name string) { add(name, 0) }
+	l.stop = func() { cancel(); work.Wait() }
+	l.mu.Unlock()
+	l.home.mu.Lock()
+	names := slices.Collect(maps.Keys(l.home.clusters))
+	l.home.mu.Unlock()
+	for _, name := range names {
+		add(name, 0)
+	}
+}
+
+func (l *lab) halt() {
+	l.mu.Lock()
+	stop := l.stop
+	l.stop, l.ring = nil, nil
+	l.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// kill ends the process as it stands; another one begins.
+func (l *lab) kill() {
+	l.mu.Lock()
+	l.dead = true
+	l.mu.Unlock()
+	l.halt()
+	l.mu.Lock()
+	l.at = 0
+	l.mu.Unlock()
+	l.start()
+}
+
+// newTurns is a queue that works on a name once at a time, and again when asked meanwhile.
+func newTurns(ctx context.Context, work *sync.WaitGroup, workers int, do func(name string) outcome.Outcome) func(name string, after time.Duration) {
+	var mu sync.Mutex
+	busy, again := map[string]bool{}, map[string]bool{}
+	timers := map[string]*time.Timer{}
+	slots := make(chan struct{}, workers)
+	fails := map[string]int{}
+	var add func(name string, after time.Duration)
+	var run func(name string)
+	run = func(name string) {
+		mu.Lock()
+		if busy[name] {
+			again[name] = true
+			mu.Unlock()
+			return
+		}
+		busy[name] = true
+		mu.Unlock()
+		work.Go(func() {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			out := do(name)
+			<-slots
+			mu.Lock()
+			busy[name] = false
+			once := again[name]
+			again[name] = false
+			wait := out.After()
+			if out.IsFail() {
+				fails[name]++
+				wait = min(time.Minute, time.Second<<min(fails[name], 6))
+			} else {
+				fails[name] = 0
+			}
+			mu.Unlock()
+			switch {
+			case ctx.Err() != nil:
+			case once:
+				run(name)
+			case wait > 0:
+				add(name, wait)
+			}
+		})
+	}
+	add = func(name string, after time.Duration) {
+		if after == 0 {
+			if ctx.Err() == nil {
+				run(name)
+			}
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if old := timers[name]; old != nil {
+			old.Stop()
+		}
+		timers[name] = time.AfterFunc(after, func() {
+			if ctx.Err() == nil {
+				run(name)
+			}
+		})
+	}
+	work.Go(func() {
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, timer := range timers {
+			timer.Stop()
+		}
+	})
+	return add
+}
+
+func ref(name string) port.Ref { return port.Ref{Namespace: "default", Name: name} }
+
+// create makes a cluster object.
+func (l *lab) create(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
+	readers, size := int32(2), resource.MustParse("10Gi")
+	spec := v1alpha1.SharedStorageClusterSpec{Readers: &readers}
+	spec.Storage.Size = &size
+	spec.Engine.Version = "15.4"
+	if edit != nil {
+		edit(&spec)
+	}
+	raw, _ := json.Marshal(spec)
+	l.home.mu.Lock()
+	l.home.uids++
+	l.home.clusters[name] = &kept{ref: port.Ref{Namespace: "default", Name: name, UID: fmt.Sprintf("uid-%d", l.home.uids)}, generation: 1,
+		created: time.Now(), spec: raw, annotations: map[string]string{}, version: 1}
+	l.home.mu.Unlock()
+	l.home.ring(name)
+}
+
+func (l *lab) edit(name string, edit func(s *v1alpha1.SharedStorageClusterSpec)) {
+	l.home.user(name, func(k *kept) {
+		var spec v1alpha1.SharedStorageClusterSpec
+		_ = json.Unmarshal(k.spec, &spec)
+		edit(&spec)
+		k.spec, _ = json.Marshal(spec)
+		k.generation++
+	})
+}
+
+func (l *lab) ask(name, kind, value string) {
+	l.home.user(name, func(k *kept) { k.annotations[sharedstorage.Prefix+kind] = value })
+}
+
+func (l *lab) remove(name string) {
+	l.home.user(name, func(k *kept) { k.deleted = time.Now() })
+}
+
+// look reads a cluster; nil: it is gone.
+func (l *lab) look(name string) *sharedstorage.Cluster {
+	c, err := l.home.Load(l.t.Context(), ref(name))
+	if errors.Is(err, control.NotFound) {
+		return nil
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return c
+}
+
+// until waits until something holds of a cluster, looking each second.
+func (l *lab) until(name, what string, most time.Duration, holds func(c *sharedstorage.Cluster) bool) *sharedstorage.Cluster {
+	l.t.Helper()
+	for end := time.Now().Add(most); ; {
+		c := l.look(name)
+		if holds(c) {
+			return c
+		}
+		if time.Now().After(end) {
+			l.t.Fatalf("%s: not %s within %s\n%s", name, what, most, l.story())
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// rests waits until a cluster is Running with nothing left to do.
+func (l *lab) rests(name string, most time.Duration) *sharedstorage.Cluster {
+	l.t.Helper()
+	return l.until(name, "at rest", most, l.atRest)
+}
+
+func (l *lab) atRest(c *sharedstorage.Cluster) bool {
+	if c == nil || c.Status.State != "Running" || c.Status.ObservedGeneration != c.Generation || len(c.Annotations) > 0 {
+		return false
+	}
+	for _, r := range c.Status.Requests {
+		if r.State == sharedstorage.Pending || r.State == sharedstorage.InWork {
+			return false
+		}
+	}
+	plan, err := l.op.Plan(l.t.Context(), l.op.Key("default", c.Ref.Name))
+	return err == nil && plan.Act == machine.Rest
+}
+
+func (l *lab) state(name string, state machine.State, most time.Duration) *sharedstorage.Cluster {
+	l.t.Helper()
+	return l.until(name, string(state), most, func(c *sharedstorage.Cluster) bool { return c != nil && c.Status.State == string(state) })
+}
+
+func (l *lab) gone(name string, most time.Duration) {
+	l.t.Helper()
+	l.until(name, "gone", most, func(c *sharedstorage.Cluster) bool { return c == nil })
+}
+
+// story is what a person needs to see what went wrong.
+func (l *lab) story() string {
+	var b strings.Builder
+	l.mu.Lock()
+	fmt.Fprintln(&b, "moves:", strings.Join(l.moves[max(0, len(l.moves)-30):], "; "))
+	l.mu.Unlock()
+	l.eventM.Lock()
+	fmt.Fprintln(&b, "events:", strings.Join(l.events[max(0, len(l.events)-20):], "\n  "))
+	l.eventM.Unlock()
+	l.home.mu.Lock()
+	names := slices.Sorted(maps.Keys(l.home.clusters))
+	l.home.mu.Unlock()
+	for _, name := range names[:min(len(names), 3)] {
+		c := l.look(name)
+		if c == nil {
+			continue
+		}
+		raw, _ := json.MarshalIndent(c.Status, "", " ")
+		fmt.Fprintf(&b, "%s %s\n", name, raw)
+		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.world.Instances(ref(name)), l.world.Writer(ref(name)), l.world.Streaming(ref(name)), l.world.Volume(ref(name)), l.world.Topology(ref(name)))
+		if c.Status.Run != nil {
+			if run, err := l.engine.Get(context.Background(), c.Status.Run.ID); err == nil {
+				fmt.Fprintf(&b, "run %s %s %+v\n", run.Flow, run.Phase, run.Fault)
+				for s := range run.Steps() {
+					fmt.Fprintf(&b, "  %s %s round %d attempt %d", s.Name, s.Phase, s.Round, s.Attempt)
+					if s.Fault != nil {
+						fmt.Fprintf(&b, " %s %s", s.Fault.Code, s.Fault.Message)
+					}
+					if s.Wait != nil {
+						fmt.Fprintf(&b, " waits %s %s", s.Wait.Reason, s.Wait.Message)
+					}
+					fmt.Fprintf(&b, " %s\n", s.Output)
+				}
+			}
+		}
+	}
+	calls := l.world.Calls()
+	n := 0
+	for i := len(calls) - 1; i >= 0 && n < 25; i-- {
+		if calls[i].Changes() {
+			fmt.Fprintln(&b, calls[i].At.Format("15:04:05.000"), calls[i])
+			n++
+		}
+	}
+	return b.String()
+}
+
+// sane looks at a cluster at rest: one writer, as many readers as are wanted
+// that stream, no temporaries, no place twice, failover as wanted.
+func (l *lab) sane(name string) {
+	l.t.Helper()
+	c := l.look(name)
+	var wrong []string
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	want := int(*c.Spec.Readers)
+	writer := l.world.Writer(ref(name))
+	if writer == "" {
+		say("there is no writer")
+	}
+	if n := len(l.world.Streaming(ref(name))); n != want {
+		say("%d readers stream, %d are wanted", n, want)
+	}
+	places := map[string]string{}
+	for _, i := range l.world.Instances(ref(name)) {
+		if i.State == port.Leaving {
+			continue
+		}
+		if i.Type == port.Temporary {
+			say("%s is a temporary", i.Name)
+		}
+		if other := places[i.ID]; other != "" {
+			say("%s and %s hold place %s", other, i.Name, i.ID)
+		}
+		if (i.Type == port.Writer) != (i.Name == writer) {
+			say("%s is recorded as %s", i.Name, i.Type)
+		}
+		places[i.ID] = i.Name
+	}
+	if len(places) != want+1 {
+		say("%d places: %v", len(places), places)
+	}
+	t := l.world.Topology(ref(name))
+	wanted := c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled
+	if !t.Present || t.HA != wanted || !t.Until.IsZero() {
+		say("failover is %+v, wanted %t", t, wanted)
+	}
+	members := map[string]string{}
+	for _, m := range t.Members {
+		members[m.ID] = m.Name
+	}
+	if !maps.Equal(members, places) {
+		say("members %v, places %v", members, places)
+	}
+	if c.Status.Writer == "" || places[c.Status.Writer] != writer {
+		say("status names %q as the writer", c.Status.Writer)
+	}
+	for _, cond := range c.Status.Conditions {
+		want := map[string]string{"Ready": "True", "Available": "True", "Progressing": "False", "StorageReady": "True", "Interrupted": "False"}[cond.Type]
+		if want != "" && string(cond.Status) != want {
+			say("condition %s is %s: %s %s", cond.Type, cond.Status, cond.Reason, cond.Message)
+		}
+	}
+	if len(wrong) > 0 {
+		l.t.Fatalf("%s:\n%s\n%s", name, strings.Join(wrong, "\n"), l.story())
+	}
+}

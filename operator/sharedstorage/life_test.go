@@ -1,0 +1,264 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+func up(l *lab, name string) {
+	l.t.Helper()
+	l.create(name, nil)
+	l.rests(name, 10*time.Minute)
+	l.sane(name)
+}
+
+func readers(n int32) func(s *v1alpha1.SharedStorageClusterSpec) {
+	return func(s *v1alpha1.SharedStorageClusterSpec) { s.Readers = &n }
+}
+
+func TestCreate(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) { up(l, "blue") })
+}
+
+// change brings a fresh cluster to a change and looks at what has come of it.
+func change(t *testing.T, what string, act func(l *lab), look func(l *lab)) {
+	t.Run(what, func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			act(l)
+			time.Sleep(2 * time.Second)
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+			if look != nil {
+				look(l)
+			}
+		})
+	})
+}
+
+// done checks that the newest request of a kind was carried out.
+func (l *lab) done(name, kind string) {
+	l.t.Helper()
+	for _, r := range l.look(name).Status.Requests {
+		if r.Kind == kind {
+			if r.State != sharedstorage.Done || r.RunID == "" || r.EndedAt == nil {
+				l.t.Errorf("request %+v\n%s", r, l.story())
+			}
+			return
+		}
+	}
+	l.t.Errorf("there is no request %s\n%s", kind, l.story())
+}
+
+// visited checks that a cluster has been in a state.
+func (l *lab) visited(state string, times int) {
+	l.t.Helper()
+	l.mu.Lock()
+	n := 0
+	for _, m := range l.moves {
+		if strings.Contains(m, ">"+state+" event") {
+			n++
+		}
+	}
+	l.mu.Unlock()
+	if n != times {
+		l.t.Errorf("%d visits of %s, want %d\n%s", n, state, times, l.story())
+	}
+}
+
+// reader is a place that does not write.
+func (l *lab) reader(name string) (id string, i port.Instance) {
+	for _, i := range l.world.Instances(ref(name)) {
+		if i.Name != l.world.Writer(ref(name)) && i.State == port.Up {
+			return i.ID, i
+		}
+	}
+	l.t.Fatal("there is no reader")
+	return "", i
+}
+
+func (l *lab) writer(name string) (id string, i port.Instance) {
+	for _, i := range l.world.Instances(ref(name)) {
+		if i.Name == l.world.Writer(ref(name)) {
+			return i.ID, i
+		}
+	}
+	l.t.Fatal("there is no writer")
+	return "", i
+}
+
+func (l *lab) all(name string, holds func(i port.Instance) bool) {
+	l.t.Helper()
+	for _, i := range l.world.Instances(ref(name)) {
+		if i.State != port.Leaving && !holds(i) {
+			l.t.Errorf("%+v\n%s", i, l.story())
+		}
+	}
+}
+
+func TestLives(t *testing.T) {
+	var was string
+	change(t, "scale out", func(l *lab) { l.edit("blue", readers(5)) }, func(l *lab) {
+		l.visited("Locking", 1)
+		if c := l.look("blue"); c.Annotations[sharedstorage.TopologyLock] != "" || c.Status.NextID != 7 {
+			t.Errorf("%v %d", c.Annotations, c.Status.NextID)
+		}
+	})
+	change(t, "scale in", func(l *lab) { l.edit("blue", readers(0)) }, func(l *lab) { l.visited("ScalingIn", 2) })
+	change(t, "switch", func(l *lab) { was, _ = l.reader("blue"); l.ask("blue", "switch-writer", was) }, func(l *lab) {
+		if now, _ := l.writer("blue"); now != was {
+			l.t.Errorf("%s writes, want %s", now, was)
+		}
+		l.done("blue", "switch-writer")
+	})
+	large := func(i port.Instance) bool { return i.Class.Name == "large" }
+	change(t, "class", func(l *lab) {
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+	}, func(l *lab) {
+		l.all("blue", large)
+		l.visited("ChangingSpecification", 1)
+		l.visited("ModifyingParameters", 0)
+		if c := l.look("blue"); c.Status.Class != "large" {
+			l.t.Error(c.Status.Class)
+		}
+		for _, i := range l.world.Instances(ref("blue")) {
+			if p := l.world.Parameters(ref("blue"), i.Name); i.State != port.Leaving && p["shared_buffers"] != "1GB" {
+				l.t.Errorf("%s runs with %v", i.Name, p)
+			}
+		}
+	})
+	change(t, "upgrade", func(l *lab) {
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
+	}, func(l *lab) {
+		l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" })
+		l.visited("Upgrading", 1)
+	})
+	var node string
+	free := func(l *lab) string {
+		used := map[string]bool{}
+		for _, i := range l.world.Instances(ref("blue")) {
+			used[i.Node] = true
+		}
+		for _, n := range []string{"node-1", "node-2", "node-3", "node-4"} {
+			if !used[n] {
+				return n
+			}
+		}
+		return ""
+	}
+	four := times()
+	for i := range 4 {
+		four.Nodes = append(four.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
+	}
+	for _, role := range []string{"reader", "writer"} {
+		t.Run("migrate "+role, func(t *testing.T) {
+			inLab(t, setup{sim: four}, func(l *lab) {
+				up(l, "blue")
+				node, was = free(l), ""
+				if was, _ = l.reader("blue"); role == "writer" {
+					was, _ = l.writer("blue")
+				}
+				l.ask("blue", "migrate", was+"|"+node)
+				time.Sleep(2 * time.Second)
+				l.rests("blue", time.Hour)
+				l.sane("blue")
+				l.done("blue", "migrate")
+				l.all("blue", func(i port.Instance) bool { return (i.ID == was) == (i.Node == node) })
+				if id, _ := l.writer("blue"); (id == was) != (role == "writer") {
+					t.Errorf("%s writes", id)
+				}
+			})
+		})
+	}
+	for _, args := range []string{"cluster", "T", "2", "1"} {
+		var before map[string]time.Time
+		started := func(l *lab) map[string]time.Time {
+			found := map[string]time.Time{}
+			for _, i := range l.world.Instances(ref("blue")) {
+				st, err := l.world.Ports().Engine.Status(l.t.Context(), ref("blue").Of(i.Name))
+				if err != nil {
+					l.t.Fatal(err)
+				}
+				found[i.ID] = st.Started
+			}
+			return found
+		}
+		change(t, "restart "+args, func(l *lab) { before = started(l); l.ask("blue", "restart", args) }, func(l *lab) {
+			l.done("blue", "restart")
+			all := args == "cluster" || args == "T"
+			for id, at := range started(l) {
+				if at.After(before[id]) != (all || id == args) {
+					l.t.Errorf("%s was started at %s, before that at %s", id, at, before[id])
+				}
+			}
+		})
+	}
+	change(t, "rebuild a reader", func(l *lab) {
+		var i port.Instance
+		was, i = l.reader("blue")
+		node = i.Name
+		l.ask("blue", "rebuild", was)
+	}, func(l *lab) {
+		l.done("blue", "rebuild")
+		l.all("blue", func(i port.Instance) bool { return i.Name != node })
+	})
+	change(t, "rebuild the cluster", func(l *lab) { l.ask("blue", "rebuild", "cluster") }, func(l *lab) { l.done("blue", "rebuild"); l.visited("Recreating", 1) })
+	change(t, "remove a reader", func(l *lab) { was, _ = l.reader("blue"); l.ask("blue", "remove-reader", was) }, func(l *lab) {
+		l.done("blue", "remove-reader")
+		l.all("blue", func(i port.Instance) bool { return i.ID != was })
+	})
+	change(t, "extend storage", func(l *lab) {
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
+	}, func(l *lab) {
+		if v := l.world.Volume(ref("blue")); v.Size != 20<<30 || v.State != port.VolumeReady {
+			l.t.Errorf("%+v", v)
+		}
+		l.visited("ExtendingStorage", 1)
+	})
+	change(t, "parameters", func(l *lab) {
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Parameters = map[string]string{"work_mem": "8MB", "max_connections": "200"}
+		})
+	}, func(l *lab) {
+		l.visited("ModifyingParameters", 1)
+		for _, i := range l.world.Instances(ref("blue")) {
+			if p := l.world.Parameters(ref("blue"), i.Name); p["max_connections"] != "200" || p["work_mem"] != "8MB" || p["shared_buffers"] != "128MB" {
+				l.t.Errorf("%s runs with %v", i.Name, p)
+			}
+		}
+	})
+	change(t, "flush parameters", func(l *lab) { l.ask("blue", "flush-parameters", "T") }, func(l *lab) { l.done("blue", "flush-parameters") })
+	for _, keep := range []string{"Retain", "Delete"} {
+		t.Run("delete "+keep, func(t *testing.T) {
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = keep })
+				l.rests("blue", 10*time.Minute)
+				l.remove("blue")
+				l.gone("blue", 10*time.Minute)
+				if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
+					t.Errorf("%+v\n%s", left, l.story())
+				}
+				if kept := l.world.Volume(ref("blue")).State != ""; kept != (keep == "Retain") {
+					t.Errorf("the volume was kept: %t", kept)
+				}
+			})
+		})
+	}
+	t.Run("clone", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "blue" })
+			l.rests("green", 10*time.Minute)
+			l.sane("green")
+			l.visited("Cloning", 1)
+		})
+	})
+}

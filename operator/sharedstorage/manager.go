@@ -1,0 +1,157 @@
+package sharedstorage
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// createManager has the manager there: of the wanted version, knowing all that
+// is in a place, away from the writer's node.
+func createManager(ctx context.Context, w *work) outcome.Outcome {
+	var t port.Topology
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
+		t, err = w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())
+		return
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if !t.Ready {
+		return w.await(soonLook, port.ManagerUnreachable, "ManagerStarting", "the cluster manager starts")
+	}
+	return outcome.Done()
+}
+
+// addToManager makes the instance of a place a member, or all that are in one.
+func addToManager(ctx context.Context, w *work) outcome.Outcome {
+	var members []port.Member
+	if a, err := w.allocated(); err == nil {
+		if a.Skip {
+			return outcome.Done()
+		}
+		i := w.f.named(a.Name)
+		if i == nil {
+			return outcome.Fail(w.lost(a, a.Name))
+		}
+		members = append(members, memberOf(i))
+	} else {
+		members = w.c.managerSpec().Members
+	}
+	for _, m := range members {
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, m) }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Done()
+}
+
+// stopManager takes the manager away: nobody fails over from here on.
+func stopManager(ctx context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error {
+		_, err := w.ports().Manager.Ensure(ctx, w.ref, port.ManagerSpec{})
+		return err
+	}))
+}
+
+// disableHA asks the manager to stop failing over, until an end.
+func disableHA(ctx context.Context, w *work) outcome.Outcome {
+	if ok, out := w.alive(); !ok {
+		if !w.switches() { // a switch is also the way out when the writer is gone
+			return out
+		}
+	}
+	_, out := w.setHAOff(ctx)
+	return out
+}
+
+// switches reports the flow of a switch that a person has asked for.
+func (w *work) switches() bool { return w.c.Status.State == string(Switching) }
+
+func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
+	if !w.c.wantsHA() {
+		return true, outcome.Done() // it is off, and has no end
+	}
+	until := w.o.now().Add(w.o.options.HA)
+	if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.SetHA(ctx, w.ref, false, until) }); err != nil {
+		return false, outcome.Fail(err)
+	}
+	return true, outcome.Done()
+}
+
+// keepHA is the look of every step within the bracket: failover must be off, and
+// its end far enough away.
+func (w *work) keepHA(ctx context.Context) (ok bool, out outcome.Outcome) {
+	if err := w.f.Unknown[askedManager]; err != nil {
+		return false, outcome.Fail(err)
+	}
+	t := w.f.Topology
+	if !w.c.wantsHA() && !t.HA || !t.HA && !t.Until.IsZero() && t.Until.Sub(w.o.now()) > w.o.options.HA/2 {
+		return true, out
+	}
+	return w.setHAOff(ctx)
+}
+
+// enableHA gives failover back, as the spec asks. A manager that is gone is made
+// anew; it is tried without end.
+func enableHA(ctx context.Context, w *work) outcome.Outcome {
+	if !w.f.known(askedManager) || !w.f.Topology.Present {
+		if err := w.ask(ctx, func(ctx context.Context) error {
+			_, err := w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())
+			return err
+		}); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error {
+		return w.ports().Manager.SetHA(ctx, w.ref, w.c.wantsHA(), time.Time{})
+	}))
+}
+
+// updateRunningStatus verifies what the flow has left: a writer that takes
+// writes, records that fit the roles, failover as the spec asks. The request is
+// closed in the write that ends the state.
+func updateRunningStatus(ctx context.Context, w *work) outcome.Outcome {
+	writer := w.f.writer()
+	if writer == nil {
+		if w.waited() >= time.Minute {
+			return outcome.Fail(port.WriterUnhealthy.Errorf("%s", w.whyNoWriter()))
+		}
+		return outcome.Wait(soonLook, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+	}
+	if writer.Type == port.Reader {
+		retyped := *writer
+		retyped.Type = port.Writer
+		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	for _, i := range w.f.readers() {
+		if health, why := w.f.health(i); health == Starting && w.waited() < 2*time.Minute {
+			return outcome.Wait(soonLook, "ReaderStarting", "reader %s: %s", i.ID, why)
+		}
+	}
+	if err := w.f.Unknown[askedManager]; err != nil {
+		return outcome.Fail(err)
+	}
+	if t := w.f.Topology; t.HA != w.c.wantsHA() {
+		return enableHA(ctx, w)
+	}
+	if hash := w.appliedHash(); hash != "" || w.in.Next > 0 {
+		if w.c.Status.ParametersHash == "" && w.in.Next > 0 { // a cluster that was made: its engines began with them
+			return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = hash }))
+		}
+	}
+	return outcome.Done()
+}
+
+// appliedHash is that of the parameters with which the run's instances were started.
+func (w *work) appliedHash() string {
+	class := w.in.Class
+	if class.Name == "" {
+		class, _ = w.f.class(w.c.className())
+	}
+	return port.Hash(w.c.parameters(class))
+}

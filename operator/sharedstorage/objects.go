@@ -1,0 +1,169 @@
+package sharedstorage
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Subject names the runs of a cluster: kind/namespace/name/uid.
+func (c *Cluster) subject() string {
+	s := c.Kind + "/" + c.Ref.Namespace + "/" + c.Ref.Name
+	if c.Ref.UID != "" {
+		s += "/" + c.Ref.UID
+	}
+	return s
+}
+
+// refOf finds the cluster of a subject.
+func refOf(subject string) (ref control.Ref, uid string, err error) {
+	if strings.Count(subject, "/") == 3 {
+		cut := strings.LastIndexByte(subject, '/')
+		subject, uid = subject[:cut], subject[cut+1:]
+	}
+	ref, err = control.ParseRef(subject)
+	return ref, uid, err
+}
+
+// load reads a cluster from its home.
+func (o *Operator) load(ctx context.Context, ref control.Ref) (*Cluster, error) {
+	home := o.homes[ref.Kind]
+	if home == nil {
+		return nil, control.NotFoundError(ref)
+	}
+	c, err := home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return nil, err
+	}
+	c.Kind, c.Spec.Engine.Version = ref.Kind, orElse(c.Spec.Engine.Version, o.options.Version)
+	return c, nil
+}
+
+func orElse(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// save writes status and finalizer, unless nothing has changed since the load.
+func (o *Operator) save(ctx context.Context, c *Cluster, before *snapshot) error {
+	if before != nil && before.equal(c) {
+		return nil
+	}
+	return o.homes[c.Kind].Save(ctx, c)
+}
+
+// snapshot is what a save would write, as it was.
+type snapshot struct {
+	status    []byte
+	finalized bool
+}
+
+func snap(c *Cluster) *snapshot {
+	raw, _ := json.Marshal(c.Status)
+	return &snapshot{status: raw, finalized: c.Finalized}
+}
+
+func (s *snapshot) equal(c *Cluster) bool {
+	now := snap(c)
+	if s.finalized != now.finalized {
+		return false
+	}
+	if string(s.status) == string(now.status) {
+		return true
+	}
+	a, errA := workflow.Decode(s.status)
+	b, errB := workflow.Decode(now.status)
+	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
+}
+
+// pass is what one Reconcile has found before the machine is asked.
+type pass struct{ facts *Facts }
+
+type passKey struct{}
+
+// objects keeps positions in status. It is the machine.Objects of clusters.
+type objects struct{ o *Operator }
+
+// Load implements machine.Objects.
+func (s objects) Load(ctx context.Context, ref control.Ref) (*Cluster, error) {
+	c, err := s.o.load(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if p, ok := ctx.Value(passKey{}).(*pass); ok {
+		c.Facts = p.facts
+	} else {
+		c.Facts = s.o.gather(ctx, c)
+	}
+	return c, nil
+}
+
+// Position implements machine.Objects.
+func (objects) Position(c *Cluster) (machine.Position, error) { return positionOf(c) }
+
+func positionOf(c *Cluster) (p machine.Position, err error) {
+	if len(c.Status.Position) > 0 {
+		if err = json.Unmarshal(c.Status.Position, &p); err != nil {
+			return p, err
+		}
+	}
+	p.Code = Code(string(p.Code))
+	return p, nil
+}
+
+// Subject implements machine.Objects.
+func (objects) Subject(c *Cluster) string { return c.subject() }
+
+// Write implements machine.Objects: position, requests and all of the status
+// are one write.
+func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error {
+	raw, err := json.Marshal(move.To)
+	if err != nil {
+		return err
+	}
+	c.Status.Position = raw
+	s.o.closeRequests(c, move)
+	if move.Cause == machine.ByEvent {
+		if err := takeIDs(c, move.To); err != nil {
+			return err
+		}
+	}
+	s.o.compute(c, view{position: move.To, moved: true})
+	if err := s.o.homes[c.Kind].Save(ctx, c); err != nil {
+		return err
+	}
+	if move.Cause.Changes() {
+		s.o.tell(c, Event{Warning: move.Cause == machine.ByElse, Reason: orElse(move.To.Reason, string(move.To.State)), Message: fmt.Sprintf("%s: %s", move.To.State, orElse(move.To.Message, string(move.Cause)))})
+		if s.o.options.Moved != nil {
+			s.o.options.Moved(control.Ref{Kind: c.Kind, Namespace: c.Ref.Namespace, Name: c.Ref.Name}, move)
+		}
+	}
+	return nil
+}
+
+// takeIDs raises NextID above the places an event gives out, in the write that gives them.
+func takeIDs(c *Cluster, to machine.Position) error {
+	var in Input
+	if len(to.Params) > 0 {
+		if err := json.Unmarshal(to.Params, &in); err != nil {
+			return err
+		}
+	}
+	c.Status.NextID = max(c.Status.NextID, in.Next)
+	return nil
+}
+
+func (o *Operator) tell(c *Cluster, e Event) {
+	if o.options.Event != nil {
+		o.options.Event(c, e)
+	}
+}

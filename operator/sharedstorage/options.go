@@ -1,0 +1,181 @@
+package sharedstorage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Kind is that of Options.Home, as runs name it in their subject.
+const Kind = "SharedStorageCluster"
+
+// Options of an operator. Home and Ports are required.
+type Options struct {
+	Home  Home            // of clusters of Kind
+	Homes map[string]Home // of other kinds that are served in the same way, such as MPDCluster
+	Ports port.Ports
+
+	Name string // serves clusters whose spec.operatorName is this; empty: all
+	// Version of engines whose spec names none; empty: the adapter's.
+	Version string
+
+	Rest    time.Duration // between looks at a cluster at rest; default 1 m
+	Look    time.Duration // between looks at one whose run is under way; default 10 s
+	Ask     time.Duration // longest wait for one answer of a port; default 5 s
+	HA      time.Duration // for which failover is switched off, at most, without being extended; default 30 m
+	Failed  time.Duration // how long an instance must have failed before it is made anew; default 1 m
+	Asking  int           // questions to engines of one cluster at once; default 8
+	Moved   func(control.Ref, machine.Move)
+	Event   func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
+	Now     func() time.Time      // default time.Now
+	Logger  *slog.Logger          // default slog.Default()
+	Metrics Metrics               // nil: none
+}
+
+// Event is one thing that people should hear of a cluster.
+type Event struct {
+	Warning         bool
+	Reason, Message string // Reason is CamelCase
+}
+
+// Metrics hears what the operator does.
+type Metrics interface {
+	Request(kind, state string)
+	Pass(took time.Duration)
+}
+
+// Operator moves clusters. Its methods may be called from several goroutines.
+type Operator struct {
+	options Options
+	homes   map[string]Home
+	machine *machine.Machine[*Cluster]
+	engine  Flows
+
+	mu      sync.Mutex
+	last    int
+	hearers map[int]func(control.Ref)
+}
+
+// Flows is what the operator asks of the engine. A *workflow.Engine is one.
+type Flows interface {
+	machine.Flows
+	Flows() []workflow.Flow
+}
+
+// New makes an operator. It works once Engine or Bind has given it an engine.
+func New(o Options) (*Operator, error) {
+	if o.Home == nil && len(o.Homes) == 0 {
+		return nil, errors.New("sharedstorage: Options.Home is not set")
+	}
+	if o.Ports.Storage == nil || o.Ports.Instances == nil || o.Ports.Engine == nil || o.Ports.Manager == nil {
+		return nil, errors.New("sharedstorage: a port of Options.Ports is not set")
+	}
+	o.Rest, o.Look, o.Ask = cmp.Or(o.Rest, time.Minute), cmp.Or(o.Look, 10*time.Second), cmp.Or(o.Ask, 5*time.Second)
+	o.HA, o.Failed, o.Asking = cmp.Or(o.HA, 30*time.Minute), cmp.Or(o.Failed, time.Minute), cmp.Or(o.Asking, 8)
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	homes := maps.Clone(o.Homes)
+	if homes == nil {
+		homes = map[string]Home{}
+	}
+	if o.Home != nil {
+		homes[Kind] = o.Home
+	}
+	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}}, nil
+}
+
+// Key names a cluster of Kind.
+func (o *Operator) Key(namespace, name string) control.Ref {
+	return control.Ref{Kind: Kind, Namespace: namespace, Name: name}
+}
+
+// Engine makes an engine with everything the operator brings, beside what the
+// options name, and binds the operator to it.
+func (o *Operator) Engine(store workflow.Store, options workflow.Options) (*workflow.Engine, error) {
+	flows, err := o.Flows()
+	if err != nil {
+		return nil, err
+	}
+	options.Actions = slices.Concat(options.Actions, o.Actions())
+	options.Hooks = append(slices.Clone(options.Hooks), o.Hook())
+	healers := maps.Clone(options.Healers)
+	if healers == nil {
+		healers = map[faultCode]workflow.Healer{}
+	}
+	maps.Copy(healers, o.Healers())
+	options.Healers = healers
+	if options.Compile == nil {
+		options.Compile = o.Compile
+	}
+	if options.Logger == nil {
+		options.Logger = o.options.Logger
+	}
+	engine, err := workflow.New(store, flows, options)
+	if err != nil {
+		return nil, err
+	}
+	return engine, o.Bind(engine)
+}
+
+// Bind lets the operator use an engine that was made with its Flows, Actions,
+// Healers and Hook. MACHINE_INVALID if a flow is missing.
+func (o *Operator) Bind(engine Flows) error {
+	m, err := machine.New(o.Table(), machine.Options[*Cluster]{Objects: objects{o}, Flows: engine, Now: o.options.Now, Logger: o.options.Logger})
+	if err != nil {
+		return err
+	}
+	o.machine, o.engine = m, engine
+	return nil
+}
+
+// Hook asks for a pass over a cluster when one of its runs begins, pauses, goes
+// on or ends. It belongs into the hooks of the engine.
+func (o *Operator) Hook() workflow.Hook {
+	ringing := []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
+	return workflow.Hook{Name: "sharedstorage", Hear: func(run workflow.RunInfo, e workflow.Event) {
+		if !slices.Contains(ringing, e.Kind) {
+			return
+		}
+		if ref, _, err := refOf(run.Subject); err == nil && o.homes[ref.Kind] != nil {
+			o.ring(ref)
+		}
+	}}
+}
+
+// Listen hands the clusters that need a pass to ring, until the context ends.
+func (o *Operator) Listen(ctx context.Context, ring func(control.Ref)) {
+	o.mu.Lock()
+	o.last++
+	id := o.last
+	o.hearers[id] = ring
+	o.mu.Unlock()
+	<-ctx.Done()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.hearers, id)
+}
+
+func (o *Operator) ring(ref control.Ref) {
+	o.mu.Lock()
+	hearers := slices.Collect(maps.Values(o.hearers))
+	o.mu.Unlock()
+	for _, ring := range hearers {
+		ring(ref)
+	}
+}
+
+func (o *Operator) now() time.Time { return o.options.Now().UTC() }

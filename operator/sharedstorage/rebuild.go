@@ -1,0 +1,150 @@
+package sharedstorage
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// quiet stops all engines of a cluster that is made anew, and removes the
+// instances that hold no data. The others stay until the survivor is chosen:
+// where data live in instances, they are all there is.
+func (w *work) quiet(ctx context.Context) outcome.Outcome {
+	for n := range w.f.Instances {
+		i := &w.f.Instances[n]
+		st, asked := w.f.Engines[i.Name]
+		switch {
+		case i.State == port.Leaving:
+		case asked && st.Running && (w.in.Forced || !st.Ready || st.Role == port.Primary):
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+				return outcome.Fail(err)
+			}
+		case asked && !st.Installed, i.State == port.Unscheduled:
+			if out := w.remove(ctx, i.Name); !out.IsDone() {
+				return out
+			}
+		}
+	}
+	return outcome.Done()
+}
+
+// releaseTemporaries removes what holds no place, unless it has the grant.
+func releaseTemporaries(ctx context.Context, w *work) outcome.Outcome {
+	for _, i := range w.f.temporaries() {
+		if i.Name == w.f.Volume.Writer {
+			continue
+		}
+		if out := w.remove(ctx, i.Name); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}
+
+// survivor is the output of ChooseSurvivor: the instance whose data the cluster
+// goes on with; none where they are on the volume.
+type survivor struct {
+	Name string `json:"name,omitempty"`
+	ID   string `json:"id,omitempty"`
+}
+
+// chooseSurvivor takes the instance that has most of the log. Where the answer
+// of an instance is missing that may have more, it waits, unless a person has
+// asked for the rebuild and accepts the loss.
+func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
+	var best *port.Instance
+	missing := ""
+	for n := range w.f.Instances {
+		i := &w.f.Instances[n]
+		if i.State == port.Leaving {
+			continue
+		}
+		if i.State == port.Down {
+			if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
+				return outcome.Fail(tagged(err, i.Name))
+			}
+		}
+		st, asked := w.f.Engines[i.Name]
+		if !asked {
+			missing = i.Name
+			continue
+		}
+		if st.Installed && (best == nil || w.ahead(i, best)) {
+			best = i
+		}
+	}
+	switch {
+	case missing != "" && !(w.in.Forced && best != nil && w.waited() >= unhealthy):
+		return w.await(slowLook, port.FailoverUnsafe, "InstanceNotAsked", "instance %s cannot be asked how much it has", missing)
+	case best == nil && !w.f.Volume.Shared && w.f.Volume.Writer != "":
+		return outcome.Fail(port.FailoverUnsafe.Errorf("no instance with data is left, and the volume holds none"))
+	case best == nil:
+		return outcome.Fail(w.t.Set(survivor{}))
+	}
+	return outcome.Fail(w.t.Set(survivor{Name: best.Name, ID: best.ID}))
+}
+
+// ahead reports that a has more of the log than b; of two with as much it is
+// the one that has the grant.
+func (w *work) ahead(a, b *port.Instance) bool {
+	x, y := w.f.Engines[a.Name], w.f.Engines[b.Name]
+	if x.Timeline != y.Timeline {
+		return x.Timeline > y.Timeline
+	}
+	if p, q := max(x.Position, x.Received), max(y.Position, y.Received); p != q {
+		return p > q
+	}
+	return a.Name == w.f.Volume.Writer
+}
+
+// revive makes the survivor the writer and removes the others.
+func (w *work) revive(ctx context.Context, s survivor) outcome.Outcome {
+	i := w.f.named(s.Name)
+	if i == nil {
+		return outcome.Fail(port.PodLost.Errorf("instance %s, whose data were to be kept, is gone", s.Name).With("instance", s.Name))
+	}
+	for n := range w.f.Instances {
+		other := &w.f.Instances[n]
+		if other.Name == s.Name || other.State == port.Leaving || w.mine(other, other.ID) {
+			continue
+		}
+		if st := w.f.Engines[other.Name]; st.Running && st.Role == port.Primary {
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(other.Name), port.Fast) }); err != nil {
+				return outcome.Fail(err)
+			}
+		}
+	}
+	want := *i
+	want.Type = port.Writer
+	if i.Type == port.Temporary {
+		want.ID = w.in.ID
+	}
+	if st := w.f.Engines[s.Name]; st.Running && st.Role == port.Follower && st.Ready {
+		if err := w.grant(ctx, s.Name); err != nil {
+			return outcome.Fail(err)
+		}
+		if err := w.gather(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+		if err := w.ask(ctx, func(ctx context.Context) error {
+			return w.ports().Engine.Promote(ctx, w.ref.Of(s.Name), w.f.Volume.Epoch)
+		}); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	done, out := w.raise(ctx, want, "")
+	if !done {
+		return out
+	}
+	for n := range w.f.Instances { // their data are behind, or as good as the writer's
+		other := &w.f.Instances[n]
+		if other.Name == s.Name || other.State == port.Leaving || w.mine(other, other.ID) {
+			continue
+		}
+		if out := w.remove(ctx, other.Name); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}

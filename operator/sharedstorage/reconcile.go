@@ -1,0 +1,193 @@
+package sharedstorage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Reconcile makes one pass over a cluster: it accepts requests, asks the ports
+// once, lets the machine act once, mends what needs no run, and writes status
+// in one write. It may be called at any time by anyone. Wait says that a run is
+// at work or something has to happen, Later that the cluster rests until the
+// next look. A cluster that is gone, or another operator's, is Done.
+func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
+	began := time.Now()
+	out := o.reconcile(ctx, ref)
+	if o.options.Metrics != nil {
+		o.options.Metrics.Pass(time.Since(began))
+	}
+	return out
+}
+
+func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
+	if o.machine == nil {
+		return outcome.Fail(errors.New("sharedstorage: the operator has no engine: call Engine or Bind first"))
+	}
+	c, err := o.load(ctx, ref)
+	if errors.Is(err, control.NotFound) {
+		return outcome.Done()
+	}
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if o.options.Name != "" && c.Spec.OperatorName != o.options.Name {
+		return outcome.Done()
+	}
+	c.Facts = o.gather(ctx, c)
+	before := snap(c)
+	// What is accepted is written before anything is decided by it.
+	if err := o.accept(ctx, c); err != nil {
+		return outcome.Fail(err)
+	}
+	if len(c.Status.Conditions) == 0 || !before.equal(c) {
+		p, err := positionOf(c)
+		if err != nil {
+			return outcome.Fail(machine.PositionInvalid.Errorf("%w", err))
+		}
+		o.compute(c, view{position: p})
+		if err := o.save(ctx, c, before); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if err := o.release(ctx, c); err != nil {
+		return outcome.Fail(err)
+	}
+	return o.move(context.WithValue(ctx, passKey{}, &pass{facts: c.Facts}), ref)
+}
+
+// move lets the machine act once, and writes what has come of it.
+func (o *Operator) move(ctx context.Context, ref control.Ref) outcome.Outcome {
+	rep := o.machine.Pass(ctx, ref)
+	if !rep.Found || rep.Wrote {
+		return rep.Outcome
+	}
+	c := rep.Object
+	before := snap(c)
+	run, err := o.runOf(ctx, rep.Position)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	mended := o.tend(ctx, c, rep.Position, run)
+	o.compute(c, view{position: rep.Position, run: run, out: rep.Outcome})
+	if err := o.save(ctx, c, before); err != nil {
+		return outcome.Fail(err)
+	}
+	return o.next(c, rep, mended)
+}
+
+func (o *Operator) runOf(ctx context.Context, p machine.Position) (*workflow.Run, error) {
+	if p.Run == "" {
+		return nil, nil
+	}
+	run, err := o.engine.Get(ctx, p.Run)
+	if errors.Is(err, workflow.RunNotFound) {
+		return nil, nil
+	}
+	return run, err
+}
+
+// next says when to look again.
+func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) outcome.Outcome {
+	out, look := rep.Outcome, o.options.Rest
+	if place := o.machine.Table().Places[rep.Position.State]; place.Final() {
+		return outcome.Done()
+	} else if place.Transient() {
+		look = o.options.Look
+	}
+	if mended {
+		look = 2 * time.Second
+	}
+	for i := range c.Facts.Instances { // one that has failed for less than it takes
+		in := &c.Facts.Instances[i]
+		health, _ := c.Facts.health(in)
+		if since, before := c.failedSince(in, health); health == Failed && before {
+			if left := o.options.Failed - c.Facts.At.Sub(since); left > 0 {
+				look = min(look, left)
+			}
+		} else if health == Starting || health == Failed {
+			look = min(look, o.options.Look)
+		}
+	}
+	if len(c.Facts.Unknown) > 0 {
+		look = min(look, o.options.Look)
+	}
+	switch {
+	case out.IsFail():
+		return out
+	case out.IsWait():
+		if out.After() > 0 && out.After() < look {
+			look = out.After()
+		}
+		return outcome.Wait(look, out.Reason(), "%s", out.Message())
+	}
+	return outcome.Later(look, orElse(laterReason(out), "Rests"), "%s", orElse(out.Message(), "all that was asked for is done"))
+}
+
+func laterReason(out outcome.Outcome) string {
+	if out.IsLater() {
+		return out.Reason()
+	}
+	return ""
+}
+
+// Plan says what the next pass over a cluster would do, its requests accepted.
+// It writes nothing.
+func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, error) {
+	if o.machine == nil {
+		return machine.Plan{}, errors.New("sharedstorage: the operator has no engine: call Engine or Bind first")
+	}
+	c, err := o.load(ctx, ref)
+	if err != nil {
+		return machine.Plan{}, err
+	}
+	return o.PlanFor(ctx, c)
+}
+
+// PlanFor is Plan for a cluster that may not be stored: what would become of it if it were.
+func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
+	c.Kind = orElse(c.Kind, Kind)
+	c.Facts = o.gather(ctx, c)
+	for _, kind := range Requests {
+		if value := c.Annotations[Prefix+kind]; asks(value) {
+			args, id := parseRequest(value)
+			if id = orElse(id, "new"); c.request(id) == nil && c.judge(kind, args) == nil {
+				c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending})
+			}
+		}
+	}
+	return o.machine.Plan(ctx, c)
+}
+
+// Resume sends a cluster on that is Interrupted without a run that could be
+// resumed. NOT_HELD otherwise.
+func (o *Operator) Resume(ctx context.Context, ref control.Ref) error {
+	return o.machine.Resume(ctx, ref)
+}
+
+// Object is what workflow.Options.Object takes: conditions of waits read the
+// cluster as {metadata, spec, status}. One that is gone is null.
+func (o *Operator) Object(ctx context.Context, subject string) (json.RawMessage, error) {
+	ref, _, err := refOf(subject)
+	if err != nil || o.homes[ref.Kind] == nil {
+		return json.RawMessage("null"), nil //nolint:nilerr // the subject of a run need not be a cluster
+	}
+	c, err := o.load(ctx, ref)
+	if errors.Is(err, control.NotFound) {
+		return json.RawMessage("null"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"namespace": c.Ref.Namespace, "name": c.Ref.Name, "uid": c.Ref.UID, "generation": c.Generation, "annotations": c.Annotations},
+		"spec":     c.Spec, "status": c.Status,
+	})
+}

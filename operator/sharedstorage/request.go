@@ -1,0 +1,365 @@
+package sharedstorage
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// The kinds of requests, as their annotations are named behind Prefix.
+const (
+	Prefix          = "pawl.dev/"
+	Restart         = "restart"          // cluster, or an instance id
+	SwitchWriter    = "switch-writer"    // instance id
+	Migrate         = "migrate"          // instance id|node
+	RemoveReader    = "remove-reader"    // instance id
+	Rebuild         = "rebuild"          // cluster, or a reader's id
+	FlushParameters = "flush-parameters" // -
+	ExtendStorage   = "extend-storage"   // -
+)
+
+// Requests are all kinds, in the order in which those that come at once are accepted.
+var Requests = []string{Restart, SwitchWriter, Migrate, RemoveReader, Rebuild, FlushParameters, ExtendStorage}
+
+// The states of a request.
+const (
+	Pending   = "Pending"
+	InWork    = "Running"
+	Done      = "Done"
+	Rejected  = "Rejected"
+	Cancelled = "Cancelled"
+)
+
+// keptRequests is how many that have ended stay in status.
+const keptRequests = 20
+
+// ended reports a request that nothing more becomes of.
+func ended(r *v1alpha1.RequestStatus) bool {
+	return r.State == Done || r.State == Rejected || r.State == Cancelled
+}
+
+// oldest is the first Pending request of these kinds.
+func (c *Cluster) oldest(kinds ...string) *v1alpha1.RequestStatus {
+	for i := range c.Status.Requests {
+		if r := &c.Status.Requests[i]; r.State == Pending && slices.Contains(kinds, r.Kind) {
+			return r
+		}
+	}
+	return nil
+}
+
+// oldestRebuild is the first Pending one of the cluster, or of a reader.
+func (c *Cluster) oldestRebuild(ofCluster bool) *v1alpha1.RequestStatus {
+	for i := range c.Status.Requests {
+		if r := &c.Status.Requests[i]; r.State == Pending && r.Kind == Rebuild && rebuildsCluster(r.Args) == ofCluster {
+			return r
+		}
+	}
+	return nil
+}
+
+// inTurn are the kinds of which the oldest goes first (row 3 of the table).
+var inTurn = []string{SwitchWriter, Restart, Migrate, RemoveReader}
+
+func (c *Cluster) request(id string) *v1alpha1.RequestStatus {
+	for i := range c.Status.Requests {
+		if c.Status.Requests[i].ID == id {
+			return &c.Status.Requests[i]
+		}
+	}
+	return nil
+}
+
+// parseRequest splits the value of an annotation into arguments and id: "3#id"
+// is 3 under id. An id is empty before it was stamped.
+func parseRequest(value string) (args, id string) {
+	if cut := strings.LastIndexByte(value, '#'); cut >= 0 {
+		return strings.TrimSpace(value[:cut]), strings.TrimSpace(value[cut+1:])
+	}
+	return strings.TrimSpace(value), ""
+}
+
+// asks reports a value that asks for something: an empty one does not.
+func asks(value string) bool { return strings.TrimSpace(value) != "" }
+
+// accept takes the requests of annotations, by three steps that may end after
+// each: the value is stamped with an id, the request is accepted under it (in
+// the status that this pass writes), and the annotation goes once that is
+// written. It reports whether the cluster was changed.
+func (o *Operator) accept(ctx context.Context, c *Cluster) error {
+	home := o.homes[c.Kind]
+	for _, kind := range Requests {
+		value, there := c.Annotations[Prefix+kind]
+		if !there || !asks(value) {
+			continue
+		}
+		args, id := parseRequest(value)
+		if id == "" {
+			stamped := value + "#" + newID()
+			if err := home.Annotate(ctx, c, Prefix+kind, value, stamped); err != nil {
+				return err
+			}
+			c.annotate(Prefix+kind, stamped)
+			args, id = parseRequest(stamped)
+		}
+		if c.request(id) == nil {
+			o.admit(c, kind, args, id)
+		}
+	}
+	o.again(c)
+	c.forget()
+	return nil
+}
+
+// again judges those that wait once more: what they name may have changed.
+func (o *Operator) again(c *Cluster) {
+	now := metav1.NewTime(o.now()).Rfc3339Copy()
+	for i := range c.Status.Requests {
+		r := &c.Status.Requests[i]
+		if r.State != Pending {
+			continue
+		}
+		if err := c.judge(r.Kind, r.Args); err != nil {
+			o.reject(c, r, err, now)
+		}
+	}
+}
+
+func (o *Operator) reject(c *Cluster, r *v1alpha1.RequestStatus, err error, now metav1.Time) {
+	kind := fault.Of(err)
+	r.State, r.Code, r.Message, r.EndedAt = Rejected, string(kind.Code), fault.Message(err)+". "+kind.Remedy, &now
+	o.tell(c, Event{Warning: true, Reason: kind.Reason(), Message: fmt.Sprintf("%s=%s was rejected: %s", r.Kind, r.Args, r.Message)})
+	o.options.Logger.Info("request rejected", "cluster", c.Ref.String(), "kind", r.Kind, "args", r.Args, "code", r.Code)
+}
+
+func (c *Cluster) annotate(key, value string) {
+	next := map[string]string{}
+	for k, v := range c.Annotations {
+		next[k] = v
+	}
+	if next[key] = value; value == "" {
+		delete(next, key)
+	}
+	c.Annotations = next
+}
+
+// admit accepts a request, or rejects it at once.
+func (o *Operator) admit(c *Cluster, kind, args, id string) {
+	now := metav1.NewTime(o.now()).Rfc3339Copy()
+	r := v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending, AcceptedAt: now}
+	if err := c.judge(kind, args); err != nil {
+		o.reject(c, &r, err, now)
+	}
+	o.count(kind, r.State)
+	c.Status.Requests = append(c.Status.Requests, r)
+}
+
+func (o *Operator) count(kind, state string) {
+	if o.options.Metrics != nil {
+		o.options.Metrics.Request(kind, state)
+	}
+}
+
+// judge says why a request cannot be carried out; nil: it can, as far as can be seen now.
+func (c *Cluster) judge(kind, args string) error {
+	f := c.Facts
+	reader := func(id string) error {
+		leader := f.leader()
+		switch {
+		case id == "":
+			return RequestMalformed.Errorf("no instance is named")
+		case !f.known(askedInstances):
+			return nil
+		case len(f.holders(id)) == 0:
+			return InstanceUnknown.Errorf("there is no instance %s", id)
+		case leader != nil && leader.ID == id:
+			return InstanceIsWriter.Errorf("instance %s is the writer", id)
+		}
+		return nil
+	}
+	known := func(id string) error {
+		if err := reader(id); !errors.Is(err, InstanceIsWriter) {
+			return err
+		}
+		return nil
+	}
+	switch kind {
+	case SwitchWriter, RemoveReader:
+		return reader(args)
+	case Migrate:
+		id, node, two := strings.Cut(args, "|")
+		if !two || strings.TrimSpace(node) == "" {
+			return RequestMalformed.Errorf("%q names no instance and node (id|node)", args)
+		}
+		return known(strings.TrimSpace(id))
+	case Restart:
+		if args == "cluster" || flag(args) {
+			return nil
+		}
+		return known(args)
+	case Rebuild:
+		if rebuildsCluster(args) {
+			return nil
+		}
+		return reader(args)
+	}
+	return nil
+}
+
+// flag reads the values that mean the whole cluster where an instance could be
+// named. 1 is not among them: it is the id of an instance.
+func flag(args string) bool { return args == "T" || strings.EqualFold(args, "true") }
+
+func rebuildsCluster(args string) bool { return args == "cluster" || flag(args) }
+
+// forget drops the oldest of the requests that have ended, beyond 20.
+func (c *Cluster) forget() {
+	n := 0
+	for i := range c.Status.Requests {
+		if ended(&c.Status.Requests[i]) {
+			n++
+		}
+	}
+	c.Status.Requests = slices.DeleteFunc(c.Status.Requests, func(r v1alpha1.RequestStatus) bool {
+		if !ended(&r) || n <= keptRequests || c.carried(r.ID) {
+			return false
+		}
+		n--
+		return true
+	})
+}
+
+// carried reports an id that an annotation still has.
+func (c *Cluster) carried(id string) bool {
+	for _, kind := range Requests {
+		if _, at := parseRequest(c.Annotations[Prefix+kind]); at == id {
+			return true
+		}
+	}
+	return false
+}
+
+// release removes the annotations whose requests are in the status that was
+// read or written; a newer request in their place stays.
+func (o *Operator) release(ctx context.Context, c *Cluster) error {
+	for _, kind := range Requests {
+		value := c.Annotations[Prefix+kind]
+		if _, id := parseRequest(value); id == "" || c.request(id) == nil {
+			continue
+		}
+		err := o.homes[c.Kind].Annotate(ctx, c, Prefix+kind, value, "")
+		if err != nil && !errors.Is(err, fault.WriteConflict) {
+			return err
+		}
+		if err == nil {
+			c.annotate(Prefix+kind, "")
+		}
+	}
+	return nil
+}
+
+// closeRequests gives the request of a visit its state, in the write that moves the cluster.
+func (o *Operator) closeRequests(c *Cluster, move machine.Move) {
+	now := metav1.NewTime(o.now()).Rfc3339Copy()
+	end := func(id, state, code, message string) {
+		if r := c.request(id); r != nil && !ended(r) {
+			r.State, r.Code, r.Message, r.EndedAt = state, code, message, &now
+			o.count(r.Kind, state)
+		}
+	}
+	from, to := requestOf(move.From), requestOf(move.To)
+	switch move.Cause {
+	case machine.ByEvent:
+		if from != "" && from != to {
+			end(from, Cancelled, "", fmt.Sprintf("ended by %s", move.To.Event))
+		}
+		if r := c.request(to); r != nil && !ended(r) {
+			r.State, r.RunID = InWork, ""
+		}
+		if move.To.State == Deleting {
+			for i := range c.Status.Requests {
+				end(c.Status.Requests[i].ID, Cancelled, "", "the cluster is deleted")
+			}
+		}
+	case machine.ByStart:
+		if r := c.request(to); r != nil && r.State == InWork {
+			r.RunID = move.To.Run
+		}
+	case machine.ByThen:
+		if from != "" && to == "" { // a further place that works goes on with it
+			end(from, Done, "", "")
+		}
+	case machine.ByAbort:
+		code := move.From.Code
+		if code == "" && c.Status.Run != nil {
+			code = faultCode(c.Status.Run.Code)
+		}
+		end(from, Cancelled, string(code), move.To.Message)
+	}
+	c.forget()
+}
+
+// requestOf is the request a visit carries out.
+func requestOf(p machine.Position) string {
+	var in Input
+	if len(p.Params) == 0 || json.Unmarshal(p.Params, &in) != nil {
+		return ""
+	}
+	return in.Request
+}
+
+// asked holds for the oldest request if it is of this kind; what: which of the
+// two flows of a kind.
+func asked(kind, what string) func(c *Cluster) (bool, error) {
+	return func(c *Cluster) (bool, error) {
+		r := c.oldest(inTurn...)
+		if r == nil || r.Kind != kind || !c.Facts.known(askedInstances) {
+			return false, nil
+		}
+		id, _, _ := strings.Cut(r.Args, "|")
+		leader := c.Facts.leader()
+		writes := leader != nil && leader.ID == strings.TrimSpace(id)
+		all := id == "cluster" || flag(id)
+		switch what {
+		case "cluster":
+			return all, nil
+		case "instance":
+			return !all, nil
+		case "writer":
+			return writes, nil
+		case "reader":
+			return !writes, nil
+		}
+		return true, nil
+	}
+}
+
+// forRequest tells the run what was asked for.
+func forRequest(c *Cluster) (any, error) {
+	r := c.oldest(inTurn...)
+	id, node, _ := strings.Cut(r.Args, "|")
+	return Input{Request: r.ID, ID: strings.TrimSpace(id), Node: strings.TrimSpace(node), Readers: []string{}}, nil
+}
+
+// key is where an instance stands in status.instances.
+func (f *Facts) key(i *port.Instance) string {
+	for _, other := range f.holders(i.ID) {
+		if other.Name != i.Name && (f.better(other, i)) {
+			return i.Name
+		}
+	}
+	return i.ID
+}
+
+func newID() string { return strings.ToLower(rand.Text()[:10]) }

@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+type storage struct{ w *World }
+
+func (v *volume) seen() port.Volume {
+	seen := v.Volume
+	seen.Message = v.broken
+	if v.State == port.VolumeReady && v.file < v.Size {
+		seen.State = port.VolumeGrowing
+	}
+	return seen
+}
+
+// Ensure implements port.Storage.
+func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key string) (port.Volume, error) {
+	w := s.w
+	return do(ctx, w, Call{Port: "Storage", Method: "Ensure", Ref: ref.Cluster(), Key: key, Detail: fmt.Sprint(want.Size)}, func(c *cluster) (port.Volume, error) {
+		v, now := &c.volume, w.o.Now()
+		switch {
+		case v.broken != "":
+			return v.seen(), port.StorageFailed.Errorf("%s", v.broken)
+		case want.Size > 0 && v.State != "" && want.Size < v.Size:
+			return v.seen(), port.StorageShrink.Errorf("the volume has %d bytes, and %d are wanted", v.Size, want.Size).With("size", v.Size)
+		case v.State == "":
+			id := want.ID
+			if id == "" {
+				id = "vol-" + ref.Namespace + "-" + ref.Name
+			}
+			v.Volume = port.Volume{ID: id, Claim: want.Claim, Size: want.Size, State: port.VolumePending, Shared: w.o.Shared}
+			v.file, v.at = want.Size, now.Add(w.o.Times.Volume)
+		case want.Size > v.Size:
+			v.Size, v.at = want.Size, now.Add(w.o.Times.Grow)
+		case v.file < v.Size && v.at.IsZero():
+			v.file, v.full = v.Size, false
+		}
+		w.pass(c)
+		return v.seen(), nil
+	})
+}
+
+// Look implements port.Storage.
+func (s storage) Look(ctx context.Context, ref port.Ref) (port.Volume, error) {
+	return do(ctx, s.w, Call{Port: "Storage", Method: "Look", Ref: ref.Cluster()}, func(c *cluster) (port.Volume, error) {
+		return c.volume.seen(), nil
+	})
+}
+
+// Clone implements port.Storage.
+func (s storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
+	w := s.w
+	return do(ctx, w, Call{Port: "Storage", Method: "Clone", Ref: to.Cluster(), Key: key, Detail: from.String()}, func(c *cluster) (port.Volume, error) {
+		source := w.clusters[from.Namespace+"/"+from.Name]
+		if c.volume.State != "" {
+			return c.volume.seen(), nil
+		}
+		if source == nil || source.volume.State != port.VolumeReady || !source.volume.data {
+			return port.Volume{}, port.CloneSourceMissing.Errorf("%s has no volume with data", from)
+		}
+		c.volume = volume{Volume: port.Volume{ID: "vol-" + to.Namespace + "-" + to.Name, Size: source.volume.Size, State: port.VolumeCloning, Shared: w.o.Shared},
+			file: source.volume.Size, at: w.o.Now().Add(w.o.Times.Clone), cloned: true}
+		c.acked = source.acked
+		w.pass(c)
+		return c.volume.seen(), nil
+	})
+}
+
+// Grant implements port.Storage.
+func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch int64) error {
+	w := s.w
+	_, err := do(ctx, w, Call{Port: "Storage", Method: "Grant", Ref: ref.Cluster(), Detail: fmt.Sprintf("%s %d", writer, epoch)}, func(c *cluster) (struct{}, error) {
+		v := &c.volume
+		switch {
+		case v.State == "":
+			return struct{}{}, port.StorageFailed.Errorf("there is no volume")
+		case writer == v.Writer && (writer == "" || epoch == v.Epoch):
+			return struct{}{}, nil
+		case writer != "" && epoch <= v.Epoch:
+			return struct{}{}, port.SwitchRefused.Errorf("epoch %d is not newer than %d of %s", epoch, v.Epoch, v.Writer)
+		}
+		if old := c.instances[v.Writer]; old != nil && w.accepts(c, old) {
+			if w.cut(old) {
+				return struct{}{}, fmt.Errorf("%s cannot be asked and holds the grant for a while", v.Writer)
+			}
+			if old.Name != writer {
+				w.violation(c, "the grant was taken from %s while it wrote", old.Name)
+			}
+		}
+		if v.Writer = writer; writer != "" {
+			v.Epoch = epoch
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Release implements port.Storage.
+func (s storage) Release(ctx context.Context, ref port.Ref, keep bool) error {
+	_, err := do(ctx, s.w, Call{Port: "Storage", Method: "Release", Ref: ref.Cluster(), Detail: fmt.Sprintf("keep=%t", keep)}, func(c *cluster) (struct{}, error) {
+		if keep {
+			c.volume.Writer = ""
+			return struct{}{}, nil
+		}
+		c.volume = volume{}
+		return struct{}{}, nil
+	})
+	return err
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// pass lets happen what happens by itself until now.
+func (w *World) pass(c *cluster) {
+	now := w.o.Now()
+	for _, i := range c.sorted() {
+		w.passInstance(c, i, now)
+	}
+	v := &c.volume
+	if !v.at.IsZero() && !now.Before(v.at) {
+		switch v.State {
+		case port.VolumePending, port.VolumeCloning:
+			v.State, v.data = port.VolumeReady, v.data || v.cloned
+		}
+		v.at = time.Time{}
+	}
+	w.passLog(c)
+	w.passManager(c, now)
+}
+
+func (w *World) passInstance(c *cluster, i *instance, now time.Time) {
+	switch {
+	case i.State == port.Leaving:
+		if !now.Before(i.goneAt) && !w.cut(i) {
+			delete(c.instances, i.Name)
+		}
+		return
+	case i.State == port.Unscheduled:
+		if name := w.choose(c, i.Instance); name != "" {
+			i.Node, i.upAt = name, now.Add(w.o.Times.Create)
+			w.state(i, port.Pending, "", now)
+		}
+	case i.killed:
+		w.state(i, port.Down, "it does not run", now)
+		i.engine.running, i.engine.role = false, port.NoRole
+		return
+	case w.cut(i):
+		w.state(i, port.Lost, "node "+i.Node+" does not answer", now)
+	case i.State == port.Lost:
+		w.state(i, port.Up, "", now)
+		w.back(c, i, now)
+	}
+	if i.State == port.Pending && !now.Before(i.upAt) {
+		w.state(i, port.Up, "", i.upAt)
+		if e := &i.engine; e.installed && !e.stopped {
+			w.run(c, i, i.upAt)
+		}
+	}
+	e := &i.engine
+	if e.installKey != "" && !e.installed && !now.Before(e.installAt) && w.up(i) {
+		w.installed(c, i)
+	}
+	if e.running && e.role == port.Primary && !w.cut(i) && !c.split && (c.volume.Writer != i.Name || c.volume.Epoch != e.epoch) {
+		e.running, e.role, e.clean = false, port.NoRole, false // its agent stops an engine without the grant
+		e.message = "stopped: the grant is another's"
+	}
+	if w.cut(i) && e.role == port.Primary && !now.Before(w.nodes[i.Node].lostAt.Add(w.o.Grant)) {
+		e.running, e.role, e.clean = false, port.NoRole, true // and stops it when the grant cannot be renewed
+	}
+}
+
+func (w *World) state(i *instance, s port.InstanceState, message string, at time.Time) {
+	if i.State != s {
+		i.State, i.Since = s, at
+	}
+	i.Message = message
+}
+
+// back is what an agent does when its node is back: the engine starts as what
+// the grant says.
+func (w *World) back(c *cluster, i *instance, now time.Time) {
+	if i.engine.installed && !i.engine.stopped && !i.engine.running {
+		w.run(c, i, now)
+	}
+}
+
+// installed ends an installation: the data of its source, or of the volume, are there.
+func (w *World) installed(c *cluster, i *instance) {
+	e := &i.engine
+	e.installed = true
+	switch from := c.instances[e.source]; {
+	case e.source == "":
+		e.position = max(e.position, 1<<24)
+		e.timeline = max(e.timeline, 1)
+		if c.volume.data { // a database that was there before: on the volume, or cloned
+			e.position = max(e.position, c.acked)
+		}
+		c.volume.data = true
+	case from == nil || !from.engine.installed:
+		e.installed, e.installKey = false, ""
+		e.code, e.message = string(port.PodLost.Code), "the source "+e.source+" is gone"
+	default:
+		e.position, e.timeline, e.upstream = from.engine.position, from.engine.timeline, e.source
+	}
+}
+
+// run starts an engine as what the grant says.
+func (w *World) run(c *cluster, i *instance, now time.Time) {
+	e := &i.engine
+	e.stopped = false
+	if e.unwilling != "" {
+		e.running, e.role, e.code, e.message = false, port.NoRole, string(port.StartFailed.Code), e.unwilling
+		return
+	}
+	if c.volume.full && c.volume.Writer == i.Name {
+		e.running, e.code, e.message = false, string(port.StorageFull.Code), "no space left on device"
+		return
+	}
+	e.code, e.message = "", ""
+	e.running, e.clean, e.started, e.startAt, e.promoteAt = true, false, now, now.Add(w.o.Times.Start), time.Time{}
+	if e.params == nil {
+		e.params = map[string]string{}
+	}
+	for name, value := range e.pending {
+		e.params[name] = value
+		if value == "" {
+			delete(e.params, name)
+		}
+	}
+	e.pending = nil
+	e.role, e.streamSince = port.Follower, e.startAt
+	if c.volume.Writer == i.Name {
+		e.role, e.epoch = port.Primary, c.volume.Epoch
+	} else if c.volume.Writer != "" && c.instances[e.upstream] == nil {
+		e.upstream = c.volume.Writer
+	}
+}
+
+// passLog lets the log grow where it is written, and reach who streams.
+func (w *World) passLog(c *cluster) {
+	writer := w.writer(c)
+	if writer == nil {
+		return
+	}
+	writer.engine.position += 100
+	strict, streaming := c.strict, false
+	for _, i := range c.sorted() {
+		if w.streams(c, i) && i.engine.upstream == writer.Name {
+			i.engine.position, i.engine.timeline = writer.engine.position, writer.engine.timeline
+			streaming = true
+		}
+	}
+	if streaming || !strict || len(c.manager.members) < 2 {
+		c.acked = writer.engine.position
+	}
+}
+
+// passManager is the manager's look at its members.
+func (w *World) passManager(c *cluster, now time.Time) {
+	m := &c.manager
+	if !m.present || m.broken || now.Before(m.readyAt) {
+		return
+	}
+	if n := w.nodes[m.node]; n != nil && !n.lostAt.IsZero() {
+		return
+	}
+	if !m.ha && !m.until.IsZero() && !now.Before(m.until) {
+		m.ha, m.until = true, time.Time{}
+	}
+	if writer := w.writer(c); writer != nil {
+		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
+		m.sync = nil
+		for _, i := range c.sorted() {
+			if _, member := m.members[i.Name]; member && w.streams(c, i) {
+				m.sync = append(m.sync, i.Name)
+			}
+		}
+		return
+	}
+	if c.volume.Writer == "" {
+		return
+	}
+	if m.missed.IsZero() {
+		m.missed = now
+	}
+	if m.ha && !now.Before(m.missed.Add(w.o.Misses)) {
+		w.failover(c, now)
+	}
+}
+
+// failover promotes the most advanced reader, if nothing that was answered can be lost.
+func (w *World) failover(c *cluster, now time.Time) {
+	m := &c.manager
+	if old := c.instances[c.volume.Writer]; old != nil && w.cut(old) && now.Before(w.nodes[old.Node].lostAt.Add(w.o.Grant)) {
+		return // it may still write
+	}
+	var best *instance
+	for _, i := range c.sorted() {
+		if _, member := m.members[i.Name]; !member || !w.ready(i) || i.engine.role != port.Follower {
+			continue
+		}
+		if best == nil || i.engine.position > best.engine.position {
+			best = i
+		}
+	}
+	if best == nil {
+		return
+	}
+	if c.strict {
+		for _, name := range m.sync {
+			if i := c.instances[name]; !w.ready(i) {
+				m.code, m.message = string(port.FailoverUnsafe.Code), "reader "+name+" cannot be asked, and may have what no other has"
+				return
+			}
+		}
+	}
+	c.volume.Writer, c.volume.Epoch = best.Name, c.volume.Epoch+1
+	w.promote(c, best, c.volume.Epoch, now)
+	for _, i := range c.sorted() {
+		if i != best && w.ready(i) && i.engine.role == port.Follower {
+			i.engine.upstream, i.engine.streamSince = best.Name, now
+		}
+	}
+	m.missed, m.writer, m.epoch, m.code, m.message = time.Time{}, best.Name, c.volume.Epoch, "", ""
+	m.sync = slices.DeleteFunc(m.sync, func(name string) bool { return name == best.Name })
+}
+
+func (w *World) promote(c *cluster, i *instance, epoch int64, now time.Time) {
+	e := &i.engine
+	if c.strict && e.position < c.acked {
+		w.violation(c, "%s was promoted at %d, and %d bytes of log were answered", i.Name, e.position, c.acked)
+	}
+	e.role, e.epoch, e.upstream, e.lag, e.promoteAt = port.Primary, epoch, "", 0, now.Add(w.o.Times.Promote)
+	e.timeline++
+}

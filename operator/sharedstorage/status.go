@@ -1,0 +1,183 @@
+package sharedstorage
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// view is what a status is made from, beside facts and spec.
+type view struct {
+	position machine.Position
+	run      *workflow.Run // of the visit; nil: none, or not asked
+	out      outcome.Outcome
+	moved    bool // the status is written with a move: the run is as it was
+}
+
+// compute makes the status from position and facts. Of the former status it
+// reads what is remembered (NextID, ParametersHash, requests), and times of
+// what has not changed.
+func (o *Operator) compute(c *Cluster, v view) {
+	s, f, p := &c.Status, c.Facts, v.position
+	s.State, s.PreviousState, s.Visit = string(p.State), string(p.Previous), p.Visit
+	if s.State == "" {
+		s.State = string(Init)
+	}
+	s.Since = stamp(p.Since)
+	s.Reason, s.Message = "", ""
+	if p.Held {
+		s.Reason, s.Message = p.Reason, p.Message
+	}
+	s.ObservedGeneration = c.Generation
+	o.computeRun(c, v)
+	if f.known(askedInstances) {
+		o.computeInstances(c)
+	}
+	if f.known(askedVolume) && f.Volume.State != "" {
+		s.Storage = v1alpha1.StorageStatus{Volume: f.Volume.ID, Claim: f.Volume.Claim, Writer: f.Volume.Writer, Epoch: f.Volume.Epoch}
+		if f.Volume.Size > 0 {
+			s.Storage.Size = resource.NewQuantity(f.Volume.Size, resource.BinarySI)
+		}
+	}
+	o.computeManager(c)
+	s.Conditions = transitions(s.Conditions, o.conditions(c, v), c.Generation, f.At)
+}
+
+func stamp(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(t.UTC().Truncate(time.Second))
+}
+
+func (o *Operator) computeRun(c *Cluster, v view) {
+	p := v.position
+	if p.Run == "" {
+		c.Status.Run = nil
+		return
+	}
+	r := &v1alpha1.RunStatusOf{ID: p.Run}
+	if was := c.Status.Run; was != nil && was.ID == p.Run && v.run == nil {
+		*r = *was
+	}
+	if v.run != nil {
+		r.Flow, r.Phase = v.run.Flow, string(v.run.Phase)
+		done, all := 0, 0
+		for rec := range v.run.Steps() {
+			if rec.Phase != workflow.StepEntered {
+				all++
+			}
+			if rec.Phase.Settled() {
+				done++
+			}
+		}
+		if step := v.run.Current(); step != nil {
+			r.Step = step.Name
+		}
+		r.Progress = fmt.Sprintf("%d of %d steps begun are done", done, all)
+		if f := v.run.Fault; f != nil && !v.run.Phase.Final() {
+			r.Code, r.Message = string(f.Code), f.Message
+			if kind, ok := fault.Lookup(string(f.Code)); ok {
+				r.Remedy = kind.Remedy
+			}
+		}
+	}
+	c.Status.Run = r
+}
+
+// lagStep keeps small changes of the lag out of the status.
+const lagStep = 1 << 20
+
+func (o *Operator) computeInstances(c *Cluster) {
+	f, s := c.Facts, &c.Status
+	before, writer := s.Instances, f.writer()
+	s.Instances, s.Writer, s.Readers = map[string]v1alpha1.InstanceStatus{}, "", 0
+	if writer != nil {
+		s.Writer = writer.ID
+	}
+	s.Readers = int32(len(f.readers())) //nolint:gosec // at most 15
+	leader := f.leader()
+	class, version, one := "", "", true
+	for i := range f.Instances {
+		in := &f.Instances[i]
+		if in.State == port.Leaving {
+			continue
+		}
+		health, message := f.health(in)
+		st := v1alpha1.InstanceStatus{Name: in.Name, Role: string(in.Type), Node: in.Node, Address: in.Address, Port: in.Port,
+			Class: in.Class.Name, Version: in.Version, Health: string(health), Message: message, Since: stamp(f.At)}
+		switch {
+		case in.Type == port.Temporary && (writer == nil || writer.Name != in.Name):
+		case leader != nil && leader.Name == in.Name:
+			st.Role = string(port.Writer)
+		default:
+			st.Role = string(port.Reader)
+		}
+		if e, asked := f.Engines[in.Name]; asked && e.Role == port.Follower && e.Lag >= 0 {
+			lag := e.Lag / lagStep * lagStep
+			st.LagBytes = &lag
+		}
+		key := f.key(in)
+		if was, ok := before[key]; ok && was.Name == st.Name && was.Health == st.Health {
+			st.Since = was.Since
+		}
+		s.Instances[key] = st
+		if in.Type != port.Temporary {
+			one = one && (class == "" || class == in.Class.Name) && (version == "" || version == in.Version)
+			class, version = in.Class.Name, in.Version
+		}
+	}
+	if one && class != "" {
+		s.Class, s.Version = class, version
+	}
+}
+
+func (o *Operator) computeManager(c *Cluster) {
+	f, was := c.Facts, c.Status.Manager
+	m := v1alpha1.ManagerStatus{Address: f.Topology.Address, Since: stamp(f.At)}
+	switch {
+	case !f.known(askedManager):
+		m.Health, m.Address = string(Unknown), was.Address
+	case !f.Topology.Present:
+	case !f.Topology.Ready:
+		m.Health = string(Starting)
+	default:
+		on := f.Topology.HA
+		m.Health, m.HA = string(Healthy), &on
+		if !on {
+			m.Until = stamp(f.Topology.Until)
+		}
+	}
+	if m.Health == was.Health && (m.HA == nil) == (was.HA == nil) && (m.HA == nil || *m.HA == *was.HA) {
+		m.Since = was.Since
+	}
+	c.Status.Manager = m
+}
+
+// transitions keeps the time of conditions whose status did not change, and
+// conditions of other types.
+func transitions(former, fresh []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	for i := range fresh {
+		fresh[i].ObservedGeneration, fresh[i].LastTransitionTime = generation, stamp(now)
+		j := slices.IndexFunc(former, func(c metav1.Condition) bool { return c.Type == fresh[i].Type })
+		if j >= 0 && former[j].Status == fresh[i].Status {
+			fresh[i].LastTransitionTime = former[j].LastTransitionTime
+		}
+	}
+	for _, c := range former {
+		if !slices.ContainsFunc(fresh, func(f metav1.Condition) bool { return f.Type == c.Type }) {
+			fresh = append(fresh, c)
+		}
+	}
+	return fresh
+}

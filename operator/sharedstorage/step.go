@@ -1,0 +1,226 @@
+package sharedstorage
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+//go:embed flows/*.yaml
+var files embed.FS
+
+// Flows are those of all states, from flows/*.yaml.
+func (o *Operator) Flows() ([]workflow.Flow, error) {
+	names, err := fs.Glob(files, "flows/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	var all []flowfile.File
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, flowfile.File{Name: name, Data: data})
+	}
+	set, err := flowfile.Parse(all, flowfile.Options{Actions: o.Actions()})
+	if err != nil {
+		return nil, err
+	}
+	return set.Flows(), nil
+}
+
+// Compile makes a flow from its stored definition, for workflow.Options.
+func (o *Operator) Compile(source []byte) (workflow.Flow, error) {
+	return flowfile.FromSource(source, flowfile.Options{Actions: o.Actions()})
+}
+
+// step is the work of one attempt. It reads the facts anew and acts on the
+// difference, so it may run twice.
+type step func(ctx context.Context, w *work) outcome.Outcome
+
+// steps are all that flows name, and what takes them back.
+func steps() map[string]step {
+	return map[string]step{
+		"InitMeta": initMeta, "CheckSource": checkSource, "UpdateRunningStatus": updateRunningStatus,
+		"PrepareStorage": prepareStorage, "CloneStorage": cloneStorage, "UncloneStorage": uncloneStorage, "ExpandVolume": expandVolume,
+		"AwaitSize": awaitSize, "GrowFileSystem": growFileSystem, "ReleaseStorage": releaseStorage,
+		"CreateRwPod": createRwPod, "AllocateId": allocateID, "CreateReader": createReader, "AwaitCaughtUp": awaitCaughtUp,
+		"RemoveCreated": removeCreated, "RemoveInstance": removeInstance, "RemoveInstances": removeInstances, "AwaitReady": awaitReady,
+		"CreateTemporary": createTemporary, "RemoveTemporary": removeTemporary, "DetachReader": detachReader, "AttachReader": attachReader,
+		"AdoptId": adoptID, "FinishReplace": finishReplace,
+		"CreateClusterManager": createManager, "AddToClusterManager": addToManager, "UpgradeClusterManager": createManager,
+		"EnsureManagerApart": createManager, "StopClusterManager": stopManager, "DisableHA": disableHA, "EnableHA": enableHA,
+		"CheckCandidate": checkCandidate, "FenceOldWriter": fenceOldWriter, "UnfenceOldWriter": unfenceOldWriter,
+		"AwaitCandidateComplete": awaitCandidateComplete, "PromoteCandidate": promoteCandidate, "FollowNewWriter": followNewWriter, "RejoinOldWriter": rejoinOldWriter,
+		"CheckImages": checkImages, "CheckTargetNode": checkTargetNode,
+		"TakeTopologyLock": takeTopologyLock, "ReleaseTopologyLock": releaseTopologyLock, "AwaitQuietTopology": awaitQuietTopology,
+		"ReleaseTemporaries": releaseTemporaries, "ChooseSurvivor": chooseSurvivor, "StopReader": stopReader,
+		"RestartInstance": restartInstance, "RestartWriter": restartInstance,
+		"ValidateParameters": validateParameters, "ApplyParameters": applyParameters, "ApplyClassParameters": applyClassParameters,
+		"RestartIfNeeded": restartIfNeeded, "RecordParameters": recordParameters,
+		"RemoveFinalizer": removeFinalizer,
+	}
+}
+
+// Actions are the steps, as flows name them.
+func (o *Operator) Actions() []workflow.Action {
+	var all []workflow.Action
+	for name, do := range steps() {
+		all = append(all, workflow.Action{Name: name, Do: o.do(do)})
+	}
+	slices.SortFunc(all, func(a, b workflow.Action) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// work is what one attempt works with.
+type work struct {
+	o   *Operator
+	t   *workflow.Task
+	c   *Cluster
+	f   *Facts
+	in  Input
+	ref port.Ref
+}
+
+// do gathers what a step needs, and runs it.
+func (o *Operator) do(s step) workflow.Func {
+	return func(ctx context.Context, t *workflow.Task) outcome.Outcome {
+		w, err := o.work(ctx, t)
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		return s(ctx, w)
+	}
+}
+
+func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
+	ref, uid, err := refOf(t.Subject())
+	if err != nil {
+		return nil, err
+	}
+	c, err := o.load(ctx, ref)
+	if err == nil && uid != "" && c.Ref.UID != uid {
+		err = control.NotFoundError(ref)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &work{o: o, t: t, c: c, ref: c.Ref}
+	if err := t.Input(&w.in); err != nil {
+		return nil, err
+	}
+	return w, w.gather(ctx)
+}
+
+// gather asks the world. Without the instances no step can judge anything.
+func (w *work) gather(ctx context.Context) error {
+	w.f = w.o.gather(ctx, w.c)
+	w.c.Facts = w.f
+	for _, what := range []string{askedInstances, askedVolume} {
+		if err := w.f.Unknown[what]; err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// ask makes one call to a port, within Options.Ask.
+func (w *work) ask(ctx context.Context, call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*w.o.options.Ask)
+	defer cancel()
+	return call(ctx)
+}
+
+func (w *work) ports() port.Ports { return w.o.options.Ports }
+
+// await waits for something that comes by itself. A look before the deadline
+// of the step's wait finds the fault instead; nil: WAIT_EXPIRED comes from the engine.
+func (w *work) await(every time.Duration, late *fault.Kind, reason, format string, args ...any) outcome.Outcome {
+	if waited := w.t.Waited(); waited != nil && late != nil && !waited.Deadline.IsZero() && !w.o.now().Add(every).Before(waited.Deadline) {
+		return outcome.Fail(late.Errorf(format, args...).With("step", w.t.Step()))
+	}
+	return outcome.Wait(every, reason, format, args...)
+}
+
+// waited is how long this step waits already.
+func (w *work) waited() time.Duration {
+	if waited := w.t.Waited(); waited != nil {
+		return w.o.now().Sub(waited.Since)
+	}
+	return 0
+}
+
+// save changes the status of the newest version, compare-and-set.
+func (w *work) save(ctx context.Context, change func(c *Cluster)) error {
+	for range 5 {
+		c, err := w.o.load(ctx, control.Ref{Kind: w.c.Kind, Namespace: w.ref.Namespace, Name: w.ref.Name})
+		if err != nil {
+			return err
+		}
+		before := snap(c)
+		change(c)
+		if err = w.o.save(ctx, c, before); !errors.Is(err, fault.WriteConflict) {
+			return err
+		}
+	}
+	return fault.WriteConflict.Errorf("the cluster was changed five times meanwhile")
+}
+
+// round is that of the step: raised when it is executed again on purpose.
+func (w *work) round() string {
+	key := strings.TrimSuffix(w.t.Key(), "/undo")
+	return key[strings.LastIndexByte(key, '/')+1:]
+}
+
+// hash makes a short word of words.
+func hash(words ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
+}
+
+// nameOf is the name of an instance that this run makes for a place. Another
+// run, and another round of this one, never make the same.
+func (w *work) nameOf(place string) string {
+	if round := w.round(); round != "0" {
+		return w.family(place) + "-r" + round
+	}
+	return w.family(place)
+}
+
+// family is what the names of all instances begin with that this run makes for a place.
+func (w *work) family(place string) string {
+	name := w.ref.Name
+	if len(name) > 40 {
+		name = name[:33] + "-" + hash(name)
+	}
+	return name + "-" + place + "-" + hash(w.t.RunID(), place)[:5]
+}
+
+// mine reports an instance that this run has made for a place.
+func (w *work) mine(i *port.Instance, place string) bool {
+	return strings.HasPrefix(i.Name, w.family(place))
+}
+
+// which is the place a step is about: its parameter id, or the run's.
+func (w *work) which() string {
+	var p struct {
+		ID string `json:"id"`
+	}
+	_ = w.t.With(&p) // without parameters it is the run's
+	return orElse(p.ID, w.in.ID)
+}

@@ -1,0 +1,123 @@
+package sharedstorage
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// prepareStorage creates or adopts the volume.
+func prepareStorage(ctx context.Context, w *work) outcome.Outcome {
+	s := w.c.Spec.Storage
+	var v port.Volume
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
+		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{ID: s.Volume, Claim: s.Claim, Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
+		return
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if v.State != port.VolumeReady {
+		return w.await(soonLook, port.StorageFailed, "Volume"+string(v.State), "the volume is %s", v.State)
+	}
+	return outcome.Done()
+}
+
+// checkSource refuses a cluster that cannot be copied.
+func checkSource(ctx context.Context, w *work) outcome.Outcome {
+	from := port.Ref{Namespace: w.ref.Namespace, Name: w.in.Source}
+	if w.f.Volume.State != "" {
+		return outcome.Done() // it was begun already
+	}
+	if from.Name == w.ref.Name {
+		return outcome.Fail(port.CloneSourceMissing.Errorf("a cluster cannot be copied from itself"))
+	}
+	var v port.Volume
+	if err := w.ask(ctx, func(ctx context.Context) (err error) { v, err = w.ports().Storage.Look(ctx, from); return }); err != nil {
+		return outcome.Fail(err)
+	}
+	if v.State != port.VolumeReady {
+		return outcome.Fail(port.CloneSourceMissing.Errorf("cluster %s has no volume that is ready", from).With("source", from.Name))
+	}
+	return outcome.Done()
+}
+
+// cloneStorage fills the volume with the data of the source.
+func cloneStorage(ctx context.Context, w *work) outcome.Outcome {
+	from := port.Ref{Namespace: w.ref.Namespace, Name: w.in.Source}
+	var v port.Volume
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
+		v, err = w.ports().Storage.Clone(ctx, from, w.ref, w.ref.String())
+		return
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if v.State == port.VolumeReady && v.Size < w.in.Size {
+		err = w.ask(ctx, func(ctx context.Context) (err error) {
+			v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: w.in.Size}, w.t.Key())
+			return
+		})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if v.State != port.VolumeReady {
+		return w.await(slowLook, port.StorageFailed, "Volume"+string(v.State), "the data of %s are being copied", from.Name)
+	}
+	return outcome.Done()
+}
+
+// uncloneStorage takes a copy back, while nobody has written to it.
+func uncloneStorage(ctx context.Context, w *work) outcome.Outcome {
+	if len(w.f.Instances) > 0 || w.f.Volume.Writer != "" {
+		return outcome.Done()
+	}
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, false) }))
+}
+
+// expandVolume makes the volume larger.
+func expandVolume(ctx context.Context, w *work) outcome.Outcome {
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error {
+		_, err := w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
+		return err
+	}))
+}
+
+func awaitSize(_ context.Context, w *work) outcome.Outcome {
+	if w.f.Volume.Size >= w.in.Size {
+		return outcome.Done()
+	}
+	return w.await(slowLook, port.StorageFailed, "VolumeGrowing", "the volume is to have %d bytes", w.in.Size)
+}
+
+// growFileSystem lets the engines use what the volume has, and starts those
+// that had stopped for want of space.
+func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
+	var v port.Volume
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
+		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
+		return
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if v.State != port.VolumeReady {
+		return w.await(soonLook, port.StorageFailed, "FileSystemGrowing", "the file system grows")
+	}
+	for _, i := range w.f.Instances {
+		if st, asked := w.f.Engines[i.Name]; asked && st.Installed && !st.Running && st.Code == string(port.StorageFull.Code) {
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+				return outcome.Fail(tagged(err, i.Name))
+			}
+		}
+	}
+	return outcome.Done()
+}
+
+// releaseStorage gives the volume up; the data stay unless they are to go.
+func releaseStorage(ctx context.Context, w *work) outcome.Outcome {
+	keep := w.c.Spec.Storage.OnDelete != "Delete"
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, keep) }))
+}

@@ -1,0 +1,350 @@
+package sharedstorage
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// The states of a cluster.
+const (
+	Init                  machine.State = "Init"
+	Cloning               machine.State = "Cloning"
+	Creating              machine.State = "Creating"
+	Running               machine.State = "Running"
+	Recreating            machine.State = "Recreating"
+	RebuildingReader      machine.State = "RebuildingReader"
+	Switching             machine.State = "Switching"
+	Restarting            machine.State = "Restarting"
+	Migrating             machine.State = "Migrating"
+	ChangingSpecification machine.State = "ChangingSpecification"
+	Upgrading             machine.State = "Upgrading"
+	ModifyingParameters   machine.State = "ModifyingParameters"
+	ExtendingStorage      machine.State = "ExtendingStorage"
+	Locking               machine.State = "Locking"
+	ScalingOut            machine.State = "ScalingOut"
+	ScalingIn             machine.State = "ScalingIn"
+	Interrupted           machine.State = machine.Interrupted
+	Deleting              machine.State = "Deleting"
+	Deleted               machine.State = "Deleted"
+)
+
+type (
+	transition = machine.Transition[*Cluster]
+	place      = machine.Place[*Cluster]
+)
+
+// Table is the machine: the reference lifecycle of a database cluster, with
+// RebuildingReader, ScalingIn and ExtendingStorage.
+func (o *Operator) Table() machine.Table[*Cluster] {
+	works := func(flow string, then machine.State) place { return place{Flow: flow, Then: then} }
+	rebuild := transition{Event: "rebuild-cluster", To: Recreating, Why: "a rebuild was asked for, or every instance has failed", When: o.allFailed, Params: o.rebuildCluster}
+	return machine.Table[*Cluster]{
+		Name: "sharedstorage", Kind: Kind, Initial: Init,
+		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Ends: machine.Drop}},
+		Places: map[machine.State]place{
+			Init: {On: []transition{
+				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation},
+				{Event: "create", To: Creating, Why: "the cluster is to be made", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation},
+			}},
+			Cloning:  works("CloneSharedStorageCluster", Running),
+			Creating: works("CreateSharedStorageCluster", Running),
+			Running:  {On: o.fromRunning(rebuild)},
+
+			Recreating:            works("RebuildCluster", Running),
+			RebuildingReader:      works("RebuildReader", Running),
+			Switching:             works("SwitchWriter", Running),
+			Restarting:            works("RestartCluster", Running),
+			Migrating:             works("MigrateReader", Running),
+			ChangingSpecification: works("ModifyClass", Running),
+			Upgrading:             works("UpgradeMinorVersion", Running),
+			ModifyingParameters:   works("FlushParameters", Running),
+			ExtendingStorage:      works("ExtendStorage", Running),
+			Locking:               works("LockTopology", ScalingOut),
+			ScalingOut:            works("AddReaders", Running),
+			ScalingIn:             works("RemoveReader", Running),
+
+			Interrupted: {On: []transition{rebuild}},
+			Deleting:    {Flow: "DeleteCluster", Then: Deleted, Else: Deleting, Abort: Interrupted},
+			Deleted:     {},
+		},
+	}
+}
+
+// fromRunning is the order of section 3 of the specification: the first that
+// holds wins.
+func (o *Operator) fromRunning(rebuild transition) []transition {
+	return []transition{
+		// 1: the cluster as a whole
+		rebuild,
+		// 2: a reader that has failed
+		{Event: "rebuild-reader", To: RebuildingReader, Why: "a reader has failed, or its rebuild was asked for", When: o.readerFailed, Params: o.rebuildReader},
+		// 3: the oldest request
+		{Event: "switch-writer", To: Switching, Why: "another writer was asked for", When: asked(SwitchWriter, ""), Params: forRequest},
+		{Event: "restart-cluster", To: Restarting, Why: "a restart was asked for", When: asked(Restart, "cluster"), Params: o.restart},
+		{Event: "restart-instance", To: Restarting, Flow: "RestartInstance", Why: "a restart was asked for", When: asked(Restart, "instance"), Params: o.restart},
+		{Event: "migrate-reader", To: Migrating, Why: "a move was asked for", When: asked(Migrate, "reader"), Params: forRequest},
+		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: asked(Migrate, "writer"), Params: forRequest},
+		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: asked(RemoveReader, ""), Params: forRequest},
+		// 4 to 9: what the spec wants
+		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: steady(classDiffers), Params: o.resize},
+		{Event: "version", To: Upgrading, Why: "another version is wanted", When: steady(versionDiffers), Params: o.upgrade},
+		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush},
+		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend},
+		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) < c.wantedReaders() }), Params: o.scaleOut},
+		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) > c.wantedReaders() }), Params: scaleIn},
+	}
+}
+
+func deleted(c *Cluster) (bool, error) { return !c.DeletedAt.IsZero(), nil }
+
+func plain(*Cluster) (any, error) { return Input{Readers: []string{}}, nil }
+
+// sound asks only about specs that can be done, and only when that is known.
+func sound(holds func(c *Cluster) bool) func(c *Cluster) (bool, error) {
+	return func(c *Cluster) (bool, error) {
+		return c.Facts.known(askedClasses) && c.refusal() == nil && holds(c), nil
+	}
+}
+
+// steady asks only while the writer is healthy and all instances are known.
+func steady(holds func(c *Cluster) bool) func(c *Cluster) (bool, error) {
+	return sound(func(c *Cluster) bool {
+		return c.Facts.known(askedInstances) && c.Facts.writer() != nil && holds(c)
+	})
+}
+
+// failedFor reports an instance that has failed for Options.Failed.
+func (o *Operator) failedFor(c *Cluster, i *port.Instance) bool {
+	health, _ := c.Facts.health(i)
+	since, _ := c.failedSince(i, health)
+	return health == Failed && c.Facts.At.Sub(since) >= o.options.Failed
+}
+
+// failedSince is since when an instance has its health, by the status of former passes.
+func (c *Cluster) failedSince(i *port.Instance, health Health) (since time.Time, before bool) {
+	if was, ok := c.Status.Instances[c.Facts.key(i)]; ok && was.Name == i.Name && was.Health == string(health) {
+		return was.Since.Time, true
+	}
+	return c.Facts.At, false
+}
+
+func (o *Operator) allFailed(c *Cluster) (bool, error) {
+	if c.oldestRebuild(true) != nil {
+		return c.Facts.known(askedInstances), nil
+	}
+	if !c.Facts.known(askedInstances) || c.Facts.Volume.Writer == "" {
+		return false, nil // nothing was ever written, or nobody knows
+	}
+	if pos, err := positionOf(c); err != nil || pos.Held && pos.Previous == Recreating {
+		return false, err // it waits for a remedy
+	}
+	n := 0
+	for i := range c.Facts.Instances {
+		in := &c.Facts.Instances[i]
+		if in.State == port.Leaving || in.Type == port.Temporary {
+			continue
+		}
+		n++
+		if !o.failedFor(c, in) {
+			return false, nil
+		}
+	}
+	if n == 0 {
+		pos, _ := positionOf(c)
+		return pos.State == Running, nil
+	}
+	// Without space none can start, and a new one could not either.
+	return c.Facts.known(askedVolume) && !c.Facts.full(), nil
+}
+
+// full reports a volume without space.
+func (f *Facts) full() bool {
+	for _, st := range f.Engines {
+		if st.Code == string(port.StorageFull.Code) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *Operator) readerFailed(c *Cluster) (bool, error) {
+	id, _ := o.sickReader(c)
+	return id != "" && c.Facts.writer() != nil && c.Refused == nil, nil
+}
+
+// sickReader is the reader to be made anew, and the request that asks for it.
+func (o *Operator) sickReader(c *Cluster) (id, request string) {
+	if !c.Facts.known(askedInstances) {
+		return "", ""
+	}
+	if r := c.oldestRebuild(false); r != nil {
+		return r.Args, r.ID
+	}
+	for _, i := range c.Facts.readers() {
+		if o.failedFor(c, i) {
+			return i.ID, ""
+		}
+	}
+	return "", ""
+}
+
+func classDiffers(c *Cluster) bool {
+	return c.Facts.any(func(i *port.Instance) bool { return i.Class.Name != c.className() })
+}
+
+func versionDiffers(c *Cluster) bool {
+	want := c.Spec.Engine.Version
+	return want != "" && c.Facts.any(func(i *port.Instance) bool { return i.Version != want })
+}
+
+// any reports whether something holds of the writer or of a reader.
+func (f *Facts) any(holds func(i *port.Instance) bool) bool {
+	if leader := f.leader(); leader != nil && holds(leader) {
+		return true
+	}
+	for _, i := range f.readers() {
+		if holds(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantedHash is that of the parameters the spec wants.
+func (c *Cluster) wantedHash() string {
+	class, _ := c.Facts.class(c.className())
+	return port.Hash(c.parameters(class))
+}
+
+func parametersDiffer(c *Cluster) (bool, error) {
+	if c.oldest(FlushParameters) != nil {
+		return true, nil
+	}
+	return steady(func(c *Cluster) bool { return c.wantedHash() != c.Status.ParametersHash })(c)
+}
+
+func storageSmall(c *Cluster) (bool, error) {
+	if c.oldest(ExtendStorage) != nil {
+		return c.Facts.known(askedVolume), nil
+	}
+	return sound(func(c *Cluster) bool {
+		return c.Facts.known(askedVolume) && c.Facts.Volume.Size > 0 && c.wantedSize() > c.Facts.Volume.Size
+	})(c)
+}
+
+// creation gives places to the writer and the readers.
+func (o *Operator) creation(c *Cluster) (any, error) {
+	class, _ := c.Facts.class(c.className())
+	next := max(c.Status.NextID, 1)
+	in := Input{Class: class, Version: c.Spec.Engine.Version, Source: c.Spec.CloneFrom, Size: c.wantedSize(), ID: strconv.FormatInt(next, 10), Readers: []string{}}
+	for range c.wantedReaders() {
+		next++
+		in.Readers = append(in.Readers, strconv.FormatInt(next, 10))
+	}
+	in.Next = next + 1
+	return in, nil
+}
+
+// resize goes through the readers that have another class, then the writer.
+func (o *Operator) resize(c *Cluster) (any, error) {
+	class, _ := c.Facts.class(c.className())
+	in := Input{Class: class, Readers: c.Facts.places(func(i *port.Instance) bool { return i.Class.Name != class.Name })}
+	return in, nil
+}
+
+func (o *Operator) upgrade(c *Cluster) (any, error) {
+	want := c.Spec.Engine.Version
+	return Input{Version: want, Readers: c.Facts.places(func(i *port.Instance) bool { return i.Version != want })}, nil
+}
+
+func (f *Facts) places(of func(i *port.Instance) bool) []string {
+	ids := []string{}
+	for _, i := range f.readers() {
+		if of(i) {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
+}
+
+func (o *Operator) flush(c *Cluster) (any, error) {
+	in := Input{Readers: []string{}}
+	if r := c.oldest(FlushParameters); r != nil {
+		in.Request = r.ID
+	}
+	return in, nil
+}
+
+func (o *Operator) extend(c *Cluster) (any, error) {
+	in := Input{Size: max(c.wantedSize(), c.Facts.Volume.Size), Readers: []string{}}
+	if r := c.oldest(ExtendStorage); r != nil {
+		in.Request = r.ID
+	}
+	return in, nil
+}
+
+// scaleOut gives places to new readers, above all that were ever given.
+func (o *Operator) scaleOut(c *Cluster) (any, error) {
+	in := Input{Readers: []string{}, Next: c.nextPlace()}
+	for range c.wantedReaders() - len(c.Facts.readers()) {
+		in.Readers = append(in.Readers, strconv.FormatInt(in.Next, 10))
+		in.Next++
+	}
+	return in, nil
+}
+
+// nextPlace is the lowest number that was never given to a place.
+func (c *Cluster) nextPlace() int64 {
+	next := max(c.Status.NextID, 1)
+	for _, i := range c.Facts.Instances {
+		if n, err := strconv.ParseInt(i.ID, 10, 64); err == nil {
+			next = max(next, n+1)
+		}
+	}
+	return next
+}
+
+// scaleIn takes the newest reader.
+func scaleIn(c *Cluster) (any, error) {
+	readers := c.Facts.readers()
+	return Input{ID: readers[len(readers)-1].ID, Readers: []string{}}, nil
+}
+
+func (o *Operator) rebuildReader(c *Cluster) (any, error) {
+	id, request := o.sickReader(c)
+	return Input{ID: id, Request: request, Readers: []string{}}, nil
+}
+
+// rebuildCluster gives the readers their places anew.
+func (o *Operator) rebuildCluster(c *Cluster) (any, error) {
+	class, ok := c.Facts.class(c.className())
+	if leader := c.Facts.leader(); !ok && leader != nil {
+		class = leader.Class
+	}
+	in := Input{Class: class, Version: c.Spec.Engine.Version, Readers: []string{}, Next: c.nextPlace()}
+	if r := c.oldestRebuild(true); r != nil {
+		in.Request, in.Forced = r.ID, true
+	}
+	for range c.wantedReaders() {
+		in.Readers = append(in.Readers, strconv.FormatInt(in.Next, 10))
+		in.Next++
+	}
+	in.ID = strconv.FormatInt(in.Next, 10) // of a writer, if none of the old ones survives
+	in.Next++
+	return in, nil
+}
+
+func (o *Operator) restart(c *Cluster) (any, error) {
+	r := c.oldest(inTurn...)
+	in := Input{Request: r.ID, Readers: c.Facts.places(func(*port.Instance) bool { return true }), Started: map[string]time.Time{}}
+	if r.Args != "cluster" && !flag(r.Args) {
+		in.ID = r.Args
+	}
+	for name, st := range c.Facts.Engines {
+		in.Started[name] = st.Started
+	}
+	return in, nil
+}

@@ -1,0 +1,182 @@
+package sharedstorage
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// tend does what needs no run: each act is one idempotent call that brings the
+// world to what the spec asks, and is repeated by the next pass until it is
+// there. Only the fencing of a second writer is done while a run is at work.
+// It reports whether it called anything.
+func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run *workflow.Run) bool {
+	t := &tender{o: o, c: c, f: c.Facts, ctx: ctx}
+	t.fence()
+	rests := p.State == Running || p.Held && (run == nil || run.Phase == workflow.Paused)
+	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() || c.Refused != nil || !t.f.known(askedVolume) || t.f.Volume.Writer == "" {
+		return t.mended
+	}
+	t.manager(p.State == Running)
+	if p.State == Running && t.f.known(askedInstances) && t.f.writer() != nil {
+		t.places()
+		t.types()
+		t.members()
+	}
+	return t.mended
+}
+
+type tender struct {
+	o      *Operator
+	c      *Cluster
+	f      *Facts
+	ctx    context.Context
+	mended bool
+}
+
+// do makes one call; what fails is repeated by the next pass.
+func (t *tender) do(what string, call func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
+	defer cancel()
+	t.mended = true
+	if err := guarded(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
+		t.o.options.Logger.Warn("a cluster could not be mended", "cluster", t.c.Ref.String(), "what", what, "error", err)
+	}
+}
+
+// fence stops all writers but the one of the newest epoch.
+func (t *tender) fence() {
+	many := t.f.primaries()
+	if len(many) < 2 {
+		return
+	}
+	for _, i := range many[1:] {
+		t.o.tell(t.c, Event{Warning: true, Reason: port.TwoWriters.Reason(), Message: "instance " + i.Name + " is fenced: " + many[0].Name + " has a newer epoch"})
+		t.do("fence "+i.Name, func(ctx context.Context) error {
+			return t.o.options.Ports.Engine.Stop(ctx, t.c.Ref.Of(i.Name), port.Immediate)
+		})
+	}
+}
+
+// manager has it there, and failover as the spec asks.
+func (t *tender) manager(running bool) {
+	was, topology := t.c.Status.Manager, t.f.Topology
+	lost := !t.f.known(askedManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.Failed
+	switch {
+	case lost, running && t.f.known(askedManager) && !topology.Present:
+		t.do("make the cluster manager", func(ctx context.Context) error {
+			_, err := t.o.options.Ports.Manager.Ensure(ctx, t.c.Ref, t.c.managerSpec())
+			return err
+		})
+	case !t.f.known(askedManager) || !topology.Present || !topology.Ready:
+	case topology.HA != t.c.wantsHA(), !topology.HA && !topology.Until.IsZero():
+		t.do("failover as wanted", func(ctx context.Context) error {
+			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.wantsHA(), time.Time{})
+		})
+	}
+}
+
+// places removes what holds no place and serves nobody: what a run left that
+// was dropped in the middle of a replacement.
+func (t *tender) places() {
+	writer := t.f.writer()
+	for _, i := range t.f.temporaries() {
+		if i.Name == writer.Name { // it was promoted by a failover: it gets a place of its own
+			want := *i
+			want.ID, want.Type = strconv.FormatInt(t.c.nextPlace(), 10), port.Writer
+			t.c.Status.NextID = t.c.nextPlace() + 1
+			t.do("a place for "+i.Name, func(ctx context.Context) error {
+				_, err := t.o.options.Ports.Instances.Ensure(ctx, t.c.Ref, want)
+				return err
+			})
+			continue
+		}
+		t.leave(i)
+	}
+	for n := range t.f.Instances {
+		i := &t.f.Instances[n]
+		if i.State == port.Leaving || i.Type == port.Temporary {
+			continue
+		}
+		for _, other := range t.f.holders(i.ID) {
+			if other.Name != i.Name && other.Type != port.Temporary && (other.Name == writer.Name || i.Name != writer.Name && t.f.better(other, i)) {
+				t.leave(i)
+				break
+			}
+		}
+	}
+}
+
+func (t *tender) leave(i *port.Instance) {
+	t.do("remove "+i.Name, func(ctx context.Context) error {
+		if err := t.o.options.Ports.Manager.Remove(ctx, t.c.Ref, i.Name); err != nil {
+			return err
+		}
+		return t.o.options.Ports.Instances.Remove(ctx, t.c.Ref, i.Name)
+	})
+}
+
+// types lets the recorded types follow the roles, after a failover.
+func (t *tender) types() {
+	writer := t.f.writer()
+	for _, i := range append(t.f.readers(), writer) {
+		want := port.Reader
+		if i.Name == writer.Name {
+			want = port.Writer
+		}
+		if i.Type == want || i.Type == port.Temporary {
+			continue
+		}
+		t.do("the type of "+i.Name, func(ctx context.Context) error {
+			retyped := *i
+			retyped.Type = want
+			_, err := t.o.options.Ports.Instances.Ensure(ctx, t.c.Ref, retyped)
+			return err
+		})
+	}
+}
+
+// members lets the manager know who is in a place, and nobody else.
+func (t *tender) members() {
+	if !t.f.known(askedManager) || !t.f.Topology.Ready {
+		return
+	}
+	here := map[string]bool{}
+	for _, i := range append(t.f.readers(), t.f.writer()) {
+		here[i.Name] = true
+		if m := t.f.member(i.Name); i.Type != port.Temporary && (m == nil || m.ID != i.ID) {
+			t.do("membership of "+i.Name, func(ctx context.Context) error {
+				return t.o.options.Ports.Manager.Add(ctx, t.c.Ref, memberOf(i))
+			})
+		}
+	}
+	for _, m := range t.f.Topology.Members {
+		if !here[m.Name] && t.f.named(m.Name) == nil {
+			t.do("membership of "+m.Name, func(ctx context.Context) error {
+				return t.o.options.Ports.Manager.Remove(ctx, t.c.Ref, m.Name)
+			})
+		}
+	}
+}
+
+func memberOf(i *port.Instance) port.Member {
+	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
+}
+
+// managerSpec is the wanted manager, with all that is in a place.
+func (c *Cluster) managerSpec() port.ManagerSpec {
+	spec := port.ManagerSpec{Present: true, HA: c.wantsHA(), Durability: c.Spec.Durability, Version: c.Spec.Engine.Version}
+	leader := c.Facts.leader()
+	if leader != nil {
+		spec.AwayFrom = leader.Node
+		spec.Members = append(spec.Members, memberOf(leader))
+	}
+	for _, i := range c.Facts.readers() {
+		spec.Members = append(spec.Members, memberOf(i))
+	}
+	return spec
+}

@@ -1,0 +1,91 @@
+package sharedstorage
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// TopologyLock is the annotation that holds the lock on the topology: a
+// lock.Record as JSON. Whoever else must not see instances come and go (a
+// backup, a person) may take it.
+const TopologyLock = Prefix + "topology-lock"
+
+// lockOwner is the operator, for all runs of this cluster.
+func (w *work) lockOwner() string { return "sharedstorage/" + orElse(w.ref.UID, w.ref.String()) }
+
+func (w *work) storedLock() (text string, stored lock.Stored) {
+	text = w.c.Annotations[TopologyLock]
+	if text == "" {
+		return "", lock.Stored{}
+	}
+	var r lock.Record
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.Owner == "" {
+		return text, lock.Stored{Err: lock.Unreadable.Errorf("annotation %s: %q", TopologyLock, text)}
+	}
+	return text, lock.Stored{Record: &r}
+}
+
+// takeTopologyLock takes the lock, or waits until somebody else's has ended.
+func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
+	text, stored := w.storedLock()
+	verdict := lock.Decide(w.o.now(), stored, w.lockOwner(), nil, lock.DefaultDuration)
+	switch {
+	case verdict.Err != nil:
+		return outcome.Fail(verdict.Err)
+	case !verdict.Granted:
+		return w.await(slowLook, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
+	}
+	return outcome.Fail(w.writeLock(ctx, text, verdict.Record))
+}
+
+func (w *work) writeLock(ctx context.Context, text string, r *lock.Record) error {
+	next := ""
+	if r != nil {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		next = string(raw)
+	}
+	if next == text {
+		return nil
+	}
+	return w.o.homes[w.c.Kind].Annotate(ctx, w.c, TopologyLock, text, next)
+}
+
+// releaseTopologyLock gives an own lock back.
+func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
+	text, stored := w.storedLock()
+	if stored.Record == nil || stored.Record.Owner != w.lockOwner() {
+		return outcome.Done()
+	}
+	err := w.writeLock(ctx, text, nil)
+	if errors.Is(err, fault.WriteConflict) {
+		return outcome.Wait(time.Second, "Releasing", "the cluster was changed meanwhile")
+	}
+	return outcome.Fail(err)
+}
+
+// awaitQuietTopology waits until the manager and the facts agree who writes,
+// and nobody comes or goes.
+func awaitQuietTopology(_ context.Context, w *work) outcome.Outcome {
+	if err := w.f.Unknown[askedManager]; err != nil {
+		return outcome.Fail(err)
+	}
+	writer := w.f.writer()
+	if writer == nil {
+		_, out := w.alive()
+		return out
+	}
+	if t := w.f.Topology; t.Writer != writer.Name {
+		return w.await(slowLook, port.ManagerUnreachable, "TopologyMoves", "the cluster manager does not see %s as the writer", writer.Name)
+	}
+	return outcome.Done()
+}

@@ -1,0 +1,276 @@
+package sharedstorage
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// candidate is the name of the instance that is to become the writer: the
+// temporary reader of a replacement, or who holds the place that was asked for.
+func (w *work) candidate() (name string, skip bool, err error) {
+	if a, err := w.allocated(); err == nil {
+		if !a.Skip && w.f.named(a.Name) == nil {
+			return "", false, w.lost(a, a.Name)
+		}
+		return a.Name, a.Skip, nil
+	}
+	holders := w.f.holders(w.in.ID)
+	if len(holders) == 0 {
+		return "", false, port.SwitchRefused.Errorf("there is no instance %s", w.in.ID)
+	}
+	return holders[0].Name, false, nil
+}
+
+// checkCandidate refuses a reader that could not take over now.
+func checkCandidate(_ context.Context, w *work) outcome.Outcome {
+	name, skip, err := w.candidate()
+	if err != nil || skip {
+		return outcome.Fail(err)
+	}
+	if writer := w.f.writer(); writer != nil && writer.Name == name {
+		return outcome.Done() // it has taken over already
+	}
+	st, asked := w.f.Engines[name]
+	switch {
+	case !asked || !st.Ready || st.Role != port.Follower:
+		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader that answers", name))
+	case w.f.writer() != nil && !st.Streaming:
+		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
+	case w.f.writer() != nil && st.Lag >= 16*nearby:
+		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is %d bytes behind", name, st.Lag))
+	}
+	return outcome.Done()
+}
+
+// fenced is the output of FenceOldWriter.
+type fenced struct {
+	Old string `json:"old,omitempty"`
+	End uint64 `json:"end,omitempty"`
+}
+
+// fenceOldWriter stops the writer, so that its log has an end.
+func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
+	name, skip, err := w.candidate()
+	if err != nil || skip {
+		return outcome.Fail(err)
+	}
+	if ok, out := w.keepHA(ctx); !ok {
+		return out
+	}
+	if w.promoted(name) {
+		return outcome.Done()
+	}
+	// The candidate must be able to take over before the writer goes.
+	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Follower {
+		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not answer as a reader", name))
+	}
+	old, stopped, out := w.stopWriter(ctx, name)
+	if !out.IsDone() || !stopped {
+		return out
+	}
+	return outcome.Fail(w.t.Set(fenced{Old: old, End: w.f.Engines[old].Position}))
+}
+
+// promoted reports that the instance writes already.
+func (w *work) promoted(name string) bool {
+	st := w.f.Engines[name]
+	return st.Running && st.Role == port.Primary && w.f.Volume.Writer == name
+}
+
+// stopWriter stops every engine that writes, but the candidate's. stopped: none
+// does, and old is the one that had the grant.
+func (w *work) stopWriter(ctx context.Context, candidate string) (old string, stopped bool, out outcome.Outcome) {
+	for _, i := range w.f.primaries() {
+		if i.Name == candidate {
+			continue
+		}
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
+			return "", false, outcome.Fail(err)
+		}
+		return i.Name, false, w.await(soonLook, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", i.Name)
+	}
+	old = w.f.Volume.Writer
+	if i := w.f.named(old); i != nil && i.State == port.Up {
+		if _, asked := w.f.Engines[old]; !asked {
+			return old, false, w.await(soonLook, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
+		}
+	}
+	return old, true, outcome.Done()
+}
+
+// unfenceOldWriter lets the writer write again, if nobody took its place.
+func unfenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
+	old := w.f.Volume.Writer
+	if len(w.f.primaries()) > 0 || old == "" || w.f.named(old) == nil {
+		return outcome.Done()
+	}
+	if st, asked := w.f.Engines[old]; !asked || st.Running {
+		return outcome.Done()
+	}
+	if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
+		return outcome.Fail(tagged(err, old))
+	}
+	return outcome.Done()
+}
+
+// awaitCandidateComplete waits until the candidate has all that was written.
+// A failover may have come while the run was paused: then it is the newer
+// writer that is stopped first.
+func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
+	name, skip, err := w.candidate()
+	if err != nil || skip || w.promoted(name) {
+		return outcome.Fail(err)
+	}
+	if ok, out := w.keepHA(ctx); !ok {
+		return out
+	}
+	old, stopped, out := w.stopWriter(ctx, name)
+	if !out.IsDone() || !stopped {
+		return out
+	}
+	st, asked := w.f.Engines[name]
+	if !asked || !st.Ready {
+		return w.await(soonLook, port.SwitchRefused, "CandidateNotReady", "instance %s does not answer", name)
+	}
+	if old == "" || old == name {
+		return outcome.Done()
+	}
+	if end, ok := w.f.Engines[old]; ok && end.Clean {
+		if st.Position >= end.Position {
+			return outcome.Done()
+		}
+		return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
+	}
+	return w.safest(name, old)
+}
+
+// safest judges a candidate when the old writer cannot say where its log ends.
+func (w *work) safest(name, old string) outcome.Outcome {
+	mine := w.f.Engines[name]
+	for _, i := range w.f.Instances {
+		st, asked := w.f.Engines[i.Name]
+		switch {
+		case i.Name == old || i.Name == name:
+		case asked && st.Installed && max(st.Position, st.Received) > max(mine.Position, mine.Received):
+			return outcome.Fail(port.SwitchRefused.Errorf("instance %s has more of the log than %s", i.Name, name))
+		case !asked && contains(w.f.Topology.Sync, i.Name) && w.c.Spec.Durability != "available":
+			return outcome.Fail(port.FailoverUnsafe.Errorf("reader %s cannot be asked, and may have what %s lacks", i.Name, name))
+		}
+	}
+	return outcome.Done()
+}
+
+func contains(all []string, one string) bool {
+	for _, s := range all {
+		if s == one {
+			return true
+		}
+	}
+	return false
+}
+
+// promoteCandidate gives the grant to the candidate and makes it the writer.
+// After this there is no way back but another switch.
+func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
+	name, skip, err := w.candidate()
+	if err != nil || skip {
+		return outcome.Fail(err)
+	}
+	if ok, out := w.keepHA(ctx); !ok {
+		return out
+	}
+	made := w.f.named(name)
+	if !w.promoted(name) {
+		for _, i := range w.f.primaries() {
+			if i.Name != name {
+				return outcome.Fail(port.SwitchRefused.Errorf("instance %s writes again; resume from FenceOldWriter", i.Name))
+			}
+		}
+		if err := w.grant(ctx, name); err != nil {
+			return outcome.Fail(err)
+		}
+		if err := w.gather(ctx); err != nil {
+			return outcome.Fail(err)
+		}
+		if err := w.ask(ctx, func(ctx context.Context) error {
+			return w.ports().Engine.Promote(ctx, w.ref.Of(name), w.f.Volume.Epoch)
+		}); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if made != nil && made.Type == port.Reader {
+		retyped := *made
+		retyped.Type = port.Writer
+		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Primary {
+		return w.await(soonLook, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
+	}
+	return outcome.Done()
+}
+
+// followNewWriter points all other readers to the new writer.
+func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
+	name, skip, err := w.candidate()
+	if err != nil || skip {
+		return outcome.Fail(err)
+	}
+	if ok, out := w.safe(ctx); !ok {
+		return out
+	}
+	writer := w.f.writer().Name
+	for _, i := range w.f.Instances {
+		st, asked := w.f.Engines[i.Name]
+		if i.Name == writer || i.Name == name || !asked || !st.Running || st.Role != port.Follower || st.Upstream == writer && st.Streaming {
+			continue
+		}
+		if st.Upstream != writer {
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
+				return outcome.Fail(tagged(err, i.Name))
+			}
+		}
+		if w.waited() < unhealthy { // one that does not come is made anew later
+			return outcome.Wait(soonLook, "Following", "instance %s turns to the new writer", i.Name)
+		}
+	}
+	return outcome.Done()
+}
+
+// rejoinOldWriter lets the old writer follow the new one.
+func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
+	if ok, out := w.safe(ctx); !ok {
+		return out
+	}
+	writer := w.f.writer()
+	for n := range w.f.Instances {
+		i := &w.f.Instances[n]
+		if i.Name == writer.Name || i.State != port.Up || i.Type == port.Temporary {
+			continue
+		}
+		if i.Type == port.Writer {
+			retyped := *i
+			retyped.Type = port.Reader
+			if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
+				return outcome.Fail(err)
+			}
+		}
+		st, asked := w.f.Engines[i.Name]
+		if !asked || st.Running && st.Streaming {
+			continue
+		}
+		if !st.Running || st.Upstream != writer.Name {
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
+				return outcome.Fail(tagged(err, i.Name))
+			}
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
+				return outcome.Fail(tagged(err, i.Name))
+			}
+		}
+		return w.await(soonLook, port.StartFailed, "Rejoining", "instance %s joins as a reader", i.Name)
+	}
+	return outcome.Done()
+}
