@@ -34,7 +34,8 @@
 //
 // There is no kube-proxy, DNS or CNI: a Service has no route, and as the API
 // server takes no loopback address in an EndpointSlice, a Service of pods with
-// such addresses has no endpoints. Pods are reached at status.podIP. Webhooks,
-// aggregated API servers and kubectl exec work as far as that goes; kubectl
-// logs reads the files of the fake kubelet.
+// such addresses has no endpoints. Pods are reached at status.podIP. The fake
+// kubelet serves no requests: kubectl logs, exec and port-forward do not work.
+// Logs are files (kubelet.Kubelet.LogFile; <Plane.Dir>/by-name for a person),
+// and Kubelet.Exec runs a command in a container.
 package controlplane
