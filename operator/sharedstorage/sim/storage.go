@@ -79,9 +79,9 @@ func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch i
 		switch {
 		case v.State == "":
 			return struct{}{}, port.StorageFailed.Errorf("there is no volume")
-		case writer == v.Writer && (writer == "" || epoch == v.Epoch):
+		case writer == v.Writer && epoch == v.Epoch:
 			return struct{}{}, nil
-		case writer != "" && epoch <= v.Epoch:
+		case epoch < v.Epoch, writer != "" && epoch == v.Epoch:
 			return struct{}{}, port.SwitchRefused.Errorf("epoch %d is not newer than %d of %s", epoch, v.Epoch, v.Writer)
 		}
 		if old := c.instances[v.Writer]; old != nil && w.accepts(c, old) {
@@ -92,9 +92,7 @@ func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch i
 				w.violation(c, "the grant was taken from %s while it wrote", old.Name)
 			}
 		}
-		if v.Writer = writer; writer != "" {
-			v.Epoch = epoch
-		}
+		v.Writer, v.Epoch = writer, epoch
 		return struct{}{}, nil
 	})
 	return err

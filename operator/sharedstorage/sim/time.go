@@ -167,8 +167,15 @@ func (w *World) passManager(c *cluster, now time.Time) {
 	if writer := w.writer(c); writer != nil {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
 		m.sync = nil
+		if m.seen == nil {
+			m.seen = map[string]time.Time{}
+		}
 		for _, i := range c.sorted() {
-			if _, member := m.members[i.Name]; member && w.streams(c, i) {
+			if w.streams(c, i) {
+				m.seen[i.Name] = now
+			}
+			// One that has gone is counted on until the writer was told otherwise.
+			if _, member := m.members[i.Name]; member && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
 				m.sync = append(m.sync, i.Name)
 			}
 		}

@@ -81,6 +81,7 @@ type engine struct {
 	epoch       int64
 	params      map[string]string
 	pending     map[string]string // values that wait for a restart
+	wanted      map[string]string // as they were applied last
 	unwilling   string            // why it does not start
 	code        string
 	message     string
@@ -97,6 +98,7 @@ type manager struct {
 	members map[string]port.Member
 	missed  time.Time // since when there is no writer
 	sync    []string
+	seen    map[string]time.Time // when each reader streamed last
 	code    string
 	message string
 	writer  string
