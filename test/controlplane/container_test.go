@@ -34,7 +34,6 @@ func TestInitContainersRunInOrder(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
 	create(t, p, ns, shell("s", "echo main >> /data/order; test -e /data/side && cat /data/order", func(s *corev1.PodSpec, c *corev1.Container) {
-		s.RestartPolicy = corev1.RestartPolicyOnFailure
 		init := func(name, script string, policy *corev1.ContainerRestartPolicy) corev1.Container {
 			i := corev1.Container{Name: name, Image: "shell:test", Command: []string{"sh", "-c", script}, RestartPolicy: policy}
 			i.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -42,7 +41,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 		}
 		emptyDir(s, c)
 		s.InitContainers = []corev1.Container{
-			init("first", "echo first >> /data/order; test -e /data/again || { touch /data/again; exit 1; }", nil),
+			init("first", "echo first >> /data/order; test -e /data/again || { touch /data/again; exit 1; }", ptr(corev1.ContainerRestartPolicyOnFailure)),
 			init("side", "touch /data/side; exec sleep 1000", ptr(corev1.ContainerRestartPolicyAlways)),
 			init("last", "echo last >> /data/order", nil),
 		}

@@ -75,7 +75,7 @@ const startTimeout = 2 * time.Minute
 func Start(o Options) (*Plane, error) { return StartContext(context.Background(), o) }
 
 // StartContext is Start that gives up when ctx ends. The plane outlives ctx.
-func StartContext(ctx context.Context, o Options) (p *Plane, err error) {
+func StartContext(ctx context.Context, o Options) (*Plane, error) {
 	binaries, err := Find(o.Bin)
 	if err != nil {
 		return nil, err
@@ -84,15 +84,17 @@ func StartContext(ctx context.Context, o Options) (p *Plane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &Plane{Binaries: binaries, o: o, slot: s, addresses: kubelet.NewAddresses(s.number)}
+	p := &Plane{Binaries: binaries, o: o, slot: s, addresses: kubelet.NewAddresses(s.number)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Stop())
-		}
-	}()
+	if err := p.start(ctx); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+	return p, nil
+}
+
+func (p *Plane) start(ctx context.Context) (err error) {
 	if p.log, err = os.Create(p.path("kubelet.log")); err != nil {
-		return nil, err
+		return err
 	}
 	if p.o.Log == nil {
 		p.o.Log = func(format string, args ...any) {
@@ -100,24 +102,24 @@ func StartContext(ctx context.Context, o Options) (p *Plane, err error) {
 		}
 	}
 	if err := p.startServers(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.startControllers(); err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	claims, err := kubelet.StartClaims(ctx, p.Config(), p.path("claims"), p.o.Log)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.OnStop(claims.Stop)
-	if o.Kubelet.Nodes >= 0 {
-		if p.Kubelet, err = p.StartKubelet(o.Kubelet); err != nil {
-			return nil, err
+	if p.o.Kubelet.Nodes >= 0 {
+		if p.Kubelet, err = p.StartKubelet(p.o.Kubelet); err != nil {
+			return err
 		}
 	}
-	return p, p.awaitAccount(ctx, "default")
+	return p.awaitAccount(ctx, "default")
 }
 
 // StartKubelet starts another set of nodes, which must have a Name of its own.

@@ -52,7 +52,7 @@ func takeSlot() (*slot, error) {
 			return nil, err
 		}
 		if left {
-			if err := clear(dir); err != nil {
+			if err := wipe(dir); err != nil {
 				lock.Close()
 				return nil, err
 			}
@@ -66,7 +66,10 @@ func takeSlot() (*slot, error) {
 	if mine == nil {
 		return nil, SlotsTaken.Errorf("all %d slots in %s are locked", slots, base)
 	}
-	return mine, mine.open()
+	if err := mine.open(); err != nil {
+		return nil, err
+	}
+	return mine, nil
 }
 
 func (s *slot) open() error {
@@ -105,13 +108,13 @@ func (s *slot) free(keep bool) error {
 	defer s.mu.Unlock()
 	err := s.processes.Close()
 	if !keep {
-		err = errors.Join(err, clear(s.dir))
+		err = errors.Join(err, wipe(s.dir))
 	}
 	return errors.Join(err, s.lock.Close())
 }
 
-// clear ends the processes of a slot whose owner is gone and removes its folder.
-func clear(dir string) error {
+// wipe ends the processes of a slot whose owner is gone and removes its folder.
+func wipe(dir string) error {
 	all := recorded(dir)
 	for _, p := range kubelet.Procs() {
 		if component(p, dir) || strings.HasPrefix(p.Environ(kubelet.RootVariable), dir+string(filepath.Separator)) {

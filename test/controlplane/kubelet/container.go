@@ -260,7 +260,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 	vars = maps.Clone(base)
 	vars["POD_IP"] = pod.Status.PodIP // for Image.Command
 	maps.Copy(vars, own)
-	if s.mapping, err = c.mounts(s, own, image, base); err != nil {
+	if s.mapping, err = c.mounts(pod, s, own, image, base); err != nil {
 		return s, nil, err
 	}
 	for name, value := range own {
@@ -282,7 +282,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 }
 
 // mounts links the volumes into the root, and gives the rule for their paths.
-func (c *container) mounts(s setup, vars map[string]string, image Image, base map[string]string) (mapping, error) {
+func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, image Image, base map[string]string) (mapping, error) {
 	var m mapping
 	for from, to := range image.Files {
 		m = m.with(from, to)
@@ -294,8 +294,8 @@ func (c *container) mounts(s setup, vars map[string]string, image Image, base ma
 		if !ok {
 			return nil, fmt.Errorf("there is no volume %q", mount.Name)
 		}
-		if c.w.writable(mount.Name) {
-			if err := give(folder, s.cred, fsGroup(c.w.pod)); err != nil {
+		if writable(pod, mount.Name) {
+			if err := give(folder, s.cred, fsGroup(pod)); err != nil {
 				return nil, err
 			}
 		}
@@ -306,7 +306,7 @@ func (c *container) mounts(s setup, vars map[string]string, image Image, base ma
 		if sub != "" {
 			folder = filepath.Join(folder, filepath.Clean("/"+sub))
 			if _, err := os.Stat(folder); err != nil {
-				if err := errors.Join(os.MkdirAll(folder, 0o755), give(folder, s.cred, fsGroup(c.w.pod))); err != nil {
+				if err := errors.Join(os.MkdirAll(folder, 0o755), give(folder, s.cred, fsGroup(pod))); err != nil {
 					return nil, err
 				}
 			}

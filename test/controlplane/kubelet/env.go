@@ -91,7 +91,7 @@ func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 			return "", false, unless(missing(err, ref.Optional), err)
 		}
 		value, ok := m.Data[ref.Key]
-		return value, ok, unless(ok || optional(ref.Optional), fmt.Errorf("ConfigMap %s has no key %s", ref.Name, ref.Key))
+		return value, ok, unless(ok || optional(ref.Optional), fmt.Errorf("the ConfigMap %s has no key %s", ref.Name, ref.Key))
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
 		s, err := k.client.CoreV1().Secrets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
@@ -99,7 +99,7 @@ func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 			return "", false, unless(missing(err, ref.Optional), err)
 		}
 		value, ok := s.Data[ref.Key]
-		return string(value), ok, unless(ok || optional(ref.Optional), fmt.Errorf("Secret %s has no key %s", ref.Name, ref.Key))
+		return string(value), ok, unless(ok || optional(ref.Optional), fmt.Errorf("the Secret %s has no key %s", ref.Name, ref.Key))
 	}
 	return "", false, fmt.Errorf("its source is none that the fake kubelet knows")
 }

@@ -92,7 +92,10 @@ func (f podFacts) phase(policy corev1.RestartPolicy) corev1.PodPhase {
 		}
 	}
 	for _, c := range f.init {
-		if t := c.State.Terminated; t != nil && t.ExitCode != 0 && (policy == corev1.RestartPolicyNever || f.ending) {
+		switch t := c.State.Terminated; {
+		case f.initialized && c.State.Running != nil:
+			running++ // a sidecar; how it ends says nothing of the pod
+		case !f.initialized && t != nil && t.ExitCode != 0 && (policy == corev1.RestartPolicyNever || f.ending):
 			return corev1.PodFailed
 		}
 	}

@@ -38,6 +38,8 @@ func TestPhase(t *testing.T) {
 		{"it failed and will be restarted", fails, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(3)}}, corev1.PodRunning},
 		{"it succeeded", fails, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
 		{"it failed for good", never, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0), ran(3)}}, corev1.PodFailed},
+		{"a sidecar still runs", never, podFacts{initialized: true, init: []corev1.ContainerStatus{runs}, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodRunning},
+		{"a sidecar was ended after the others", never, podFacts{initialized: true, init: []corev1.ContainerStatus{ran(143)}, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
 		{"one still runs", never, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(3), runs}}, corev1.PodRunning},
 		{"it was deleted and ended well", always, podFacts{initialized: true, ending: true, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
 		{"it was deleted and killed", always, podFacts{initialized: true, ending: true, main: []corev1.ContainerStatus{ran(137)}}, corev1.PodFailed},

@@ -37,7 +37,7 @@ func (k *Kubelet) volumes(ctx context.Context, pod *corev1.Pod, dir string) (map
 }
 
 func (k *Kubelet) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (string, error) {
-	claim := ""
+	var claim string
 	switch {
 	case v.EmptyDir != nil:
 		if err := os.MkdirAll(folder, 0o777); err != nil {

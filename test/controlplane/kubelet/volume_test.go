@@ -55,7 +55,7 @@ func TestAddressesDoNotRepeatSoon(t *testing.T) {
 		}
 		seen[address] = true
 	}
-	if a.node() == a.node() {
+	if first, second := a.node(), a.node(); first == second {
 		t.Error("two nodes share an address")
 	}
 }

@@ -467,8 +467,8 @@ func (w *worker) folder(volume string) (string, bool) {
 }
 
 // writable says whether a volume is a folder that its users own.
-func (w *worker) writable(volume string) bool {
-	for _, v := range w.pod.Spec.Volumes {
+func writable(pod *corev1.Pod, volume string) bool {
+	for _, v := range pod.Spec.Volumes {
 		if v.Name == volume {
 			return v.EmptyDir != nil || v.PersistentVolumeClaim != nil || v.Ephemeral != nil
 		}
