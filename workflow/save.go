@@ -18,8 +18,8 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	if rest {
 		r.Owner = ""
 	}
-	if s.starved {
-		r.NextAt = s.now
+	if s.starved || !rest && r.Phase == Waiting && r.NextAt.IsZero() {
+		r.NextAt = s.now // a look is open: whoever is given the run takes it again
 	}
 	if r.Phase.Final() {
 		r.NextAt = time.Time{}
