@@ -44,6 +44,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 	f.StringSliceVar(&a.flags.actions, "actions", nil, "ready-made `actions` that flows may use")
 	f.StringSliceVar(&a.flags.httpAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
 	f.StringVar(&a.flags.secretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
+	suggests(root, map[string]completion{"output": words("text", "json", "yaml", "name"), "store": words("memory", "sqlite", "postgres"), "log-level": words("debug", "info", "warn", "error")})
 
 	groups := []struct {
 		id, title string
@@ -65,7 +66,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(a.docsCommand(), a.nodeCommand())
+	root.AddCommand(a.docsCommand(), a.nodeCommand(), a.instanceCommand(), a.managerCommand())
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -236,7 +236,7 @@ func (a *Agent) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.change(func(r *record) { r.Installed = want.Key })
+	return a.change(func(r *record) { r.Installed = want.Key }) // whose password they have is seen to when it writes
 }
 
 // reserve makes this instance's slot in another engine.

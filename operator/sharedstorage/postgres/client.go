@@ -3,12 +3,15 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -98,10 +101,15 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 		return none, err
 	}
 	out, err := ask[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, p.Token, method, in)
-	if err != nil {
-		err = fmt.Errorf("%s of %s: %w", verb, id, err)
+	if err == nil {
+		return out, nil
 	}
-	return out, err
+	var dial *net.OpError
+	refused := errors.As(err, &dial) && dial.Op == "dial"
+	if fault.Of(err) == fault.Unknown && ctx.Err() == nil && (refused || method == http.MethodGet) { // nothing happened there
+		return out, port.PodLost.Errorf("%s of %s: its agent cannot be asked: %w", verb, id, err).With("instance", id.Instance)
+	}
+	return out, fmt.Errorf("%s of %s: %w", verb, id, err)
 }
 
 // ask is one call over HTTP.

@@ -137,6 +137,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 			st.Held = a.rec.Hold && !s.Receiver && a.live.config == a.configuration(a.rec, true)
 		} else {
 			st.Lag, st.Upstream = 0, ""
+			st.Ready = a.rec.Password == short(a.secret) // until then nobody gets in
 			st.Sync = parseStandbyNames(s.SyncNames)
 			if writing {
 				st.Epoch = epoch

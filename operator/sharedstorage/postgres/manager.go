@@ -80,6 +80,9 @@ func (m Manager) full(ctx context.Context, c port.Ref, member port.Member) (Watc
 
 // Add implements port.Manager.
 func (m Manager) Add(ctx context.Context, c port.Ref, member port.Member) error {
+	if _, err := m.find(ctx, c); err != nil {
+		return err
+	}
 	full, err := m.full(ctx, c, member)
 	if err != nil {
 		return err
@@ -110,16 +113,21 @@ func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error
 
 func order[Out any](ctx context.Context, m Manager, c port.Ref, method, verb string, in any) (Out, error) {
 	var none Out
-	place, found, err := m.Hosts.Find(ctx, c)
+	place, err := m.find(ctx, c)
 	if err != nil {
 		return none, err
-	}
-	if !found {
-		return none, port.ManagerUnreachable.Errorf("cluster %s has no manager", c)
 	}
 	out, err := ask[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, place.Token, method, in)
 	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
 		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
 	}
 	return out, err
+}
+
+func (m Manager) find(ctx context.Context, c port.Ref) (ManagerPlace, error) {
+	place, found, err := m.Hosts.Find(ctx, c)
+	if err == nil && !found {
+		err = port.ManagerUnreachable.Errorf("cluster %s has no manager", c)
+	}
+	return place, err
 }

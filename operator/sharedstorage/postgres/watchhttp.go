@@ -50,8 +50,8 @@ func (w *Watcher) Topology() port.Topology {
 		Node: w.cfg.Node, Address: w.cfg.Listen, Version: w.cfg.Version, HA: s.HA(now),
 		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
 	}
-	if s.Durability == Available {
-		top.Sync = nil
+	if s.Durability == Available || !s.Sync.Safe {
+		top.Sync = nil // nobody promises anything
 	}
 	if s.Off && s.Wish && !top.HA {
 		top.Until = s.Until

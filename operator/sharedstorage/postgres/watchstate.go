@@ -228,6 +228,8 @@ func (s WatchState) unsafe(t tick, usable func(AgentStatus) bool) (missing []str
 		return missing, "each of them may be the only one with a commit"
 	case !sync.Safe:
 		return sync.Names, "none of them had caught up with the writer yet"
+	case len(sync.Names) == 0:
+		return without(s.names(), s.Writer), "the writer waited for no reader"
 	}
 	return nil, ""
 }

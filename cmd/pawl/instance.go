@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// instanceCommand is what runs beside each engine of a shared-storage cluster.
+// The operator starts it; a person has no use for it.
+func (a *app) instanceCommand() *cobra.Command {
+	var c postgres.InstanceCommand
+	cmd := &cobra.Command{
+		Use: "instance --dir DIR", Short: "Run one PostgreSQL engine of a shared-storage cluster", Hidden: true, Args: cobra.NoArgs,
+		Long: `Owns the data directory below DIR and the postgres process in it: installs,
+starts, stops, promotes and rewinds as it is told over HTTP, renews the lease of
+a writer, and stops the writer before its lease ends. Ended with SIGTERM it stops
+the engine; killed, it finds the engine again when it comes back.
+
+The configuration is JSON: cluster (namespace, name, instance), listen, host,
+port, binaries, tokenFile, passwordFile, grantDir, and optional bind, version,
+user, certFile, keyFile, seed, lease, grace, durability, parameters, command.`,
+		Example: "  pawl instance --dir /var/lib/pawl/default/c1/instances/c1-1",
+		RunE: a.daemon(func(ctx context.Context, log *slog.Logger) error {
+			c.Log = log
+			return c.Run(ctx)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Dir, "dir", "", "`folder` of the instance")
+	f.StringVar(&c.Config, "config", "", "JSON `file` with the configuration (default config.json in the folder)")
+	f.BoolVar(&c.Guard, "guard", false, "only stop the writer in time if its agent is killed; the agent starts this")
+	_ = cmd.MarkFlagRequired("dir")
+	return cmd
+}
+
+// daemon is a verb that others start. Its --config is a file of its own, so
+// flags come from the command line alone.
+func (a *app) daemon(do func(ctx context.Context, log *slog.Logger) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := a.checkFlags(); err != nil {
+			return err
+		}
+		level := slog.LevelInfo
+		if a.flags.logLevel != "" {
+			_ = level.UnmarshalText([]byte(a.flags.logLevel)) // checked with the flags
+		}
+		return do(cmd.Context(), slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})))
+	}
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// managerCommand watches the engines of one shared-storage cluster. The operator
+// starts it; a person has no use for it.
+func (a *app) managerCommand() *cobra.Command {
+	var c postgres.WatchCommand
+	cmd := &cobra.Command{
+		Use: "cluster-manager --dir DIR", Short: "Watch a shared-storage cluster and fail over", Hidden: true, Args: cobra.NoArgs,
+		Long: `Looks at the writer every second and fails over after five looks without one,
+if failover is on. In strict durability it does so only if every reader that may
+be the only one with an answered commit can be asked. Tells what it sees over
+HTTP. What it must not forget is in DIR/state.json.
+
+The configuration is JSON: cluster (namespace, name), listen, tokenFile,
+grantDir, and optional node, version, certFile, keyFile, every, misses.`,
+		Example: "  pawl cluster-manager --dir /var/lib/pawl/default/c1/manager",
+		RunE: a.daemon(func(ctx context.Context, log *slog.Logger) error {
+			c.Log = log
+			return c.Run(ctx)
+		}),
+	}
+	cmd.Flags().StringVar(&c.Dir, "dir", "", "`folder` for what it must not forget")
+	cmd.Flags().StringVar(&c.Config, "config", "", "JSON `file` with the configuration (default config.json in the folder)")
+	_ = cmd.MarkFlagRequired("dir")
+	return cmd
+}

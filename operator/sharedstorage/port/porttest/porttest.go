@@ -1,0 +1,239 @@
+// Package porttest is the exam of the ports: what every implementation promises
+// to the operator, whatever stands behind it.
+//
+//	func TestPorts(t *testing.T) { porttest.Run(t, func(t *testing.T) porttest.Rig { … }) }
+//
+// Each question gets a world of its own. Time passes in Rig.Await only, so a
+// simulator with a virtual clock and real processes sit the same exam.
+package porttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Rig is a fresh world with its ports, and the hands that reach into it.
+type Rig struct {
+	Ports port.Ports
+	Now   func() time.Time // of the world
+
+	// Await lets time pass until holds gives nil, and fails the test after limit,
+	// which is time of the world.
+	Await func(t *testing.T, limit time.Duration, what string, holds func() error)
+	// Kill ends an instance like a power cut: its engine and its agent are gone at
+	// once, and stay so until Instances.Ensure and Engine.Start.
+	Kill func(t *testing.T, id port.Ref)
+	// Break makes a node fail with all that stands on it; Mend brings it back.
+	Break, Mend func(t *testing.T, node string)
+
+	// Again gives the ports of an operator that was started anew on the same
+	// world. nil: Ports.
+	Again func(t *testing.T) port.Ports
+	// Lose makes the next call be carried out and its answer be lost. nil: that
+	// question is not asked.
+	Lose func(t *testing.T)
+	// Insert commits a row in an instance and Rows reads all of them, sorted. nil:
+	// rows are not asked for.
+	Insert func(id port.Ref, row string) error
+	Rows   func(id port.Ref) ([]string, error)
+
+	// Limit is how long any one thing may take, in time of the world: 2 minutes.
+	Limit time.Duration
+	// Reload is a parameter that needs no restart, Restart one that does, each with
+	// a value that is not its default. Wrong is one that the engine does not take.
+	// Reload nil: parameters are not asked for.
+	Reload, Restart, Wrong map[string]string
+}
+
+// Run sits the exam.
+func Run(t *testing.T, fresh func(t *testing.T) Rig) {
+	for _, q := range slices.Concat(storageQuestions, instanceQuestions, engineQuestions, managerQuestions) {
+		t.Run(q.name, func(t *testing.T) {
+			r := fresh(t)
+			if r.Limit == 0 {
+				r.Limit = 2 * time.Minute
+			}
+			if r.Again == nil {
+				r.Again = func(*testing.T) port.Ports { return r.Ports }
+			}
+			q.ask(&exam{Rig: r, t: t, ctx: t.Context()})
+		})
+	}
+}
+
+type question struct {
+	name string
+	ask  func(e *exam)
+}
+
+// exam is one question's world.
+type exam struct {
+	Rig
+	t     *testing.T
+	ctx   context.Context
+	epoch int64
+}
+
+var cluster = port.Ref{Namespace: "exam", Name: "c", UID: "1"}
+
+func (e *exam) must(what string, err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// refused wants an error of this kind.
+func (e *exam) refused(what string, err, kind error) {
+	e.t.Helper()
+	if !errors.Is(err, kind) {
+		e.t.Errorf("%s: got %v, want %v", what, err, kind)
+	}
+}
+
+func (e *exam) await(what string, holds func() error) {
+	e.t.Helper()
+	e.Await(e.t, e.Limit, what, holds)
+}
+
+func (e *exam) instance(name string, kind port.Type) port.Instance {
+	return port.Instance{Name: name, ID: name, Type: kind}
+}
+
+// up makes an instance and waits until it can be asked.
+func (e *exam) up(want port.Instance) port.Instance {
+	e.t.Helper()
+	var got port.Instance
+	e.await("instance "+want.Name+" is up", func() (err error) {
+		if got, err = e.Ports.Instances.Ensure(e.ctx, cluster, want); err == nil && got.State != port.Up {
+			err = fmt.Errorf("%s %s", got.State, got.Message)
+		}
+		return err
+	})
+	return got
+}
+
+func (e *exam) list() []port.Instance {
+	e.t.Helper()
+	all, err := e.Ports.Instances.List(e.ctx, cluster)
+	e.must("list", err)
+	return all
+}
+
+func (e *exam) find(name string) (port.Instance, bool) {
+	e.t.Helper()
+	all := e.list()
+	i := slices.IndexFunc(all, func(i port.Instance) bool { return i.Name == name })
+	if i < 0 {
+		return port.Instance{}, false
+	}
+	return all[i], true
+}
+
+// until waits for a status.
+func (e *exam) until(name, what string, holds func(port.Status) bool) port.Status {
+	e.t.Helper()
+	var s port.Status
+	e.await(name+" "+what, func() (err error) {
+		if s, err = e.Ports.Engine.Status(e.ctx, cluster.Of(name)); err == nil && !holds(s) {
+			err = fmt.Errorf("%+v", s)
+		}
+		return err
+	})
+	return s
+}
+
+func (e *exam) writes(name string, epoch int64) port.Status {
+	e.t.Helper()
+	return e.until(name, fmt.Sprintf("writes under epoch %d", epoch), func(s port.Status) bool {
+		return s.Ready && s.Running && s.Role == port.Primary && s.Epoch == epoch
+	})
+}
+
+func (e *exam) streams(name, upstream string) port.Status {
+	e.t.Helper()
+	return e.until(name, "streams from "+upstream, func(s port.Status) bool {
+		return s.Ready && s.Running && s.Role == port.Follower && s.Streaming && s.Upstream == upstream
+	})
+}
+
+func (e *exam) grant(writer string) {
+	e.t.Helper()
+	e.epoch++
+	e.must("grant", e.Ports.Storage.Grant(e.ctx, cluster, writer, e.epoch))
+}
+
+// volume makes the volume.
+func (e *exam) volume() {
+	e.t.Helper()
+	e.await("the volume is ready", func() error {
+		v, err := e.Ports.Storage.Ensure(e.ctx, cluster, port.Volume{Size: 1 << 30}, "volume")
+		if err == nil && v.State != port.VolumeReady {
+			err = fmt.Errorf("%s %s", v.State, v.Message)
+		}
+		return err
+	})
+}
+
+// writer makes the volume and the first writer.
+func (e *exam) writer(name string) {
+	e.t.Helper()
+	e.volume()
+	e.up(e.instance(name, port.Writer))
+	e.must("install", e.Ports.Engine.Install(e.ctx, cluster.Of(name), port.Source{}, "install "+name))
+	e.until(name, "is installed", func(s port.Status) bool { return s.Installed })
+	e.grant(name)
+	e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of(name)))
+	e.writes(name, e.epoch)
+}
+
+// readers makes readers of a writer.
+func (e *exam) readers(writer string, names ...string) {
+	e.t.Helper()
+	for _, name := range names {
+		e.up(e.instance(name, port.Reader))
+		e.must("install", e.Ports.Engine.Install(e.ctx, cluster.Of(name), port.Source{From: writer}, "install "+name))
+	}
+	for _, name := range names {
+		e.until(name, "is installed", func(s port.Status) bool { return s.Installed })
+		e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of(name)))
+	}
+	for _, name := range names {
+		e.streams(name, writer)
+	}
+}
+
+// revive brings back what Kill has ended.
+func (e *exam) revive(name string, kind port.Type) {
+	e.t.Helper()
+	e.up(e.instance(name, kind))
+	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, cluster.Of(name)) })
+}
+
+func (e *exam) insert(name, row string) {
+	e.t.Helper()
+	if e.Insert != nil {
+		e.must("insert "+row, e.Insert(cluster.Of(name), row))
+	}
+}
+
+// have waits until an instance has exactly these rows.
+func (e *exam) have(id port.Ref, rows ...string) {
+	e.t.Helper()
+	if e.Rows == nil {
+		return
+	}
+	e.await(fmt.Sprintf("rows %v on %s", rows, id), func() error {
+		got, err := e.Rows(id)
+		if err == nil && !slices.Equal(got, rows) {
+			err = fmt.Errorf("%v", got)
+		}
+		return err
+	})
+}

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+func TestFailoverIsOnOffAndBack(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for name, c := range map[string]struct {
+		s    WatchState
+		want bool
+	}{
+		"not asked for":      {WatchState{}, false},
+		"asked for":          {WatchState{Wish: true}, true},
+		"off without an end": {WatchState{Wish: true, Off: true}, false},
+		"off for a while":    {WatchState{Wish: true, Off: true, Until: now.Add(1)}, false},
+		"the while is over":  {WatchState{Wish: true, Off: true, Until: now}, true},
+		"over, not asked":    {WatchState{Off: true, Until: now}, false},
+	} {
+		if got := c.s.HA(now); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestTooManyWriters(t *testing.T) {
+	writer := func(epoch int64) AgentStatus {
+		return AgentStatus{Status: port.Status{Role: port.Primary, Epoch: epoch}}
+	}
+	for name, c := range map[string]struct {
+		seen map[string]AgentStatus
+		want []string
+	}{
+		"one":                     {map[string]AgentStatus{"a": writer(2), "b": {Status: port.Status{Role: port.Follower}}}, nil},
+		"the lower epoch":         {map[string]AgentStatus{"a": writer(1), "b": writer(2)}, []string{"a"}},
+		"one without the grant":   {map[string]AgentStatus{"a": writer(2), "b": writer(2)}, []string{"b"}},
+		"one that nobody allowed": {map[string]AgentStatus{"a": writer(2), "b": writer(0)}, []string{"b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (tick{grant: Grant{Writer: "a", Epoch: 2}, seen: c.seen}).tooMany(); !slices.Equal(got, c.want) {
+				t.Errorf("fenced are %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A model of a strict cluster: the writer answers a commit when one of the list
+// that it uses has it. Whatever happens, when a failover is called safe, one of
+// those it asks has every answered commit.
+func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		readers := []string{"b", "c", "d"}
+		now := time.Unix(1_000_000, 0)
+		s := WatchState{Made: true, Wish: true, Durability: Strict, Version: 1}
+		for _, name := range append([]string{"a"}, readers...) {
+			s.add(WatchMember{Member: port.Member{Name: name}})
+		}
+		grant := Grant{Writer: "a", Epoch: 1}
+		log, acked := uint64(100), uint64(0)                      // of the writer; answered
+		has := map[string]uint64{"b": 50, "c": 50, "d": 50}       // of the readers
+		alive := map[string]bool{"b": true, "c": true, "d": true} // and streaming
+		var known Membership                                      // of the writer
+		record := record{Epoch: 1}
+		answer := func() {
+			list := record.sync("a", Strict, nil)
+			if len(list) == 0 {
+				acked = log
+				return
+			}
+			for _, name := range list {
+				acked = max(acked, has[name]) // what one of them has, is answered
+			}
+		}
+		seen := func() map[string]AgentStatus {
+			all := map[string]AgentStatus{"a": {
+				Status:  port.Status{Ready: true, Running: true, Installed: true, Role: port.Primary, Epoch: 1, Position: log, Timeline: 1},
+				Members: known.Version, Sync: record.sync("a", Strict, nil),
+			}}
+			for _, name := range readers {
+				if alive[name] {
+					all[name] = AgentStatus{
+						Status:  port.Status{Ready: true, Running: true, Installed: true, Role: port.Follower, Streaming: true, Upstream: "a", Received: has[name], Timeline: 1},
+						Members: s.Version,
+					}
+				}
+			}
+			return all
+		}
+		look := func(after time.Duration) {
+			now = now.Add(after)
+			tk := tick{now: now, grant: grant, seen: seen()}
+			s = s.synced(tk).settled(tk)
+		}
+		push := func() { known = s.membership(); record.Members = known }
+		reader := rapid.SampledFrom(readers)
+		t.Repeat(map[string]func(*rapid.T){
+			"write": func(t *rapid.T) { log += rapid.Uint64Range(1, 50).Draw(t, "bytes") },
+			"receive": func(t *rapid.T) {
+				if name := reader.Draw(t, "reader"); alive[name] {
+					has[name] = max(has[name], rapid.Uint64Range(has[name], log).Draw(t, "up to"))
+				}
+			},
+			"fall": func(t *rapid.T) { alive[reader.Draw(t, "reader")] = false },
+			"rise": func(t *rapid.T) { alive[reader.Draw(t, "reader")] = true },
+			"leave": func(t *rapid.T) {
+				name := reader.Draw(t, "reader")
+				if _, ok := s.member(name); ok {
+					s.Members = slices.DeleteFunc(slices.Clone(s.Members), func(m WatchMember) bool { return m.Name == name })
+					s.Version++
+					s.Leaving = append(slices.Clone(s.Leaving), leaver{name, s.Version})
+				}
+			},
+			"join": func(t *rapid.T) { s.add(WatchMember{Member: port.Member{Name: reader.Draw(t, "reader")}}) },
+			"look": func(t *rapid.T) { look(time.Duration(rapid.Int64Range(1, 6000).Draw(t, "ms")) * time.Millisecond) },
+			"push": func(*rapid.T) { push() },
+			"rest": func(t *rapid.T) {
+				for range rapid.IntRange(1, 5).Draw(t, "looks") {
+					look(time.Second)
+					push()
+					answer()
+				}
+			},
+			"": func(t *rapid.T) {
+				answer()
+				all := seen()
+				delete(all, "a")
+				if _, why := s.unsafe(tick{now: now, grant: grant, seen: all}, func(AgentStatus) bool { return true }); why != "" {
+					return
+				}
+				best := uint64(0)
+				for name := range all {
+					if _, ok := s.member(name); ok || slices.Contains(s.Sync.Names, name) {
+						best = max(best, has[name])
+					}
+				}
+				if best < acked {
+					t.Fatalf("a failover is called safe, and up to %d was answered while the best has %d: %+v", acked, best, s.Sync)
+				}
+			},
+		})
+	})
+}
+
+// A writer of an epoch that the manager knows nothing of waits for all others.
+func TestSyncListOfAnAgent(t *testing.T) {
+	m := Membership{Version: 4, Durability: Strict, Names: []string{"a", "b", "c"}, Epoch: 2, Sync: []string{"b"}}
+	for name, c := range map[string]struct {
+		r         record
+		receiving []string
+		want      []string
+	}{
+		"as the manager said":    {record{Epoch: 2, Members: m}, nil, []string{"b"}},
+		"promoted a moment ago":  {record{Epoch: 3, Members: m}, nil, []string{"b", "c"}},
+		"no manager yet":         {record{Epoch: 1}, nil, nil},
+		"available, none":        {record{Epoch: 2, Members: Membership{Durability: Available, Names: m.Names}}, nil, nil},
+		"available, one streams": {record{Epoch: 2, Members: Membership{Durability: Available, Names: m.Names}}, []string{"c", "stranger"}, []string{"c"}},
+	} {
+		if got := c.r.sync("a", Strict, c.receiving); fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
