@@ -1,8 +1,177 @@
 package sharedstorage
 
 import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Healers are what ends a fault by itself, and its limits.
-func (o *Operator) Healers() map[faultCode]workflow.Healer { return nil }
+// healLook is how often a healer looks whether the cause is gone.
+const healLook = 10 * time.Second
+
+// Healers are what ends faults by itself, and how often it is tried per run
+// (sharedstorage.md, section 7).
+func (o *Operator) Healers() map[faultCode]workflow.Healer {
+	heal := func(s step, attempts int) workflow.Healer {
+		return workflow.Healer{Do: o.do(s), Limits: workflow.Limits{Attempts: attempts}}
+	}
+	first := func(s step) workflow.Healer {
+		return workflow.Healer{Do: o.do(s), From: workflow.FromFirst, Limits: workflow.Limits{Attempts: 1}}
+	}
+	return map[faultCode]workflow.Healer{
+		port.PodLost.Code:               heal(nodeIsBack, 3),
+		port.PodUnscheduled.Code:        heal(nodeTakesIt, 10),
+		port.NoAvailableNode.Code:       heal(nodeIsReady, 10),
+		port.StartFailed.Code:           first(rebuildSick),
+		port.TargetNodeUnavailable.Code: {Do: o.do(nothing), Undo: true, Limits: workflow.Limits{Attempts: 1}},
+		TempInsIDNotFound.Code:          first(nothing),
+		TempRoForRwMetaLost.Code:        first(nothing),
+		RoMetaInvalid.Code:              first(onePerPlace),
+		port.WriterUnhealthy.Code:       heal(writerIsHealthy, 20),
+		port.ReplicaLag.Code:            heal(lagIsSmall, 10),
+		port.ManagerUnreachable.Code:    heal(remakeManager, 2),
+		port.TwoWriters.Code:            heal(fenceLower, 3),
+	}
+}
+
+func nothing(context.Context, *work) outcome.Outcome { return outcome.Done() }
+
+// sick is the instance a fault is about; nil: none, or it is gone.
+func (w *work) sick() *port.Instance {
+	if f := w.t.Fault(); f != nil {
+		if name, ok := f.Details["instance"].(string); ok {
+			return w.f.named(name)
+		}
+	}
+	return nil
+}
+
+// nodeIsBack waits until the instance that was lost can be asked again.
+func nodeIsBack(_ context.Context, w *work) outcome.Outcome {
+	if i := w.sick(); i != nil && (i.State == port.Lost || i.State == port.Down) {
+		return outcome.Wait(healLook, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
+	}
+	for _, i := range w.f.Instances {
+		if w.sick() == nil && i.State == port.Lost {
+			return outcome.Wait(healLook, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
+		}
+	}
+	return outcome.Done()
+}
+
+func nodeTakesIt(_ context.Context, w *work) outcome.Outcome {
+	for _, i := range w.f.Instances {
+		if i.State == port.Unscheduled {
+			return outcome.Wait(healLook, port.PodUnscheduled.Reason(), "no node takes instance %s", i.Name)
+		}
+	}
+	return outcome.Done()
+}
+
+func nodeIsReady(ctx context.Context, w *work) outcome.Outcome {
+	var nodes []port.Node
+	err := w.ask(ctx, func(ctx context.Context) (err error) { nodes, err = w.ports().Instances.Nodes(ctx, w.ref); return })
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	for _, n := range nodes {
+		if n.Ready && n.Schedulable {
+			return outcome.Done()
+		}
+	}
+	return outcome.Wait(healLook, port.NoAvailableNode.Reason(), "none of %d nodes is ready", len(nodes))
+}
+
+// rebuildSick removes a reader whose engine does not start, so that the run
+// makes it anew. A writer is not touched: its data may be the only ones.
+func rebuildSick(ctx context.Context, w *work) outcome.Outcome {
+	name := ""
+	if f := w.t.Fault(); f != nil {
+		name, _ = f.Details["instance"].(string)
+	}
+	i := w.f.named(name)
+	switch {
+	case name == "" || name == w.f.Volume.Writer || i != nil && i.Type == port.Writer:
+		return outcome.Fail(port.StartFailed.Errorf("%s is no reader that could be made anew", orElse(name, "it")))
+	case i != nil:
+		if out := w.remove(ctx, name); !out.IsDone() {
+			return out
+		}
+		return outcome.Wait(soonLook, "InstancesLeaving", "instance %s is going away", name)
+	}
+	for _, i := range w.f.Instances {
+		if i.Name == name {
+			return outcome.Wait(soonLook, "InstancesLeaving", "instance %s is going away", name)
+		}
+	}
+	return outcome.Done()
+}
+
+// onePerPlace removes the instances that hold a place which a better one holds too.
+func onePerPlace(ctx context.Context, w *work) outcome.Outcome {
+	for n := range w.f.Instances {
+		i := &w.f.Instances[n]
+		if i.State == port.Leaving || i.Type == port.Temporary || i.Name == w.f.Volume.Writer {
+			continue
+		}
+		for _, other := range w.f.holders(i.ID) {
+			if other.Name == i.Name || other.Type == port.Temporary || other.Name != w.f.Volume.Writer && !w.f.better(other, i) {
+				continue
+			}
+			if out := w.remove(ctx, i.Name); !out.IsDone() {
+				return out
+			}
+			break
+		}
+	}
+	return outcome.Done()
+}
+
+func writerIsHealthy(_ context.Context, w *work) outcome.Outcome {
+	if w.f.writer() == nil {
+		return outcome.Wait(healLook, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+	}
+	return outcome.Done()
+}
+
+func lagIsSmall(_ context.Context, w *work) outcome.Outcome {
+	i := w.sick()
+	if i == nil {
+		return outcome.Done()
+	}
+	if st, asked := w.f.Engines[i.Name]; !asked || !st.Streaming || st.Lag < 0 || st.Lag >= nearby {
+		return outcome.Wait(healLook, port.ReplicaLag.Reason(), "instance %s is not less than 1 MiB behind", i.Name)
+	}
+	return outcome.Done()
+}
+
+// remakeManager makes the manager anew.
+func remakeManager(ctx context.Context, w *work) outcome.Outcome {
+	if w.f.known(askedManager) && w.f.Topology.Ready {
+		return outcome.Done()
+	}
+	if err := w.ask(ctx, func(ctx context.Context) error {
+		_, err := w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())
+		return err
+	}); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Wait(soonLook, "ManagerStarting", "the cluster manager starts")
+}
+
+// fenceLower stops the writers of lower epochs.
+func fenceLower(ctx context.Context, w *work) outcome.Outcome {
+	many := w.f.primaries()
+	if len(many) < 2 {
+		return outcome.Done()
+	}
+	for _, i := range many[1:] {
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Immediate) }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Wait(soonLook, port.TwoWriters.Reason(), "a second writer is being fenced")
+}

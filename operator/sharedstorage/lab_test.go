@@ -549,7 +549,7 @@ func (l *lab) story() string {
 		fmt.Fprintf(&b, "instances %+v\nwriter %s streaming %v volume %+v\ntopology %+v\n", l.world.Instances(ref(name)), l.world.Writer(ref(name)), l.world.Streaming(ref(name)), l.world.Volume(ref(name)), l.world.Topology(ref(name)))
 		if c.Status.Run != nil {
 			if run, err := l.engine.Get(context.Background(), c.Status.Run.ID); err == nil {
-				fmt.Fprintf(&b, "run %s %s %+v\n", run.Flow, run.Phase, run.Fault)
+				fmt.Fprintf(&b, "run %s %s %+v owner %q epoch %d next %s revision %d worker %q\n", run.Flow, run.Phase, run.Fault, run.Owner, run.Epoch, run.NextAt, run.Revision, l.engine.Worker())
 				for s := range run.Steps() {
 					fmt.Fprintf(&b, "  %s %s round %d attempt %d", s.Name, s.Phase, s.Round, s.Attempt)
 					if s.Fault != nil {

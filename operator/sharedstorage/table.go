@@ -138,7 +138,7 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 	if !c.Facts.known(askedInstances) || c.Facts.Volume.Writer == "" {
 		return false, nil // nothing was ever written, or nobody knows
 	}
-	if pos, err := positionOf(c); err != nil || pos.Held && pos.Previous == Recreating {
+	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning) {
 		return false, err // it waits for a remedy
 	}
 	n := 0
