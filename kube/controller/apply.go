@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// Applier writes objects by server-side apply.
+type Applier struct {
+	Client client.Client
+	// Owner of the fields. Default: that of the client's options, FieldOwner.
+	Owner string
+}
+
+// Apply makes an object what obj says: it creates it, or changes the fields that
+// obj sets and takes away those it has set before and sets no longer. Fields of
+// others stay, but those that obj sets are ours from then on. It can be
+// repeated at any time. obj names no version and no status; what stands there
+// of them is not sent. It is what the API server has answered, afterwards.
+//
+// A controlling owner, if it is not nil, is written into obj first: it must be
+// of the same namespace, and obj have no other (API_REFUSED).
+func (a Applier) Apply(ctx context.Context, obj client.Object, owner client.Object) error {
+	if owner != nil {
+		if err := controllerutil.SetControllerReference(owner, obj, a.Client.Scheme()); err != nil {
+			return Refused.Errorf("%s: %w", client.ObjectKeyFromObject(obj), err)
+		}
+	}
+	u, err := wish(obj, a.Client.Scheme())
+	if err != nil {
+		return err
+	}
+	options := []client.ApplyOption{client.ForceOwnership}
+	if a.Owner != "" {
+		options = append(options, client.FieldOwner(a.Owner))
+	}
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), options...); err != nil {
+		return Fault(err)
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj)
+}
+
+// wish is an object as it is applied: without what only the API server writes.
+func wish(obj client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
+	gvk, err := apiutil.GVKForObject(obj, scheme)
+	if err != nil {
+		return nil, err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("controller: %s cannot be applied: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	content = withoutNull(content)
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(gvk)
+	delete(content, "status")
+	for _, field := range []string{"resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
+		unstructured.RemoveNestedField(content, "metadata", field)
+	}
+	return u, nil
+}
+
+// withoutNull takes away fields that are null: a typed object says null where it means nothing.
+func withoutNull(in map[string]any) map[string]any {
+	for key, value := range in {
+		switch v := value.(type) {
+		case nil:
+			delete(in, key)
+		case map[string]any:
+			withoutNull(v)
+		case []any:
+			for _, item := range v {
+				if m, ok := item.(map[string]any); ok {
+					withoutNull(m)
+				}
+			}
+		}
+	}
+	return in
+}

@@ -1,0 +1,105 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Draft is an object whose status a pass fills in, to be written once, at the
+// end of the pass, and only if it has changed. One pass works with it at a time.
+//
+//	d, err := controller.Load(ctx, m.GetClient(), m.GetClient(), key, &v1alpha1.SharedStorageCluster{})
+//	d.Object.Status.State = "Running"
+//	_, err = d.Save(ctx)
+type Draft[T client.Object] struct {
+	Object T
+	before []byte // the status as it was read or written last
+	client client.Client
+}
+
+// Load reads an object into obj, from a cache or the API server, and begins a
+// draft that is written through the client. control.NotFound if it is gone.
+func Load[T client.Object](ctx context.Context, from client.Reader, to client.Client, key client.ObjectKey, obj T) (*Draft[T], error) {
+	if err := from.Get(ctx, key, obj); err != nil {
+		return nil, Fault(err)
+	}
+	return NewDraft(to, obj)
+}
+
+// NewDraft begins a draft of an object that was read just now.
+func NewDraft[T client.Object](c client.Client, obj T) (*Draft[T], error) {
+	before, err := statusOf(obj)
+	return &Draft[T]{Object: obj, before: before, client: c}, err
+}
+
+// Save writes what has changed of the status since the draft began or was saved
+// last, as one merge patch of exactly that version of the object; it reports
+// whether there was anything to write. fault.WriteConflict if the object was
+// changed or replaced in between; then nothing is written, and the draft is of
+// no more use. Object is what the API server has answered, afterwards.
+func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
+	now, err := statusOf(d.Object)
+	if err != nil {
+		return false, err
+	}
+	change, err := jsonpatch.CreateMergePatch(d.before, now)
+	if err != nil {
+		return false, fmt.Errorf("controller: the change of the status of %s: %w", client.ObjectKeyFromObject(d.Object), err)
+	}
+	if string(change) == "{}" {
+		return false, nil
+	}
+	patch, err := guarded(d.Object, map[string]any{}, map[string]any{"status": json.RawMessage(change)})
+	if err != nil {
+		return false, err
+	}
+	if err := d.client.Status().Patch(ctx, d.Object, patch); err != nil {
+		return false, Fault(err)
+	}
+	d.before, err = statusOf(d.Object)
+	return true, err
+}
+
+// Changed reports whether Save would write.
+func (d *Draft[T]) Changed() bool {
+	now, err := statusOf(d.Object)
+	if err != nil {
+		return true
+	}
+	change, err := jsonpatch.CreateMergePatch(d.before, now)
+	return err != nil || string(change) != "{}"
+}
+
+func statusOf(obj client.Object) ([]byte, error) {
+	raw, err := json.Marshal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("controller: %s cannot be written as JSON: %w", client.ObjectKeyFromObject(obj), err)
+	}
+	var all struct {
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, err
+	}
+	if all.Status == nil || string(all.Status) == "null" {
+		return []byte("{}"), nil
+	}
+	return all.Status, nil
+}
+
+// guarded is a merge patch that counts only for the version of the object that
+// was read: it names its uid and resourceVersion.
+func guarded(obj client.Object, metadata, rest map[string]any) (client.Patch, error) {
+	if obj.GetResourceVersion() == "" {
+		return nil, fmt.Errorf("controller: %s was never read: it has no resourceVersion", client.ObjectKeyFromObject(obj))
+	}
+	metadata["resourceVersion"], metadata["uid"] = obj.GetResourceVersion(), obj.GetUID()
+	rest["metadata"] = metadata
+	raw, err := json.Marshal(rest)
+	return client.RawPatch(types.MergePatchType, raw), err
+}

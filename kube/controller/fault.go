@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// The faults of a Kubernetes API server.
+var (
+	Forbidden = fault.Declare(fault.Kind{
+		Code: "API_FORBIDDEN", Class: fault.Blocked,
+		Title:  "the API server does not allow what is needed",
+		Remedy: "Read the message: grant the operator's role the verb it names, raise the quota, or wait for the namespace to be gone.",
+	})
+	Refused = fault.Declare(fault.Kind{
+		Code: "API_REFUSED", Class: fault.Invalid,
+		Title:  "the API server refuses what was sent",
+		Remedy: "Mend the field that the message names; if it is none of yours, report a defect of the operator.",
+	})
+	KindMissing = fault.Declare(fault.Kind{
+		Code: "KIND_MISSING", Class: fault.Blocked,
+		Title:  "the API server does not know a kind",
+		Remedy: "Install the CustomResourceDefinitions that came with this version of Pawl (`kubectl apply -f deploy/crds`).",
+	})
+)
+
+// Fault gives an error of an API call as a failure of a declared kind:
+//
+//	409 conflict, failed precondition            fault.WriteConflict
+//	404                                          control.NotFound
+//	409 exists already                           control.Exists
+//	408, 410, 429, 5xx, time-outs, no connection fault.APIUnavailable
+//	401, 403                                     Forbidden
+//	other 4xx                                    Refused
+//	a kind without a CRD                         KindMissing
+//
+// What the error wraps stays there, so that apierrors.IsNotFound and its kin
+// hold as before. Errors that are faults already, the end of the caller's
+// context, and errors of no API call are returned as they are.
+func Fault(err error) error {
+	var declared *fault.Error
+	if err == nil || errors.As(err, &declared) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	kind := kindOf(err)
+	if kind == nil {
+		return err
+	}
+	return kind.Errorf("%w", err)
+}
+
+func kindOf(err error) *fault.Kind {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return kindOfStatus(err, int(status.Status().Code))
+	}
+	var discovery *apiutil.ErrResourceDiscoveryFailed
+	var network net.Error
+	var request *url.Error
+	switch {
+	case meta.IsNoMatchError(err):
+		return KindMissing
+	case errors.As(err, &discovery), errors.As(err, &network), errors.As(err, &request),
+		errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.APIUnavailable
+	}
+	return nil
+}
+
+func kindOfStatus(err error, code int) *fault.Kind {
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return control.Exists
+	case apierrors.IsConflict(err), code == http.StatusConflict, code == http.StatusPreconditionFailed:
+		return fault.WriteConflict
+	case apierrors.IsNotFound(err):
+		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+			return KindMissing // the path is unknown, not the object
+		}
+		return control.NotFound
+	case code == http.StatusUnauthorized, code == http.StatusForbidden:
+		return Forbidden
+	case code == http.StatusRequestTimeout, code == http.StatusGone, code == http.StatusTooManyRequests, code >= 500, code == 0:
+		return fault.APIUnavailable
+	}
+	return Refused
+}
+
+// failure gives what a pass has failed with as a fault: errors of API calls
+// that did not come through the manager's client too.
+func failure(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) || meta.IsNoMatchError(err) {
+		return Fault(err)
+	}
+	return err
+}
+
+// gone holds for the fault of an object that does not exist.
+func gone(err error) bool { return errors.Is(err, control.NotFound) || apierrors.IsNotFound(err) }
+
+// sentence is what people are told of a failure: what happened, and the remedy.
+func sentence(err error) string {
+	kind, message := fault.Of(err), fault.Message(err)
+	if message == "" {
+		message = kind.Title
+	}
+	if last := message[len(message)-1]; last != '.' && last != '!' && last != '?' {
+		message += "."
+	}
+	return fmt.Sprintf("%s %s", message, kind.Remedy)
+}

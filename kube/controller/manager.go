@@ -1,0 +1,243 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// The defaults of a manager.
+const (
+	FieldOwner = "pawl"          // of what is written, as server-side apply counts owners
+	LeaseName  = "pawl-operator" // of the Lease of the leader
+	qps        = 200             // requests per second to the API server; fairness is its own matter
+	burst      = 400
+	lastWords  = 5 * time.Second // for a cancelled pass to end, beyond the drain
+)
+
+// Options of a manager. Scheme is required.
+type Options struct {
+	Scheme *runtime.Scheme
+	// Namespaces that are served; empty: all.
+	Namespaces []string
+	// Listen is the address of /healthz, /readyz and /metrics; empty: none.
+	Listen string
+	// MetricsToken is what a request for metrics must bear unless it comes to a
+	// loopback address; empty: metrics are for loopback only.
+	MetricsToken string
+	// LeaseNamespace and Lease name the Lease of the leader. Default: the
+	// namespace of the pod, else "default"; LeaseName.
+	LeaseNamespace, Lease string
+	// LeaseDuration is how long a silent leader stays one, RenewDeadline how long
+	// it tries to renew, RetryPeriod how often. Default: 15 s, 10 s, 2 s.
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
+	// Alone works without a leader election: only where nobody else can be.
+	Alone bool
+	// FieldOwner of all writes that name none. Default: FieldOwner.
+	FieldOwner string
+	// Drain is how long passes may take that are begun when the manager is
+	// stopped. Default: control.DefaultDrain.
+	Drain time.Duration
+	// Resync is how often every object is looked at without an event. Default: 10 h.
+	Resync time.Duration
+	// Cache chooses what is kept of other kinds, by label or field.
+	Cache map[client.Object]cache.ByObject
+	// NewClient makes the client beneath, for tests that let calls fail. nil: client.New.
+	NewClient client.NewClientFunc
+	// Metrics takes what is counted. nil: a registry of its own.
+	Metrics *prometheus.Registry
+	Log     *slog.Logger // nil: slog.Default
+}
+
+// Manager runs controllers: see controller-runtime's. Its client's errors are
+// faults, its reads come from caches, and its probes and metrics are served at
+// one address.
+type Manager struct {
+	manager.Manager
+	options  Options
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *metrics
+	live     client.Reader
+	listener net.Listener
+	filling  atomic.Int64 // sources whose caches are not filled yet
+
+	health, ready checks
+	background    sync.WaitGroup // what the controllers have begun beside their passes
+	passes        context.Context
+	cancel        context.CancelCauseFunc
+}
+
+// NewManager makes a manager. It asks the API server nothing yet, but listens.
+func NewManager(config *rest.Config, o Options) (*Manager, error) {
+	if config == nil || o.Scheme == nil {
+		return nil, errors.New("controller: a manager needs a configuration and Options.Scheme")
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.NewClient == nil {
+		o.NewClient = client.New
+	}
+	o.Drain = cmp.Or(o.Drain, control.DefaultDrain)
+	counted, err := newMetrics(o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = cmp.Or(config.UserAgent, "pawl")
+	if config.QPS == 0 {
+		config.QPS, config.Burst = qps, burst
+	}
+	inner, err := manager.New(config, o.inner())
+	if err != nil {
+		return nil, Fault(err)
+	}
+	m := &Manager{Manager: inner, options: o, log: o.Log, registry: o.Metrics, metrics: counted,
+		live: faultReader{inner.GetAPIReader()}}
+	m.passes, m.cancel = context.WithCancelCause(context.Background())
+	if o.Listen != "" {
+		if err := m.serve(o.Listen, o.MetricsToken); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// inner are the options of controller-runtime's manager.
+func (o Options) inner() manager.Options {
+	graceful := o.Drain + lastWords
+	inner := manager.Options{
+		Scheme: o.Scheme,
+		Logger: logr.FromSlogHandler(o.Log.Handler()),
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(), // half of the memory, and nobody reads it
+			ByObject:         o.Cache,
+		},
+		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner)},
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			c, err := o.NewClient(config, options)
+			if err != nil {
+				return nil, err
+			}
+			return FaultClient(c), nil
+		},
+		Metrics:                 metricsserver.Options{BindAddress: "0"},
+		GracefulShutdownTimeout: &graceful,
+		LeaderElection:          !o.Alone,
+		LeaderElectionID:        cmp.Or(o.Lease, LeaseName),
+		LeaderElectionNamespace: cmp.Or(o.LeaseNamespace, podNamespace(), "default"),
+		// The process ends with its manager, and by then all passes have ended.
+		LeaderElectionReleaseOnCancel: true,
+	}
+	if o.Resync > 0 {
+		inner.Cache.SyncPeriod = &o.Resync
+	}
+	for _, d := range []struct {
+		given time.Duration
+		to    **time.Duration
+	}{{o.LeaseDuration, &inner.LeaseDuration}, {o.RenewDeadline, &inner.RenewDeadline}, {o.RetryPeriod, &inner.RetryPeriod}} {
+		if d.given > 0 {
+			*d.to = &d.given
+		}
+	}
+	if len(o.Namespaces) > 0 {
+		inner.Cache.DefaultNamespaces = map[string]cache.Config{}
+		for _, n := range o.Namespaces {
+			inner.Cache.DefaultNamespaces[n] = cache.Config{}
+		}
+	}
+	return inner
+}
+
+// podNamespace is where this process runs as a pod; empty elsewhere.
+func podNamespace() string {
+	raw, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	return strings.TrimSpace(string(raw))
+}
+
+// Addr is where health and metrics are served; empty: nowhere.
+func (m *Manager) Addr() string {
+	if m.listener == nil {
+		return ""
+	}
+	return m.listener.Addr().String()
+}
+
+// Live reads from the API server, past the caches. Its errors are faults.
+func (m *Manager) Live() client.Reader { return m.live }
+
+// Metrics takes further metrics of this process.
+func (m *Manager) Metrics() *prometheus.Registry { return m.registry }
+
+// Gatherer gives all metrics: ours, and those of controller-runtime.
+func (m *Manager) Gatherer() prometheus.Gatherer { return gatherers{m.registry, ctrlmetrics.Registry} }
+
+// Events writes Events in the name of a controller.
+func (m *Manager) Events(name string) Events {
+	return Events{recorder: m.GetEventRecorder("pawl-" + name)}
+}
+
+// AddHealthzCheck adds to what /healthz asks.
+func (m *Manager) AddHealthzCheck(name string, check healthz.Checker) error {
+	return m.health.add(name, check)
+}
+
+// AddReadyzCheck adds to what /readyz asks, beside full caches.
+func (m *Manager) AddReadyzCheck(name string, check healthz.Checker) error {
+	return m.ready.add(name, check)
+}
+
+// Start fills the caches, waits to be elected and runs the controllers, until
+// the context ends. Then no pass begins any more; those that are begun may take
+// Options.Drain, then their contexts are cancelled with control.ErrStopped.
+// When it returns nil, none of them is left and the lease is given back. When
+// the lease was lost, Start cancels them and returns at once; the process must
+// end then. Call it once.
+func (m *Manager) Start(ctx context.Context) error {
+	drained := make(chan struct{})
+	m.background.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-drained:
+			return
+		}
+		limit := time.NewTimer(m.options.Drain)
+		defer limit.Stop()
+		select {
+		case <-limit.C:
+			m.cancel(control.ErrStopped)
+		case <-drained:
+		}
+	})
+	err := m.Manager.Start(ctx)
+	m.cancel(cmp.Or(err, control.ErrStopped))
+	close(drained)
+	if err == nil {
+		m.background.Wait()
+	}
+	return Fault(err)
+}

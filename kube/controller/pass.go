@@ -1,0 +1,139 @@
+package controller
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// maxStack is the most bytes of a panic's stack that are kept.
+const maxStack = 16 << 10
+
+// worker makes the passes of one controller.
+type worker[T client.Object] struct {
+	name, kind string
+	reconcile  func(ctx context.Context, ref control.Ref) outcome.Outcome
+	conditions func(T) *[]metav1.Condition
+	condition  string        // the one that tells of an object given up
+	givenUp    func(control.Ref, error)
+	cached     client.Reader // what woke us stands there
+	live       client.Reader
+	client     client.Client
+	fresh      func() T
+	passes     context.Context // of the manager; it ends later than that of the controller
+	retries    *retries
+	events     Events
+	metrics    *metrics
+	log        *slog.Logger
+	now        func() time.Time
+}
+
+// Reconcile makes one pass. What it reports decides what follows, as in control.Controller:
+//
+//	Done                       the failures of the key are forgotten
+//	Wait, Later with a delay   the same, and the key is looked at again then
+//	Fail                       the key is retried at a growing delay, and given up after MaxRetries in a row
+//	Fail with a Free fault     the same, but it uses up no retry
+//	panic                      Fail with PANIC
+//	anything, object vanished  the key is forgotten
+//
+// controller-runtime hears of no error: it would count, delay and log by rules of its own.
+func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (reconcile.Result, error) {
+	ctx = passContext{w.passes, ctx}
+	ref := control.Ref{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}
+	began := w.now()
+	out := w.guarded(ctx, ref)
+	w.metrics.pass(w.name, w.now().Sub(began), out)
+	obj := w.fresh()
+	err := w.cached.Get(ctx, key.NamespacedName, obj)
+	switch {
+	case gone(err):
+		w.retries.forget(key)
+		return reconcile.Result{}, nil
+	case ctx.Err() != nil: // cancelled by the stop: proves nothing about the key
+		return reconcile.Result{}, nil
+	case out.IsFail():
+		return w.failed(ctx, key, ref, obj, out.Err()), nil
+	}
+	return w.settled(ctx, key, ref, obj, out), nil
+}
+
+func (w *worker[T]) guarded(ctx context.Context, ref control.Ref) (out outcome.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			stack := debug.Stack()
+			err := fault.Panic.Errorf("reconcile of %s: %v", ref, p)
+			if cause, ok := p.(error); ok {
+				err = fault.Panic.Errorf("reconcile of %s: %w", ref, cause)
+			}
+			out = outcome.Fail(err.With("stack", string(stack[:min(len(stack), maxStack)])))
+		}
+	}()
+	out = w.reconcile(ctx, ref)
+	if out.IsFail() {
+		return outcome.Fail(failure(out.Err()))
+	}
+	return out
+}
+
+func (w *worker[T]) settled(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, out outcome.Outcome) reconcile.Result {
+	if err := w.revive(ctx, obj, out); err != nil {
+		after := w.retries.again(key)
+		w.log.Warn("the object's state could not be reported", "controller", w.name, "key", ref.String(), "error", err, "again", after)
+		return reconcile.Result{RequeueAfter: after}
+	}
+	w.retries.forget(key)
+	return reconcile.Result{RequeueAfter: out.After()}
+}
+
+func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, err error) reconcile.Result {
+	kind := fault.Of(err)
+	exhausted, news := w.retries.failed(key, string(kind.Code), kind.Free)
+	if news {
+		w.events.Fault(obj, err)
+	}
+	if exhausted {
+		given := control.RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", ref, w.retries.most+1, err).
+			With("object", ref.String()).With("cause", string(kind.Code))
+		w.log.Error("given up until the next change", "controller", w.name, "key", ref.String(), "error", given)
+		lost := w.giveUp(ctx, obj, given)
+		if lost == nil {
+			w.metrics.givenUp.WithLabelValues(w.name, string(kind.Code)).Inc()
+			w.events.Fault(obj, given)
+			if w.givenUp != nil {
+				w.givenUp(ref, given)
+			}
+			w.retries.forget(key)
+			return reconcile.Result{}
+		}
+		err = lost // the fault must not stay unseen: fail once more, then report again
+	}
+	after := w.retries.again(key)
+	w.log.Warn("reconcile failed", "controller", w.name, "key", ref.String(), "code", kind.Code, "error", err, "again", after)
+	return reconcile.Result{RequeueAfter: after}
+}
+
+// passContext lives as long as the passes of a manager may, and knows what the
+// context of the controller knows. Its own values come first: they say when and
+// why it ends.
+type passContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value implements context.Context.
+func (c passContext) Value(key any) any {
+	if v := c.Context.Value(key); v != nil {
+		return v
+	}
+	return c.values.Value(key)
+}

@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Finalize adds a finalizer to an object that was read just now; it does
+// nothing if it is there already or the object is being deleted.
+// fault.WriteConflict if the object was changed in between.
+func Finalize(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
+	if controllerutil.ContainsFinalizer(obj, finalizer) || !obj.GetDeletionTimestamp().IsZero() {
+		return nil
+	}
+	return setFinalizers(ctx, c, obj, append(slices.Clone(obj.GetFinalizers()), finalizer))
+}
+
+// Release removes a finalizer from an object that was read just now; it does
+// nothing if it is not there, and an object that is gone meanwhile is none too
+// many. fault.WriteConflict if the object was changed in between.
+func Release(ctx context.Context, c client.Client, obj client.Object, finalizer string) error {
+	if !controllerutil.ContainsFinalizer(obj, finalizer) {
+		return nil
+	}
+	left := slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == finalizer })
+	if err := setFinalizers(ctx, c, obj, left); err != nil && !gone(err) {
+		return err
+	}
+	return nil
+}
+
+// setFinalizers replaces the whole list, so it must be guarded by the version it was made of.
+func setFinalizers(ctx context.Context, c client.Client, obj client.Object, finalizers []string) error {
+	patch, err := guarded(obj, map[string]any{"finalizers": finalizers}, map[string]any{})
+	if err != nil {
+		return err
+	}
+	return Fault(c.Patch(ctx, obj, patch))
+}
+
+// Annotate changes one annotation of an object from one value to another; ""
+// stands for an annotation that is not there. It writes only if the annotation
+// still has the value from, and the object is the one that was read: otherwise
+// fault.WriteConflict, and nothing is written. So a request that came in between
+// is never lost. obj is what the API server has answered, afterwards.
+//
+// An annotation that is not there is guarded by the version of the object, as
+// nothing else can be tested: then any change in between is a conflict.
+func Annotate(ctx context.Context, c client.Client, obj client.Object, key, from, to string) error {
+	if from == to {
+		return nil
+	}
+	patch, err := annotation(obj, key, from, to)
+	if err != nil {
+		return err
+	}
+	before := obj.DeepCopyObject().(client.Object)
+	err = c.Patch(ctx, obj, patch)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Code == http.StatusUnprocessableEntity && stale(ctx, c, before, key, from) {
+		return fault.WriteConflict.Errorf("annotation %s of %s is not %q any more: %w", key, client.ObjectKeyFromObject(before), from, err)
+	}
+	return Fault(err)
+}
+
+// op is one operation of a JSON patch.
+type op struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+func annotation(obj client.Object, key, from, to string) (client.Patch, error) {
+	path := "/metadata/annotations/" + pointer.Replace(key)
+	ops := []op{{"test", "/metadata/uid", obj.GetUID()}}
+	switch {
+	case from != "" && to != "":
+		ops = append(ops, op{"test", path, from}, op{"replace", path, to})
+	case from != "":
+		ops = append(ops, op{"test", path, from}, op{Op: "remove", Path: path})
+	default:
+		ops = append(ops, op{"test", "/metadata/resourceVersion", obj.GetResourceVersion()})
+		if obj.GetAnnotations() == nil {
+			ops = append(ops, op{"add", "/metadata/annotations", map[string]string{key: to}})
+		} else {
+			ops = append(ops, op{"add", path, to})
+		}
+	}
+	raw, err := json.Marshal(ops)
+	return client.RawPatch(types.JSONPatchType, raw), err
+}
+
+// stale finds out what a refused patch means: the API server answers a failed
+// test like any other thing it does not take.
+func stale(ctx context.Context, c client.Client, obj client.Object, key, from string) bool {
+	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return false
+	}
+	now := &unstructured.Unstructured{} // read past the cache
+	now.SetGroupVersionKind(gvk)
+	if c.Get(ctx, client.ObjectKeyFromObject(obj), now) != nil {
+		return false
+	}
+	if from == "" && now.GetResourceVersion() != obj.GetResourceVersion() {
+		return true
+	}
+	value, has := now.GetAnnotations()[key]
+	return now.GetUID() != obj.GetUID() || value != from || has != (from != "")
+}

@@ -1,0 +1,77 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+// Positions keeps the positions of a machine in the status of typed objects: it
+// is the machine.Objects of one kind. Client, Kind, New and Field are required.
+type Positions[T client.Object] struct {
+	Client client.Client
+	From   client.Reader               // where objects are read; nil: Client. An old version only costs a conflict
+	Kind   string                      // as references and subjects name it
+	New    func() T                    // an empty object
+	Field  func(T) *json.RawMessage    // where the position stands in the status
+	Fill   func(T, machine.Move) error // fills in the rest of the status, for the same write; nil: nothing
+	Moved  func(T, machine.Move)       // told of each change of state, after it was written; nil: nobody
+}
+
+var _ machine.Objects[*Draft[client.Object]] = (*Positions[client.Object])(nil)
+
+// Load implements machine.Objects.
+func (p *Positions[T]) Load(ctx context.Context, ref control.Ref) (*Draft[T], error) {
+	if ref.Kind != p.Kind {
+		return nil, control.NotFoundError(ref)
+	}
+	from := p.From
+	if from == nil {
+		from = p.Client
+	}
+	return Load(ctx, from, p.Client, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, p.New())
+}
+
+// Position implements machine.Objects.
+func (p *Positions[T]) Position(d *Draft[T]) (at machine.Position, err error) {
+	if raw := *p.Field(d.Object); len(raw) > 0 && string(raw) != "null" {
+		err = json.Unmarshal(raw, &at)
+	}
+	return at, err
+}
+
+// Subject implements machine.Objects: kind/namespace/name/uid.
+func (p *Positions[T]) Subject(d *Draft[T]) string {
+	return Subject(p.Kind, d.Object)
+}
+
+// Write implements machine.Objects. Position and all of the status are one write.
+func (p *Positions[T]) Write(ctx context.Context, d *Draft[T], move machine.Move) error {
+	raw, err := json.Marshal(move.To)
+	if err != nil {
+		return err
+	}
+	*p.Field(d.Object) = raw
+	if p.Fill != nil {
+		if err := p.Fill(d.Object, move); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Save(ctx); err != nil {
+		return err
+	}
+	if p.Moved != nil && move.Cause.Changes() {
+		p.Moved(d.Object, move)
+	}
+	return nil
+}
+
+// Subject names the runs of an object: kind/namespace/name/uid.
+func Subject(kind string, obj client.Object) string {
+	return strings.Join([]string{kind, obj.GetNamespace(), obj.GetName(), string(obj.GetUID())}, "/")
+}

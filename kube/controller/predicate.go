@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/pawl-dev/pawl/control"
+)
+
+// Asked lets through what somebody asks anew of an object: its creation and
+// removal, another spec, the deletion mark, or a request. A status write of our
+// own does not get through, a resync does. Annotations that begin with
+// control.RequestPrefix are requests, and those that are named: a name that
+// ends in / stands for all that begin with it.
+func Asked(requests ...string) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld == nil || e.ObjectNew == nil || asked(e.ObjectOld, e.ObjectNew, requests)
+	}}
+}
+
+func asked(old, now client.Object, requests []string) bool {
+	return old.GetResourceVersion() == now.GetResourceVersion() || // a resync
+		old.GetUID() != now.GetUID() ||
+		old.GetGeneration() != now.GetGeneration() ||
+		old.GetDeletionTimestamp().IsZero() != now.GetDeletionTimestamp().IsZero() ||
+		requested(old.GetAnnotations(), now.GetAnnotations(), requests)
+}
+
+func requested(old, now map[string]string, requests []string) bool {
+	for key, value := range now {
+		if was, had := old[key]; (!had || was != value) && isRequest(key, requests) {
+			return true
+		}
+	}
+	for key := range old {
+		if _, has := now[key]; !has && isRequest(key, requests) {
+			return true
+		}
+	}
+	return false
+}
+
+func isRequest(key string, requests []string) bool {
+	if strings.HasPrefix(key, control.RequestPrefix) {
+		return true
+	}
+	for _, r := range requests {
+		if key == r || strings.HasSuffix(r, "/") && strings.HasPrefix(key, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// alsoOf lets through updates that a function chooses.
+func alsoOf[T client.Object](also func(old, now T) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		old, was := e.ObjectOld.(T)
+		now, is := e.ObjectNew.(T)
+		return was && is && also(old, now)
+	}}
+}

@@ -1,0 +1,59 @@
+package controller
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// giveUp writes the fault of an object that is given up into its condition.
+func (w *worker[T]) giveUp(ctx context.Context, obj T, given error) error {
+	return w.report(ctx, obj, FaultCondition(w.condition, metav1.ConditionFalse, given), nil)
+}
+
+// revive takes that fault away after a pass that did not fail, if the pass has
+// not done so itself; also one that an earlier process wrote.
+func (w *worker[T]) revive(ctx context.Context, obj T, out outcome.Outcome) error {
+	if w.conditions == nil || !w.isGivenUp(obj) {
+		return nil
+	}
+	fresh := ProgressingFrom(out)
+	fresh.Type = w.condition
+	if err := w.report(ctx, obj, fresh, w.isGivenUp); err != nil {
+		return err
+	}
+	w.events.Say(obj, "Revived", "a pass that was tried again did not fail: %s", fresh.Message)
+	return nil
+}
+
+func (w *worker[T]) isGivenUp(obj T) bool {
+	c := meta.FindStatusCondition(*w.conditions(obj), w.condition)
+	return c != nil && c.Reason == control.RetriesExhausted.Reason()
+}
+
+// report writes one condition into the newest version of an object, if that is
+// still the same object and when holds of it (nil: always).
+func (w *worker[T]) report(ctx context.Context, obj T, fresh metav1.Condition, when func(T) bool) error {
+	if w.conditions == nil {
+		return nil
+	}
+	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.fresh())
+	switch {
+	case gone(err):
+		return nil
+	case err != nil:
+		return err
+	case d.Object.GetUID() != obj.GetUID(), when != nil && !when(d.Object):
+		return nil
+	}
+	SetConditions(w.conditions(d.Object), d.Object.GetGeneration(), w.now(), fresh)
+	if _, err := d.Save(ctx); err != nil && !gone(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// checks are what /healthz and /readyz ask. They may be added at any time.
+type checks struct {
+	mu    sync.Mutex
+	named map[string]healthz.Checker
+}
+
+func (c *checks) add(name string, check healthz.Checker) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, twice := c.named[name]; twice || name == "" || check == nil {
+		return fmt.Errorf("controller: check %q is empty or known already", name)
+	}
+	if c.named == nil {
+		c.named = map[string]healthz.Checker{}
+	}
+	c.named[name] = check
+	return nil
+}
+
+// ServeHTTP answers 200 when all checks hold, else 503 with those that do not.
+func (c *checks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	named := maps.Clone(c.named)
+	c.mu.Unlock()
+	var failed []string
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if err := named[name](r); err != nil {
+			failed = append(failed, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if len(failed) > 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, strings.Join(failed, "\n"))
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// faces serves health to all, and metrics to those on this machine or with the token.
+func faces(health, ready *checks, metrics prometheus.Gatherer, token string) http.Handler {
+	counted := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", health)
+	mux.Handle("GET /readyz", ready)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if !local(r) && !bears(r, token) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "metrics need the token of the operator (--metrics-token-file) off loopback", http.StatusUnauthorized)
+			return
+		}
+		counted.ServeHTTP(w, r)
+	})
+	return mux
+}
+
+// local holds for requests to a loopback address: the connection's own, not what a header says.
+func local(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(addr.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+func bears(r *http.Request, token string) bool {
+	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return ok && token != "" && subtle.ConstantTimeCompare([]byte(given), []byte(token)) == 1
+}
+
+// serve adds the server of health and metrics to the manager. It listens from
+// now on, so that a port in use is known at once.
+func (m *Manager) serve(listen, token string) error {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return fmt.Errorf("controller: listening on %s: %w", listen, err)
+	}
+	m.listener = listener
+	server := &http.Server{
+		Handler:           faces(&m.health, &m.ready, m.Gatherer(), token),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	patience := 5 * time.Second
+	return errors.Join(
+		m.health.add("ping", healthz.Ping),
+		m.ready.add("caches", func(*http.Request) error {
+			if n := m.filling.Load(); n > 0 {
+				return fmt.Errorf("the caches of %d sources are not filled yet", n)
+			}
+			return nil
+		}),
+		m.Manager.Add(&manager.Server{Name: "health and metrics", Server: server, Listener: listener, ShutdownTimeout: &patience}),
+	)
+}

@@ -1,0 +1,185 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// DefaultWorkers is the number of objects worked on at once.
+const DefaultWorkers = 26
+
+// Controller is a controller of objects of one kind. For and Reconcile are required.
+type Controller[T client.Object] struct {
+	// Name in logs, metrics and Events: a DNS label. Default: the kind in lower case.
+	Name string
+	// For is an empty object of the main kind.
+	For T
+	// Reconcile makes one pass over an object. It may be called at any time; see
+	// control.Controller for what follows from what it reports.
+	Reconcile func(ctx context.Context, ref control.Ref) outcome.Outcome
+	// Conditions is where the status keeps its conditions. nil: that an object is
+	// given up is told by Event and metric only.
+	Conditions func(T) *[]metav1.Condition
+	// Condition is the type of the one that becomes False with the reason
+	// RetriesExhausted when an object is given up. Default: Progressing. The first
+	// pass that does not fail replaces it, by what it writes itself or by what it
+	// has reported.
+	Condition string
+	// GivenUp is told of an object that was given up, after that was written. err
+	// is RETRIES_EXHAUSTED and wraps the last failure. nil: nobody.
+	GivenUp func(ref control.Ref, err error)
+
+	// Requests are further annotations that carry requests: see Asked.
+	Requests []string
+	// Also are further changes of an object that wake its controller. nil: none.
+	Also func(old, now T) bool
+	// Owns are kinds whose objects wake the object that controls them, at every
+	// change.
+	Owns []client.Object
+	// Watches are other objects that wake.
+	Watches []Watch
+	// Signals wakes for objects from elsewhere. It is called once, in a goroutine
+	// of its own, and must return when its context ends. Objects of other kinds
+	// are ignored.
+	Signals func(ctx context.Context, add func(control.Ref))
+
+	Workers    int // 0: DefaultWorkers
+	MaxRetries int // retries in a row until an object is given up; 0: control.DefaultMaxRetries; less: none
+}
+
+// Watch wakes for objects that have to do with those of the main kind.
+type Watch struct {
+	Object client.Object
+	// Of names the objects of the main kind that a change of this one is for. It is
+	// asked with what was before and what is now.
+	Of func(ctx context.Context, obj client.Object) []types.NamespacedName
+	// When chooses the events. nil: all.
+	When predicate.Predicate
+}
+
+// Setup adds a controller to a manager.
+//
+// Its main kind wakes it by what somebody asks anew: see Asked. Failures are
+// retried after 5 ms × 2ⁿ, at most 5 min, and at most 50 a second (300 at once)
+// of all its objects. Only the leader works; caches are filled before, by those
+// too who are not elected.
+func Setup[T client.Object](m *Manager, c Controller[T]) error {
+	if c.Reconcile == nil || reflect.ValueOf(&c.For).Elem().IsZero() {
+		return fmt.Errorf("controller %q: set its For and Reconcile", c.Name)
+	}
+	gvk, err := apiutil.GVKForObject(c.For, m.GetScheme())
+	if err != nil {
+		return fmt.Errorf("controller %q: %w", c.Name, err)
+	}
+	c.Name = cmp.Or(c.Name, strings.ToLower(gvk.Kind))
+	w := &worker[T]{
+		name: c.Name, kind: gvk.Kind, reconcile: c.Reconcile,
+		conditions: c.Conditions, condition: cmp.Or(c.Condition, Progressing), givenUp: c.GivenUp,
+		cached: m.GetCache(), live: m.Live(), client: m.GetClient(),
+		fresh:  func() T { return c.For.DeepCopyObject().(T) },
+		passes: m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),
+		events: m.Events(c.Name), metrics: m.metrics, log: m.log, now: time.Now,
+	}
+	yes, no := true, false
+	inner, err := controller.New(c.Name, m.Manager, controller.Options{
+		Reconciler:              w,
+		MaxConcurrentReconciles: max(cmp.Or(c.Workers, DefaultWorkers), 1),
+		NeedLeaderElection:      &yes,
+		EnableWarmup:            &yes,                                                                                             // who is not elected has full caches when it is
+		UsePriorityQueue:        &yes,                                                                                             // a key has one delayed look, and the next pass takes it along
+		SkipNameValidation:      &yes,                                                                                             // names are unique in a manager, not in a process
+		RecoverPanic:            &no,                                                                                              // the worker does, and makes a fault of it
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestRetry), // unused: see worker.Reconcile
+		Logger:                  logr.FromSlogHandler(m.log.Handler()),
+	})
+	if err != nil {
+		return fmt.Errorf("controller %s: %w", c.Name, err)
+	}
+	for _, s := range c.sources(m, gvk.Kind) {
+		if syncing, ok := s.(source.SyncingSource); ok {
+			m.filling.Add(1)
+			s = &filled{SyncingSource: syncing, left: &m.filling}
+		}
+		if err := inner.Watch(s); err != nil {
+			return fmt.Errorf("controller %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c Controller[T]) sources(m *Manager, kind string) []source.Source {
+	wakes := Asked(c.Requests...)
+	if c.Also != nil {
+		wakes = predicate.Or(wakes, alsoOf(c.Also))
+	}
+	all := []source.Source{source.Kind(m.GetCache(), client.Object(c.For), &handler.EnqueueRequestForObject{}, wakes)}
+	for _, owned := range c.Owns {
+		all = append(all, source.Kind(m.GetCache(), owned,
+			handler.EnqueueRequestForOwner(m.GetScheme(), m.GetRESTMapper(), c.For, handler.OnlyControllerOwner()),
+			predicate.Predicate(predicate.ResourceVersionChangedPredicate{})))
+	}
+	for _, watch := range c.Watches {
+		of := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) (keys []reconcile.Request) {
+			for _, name := range watch.Of(ctx, obj) {
+				keys = append(keys, reconcile.Request{NamespacedName: name})
+			}
+			return keys
+		})
+		var when []predicate.Predicate
+		if watch.When != nil {
+			when = append(when, watch.When)
+		}
+		all = append(all, source.Kind(m.GetCache(), watch.Object, of, when...))
+	}
+	if c.Signals != nil {
+		all = append(all, source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			m.background.Go(func() {
+				c.Signals(ctx, func(ref control.Ref) {
+					if ref.Kind == kind {
+						queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}})
+					}
+				})
+			})
+			return nil
+		}))
+	}
+	return all
+}
+
+// filled is a source that is counted until its cache is filled.
+type filled struct {
+	source.SyncingSource
+	left *atomic.Int64
+}
+
+// WaitForSync implements source.SyncingSource.
+func (f *filled) WaitForSync(ctx context.Context) error {
+	err := f.SyncingSource.WaitForSync(ctx)
+	if err == nil {
+		f.left.Add(-1)
+	}
+	return err
+}
+
+// String names the source in logs.
+func (f *filled) String() string { return fmt.Sprint(f.SyncingSource) }
