@@ -182,3 +182,22 @@ func (b *bench) promoteBehindTheAgent(name string) {
 	b.t.Helper()
 	b.exec(name, "SELECT pg_promote(false)")
 }
+
+func childrenOf(parent int) []int {
+	var children []int
+	names, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		var pid, ppid int
+		var state string
+		if _, err := fmt.Sscanf(string(text[strings.LastIndexByte(string(text), ')')+1:]), " %s %d", &state, &ppid); err == nil && ppid == parent {
+			if _, err := fmt.Sscanf(name, "/proc/%d/stat", &pid); err == nil {
+				children = append(children, pid)
+			}
+		}
+	}
+	return children
+}

@@ -1,0 +1,181 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// A writer whose agent is frozen is stopped by its guard before another writes.
+// When the agent thaws it does not write again, and comes back as a follower.
+func TestAFrozenAgent(t *testing.T) {
+	b := newBench(t, Options{Lease: 3 * time.Second})
+	b.create("a", "b", "c")
+	b.manage("strict", "a", "b", "c")
+	w := b.write("a", "b", "c")
+	w.more(50)
+	agent := b.agentOf("a")
+	b.must(agent.Signal(syscall.SIGSTOP))
+	b.newWriter("a")
+	if b.engineOf("a").Lives() {
+		t.Error("the engine of a frozen agent lives while another writes")
+	}
+	w.more(50)
+	b.must(agent.Signal(syscall.SIGCONT))
+	b.until("a", "follows", func(s port.Status) bool { return s.Streaming && s.Upstream == b.writer })
+	w.check(1, "a", "b", "c")
+}
+
+// A writer that is frozen whole, with its guard, cannot answer a commit when it
+// thaws: its readers have left it.
+func TestAFrozenWriter(t *testing.T) {
+	b := newBench(t, Options{Lease: 3 * time.Second})
+	b.create("a", "b", "c")
+	b.manage("strict", "a", "b", "c")
+	w := b.write("a", "b", "c")
+	w.more(50)
+	frozen := processesIn(b.folder(c1, "instances", "a"))
+	for _, child := range childrenOf(b.engineOf("a").PID) {
+		frozen[child] = "a backend"
+	}
+	if len(frozen) < 5 {
+		t.Fatalf("only %v would be frozen", frozen)
+	}
+	for pid := range frozen {
+		b.must(syscall.Kill(pid, syscall.SIGSTOP))
+	}
+	b.newWriter("a")
+	w.more(50)
+	for pid := range frozen {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
+	b.until("a", "follows", func(s port.Status) bool { return s.Streaming && s.Upstream == b.writer })
+	w.more(50)
+	w.check(1, "a", "b", "c")
+}
+
+// The data of the writer stay with the volume when its instance goes, and the
+// next writer begins with them; a volume that is kept outlives its cluster.
+func TestTheWritersDataStay(t *testing.T) {
+	b := newBench(t, Options{Lease: 2 * time.Second})
+	b.create("a")
+	b.exec("a", "CREATE TABLE kept AS SELECT 'there' AS v")
+	gone := func(name string) {
+		b.must(b.ports.Instances.Remove(b.ctx(), c1, name))
+		patient(t, 30*time.Second, name+" is gone", func() error {
+			all, err := b.ports.Instances.List(b.ctx(), c1)
+			if err == nil && len(all) > 0 {
+				err = fmt.Errorf("%s", all[0].State)
+			}
+			return err
+		})
+	}
+	gone("a")
+	b.must(b.ports.Storage.Release(b.ctx(), c1, true))
+	if v, err := b.ports.Storage.Look(b.ctx(), c1); err != nil || v.State != "" {
+		t.Errorf("a volume that was given up: %+v, %v", v, err)
+	}
+	b.create("b")
+	if got, err := b.query("b", "SELECT v FROM kept"); err != nil || got != "there" {
+		t.Errorf("the row is %q, %v", got, err)
+	}
+	gone("b")
+	b.must(b.ports.Storage.Release(b.ctx(), c1, false))
+	if exists(b.folder(c1)) {
+		t.Error("the folder of a deleted cluster is there")
+	}
+}
+
+// An install that was cut off goes on when the agent comes back.
+func TestAnInstallThatWasCutOff(t *testing.T) {
+	b := newBench(t, Options{OneAddress: true}) // on the way: ports instead of addresses
+	b.create("a")
+	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 500) FROM generate_series(1, 100000) n")
+	b.instance("b", port.Reader)
+	b.must(b.ports.Engine.Install(b.ctx(), c1.Of("b"), port.Source{From: "a"}, "install"))
+	patient(t, 20*time.Second, "the copy has begun", func() error {
+		_, err := os.Stat(b.folder(c1, "instances", "b", "data.new"))
+		return err
+	})
+	b.power("b")
+	if exists(b.folder(c1, "instances", "b", "data")) {
+		t.Skip("the copy was faster than the kill")
+	}
+	b.instance("b", port.Reader)
+	b.until("b", "is installed", func(s port.Status) bool { return s.Installed })
+	b.must(b.ports.Engine.Start(b.ctx(), c1.Of("b")))
+	b.until("b", "streams", func(s port.Status) bool { return s.Streaming })
+	if got, err := b.query("b", "SELECT count(*)::text FROM big"); err != nil || got != "100000" {
+		t.Errorf("%s rows, %v", got, err)
+	}
+}
+
+// A follower whose log is not kept any more by the writer is copied anew.
+func TestAFollowerLeftBehind(t *testing.T) {
+	b := newBench(t, Options{})
+	b.create("a", "b")
+	_, err := b.ports.Engine.Apply(b.ctx(), c1.Of("a"), map[string]string{"wal_keep_size": "0", "max_slot_wal_keep_size": "1MB", "max_wal_size": "32MB", "min_wal_size": "32MB"})
+	b.must(err)
+	b.must(b.ports.Engine.Stop(b.ctx(), c1.Of("b"), port.Fast))
+	b.until("b", "is stopped", func(s port.Status) bool { return !s.Running })
+	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 1000) FROM generate_series(1, 120000) n; CHECKPOINT; SELECT pg_switch_wal(); CHECKPOINT")
+	b.must(b.ports.Engine.Start(b.ctx(), c1.Of("b")))
+	b.until("b", "streams", func(s port.Status) bool { return s.Streaming })
+	if got, err := b.query("b", "SELECT count(*)::text FROM big"); err != nil || got != "120000" {
+		t.Errorf("%s rows, %v", got, err)
+	}
+}
+
+// Versions are labels of folders: the newest that begins with the wanted one.
+func TestVersions(t *testing.T) {
+	s := &Site{o: Options{Versions: map[string]string{"15.9": "/a", "15.18": "/b", "16.1": "/c"}}}
+	for want, dir := range map[string]string{"": "/c", "15": "/b", "15.9": "/a", "16.1": "/c"} {
+		if _, got, err := s.binaries(want); err != nil || got != dir {
+			t.Errorf("%q is in %s, %v; want %s", want, got, err, dir)
+		}
+	}
+	for _, want := range []string{"14", "15.1", "15.180"} {
+		if _, got, err := s.binaries(want); !errors.Is(err, port.VersionUnsupported) {
+			t.Errorf("%q is in %s, %v", want, got, err)
+		}
+	}
+}
+
+// An instance stands on a node with the labels that are asked for, and on the
+// one with the fewest.
+func TestChooseNode(t *testing.T) {
+	nodes := []port.Node{
+		{Name: "a", Ready: true, Schedulable: true, Labels: map[string]string{"disk": "ssd"}},
+		{Name: "b", Ready: true, Schedulable: true, Labels: map[string]string{"disk": "ssd"}},
+		{Name: "c", Ready: true, Schedulable: true},
+		{Name: "d", Ready: false, Schedulable: true},
+		{Name: "e", Ready: true},
+	}
+	ssd := port.Instance{NodeSelector: map[string]string{"disk": "ssd"}}
+	for _, c := range []struct {
+		name string
+		want port.Instance
+		load map[string]int
+		node string
+		err  error
+	}{
+		{"the first", port.Instance{}, nil, "a", nil},
+		{"the fewest", port.Instance{}, map[string]int{"a": 1, "b": 1}, "c", nil},
+		{"by labels", ssd, map[string]int{"a": 2, "b": 1}, "b", nil},
+		{"named", port.Instance{Node: "c"}, map[string]int{"c": 9}, "c", nil},
+		{"named, not ready", port.Instance{Node: "d"}, nil, "", port.TargetNodeUnavailable},
+		{"named, not schedulable", port.Instance{Node: "e"}, nil, "", port.TargetNodeUnavailable},
+		{"nowhere", port.Instance{NodeSelector: map[string]string{"disk": "tape"}}, nil, "", port.NoAvailableNode},
+	} {
+		if got, err := choose(c.want, nodes, c.load); got != c.node || !errors.Is(err, c.err) {
+			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.node, c.err)
+		}
+	}
+}
