@@ -131,7 +131,13 @@ func (s objects) Write(ctx context.Context, c *Cluster, move machine.Move) error
 		return err
 	}
 	c.Status.Position = raw
-	s.o.closeRequests(c, move)
+	var run *workflow.Run
+	if move.Cause == machine.ByAbort {
+		if run, err = s.o.runOf(ctx, move.From); err != nil {
+			return err
+		}
+	}
+	s.o.closeRequests(c, move, run)
 	if move.Cause == machine.ByEvent {
 		if err := takeIDs(c, move.To); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // The kinds of requests, as their annotations are named behind Prefix.
@@ -270,7 +271,8 @@ func (o *Operator) release(ctx context.Context, c *Cluster) error {
 }
 
 // closeRequests gives the request of a visit its state, in the write that moves the cluster.
-func (o *Operator) closeRequests(c *Cluster, move machine.Move) {
+// run is that of the visit; it tells why it was cancelled.
+func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *workflow.Run) {
 	now := metav1.NewTime(o.now()).Rfc3339Copy()
 	end := func(id, state, code, message string) {
 		if r := c.request(id); r != nil && !ended(r) {
@@ -301,13 +303,25 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move) {
 			end(from, Done, "", "")
 		}
 	case machine.ByAbort:
-		code := move.From.Code
-		if code == "" && c.Status.Run != nil {
-			code = faultCode(c.Status.Run.Code)
-		}
-		end(from, Cancelled, string(code), move.To.Message)
+		code, message := cause(run)
+		end(from, Cancelled, string(code), orElse(message, move.To.Message))
 	}
 	c.forget()
+}
+
+// cause is the fault behind which a run was cancelled, if there was one.
+func cause(run *workflow.Run) (code faultCode, message string) {
+	switch {
+	case run == nil:
+	case run.Fault != nil:
+		return run.Fault.Code, run.Fault.Message
+	case len(run.State.Healing) > 0:
+		code = run.State.Healing[len(run.State.Healing)-1].Code
+		if kind, ok := fault.Lookup(string(code)); ok {
+			message = kind.Title + ". " + kind.Remedy
+		}
+	}
+	return code, message
 }
 
 // requestOf is the request a visit carries out.

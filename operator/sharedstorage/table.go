@@ -135,7 +135,7 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 	if c.oldestRebuild(true) != nil {
 		return c.Facts.known(askedInstances), nil
 	}
-	if !c.Facts.known(askedInstances) || c.Facts.Volume.Writer == "" {
+	if !c.Facts.known(askedInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
 		return false, nil // nothing was ever written, or nobody knows
 	}
 	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning) {

@@ -1,0 +1,177 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+)
+
+// Five different requests set at once are all carried out, one after the other (spec 9.7).
+func TestFiveRequestsAtOnce(t *testing.T) {
+	o := times()
+	for i := range 6 {
+		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
+	}
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		l.home.user("blue", func(k *kept) {
+			for kind, args := range map[string]string{"restart": "cluster", "switch-writer": "2", "migrate": "3|node-6", "flush-parameters": "T", "rebuild": "3"} {
+				k.annotations[sharedstorage.Prefix+kind] = args
+			}
+		})
+		time.Sleep(5 * time.Second)
+		l.rests("blue", 2*time.Hour)
+		l.sane("blue")
+		c := l.look("blue")
+		var ends []time.Time
+		for _, kind := range []string{"rebuild", "restart", "switch-writer", "migrate", "flush-parameters"} {
+			l.done("blue", kind)
+			for _, r := range c.Status.Requests {
+				if r.Kind == kind {
+					ends = append(ends, r.EndedAt.Time)
+				}
+			}
+		}
+		if len(c.Status.Requests) != 5 || !slices.IsSortedFunc(ends, time.Time.Compare) {
+			t.Errorf("they ended at %v\n%s", ends, l.story())
+		}
+		if id, _ := l.writer("blue"); id != "2" {
+			t.Errorf("%s writes", id)
+		}
+	})
+}
+
+// The same request twice under one id runs once, also when it comes again after
+// it was done; a newer one in its place is not lost (workflow.md 2.5).
+func TestTheSameRequestTwiceRunsOnce(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		for range 3 {
+			l.ask("blue", "restart", "2#mine")
+			time.Sleep(time.Second)
+			l.rests("blue", time.Hour)
+		}
+		l.visited("Restarting", 1)
+		l.ask("blue", "restart", "2#mine")
+		l.ask("blue", "restart", "3#other")
+		time.Sleep(time.Second)
+		l.rests("blue", time.Hour)
+		l.visited("Restarting", 2)
+		if r := l.look("blue").Status.Requests; len(r) != 2 || r[0].ID != "mine" || r[1].ID != "other" || r[1].Args != "3" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A process that dies between any two of the three steps of an acceptance loses
+// no request and carries none out twice.
+func TestAcceptanceSurvivesADeath(t *testing.T) {
+	for at := 1; at <= 8; at++ {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				up(l, "blue")
+				l.arm(at)
+				l.ask("blue", "restart", "2")
+				l.survive(time.Hour)
+				l.rests("blue", time.Hour)
+				l.done("blue", "restart")
+				if c := l.look("blue"); len(c.Status.Requests) != 1 || c.Status.Visit != 4 { // Creating, Running, Restarting, Running
+					t.Errorf("%d requests, visit %d\n%s", len(c.Status.Requests), c.Status.Visit, l.story())
+				}
+			})
+		})
+	}
+}
+
+func TestRequestsAreRejectedAtOnce(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		writer, _ := l.writer("blue")
+		for _, c := range []struct{ kind, args, code string }{
+			{"switch-writer", "9", "INSTANCE_UNKNOWN"}, {"switch-writer", writer, "INSTANCE_IS_WRITER"}, {"remove-reader", writer, "INSTANCE_IS_WRITER"},
+			{"rebuild", writer, "INSTANCE_IS_WRITER"}, {"rebuild", "9", "INSTANCE_UNKNOWN"}, {"restart", "9", "INSTANCE_UNKNOWN"},
+			{"migrate", "2", "REQUEST_MALFORMED"}, {"migrate", "9|node-1", "INSTANCE_UNKNOWN"},
+		} {
+			l.ask("blue", c.kind, c.args)
+			time.Sleep(time.Second)
+			all := l.look("blue").Status.Requests
+			r := all[len(all)-1]
+			if r.Kind != c.kind || r.State != sharedstorage.Rejected || r.Code != c.code || r.EndedAt == nil || !strings.Contains(r.Message, ". ") {
+				t.Errorf("%s=%s: %+v", c.kind, c.args, r)
+			}
+			if _, there := l.look("blue").Annotations[sharedstorage.Prefix+c.kind]; there {
+				t.Errorf("%s: the annotation is there", c.kind)
+			}
+			l.eventM.Lock()
+			if e := l.events[len(l.events)-1]; !strings.Contains(e, "was rejected") {
+				t.Errorf("event %q", e)
+			}
+			l.eventM.Unlock()
+		}
+		if c := l.look("blue"); c.Status.State != "Running" || c.Status.Visit != 2 {
+			t.Errorf("it moved: %s %d", c.Status.State, c.Status.Visit)
+		}
+		for i := range 30 { // the last 20 that ended stay
+			l.ask("blue", "restart", fmt.Sprintf("9#r%d", i))
+			time.Sleep(time.Second)
+		}
+		if all := l.look("blue").Status.Requests; len(all) != 20 || all[19].ID != "r29" || all[0].ID != "r10" {
+			t.Errorf("%d requests: %+v", len(all), all)
+		}
+	})
+}
+
+// What a request names may change before its turn comes: then it is rejected.
+func TestARequestIsJudgedAgain(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.home.user("blue", func(k *kept) {
+			k.annotations["pawl.dev/switch-writer"], k.annotations["pawl.dev/remove-reader"] = "2", "2"
+		})
+		time.Sleep(2 * time.Second)
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		l.done("blue", "switch-writer")
+		if r := l.look("blue").Status.Requests[1]; r.State != sharedstorage.Rejected || r.Code != "INSTANCE_IS_WRITER" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A request that runs when the cluster is deleted, or is cancelled, ends as Cancelled.
+func TestRequestsOfEndedRuns(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.ask("blue", "migrate", "2|node-9")
+		time.Sleep(5 * time.Second)
+		l.rests("blue", time.Hour)
+		if r := l.look("blue").Status.Requests[0]; r.State != sharedstorage.Cancelled || r.Code != string(port.TargetNodeUnavailable.Code) {
+			t.Errorf("%+v\n%s", r, l.story())
+		}
+		l.sane("blue")
+		l.world.Inject(sim.Rule{Method: "Stop", Do: sim.Timeout})
+		l.ask("blue", "restart", "2")
+		l.state("blue", "Restarting", time.Minute)
+		l.remove("blue")
+		last := sharedstorage.Cluster{}
+		for range 1000 {
+			c := l.look("blue")
+			if c == nil {
+				break
+			}
+			last = *c
+			time.Sleep(200 * time.Millisecond)
+		}
+		r := last.Status.Requests[1]
+		if r.State != sharedstorage.Cancelled || r.EndedAt == nil {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+

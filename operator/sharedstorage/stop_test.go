@@ -1,0 +1,175 @@
+package sharedstorage_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// modifying are the steps of ModifyClass on a cluster of one writer and two
+// readers, in order.
+func modifying() []string {
+	replace := []string{"AllocateId", "CreateTemporary", "AwaitCaughtUp", "AddToClusterManager", "DetachReader", "AdoptId", "RemoveInstance"}
+	steps := []string{"HA/DisableHA"}
+	for _, id := range []string{"2", "3"} {
+		for _, s := range replace {
+			steps = append(steps, "HA/Readers["+id+"]/Replace/"+s)
+		}
+	}
+	for _, s := range []string{"AllocateId", "CreateTemporary", "AwaitCaughtUp", "AddToClusterManager", "Switch/FenceOldWriter", "Switch/AwaitCandidateComplete",
+		"Switch/PromoteCandidate", "Switch/FollowNewWriter", "AdoptId", "RemoveInstance"} {
+		steps = append(steps, "HA/ReplaceWriter/"+s)
+	}
+	return append(steps, "HA/EnableHA", "ApplyClassParameters", "EnsureManagerApart", "UpdateRunningStatus")
+}
+
+// atStep waits until a run has begun a step.
+func (l *lab) atStep(step string) *workflow.Run {
+	l.t.Helper()
+	for range 100_000 {
+		if c := l.look("blue"); c.Status.Run != nil {
+			run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			if run.Step(step) != nil {
+				return run
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	l.t.Fatalf("step %s is not reached\n%s", step, l.story())
+	return nil
+}
+
+// phase waits until a run has come to rest in one of these phases.
+func (l *lab) phase(id string, phases ...workflow.Phase) *workflow.Run {
+	l.t.Helper()
+	for range 10_000 {
+		run, err := l.engine.Get(l.t.Context(), id)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if slices.Contains(phases, run.Phase) && !open(run) {
+			return run
+		}
+		time.Sleep(time.Second)
+	}
+	l.t.Fatalf("run %s does not come to %v\n%s", id, phases, l.story())
+	return nil
+}
+
+// open reports a bracket that is not closed yet.
+func open(run *workflow.Run) bool {
+	disabled, enabled := run.Step("HA/DisableHA"), run.Step("HA/EnableHA")
+	return run.Phase == workflow.Paused && disabled != nil && disabled.Phase == workflow.StepDone && (enabled == nil || !enabled.Phase.Settled())
+}
+
+// haOn checks that failover is on, and has no end to come.
+func (l *lab) haOn() {
+	l.t.Helper()
+	t := l.world.Topology(ref("blue"))
+	for range 10 {
+		if t.Ready { // it may be on its way to another node
+			break
+		}
+		time.Sleep(time.Second)
+		t = l.world.Topology(ref("blue"))
+	}
+	if !t.HA || !t.Until.IsZero() {
+		l.t.Errorf("failover at rest: %+v\n%s", t, l.story())
+	}
+}
+
+func small(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "small" }
+func large(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }
+
+// Cancel, cancel with undo, pause and resume, at each step of ModifyClass: at
+// rest failover is on, and after an undo there are no temporaries (spec 9.6).
+func TestStopsOfModifyClass(t *testing.T) {
+	by := workflow.Actor{Name: "uma", Reason: "test"}
+	noReturn := slices.Index(modifying(), "HA/ReplaceWriter/Switch/FollowNewWriter")
+	for at, step := range modifying() {
+		if testing.Short() && at%4 != 0 {
+			continue
+		}
+		for _, verb := range []string{"pause", "hold", "undo"} {
+			t.Run(fmt.Sprintf("%s at %s", verb, strings.ReplaceAll(step, "/", ".")), func(t *testing.T) {
+				o := times()
+				o.Latency = 200 * time.Millisecond
+				inLab(t, setup{sim: o}, func(l *lab) {
+					up(l, "blue")
+					l.edit("blue", large)
+					run := l.atStep(step)
+					switch verb {
+					case "pause":
+						l.must(l.engine.Pause(t.Context(), run.ID, by))
+					case "hold":
+						l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Hold, false, by))
+					case "undo":
+						l.edit("blue", small)
+						err := l.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, by)
+						if errors.Is(err, workflow.NoReturn) || errors.Is(err, workflow.RunFinished) {
+							if at < noReturn {
+								t.Errorf("undo was refused before the promotion: %v", err)
+							}
+							l.edit("blue", large) // let it end, then change back
+							l.rests("blue", time.Hour)
+							l.edit("blue", small)
+							l.rests("blue", time.Hour)
+							l.sane("blue")
+							l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
+							return
+						}
+						l.must(err)
+						run = l.phase(run.ID, workflow.Cancelled, workflow.Succeeded, workflow.Paused)
+						if run.Phase == workflow.Paused {
+							t.Fatalf("the undo is paused: %+v\n%s", run.Fault, l.story())
+						}
+						l.haOn()
+						for _, i := range l.world.Instances(ref("blue")) {
+							if i.Type == port.Temporary && i.State != port.Leaving {
+								t.Errorf("after the undo there is %s\n%s", i.Name, l.story())
+							}
+						}
+						l.rests("blue", time.Hour) // what was adopted before stays large, and is changed back
+						l.sane("blue")
+						l.all("blue", func(i port.Instance) bool { return i.Class.Name == "small" })
+						return
+					}
+					run = l.phase(run.ID, workflow.Paused, workflow.Succeeded)
+					if run.Phase == workflow.Paused {
+						l.haOn()
+						c := l.state("blue", "Interrupted", time.Minute)
+						if c.Status.Reason != map[string]string{"pause": "Paused", "hold": "Cancelled"}[verb] {
+							t.Errorf("reason %q", c.Status.Reason)
+						}
+						time.Sleep(time.Minute)
+						l.haOn()
+						if l.world.Writer(ref("blue")) == "" {
+							t.Errorf("nobody writes while it is interrupted\n%s", l.story())
+						}
+						l.must(l.engine.Resume(t.Context(), run.ID, workflow.FromFailed, "", by))
+					}
+					l.rests("blue", time.Hour)
+					l.sane("blue")
+					l.all("blue", func(i port.Instance) bool { return i.Class.Name == "large" })
+				})
+			})
+		}
+	}
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatalf("%v\n%s", err, l.story())
+	}
+}
