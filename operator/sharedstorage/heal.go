@@ -49,9 +49,10 @@ func (w *work) sick() *port.Instance {
 	return nil
 }
 
-// nodeIsBack waits until the instance that was lost can be asked again.
+// nodeIsBack waits until the node answers. An instance that is merely down is
+// started again by the step.
 func nodeIsBack(_ context.Context, w *work) outcome.Outcome {
-	if i := w.sick(); i != nil && (i.State == port.Lost || i.State == port.Down) {
+	if i := w.sick(); i != nil && i.State == port.Lost {
 		return outcome.Wait(healLook, port.PodLost.Reason(), "instance %s cannot be asked", i.Name)
 	}
 	for _, i := range w.f.Instances {

@@ -263,7 +263,10 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 			place = w.placeOfTemporary(writer)
 		}
 	}
-	a = allocation{Place: place, ID: "t-" + hash(w.t.RunID(), place), Name: w.nameOf(place), Writer: ofWriter}
+	a = allocation{Place: place, ID: w.temporaryID(place, ofWriter), Name: w.nameOf(place), Writer: ofWriter}
+	if ofWriter { // the place may have had one as a reader's, before a failover
+		a.Name += "w"
+	}
 	var adopted, old *port.Instance
 	for _, i := range w.f.holders(place) {
 		switch {
@@ -299,7 +302,7 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 // placeOfTemporary is the place a temporary reader of this run was made for.
 func (w *work) placeOfTemporary(t *port.Instance) string {
 	for _, i := range w.f.Instances {
-		if t.ID == "t-"+hash(w.t.RunID(), i.ID) {
+		if t.ID == w.temporaryID(i.ID, false) || t.ID == w.temporaryID(i.ID, true) {
 			return i.ID
 		}
 	}
@@ -310,6 +313,27 @@ func (w *work) placeOfTemporary(t *port.Instance) string {
 		}
 	}
 	return t.ID
+}
+
+// temporaryID is the id of the temporary reader for a place: the same on every attempt.
+func (w *work) temporaryID(place string, ofWriter bool) string {
+	if ofWriter {
+		return "t-" + hash(w.t.RunID(), place, "writer")
+	}
+	return "t-" + hash(w.t.RunID(), place)
+}
+
+// turned reports that a failover has promoted the reader that was to be
+// replaced: then nothing is, and its temporary reader goes. ReplaceWriter, or a
+// later run, finds it in its new role.
+func (w *work) turned(ctx context.Context, a allocation) (bool, outcome.Outcome) {
+	if a.Writer || a.Old == "" || w.f.Volume.Writer != a.Old {
+		return false, outcome.Done()
+	}
+	if made := w.f.named(a.Name); made != nil && made.Type == port.Temporary {
+		return true, w.remove(ctx, a.Name)
+	}
+	return true, outcome.Done()
 }
 
 // fits reports an instance of the wanted class and version.
@@ -370,6 +394,9 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	if a.Skip {
 		return outcome.Done()
 	}
+	if turned, out := w.turned(ctx, a); turned {
+		return out
+	}
 	if ok, out := w.alive(); !ok {
 		return out
 	}
@@ -415,6 +442,9 @@ func removeInstance(ctx context.Context, w *work) outcome.Outcome {
 	if err == nil {
 		if a.Skip || a.Old == "" {
 			return outcome.Done()
+		}
+		if turned, out := w.turned(ctx, a); turned {
+			return out
 		}
 		if writer := w.f.writer(); writer != nil && writer.Name == a.Old {
 			return outcome.Fail(InstanceIsWriter.Errorf("instance %s writes", a.Old))

@@ -40,6 +40,7 @@ type home struct {
 	uids     int
 	classes  map[string]port.Class
 	writes   int
+	refused  error
 	ring     func(name string) // spec or annotations were changed
 	point    func() error      // before and after each write
 }
@@ -71,7 +72,7 @@ func (h *home) Load(_ context.Context, ref port.Ref) (*sharedstorage.Cluster, er
 		return nil, control.NotFoundError(control.Ref{Kind: sharedstorage.Kind, Namespace: ref.Namespace, Name: ref.Name})
 	}
 	c := &sharedstorage.Cluster{Ref: k.ref, Generation: k.generation, CreatedAt: k.created, DeletedAt: k.deleted,
-		Annotations: maps.Clone(k.annotations), Finalized: k.finalized, Version: k.version}
+		Annotations: maps.Clone(k.annotations), Finalized: k.finalized, Version: k.version, Refused: h.refused}
 	if err := json.Unmarshal(k.spec, &c.Spec); err != nil {
 		return nil, err
 	}

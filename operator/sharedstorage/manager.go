@@ -32,6 +32,9 @@ func addToManager(ctx context.Context, w *work) outcome.Outcome {
 		if a.Skip {
 			return outcome.Done()
 		}
+		if turned, out := w.turned(ctx, a); turned {
+			return out
+		}
 		i := w.f.named(a.Name)
 		if i == nil {
 			return outcome.Fail(w.lost(a, a.Name))

@@ -17,6 +17,9 @@ func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.safe(ctx); !ok {
 		return out
 	}
+	if turned, out := w.turned(ctx, a); turned {
+		return out
+	}
 	writer := w.f.writer()
 	if writer.Name == a.Name {
 		return outcome.Done()
@@ -60,6 +63,9 @@ func detachReader(ctx context.Context, w *work) outcome.Outcome {
 		if a.Skip || a.Old == "" {
 			return outcome.Done()
 		}
+		if turned, out := w.turned(ctx, a); turned {
+			return out
+		}
 		name = a.Old
 	} else {
 		holders := w.f.holders(w.which())
@@ -96,6 +102,9 @@ func adoptID(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
 		return outcome.Fail(err)
+	}
+	if turned, out := w.turned(ctx, a); turned {
+		return out
 	}
 	made := w.f.named(a.Name)
 	if made == nil {

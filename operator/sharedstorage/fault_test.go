@@ -1,0 +1,421 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func conditionOf(c *sharedstorage.Cluster, kind string) metav1.Condition {
+	for _, cond := range c.Status.Conditions {
+		if cond.Type == kind {
+			return cond
+		}
+	}
+	return metav1.Condition{}
+}
+
+// interrupted waits until a cluster shows a fault with its remedy.
+func (l *lab) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cluster {
+	l.t.Helper()
+	kind, ok := fault.Lookup(string(code))
+	if !ok {
+		l.t.Fatalf("%s is not declared", code)
+	}
+	c := l.until("blue", "interrupted by "+string(code), most, func(c *sharedstorage.Cluster) bool {
+		cond := conditionOf(c, "Interrupted")
+		return c.Status.State == "Interrupted" && cond.Status == metav1.ConditionTrue && cond.Reason == kind.Reason()
+	})
+	if cond := conditionOf(c, "Interrupted"); !strings.Contains(cond.Message, string(code)) || !strings.Contains(cond.Message, kind.Remedy) {
+		l.t.Errorf("%+v", cond)
+	}
+	if cond := conditionOf(c, "Progressing"); cond.Status != metav1.ConditionFalse || cond.Reason != kind.Reason() {
+		l.t.Errorf("%+v", cond)
+	}
+	if c.Status.Reason != kind.Reason() || c.Status.Message == "" {
+		l.t.Errorf("%q %q", c.Status.Reason, c.Status.Message)
+	}
+	return c
+}
+
+// Each code: raised by the simulator, shown with its remedy, healed or waiting (spec 9.8).
+func TestFaults(t *testing.T) {
+	readersTo := func(n int32) func(l *lab) { return func(l *lab) { l.edit("blue", readers(n)) } }
+	for code, c := range map[fault.Code]struct {
+		world   func(o *sim.Options)
+		prepare func(l *lab)
+		act     func(l *lab)
+		cure    func(l *lab) // nil: it heals by itself
+		visits  bool         // it may be healed before anybody sees it
+		sane    bool
+	}{
+		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *lab) { l.world.Room(2) }, sane: true},
+		port.NoAvailableNode.Code: {
+			act: func(l *lab) {
+				for i := range 3 {
+					l.world.Cordon(fmt.Sprintf("node-%d", i+1), true)
+				}
+				l.edit("blue", readers(3))
+			}, cure: func(l *lab) { l.world.Cordon("node-2", false) }, sane: true},
+		port.StartFailed.Code: { // a new reader that does not start is made anew, once
+			act: func(l *lab) {
+				l.world.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
+				l.edit("blue", readers(3))
+			}, visits: true, sane: true},
+		port.WriterUnhealthy.Code: {
+			act: func(l *lab) {
+				_, i := l.writer("blue")
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
+				l.world.KillEngine(ref("blue"), i.Name)
+			}, visits: true, sane: true}, // the bracket gives failover back, and that gives a writer
+		port.ReplicaLag.Code: {
+			act: func(l *lab) {
+				l.edit("blue", readers(3))
+				l.atStep("Readers[4]/AwaitCaughtUp")
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.ID == "4" {
+						l.world.Lag(ref("blue"), i.Name, 64<<20)
+					}
+				}
+			}, cure: func(l *lab) {
+				for _, i := range l.world.Instances(ref("blue")) {
+					l.world.Lag(ref("blue"), i.Name, 0)
+				}
+			}, sane: true},
+		port.SwitchRefused.Code: {
+			act: func(l *lab) {
+				_, i := l.reader("blue")
+				l.world.Lag(ref("blue"), i.Name, 64<<20)
+				l.ask("blue", "switch-writer", i.ID)
+			}, cure: func(l *lab) {
+				for _, i := range l.world.Instances(ref("blue")) {
+					l.world.Lag(ref("blue"), i.Name, 0)
+				}
+				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+			}, sane: true},
+		port.ManagerUnreachable.Code: {
+			act: func(l *lab) {
+				l.world.BreakManager(ref("blue"))
+				l.ask("blue", "restart", "2")
+			}, visits: true, sane: true},
+		port.StorageFailed.Code: {
+			act: func(l *lab) {
+				l.world.BreakVolume(ref("blue"), "the disk is gone")
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
+			}, cure: func(l *lab) {
+				l.world.BreakVolume(ref("blue"), "")
+				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+			}, sane: true},
+		port.ParameterInvalid.Code: {
+			act: func(l *lab) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"bad_one": "1"} })
+			}, cure: func(l *lab) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
+				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+			}, sane: true},
+		port.VersionUnsupported.Code: {
+			world: func(o *sim.Options) { o.Versions = []string{"15.4", "15.5"} },
+			act:   func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" }) },
+			cure: func(l *lab) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
+				l.must(l.engine.Cancel(l.t.Context(), l.look("blue").Status.Run.ID, workflow.Undo, false, workflow.Actor{Name: "uma"}))
+			}, sane: true},
+		port.PodLost.Code: {
+			act: func(l *lab) {
+				l.edit("blue", readers(3))
+				l.atStep("Readers[4]/CreateReader")
+				time.Sleep(5 * time.Second)
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.ID == "4" {
+						l.world.KillInstance(ref("blue"), i.Name)
+						l.world.Inject(sim.Rule{Method: "Ensure", Port: "Instances", Instance: i.Name, Times: 12, Do: sim.Fail, Err: port.PodLost.Errorf("its node does not answer").With("instance", i.Name)})
+					}
+				}
+			}, visits: true, sane: true},
+		sharedstorage.TempInsIDNotFound.Code: {
+			act: func(l *lab) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+				l.atStep("HA/Readers[2]/Replace/AwaitCaughtUp")
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.Type == port.Temporary {
+						l.world.DropInstance(ref("blue"), i.Name)
+					}
+				}
+			}, visits: true, sane: true},
+		sharedstorage.TempRoForRwMetaLost.Code: {
+			act: func(l *lab) {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+				l.atStep("HA/ReplaceWriter/AwaitCaughtUp")
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.Type == port.Temporary {
+						l.world.DropInstance(ref("blue"), i.Name)
+					}
+				}
+			}, visits: true, sane: true},
+	} {
+		t.Run(string(code), func(t *testing.T) {
+			o := times()
+			if c.world != nil {
+				c.world(&o)
+			}
+			inLab(t, setup{sim: o}, func(l *lab) {
+				up(l, "blue")
+				if c.prepare != nil {
+					c.prepare(l)
+				}
+				c.act(l)
+				if !c.visits {
+					l.interrupted(code, time.Hour)
+				}
+				if c.cure != nil {
+					c.cure(l)
+				}
+				time.Sleep(3 * time.Second)
+				l.rests("blue", 3*time.Hour)
+				if c.sane {
+					l.sane("blue")
+				}
+				if !strings.Contains(l.heard(), fault.Camel(code)+":") && !l.healed(code) {
+					t.Errorf("nobody heard of %s\n%s", code, l.story())
+				}
+			})
+		})
+	}
+}
+
+// healed reports a run that a healer of this code has worked on: it may have
+// been faster than any pass.
+func (l *lab) healed(code fault.Code) bool {
+	runs, _, err := l.store.(*workflow.Memory).List(l.t.Context(), workflow.Query{Limit: 100})
+	l.must(err)
+	for _, run := range runs {
+		for _, h := range run.State.Healing {
+			if h.Code == code && h.Attempts > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (l *lab) heard() string {
+	l.eventM.Lock()
+	defer l.eventM.Unlock()
+	return strings.Join(l.events, "\n")
+}
+
+// A healer that fails stops at its limit, and says so (spec 9.8).
+func TestAHealerStopsAtItsLimit(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.world.Inject(sim.Rule{Label: "never", Method: "Start", Instance: "blue-4-*", Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
+		l.edit("blue", readers(3))
+		l.interrupted(port.StartFailed.Code, time.Hour)
+		time.Sleep(48 * time.Hour)
+		c := l.interrupted(port.StartFailed.Code, time.Hour)
+		run, err := l.engine.Get(t.Context(), c.Status.Run.ID)
+		l.must(err)
+		if run.Fault.Healer != string(workflow.HealerExhausted.Code) {
+			t.Errorf("%+v", run.Fault)
+		}
+		if n := l.world.Fired("never"); n != 2 {
+			t.Errorf("it was tried %d times, want 2", n)
+		}
+		l.world.Heal()
+		l.must(l.engine.Resume(t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
+// What the spec asks for and cannot be done is refused without a run, and all
+// else goes on (sections 1 and 7).
+func TestRefusedSpecs(t *testing.T) {
+	for name, c := range map[string]struct {
+		code fault.Code
+		edit func(s *v1alpha1.SharedStorageClusterSpec)
+	}{
+		"class":   {sharedstorage.ClassUnknown.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" }},
+		"engine":  {sharedstorage.SpecInvalid.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Type = "mysql" }},
+		"major":   {port.VersionUnsupported.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "16.1" }},
+		"image":   {port.VersionUnsupported.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Images = map[string]string{"15.9": "x"} }},
+		"shrink":  {port.StorageShrink.Code, func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("1Gi"); s.Storage.Size = &size }},
+		"readers": {sharedstorage.SpecInvalid.Code, readers(16)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				up(l, "blue")
+				l.edit("blue", c.edit)
+				time.Sleep(5 * time.Second)
+				now := l.look("blue")
+				kind, _ := fault.Lookup(string(c.code))
+				cond := conditionOf(now, "Progressing")
+				if now.Status.State != "Running" || cond.Reason != kind.Reason() || !strings.Contains(cond.Message, kind.Remedy) || cond.ObservedGeneration != 2 {
+					t.Errorf("%s %+v", now.Status.State, cond)
+				}
+				l.ask("blue", "restart", "2") // a request is no matter of the spec
+				time.Sleep(time.Second)
+				l.rests("blue", time.Hour)
+				l.done("blue", "restart")
+			})
+		})
+	}
+	t.Run("from the beginning", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" })
+			time.Sleep(time.Minute)
+			c := l.look("blue")
+			if cond := conditionOf(c, "Progressing"); c.Status.State != "Init" || cond.Reason != "ClassUnknown" || len(c.Status.Conditions) != 6 {
+				t.Errorf("%s %+v", c.Status.State, cond)
+			}
+			l.edit("blue", large)
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	})
+	t.Run("by the home", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			l.home.refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: local")
+			l.create("blue", nil)
+			time.Sleep(time.Minute)
+			c := l.look("blue")
+			if cond := conditionOf(c, "Ready"); c.Status.State != "Init" || cond.Reason != "ClusterTypeUnsupported" || cond.Status != metav1.ConditionFalse {
+				t.Errorf("%s %+v", c.Status.State, cond)
+			}
+		})
+	})
+}
+
+func TestCloneSourceMissing(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "nobody" })
+		l.interrupted(port.CloneSourceMissing.Code, time.Minute)
+		l.remove("blue")
+		l.gone("blue", time.Hour)
+	})
+}
+
+// The spelling of older clusters is read.
+func TestOldSpelling(t *testing.T) {
+	for text, want := range map[string]fault.Code{"TEMP_RO_FOR_RW_MEAT_LOST": "TEMP_RO_FOR_RW_META_LOST", "POD_LOST": "POD_LOST"} {
+		if got := sharedstorage.Code(text); got != want {
+			t.Errorf("%s is %s", text, got)
+		}
+	}
+}
+
+// Losses: of a reader, of all readers, of all instances, of the manager, of a
+// node, of the volume's space (spec 9.9).
+func TestLosses(t *testing.T) {
+	kill := func(how func(l *lab, name string), which func(l *lab, i port.Instance) bool) func(l *lab) {
+		return func(l *lab) {
+			for _, i := range l.world.Instances(ref("blue")) {
+				if which(l, i) {
+					how(l, i.Name)
+				}
+			}
+		}
+	}
+	engine := func(l *lab, name string) { l.world.KillEngine(ref("blue"), name) }
+	place := func(l *lab, name string) { l.world.KillInstance(ref("blue"), name) }
+	drop := func(l *lab, name string) { l.world.DropInstance(ref("blue"), name) }
+	all := func(*lab, port.Instance) bool { return true }
+	isReader := func(_ *lab, i port.Instance) bool { return i.Type == port.Reader }
+	isWriter := func(_ *lab, i port.Instance) bool { return i.Type == port.Writer }
+	second := func(_ *lab, i port.Instance) bool { return i.ID == "2" }
+	for name, c := range map[string]struct {
+		lose   func(l *lab)
+		shared bool
+		state  string
+	}{
+		"a reader's engine":        {lose: kill(engine, second), state: "RebuildingReader"},
+		"a reader's place":         {lose: kill(place, second), state: "RebuildingReader"},
+		"a reader and its data":    {lose: kill(drop, second), state: "Locking"},
+		"all readers' engines":     {lose: kill(engine, isReader), state: "RebuildingReader"},
+		"all readers":              {lose: kill(drop, isReader), state: "Locking"},
+		"the writer's engine":      {lose: kill(engine, isWriter), state: "RebuildingReader"},
+		"the writer and its data":  {lose: kill(drop, isWriter), state: "Locking"},
+		"all engines":              {lose: kill(engine, all), state: "Recreating"},
+		"all places":               {lose: kill(place, all), state: "Recreating"},
+		"all, data on the volume":  {lose: kill(drop, all), shared: true, state: "Recreating"},
+		"the manager":              {lose: func(l *lab) { l.world.DropManager(ref("blue")) }},
+		"the manager's answers":    {lose: func(l *lab) { l.world.BreakManager(ref("blue")) }},
+		"a reader's node":          {lose: func(l *lab) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the writer's node":        {lose: func(l *lab) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the volume's space":       {lose: func(l *lab) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
+		"the order: a second head": {lose: func(l *lab) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := times()
+			o.Shared = c.shared
+			inLab(t, setup{sim: o}, func(l *lab) {
+				up(l, "blue")
+				time.Sleep(time.Minute)
+				c.lose(l)
+				time.Sleep(3 * time.Minute)
+				if name == "the volume's space" {
+					if cond := conditionOf(l.look("blue"), "StorageReady"); cond.Reason != "StorageFull" || cond.Status != metav1.ConditionFalse {
+						t.Errorf("%+v", cond)
+					}
+					l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
+					time.Sleep(2 * time.Second)
+				}
+				l.rests("blue", 2*time.Hour)
+				if strings.HasSuffix(name, "node") {
+					for i := range 3 {
+						l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+					}
+					time.Sleep(5 * time.Minute)
+					l.rests("blue", time.Hour)
+				}
+				l.sane("blue")
+				if c.state != "" {
+					l.mu.Lock()
+					moves := strings.Join(l.moves, ";")
+					l.mu.Unlock()
+					if !strings.Contains(moves, ">"+c.state+" ") {
+						t.Errorf("it was not in %s: %s", c.state, moves)
+					}
+				}
+			})
+		})
+	}
+	t.Run("all, with their data", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			kill(drop, all)(l)
+			l.interrupted(port.FailoverUnsafe.Code, time.Hour)
+		})
+	})
+	t.Run("no failover that could lose a row", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			_, r := l.reader("blue")
+			_, wr := l.writer("blue")
+			l.world.LoseNode(r.Node) // a reader that may have a row, and the writer
+			l.world.KillEngine(ref("blue"), wr.Name)
+			c := l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
+				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
+			})
+			if cond := conditionOf(c, "Ready"); cond.Status != metav1.ConditionFalse || cond.Reason != "FailoverUnsafe" {
+				t.Errorf("%+v", cond)
+			}
+			l.world.ReturnNode(r.Node)
+			time.Sleep(time.Minute)
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	})
+}
