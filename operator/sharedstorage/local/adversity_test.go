@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -178,4 +179,38 @@ func TestChooseNode(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, err, c.node, c.err)
 		}
 	}
+}
+
+// An engine that does not start says why, and is tried again.
+func TestAnEngineThatDoesNotStart(t *testing.T) {
+	b := newBench(t, Options{})
+	b.create("a")
+	b.must(b.ports.Engine.Stop(b.ctx(), c1.Of("a"), port.Fast))
+	b.until("a", "is stopped", func(s port.Status) bool { return !s.Running })
+	file := b.folder(c1, "instances", "a", "data", "global", "pg_control")
+	b.must(os.Rename(file, file+".away"))
+	b.must(b.ports.Engine.Start(b.ctx(), c1.Of("a")))
+	s := b.until("a", "fails", func(s port.Status) bool { return s.Code != "" && !s.Running })
+	if s.Code != string(port.StartFailed.Code) || !strings.Contains(s.Message, "pg_control") {
+		t.Errorf("it says %s: %s", s.Code, s.Message)
+	}
+	b.must(os.Rename(file+".away", file))
+	b.until("a", "writes", func(s port.Status) bool { return s.Ready && s.Role == port.Primary && s.Code == "" })
+}
+
+// A manager that was removed and made anew is heard by agents that knew the old one.
+func TestAManagerMadeAnew(t *testing.T) {
+	b := newBench(t, Options{Lease: 3 * time.Second})
+	b.create("a", "b", "c")
+	b.manage("strict", "a", "b", "c")
+	b.must(b.ports.Manager.Remove(b.ctx(), c1, "c"))
+	b.must(b.ports.Manager.Add(b.ctx(), c1, port.Member{Name: "c", ID: "c"}))
+	_, err := b.ports.Manager.Ensure(b.ctx(), c1, port.ManagerSpec{})
+	b.must(err)
+	b.manage("strict", "a", "b")
+	if s := b.watchState(); len(s.Sync.Want) != 1 || s.Sync.Want[0] != "b" {
+		t.Errorf("the list is %v", s.Sync.Want)
+	}
+	b.power("a")
+	b.newWriter("a")
 }

@@ -46,7 +46,7 @@ func TestExam(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { again.locked(func() error { return nil }) }) //nolint:errcheck // it reaps
+				t.Cleanup(func() { again.locked(func() error { return nil }) })
 				return again.Ports()
 			},
 			Insert: func(id port.Ref, row string) error {

@@ -111,6 +111,9 @@ func open(t *testing.T, o Options) *Site {
 	}
 	o.Dir = folder(t)
 	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
+	if program := os.Getenv("PAWL_SHAREDSTORAGE_PROGRAM"); program != "" {
+		o.Program = []string{program} // pawl itself, instead of this test binary
+	}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -32,6 +33,12 @@ func (a *Agent) pass(ctx context.Context) bool {
 		return false
 	}
 	m := decide(f)
+	a.mu.Lock()
+	a.live.quiet++
+	if m != rest || !f.ready {
+		a.live.quiet = 0
+	}
+	a.mu.Unlock()
 	if m == rest {
 		if f.ready && f.stopping == "" {
 			a.tend(ctx, f.rec, s)
@@ -99,6 +106,9 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s sig
 	}
 	if !running || lookErr != nil {
 		l.still = time.Time{}
+		if st := l.starting; st != nil && running && time.Since(st.at) > deaf && !recovering(lookErr) {
+			l.fault = port.StartFailed.Errorf("postgres runs and lets nobody in: %w; it says: %s", lookErr, lastLines(a.srv.tail(st.log), 6))
+		}
 		return nil
 	}
 	if l.starting != nil && l.starting.engine == engine {
@@ -117,6 +127,15 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s sig
 			r.Timeline = s.Timeline
 		}
 	})
+}
+
+// deaf is how long an engine may run and let nobody in, unless it recovers.
+const deaf = 30 * time.Second
+
+// recovering is what an engine says that has log to replay before it lets anybody in.
+func recovering(err error) bool {
+	var said *pgconn.PgError
+	return errors.As(err, &said) && said.Code == "57P03"
 }
 
 // configuration is what the engine is to have read.
@@ -360,7 +379,7 @@ func (a *Agent) launch(r record, recovery, writer bool) error {
 	if err != nil {
 		return err
 	}
-	a.live.config, a.live.starting, a.live.diverged, a.live.still = text, &starting{engine, size, writer}, false, time.Time{}
+	a.live.config, a.live.starting, a.live.diverged, a.live.still = text, &starting{engine, size, writer, time.Now()}, false, time.Time{}
 	return nil
 }
 
@@ -387,14 +406,11 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 	}
 	for every := time.NewTicker(20 * time.Millisecond); ; {
 		s, err := a.look(ctx)
-		if err != nil || ctx.Err() != nil {
-			return nil // the next pass sees what is
-		}
-		if !s.Recovery {
+		switch {
+		case err == nil && !s.Recovery:
 			return a.opened(ctx, f.rec.Promote)
-		}
-		if a.fenced() {
-			return nil
+		case err != nil, a.fenced(), !a.wanted():
+			return nil //nolint:nilerr // the next pass sees what is
 		}
 		<-every.C
 	}
@@ -404,6 +420,12 @@ func (a *Agent) fenced() bool {
 	a.tenure.mu.Lock()
 	defer a.tenure.mu.Unlock()
 	return !a.tenure.on || a.tenure.fenced > 0
+}
+
+func (a *Agent) wanted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.rec.Run
 }
 
 // opened notes that the promotion is done.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,6 +67,7 @@ type live struct {
 	receiving []string  // from this writer
 	still     time.Time // since when a follower has not received
 	diverged  bool
+	quiet     int      // looks in a row that found nothing to do
 	drop      []string // slots of instances that left
 	config    string   // as the engine has read it
 }
@@ -75,6 +77,7 @@ type starting struct {
 	engine Process
 	log    int64 // size of the log before it
 	writer bool
+	at     time.Time
 }
 
 // NewAgent opens the folder of an instance.
@@ -216,7 +219,10 @@ func (a *Agent) pause() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.live.starting != nil || a.live.stopping.Lives() {
-		return 20 * time.Millisecond
+		return 30 * time.Millisecond
+	}
+	if a.live.quiet > 20 { // commands wake it
+		return time.Second
 	}
 	return 250 * time.Millisecond
 }
@@ -257,7 +263,7 @@ func (a *Agent) changeLocked(do func(*record)) error {
 	next := a.rec.clone()
 	do(&next)
 	before, after := mustJSON(a.rec), mustJSON(next)
-	if string(before) == string(after) {
+	if bytes.Equal(before, after) {
 		return nil
 	}
 	if err := WriteFile(a.srv.path(recordName), after); err != nil {
@@ -293,7 +299,7 @@ func (a *Agent) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.live.failures++
-	pause := min(30*time.Second, time.Second/2<<min(a.live.failures, 6))
+	pause := min(10*time.Second, time.Second/2<<min(a.live.failures, 6))
 	a.live.fault, a.live.retry = err, time.Now().Add(pause)
 	a.log.Warn("the engine does not come up", "try", a.live.failures, "again in", pause, "err", err)
 }

@@ -140,7 +140,8 @@ func ask[Out any](ctx context.Context, client *http.Client, url, token, method s
 	if response.StatusCode != http.StatusOK {
 		return out, readProblem(response.StatusCode, data)
 	}
-	return out, decode(data, &out)
+	err = decode(data, &out)
+	return out, err
 }
 
 // parallel runs do for all names at once and waits.

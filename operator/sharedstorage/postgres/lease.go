@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -201,7 +202,7 @@ func (a *Agent) posted() {
 	if held(a.srv.path(guardLock)) {
 		return
 	}
-	args := append(a.cfg.Command[1:len(a.cfg.Command):len(a.cfg.Command)], "--dir", a.srv.dir, "--guard")
+	args := slices.Concat(a.cfg.Command[1:], []string{"--dir", a.srv.dir, "--guard"})
 	cmd := exec.Command(a.cfg.Command[0], args...)
 	cmd.Dir = a.srv.dir
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT=16MiB")

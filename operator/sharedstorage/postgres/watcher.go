@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -165,13 +166,16 @@ func (w *Watcher) look(ctx context.Context) {
 		w.see(view{at: time.Now(), grant: t.grant, code: port.StorageFailed.Code, message: fault.Message(err)})
 		return
 	}
+	if s, err = w.outgrow(ctx, s, t); err != nil {
+		w.log.Error("keeping the state", "err", err)
+		return
+	}
 	v := view{at: t.now, grant: t.grant}
 	if writers := t.tooMany(); len(writers) > 0 {
 		v.code, v.message = port.TwoWriters.Code, fmt.Sprintf("%v wrote beside the writer of epoch %d and are fenced", writers, t.grant.Epoch)
 		w.log.Error("two writers", "fenced", writers)
 		w.stop(ctx, s, writers) // and it stays so: somebody has to compare the rows
 	}
-	err = nil
 	if _, ok := t.writer(); ok {
 		w.misses = 0
 		err = w.healthy(ctx, t)
@@ -185,6 +189,22 @@ func (w *Watcher) look(ctx context.Context) {
 		v.code, v.message = fault.Of(err).Code, fault.Message(err)
 	}
 	w.see(v)
+}
+
+// outgrow makes the membership newer than what a manager before this one, whose
+// memory was removed with it, has told the agents.
+func (w *Watcher) outgrow(ctx context.Context, s WatchState, t tick) (WatchState, error) {
+	newest := int64(0)
+	for _, seen := range t.seen {
+		newest = max(newest, seen.Members)
+	}
+	if newest <= s.Version {
+		return s, nil
+	}
+	err := w.change(ctx, func(s *WatchState) { s.Version = max(s.Version, newest+1) })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state, err
 }
 
 func (w *Watcher) see(v view) {
@@ -257,7 +277,7 @@ func (w *Watcher) changeLocked(ctx context.Context, do func(*WatchState)) error 
 // last may be.
 func weighs(a, b WatchState) bool {
 	a.Sync.Last, b.Sync.Last = nil, nil
-	return string(mustJSON(a)) != string(mustJSON(b))
+	return !bytes.Equal(mustJSON(a), mustJSON(b))
 }
 
 // healthy keeps the list of readers, tells members who they are, and with

@@ -155,7 +155,7 @@ func (s WatchState) synced(t tick) WatchState {
 	}
 	sync.Last = last
 
-	want := slices.DeleteFunc(slices.Clone(readers), func(name string) bool { return last[name] != t.now })
+	want := slices.DeleteFunc(slices.Clone(readers), func(name string) bool { return !last[name].Equal(t.now) })
 	if len(want) > 0 { // with those that paused a moment ago
 		for _, name := range sync.Want {
 			if at, ok := last[name]; ok && t.now.Sub(at) < dropAfter {
