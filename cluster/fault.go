@@ -15,7 +15,7 @@ var (
 	ClusterInvalid = declare("CLUSTER_INVALID", fault.Invalid, "a parameter of the cluster does not fit",
 		"Correct the parameter that the message names and ask again.")
 	EntityRefused = declare("ENTITY_REFUSED", fault.Invalid, "a zone, offering, template, network or key pair cannot be used",
-		"Choose another one; `pawl cluster create --help` says how to list what the provider offers.")
+		"Choose another one: `pawl cluster catalog KIND` and `/v1/catalog` list what there is, listZones and its kin on the query face.")
 	AccessRefused = declare("ACCESS_REFUSED", fault.Invalid, "this account may not use that",
 		"Ask the owner, the domain's admin or an operator.")
 	JobNotFound = declare("JOB_NOT_FOUND", fault.Invalid, "there is no such job, or it is not yours to see",

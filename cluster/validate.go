@@ -333,6 +333,13 @@ func ValidateUpgrade(from, to string) error {
 	return nil
 }
 
+// SameVersion reports that both are the same x.y.z, however it is written.
+func SameVersion(a, b string) bool {
+	v, ok := semantic(a)
+	w, too := semantic(b)
+	return ok && too && v == w
+}
+
 // semantic reads x.y.z; what follows a hyphen or plus is left out.
 func semantic(text string) (v [3]int, ok bool) {
 	if i := strings.IndexAny(text, "-+"); i >= 0 {

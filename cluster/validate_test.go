@@ -185,3 +185,14 @@ func TestValidateUpgrade(t *testing.T) {
 		}
 	}
 }
+
+func TestSameVersion(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"1.1.0", "1.1.0"}: true, {"v1.1.0", "1.1.0"}: true, {"1.1.0+k3s1", "1.1.0"}: true,
+		{"1.1.0", "1.1.1"}: false, {"", ""}: false, {"new", "new"}: false, {"1.1", "1.1.0"}: false,
+	} {
+		if got := SameVersion(pair[0], pair[1]); got != want {
+			t.Errorf("%q and %q: %t", pair[0], pair[1], got)
+		}
+	}
+}

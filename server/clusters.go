@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -40,7 +39,7 @@ type acceptedBody struct {
 }
 
 type clusterQuery struct {
-	State   string `query:"state" doc:"only this state; destroyed clusters are listed with state=Destroyed only"`
+	State   string `query:"state" enum:"Created,Starting,Running,Stopping,Stopped,Scaling,Alert,Recovering,Expunging,Expunge,Destroyed" doc:"only this state; destroyed clusters are listed with state=Destroyed only"`
 	Name    string `query:"name" doc:"part of the name, without case"`
 	Q       string `query:"q" doc:"part of name or description, without case"`
 	Account string `query:"account" doc:"id of an account"`
@@ -55,10 +54,11 @@ type createBody struct {
 	Zone         string            `json:"zone" doc:"id or name"`
 	Offering     string            `json:"offering" doc:"id or name"`
 	Size         int               `json:"size" doc:"workers" example:"2"`
-	ControlNodes int               `json:"controlNodes,omitempty" doc:"odd; default 1"`
+	ControlNodes int               `json:"controlNodes,omitempty" minimum:"1" doc:"odd; default 1"`
 	Template     string            `json:"template,omitempty"`
 	Network      string            `json:"network,omitempty" doc:"absent: one is made"`
 	KeyPair      string            `json:"keyPair,omitempty"`
+	DiskGB       int               `json:"diskGB,omitempty" minimum:"1" maximum:"65536" doc:"root disk of a node; absent: the template decides"`
 	Version      string            `json:"version,omitempty"`
 	Provider     string            `json:"provider,omitempty" doc:"absent: that of the zone"`
 	Account      string            `json:"account,omitempty" doc:"of somebody else; with domainId"`
@@ -78,7 +78,7 @@ type registryBody struct {
 
 func (b createBody) request() service.CreateRequest {
 	r := service.CreateRequest{
-		Name: b.Name, Description: b.Description, Zone: b.Zone, Offering: b.Offering, Template: b.Template, Network: b.Network, KeyPair: b.KeyPair,
+		Name: b.Name, Description: b.Description, Zone: b.Zone, Offering: b.Offering, Template: b.Template, Network: b.Network, KeyPair: b.KeyPair, DiskGB: b.DiskGB,
 		Version: b.Version, Size: b.Size, ControlNodes: b.ControlNodes, Account: b.Account, DomainID: b.DomainID, CIDRs: b.CIDRs,
 		OnFailure: cluster.OnFailure(b.OnFailure), Provider: b.Provider,
 	}
@@ -154,14 +154,6 @@ func (s *Server) clusters() (*service.Service, error) {
 		return nil, NotServed.Errorf("this server runs no container clusters")
 	}
 	return s.options.Clusters, nil
-}
-
-// hide makes what a caller may not see unknown: /v1 does not tell the two apart.
-func hide(err error) error {
-	if errors.Is(err, cluster.AccessRefused) {
-		return cluster.NotFound.Errorf("there is no such cluster")
-	}
-	return err
 }
 
 func (s *Server) accepted(ctx context.Context, c *cluster.Cluster, job *cluster.Job) *acceptedAnswer {
@@ -269,7 +261,7 @@ func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluste
 		return nil, nil, err
 	}
 	book, err := clusters.Get(ctx, s.caller(ctx), id)
-	return clusters, book, hide(err)
+	return clusters, book, service.Hidden(err, id)
 }
 
 func (s *Server) getCluster(ctx context.Context, in *struct {
@@ -304,7 +296,7 @@ func (s *Server) changeCluster(ctx context.Context, id, ifMatch string, r servic
 
 // failCluster is failMatch for a request to a cluster, which the problem then names.
 func failCluster(ctx context.Context, id string, conditional bool, err error) error {
-	p := problemOf(ctx, hide(err))
+	p := problemOf(ctx, service.Hidden(err, id))
 	p.Cluster = id
 	if conditional && fault.Of(err) == fault.WriteConflict {
 		p.Status = http.StatusPreconditionFailed

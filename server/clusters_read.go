@@ -243,7 +243,7 @@ func (s *Server) getOperation(ctx context.Context, in *struct {
 
 func (s *Server) listLeaks(ctx context.Context, in *struct {
 	Cluster string `query:"cluster" doc:"id"`
-	Kind    string `query:"kind"`
+	Kind    string `query:"kind" enum:"vm,network,address,firewall,forward,balancer,keypair"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor  string `query:"cursor" doc:"next of the page before"`
 }) (*listOf[service.Leak], error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -197,6 +198,16 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 			r := m.as(who, c.method, strings.ReplaceAll(c.path, "ID", mine), body, "If-Match", "*")
 			if r.status != want {
 				t.Errorf("%s %s by %q: %d, want %d: %s", c.method, c.path, who, r.status, want, r.body)
+			}
+			if who == "eve" && want == http.StatusNotFound {
+				const unknown = "5c7c02a4-0c3f-4b0f-9d1e-0123456789ab"
+				if c.body != "" {
+					body = strings.ReplaceAll(c.body, "ID", unknown)
+				}
+				none := m.as(who, c.method, strings.ReplaceAll(c.path, "ID", unknown), body, "If-Match", "*")
+				if got, want := strings.ReplaceAll(string(r.body), mine, unknown), string(none.body); got != want {
+					t.Errorf("%s %s: what is hidden reads\n%s\nwhat does not exist reads\n%s", c.method, c.path, got, want)
+				}
 			}
 		}
 	}
@@ -408,4 +419,52 @@ func TestNoAnswerShowsASecret(t *testing.T) {
 	if !strings.Contains(all.String(), "ConfigRead") {
 		t.Error("history does not tell that the configuration was read")
 	}
+}
+
+// What one face can ask for the other can too: the size of a root disk is in
+// requests and answers, and what is no size is refused where it stands (4, 11).
+func TestTheDiskOfNodes(t *testing.T) {
+	m := newMarket(t)
+	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1, "diskGB": 40}
+	var a acceptedBody
+	m.as("uma", "POST", "/v1/clusters", body).into(t, &a)
+	b, err := m.books.Book(t.Context(), a.Cluster.ID)
+	if err != nil || a.Cluster.DiskGB != 40 || b.Cluster.DiskGB != 40 {
+		t.Errorf("answered %d GB, stored %+v, %v", a.Cluster.DiskGB, b, err)
+	}
+	for key, value := range map[string]int{"diskGB": 0, "controlNodes": 0, "size": 0} {
+		wrong := maps.Clone(body)
+		wrong[key] = value
+		if r := m.as("uma", "POST", "/v1/clusters", wrong); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), key) {
+			t.Errorf("%s 0: %d %s", key, r.status, r.body)
+		}
+	}
+	body["diskGB"] = cluster.MaxDiskGB + 1
+	if r := m.as("uma", "POST", "/v1/plans", map[string]any{"create": body}); r.status != http.StatusUnprocessableEntity {
+		t.Errorf("a plan with a disk that is too large: %d %s", r.status, r.body)
+	}
+}
+
+// Words that are not known are refused with the list of those that are.
+func TestUnknownStatesAndKindsAreRefused(t *testing.T) {
+	m := newMarket(t)
+	all := namesOf(cluster.States)
+	for path, one := range map[string]string{"/v1/clusters?state=Runing": all, "/v1/leaks?kind=disk": "vm, network"} {
+		if r := m.as("op", "GET", path, nil); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), one) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	for _, state := range cluster.States {
+		if r := m.as("op", "GET", "/v1/clusters?state="+string(state), nil); r.status != http.StatusOK {
+			t.Errorf("%s: %d %s", state, r.status, r.body)
+		}
+	}
+}
+
+func namesOf(states []machine.State) string {
+	var names []string
+	for _, s := range states {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
 }

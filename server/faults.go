@@ -35,7 +35,7 @@ var (
 	FaultNotFound = declare("FAULT_NOT_FOUND", fault.Invalid, "no fault of this code is declared",
 		"List the codes with pawl explain.")
 	Unauthenticated = declare("UNAUTHENTICATED", fault.Invalid, "the request does not say who asks, or its token is unknown",
-		"Send the header Authorization: Bearer TOKEN; for the command line set PAWL_TOKEN.")
+		"Send the header Authorization: Bearer TOKEN; for the command line set PAWL_TOKEN. Beside the store, `pawl token create` without --server makes one.")
 	Forbidden = declare("FORBIDDEN", fault.Invalid, "this account may not do that",
 		"Ask an operator, or use an operator's token.")
 	HostRefused = declare("HOST_REFUSED", fault.Invalid, "the request names a host that a server on loopback is not",

@@ -25,6 +25,7 @@ type Cluster struct {
 	Template cluster.Entity `json:"template,omitzero"`
 	Network  cluster.Entity `json:"network,omitzero"`
 	KeyPair  string         `json:"keyPair,omitempty"`
+	DiskGB   int            `json:"diskGB,omitempty" doc:"root disk of a node; absent: the template decides"`
 	Version  string         `json:"version,omitempty"`
 
 	State    machine.State   `json:"state"`
@@ -61,7 +62,7 @@ type Cluster struct {
 func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 	v := Cluster{
 		ID: c.UUID, Name: c.Name, Description: c.Description, AccountID: c.Owner.AccountID, DomainID: c.Owner.DomainID, Account: account, Domain: domain,
-		Provider: c.Provider, Zone: c.Zone, Offering: c.Offering, Template: c.Template, Network: c.Network, KeyPair: c.KeyPair, Version: c.Version,
+		Provider: c.Provider, Zone: c.Zone, Offering: c.Offering, Template: c.Template, Network: c.Network, KeyPair: c.KeyPair, DiskGB: c.DiskGB, Version: c.Version,
 		State: c.State, Since: c.StateSince, Desired: c.Desired, Size: c.NodeCount, Control: c.ControlCount, Cores: c.Cores, MemoryMB: c.MemoryMB,
 		Revision: c.Revision, Endpoint: c.Endpoint, ConsoleEndpoint: c.ConsoleEndpoint, CIDRs: c.CIDRs, OnFailure: c.OnFailure,
 		Run: c.RunID, Code: string(c.Reason.Code), Reason: c.Reason.Text, Step: c.Reason.Step, Remedy: c.Reason.RemedyOf(),

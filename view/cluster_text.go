@@ -66,7 +66,7 @@ func AcceptedLine(c Cluster, op *Operation) string {
 		return fmt.Sprintf("cluster %s is changed\n", c.Name)
 	}
 	if op.Status == "done" {
-		return fmt.Sprintf("cluster %s: %s is done: nothing was to be changed\n", c.Name, op.Kind)
+		return fmt.Sprintf("cluster %s: %s is done: there was nothing to run\n", c.Name, op.Kind)
 	}
 	return fmt.Sprintf("cluster %s (%s): %s is accepted, operation %s\n", c.Name, c.ID, op.Kind, op.ID)
 }
@@ -117,7 +117,11 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	}
 	f.add("Workers", workers)
 	f.add("Control", strconv.Itoa(c.Control))
-	f.add("Size", fmt.Sprintf("%d cores, %d MB", c.Cores, c.MemoryMB))
+	size := fmt.Sprintf("%d cores, %d MB", c.Cores, c.MemoryMB)
+	if c.DiskGB > 0 {
+		size += fmt.Sprintf(", root disks of %d GB", c.DiskGB)
+	}
+	f.add("Size", size)
 	f.add("Provider", c.Provider+", zone "+or(c.Zone.Name, c.Zone.ID)+", offering "+or(c.Offering.Name, c.Offering.ID))
 	f.add("Version", c.version())
 	f.add("Endpoint", c.Endpoint)

@@ -443,3 +443,29 @@ func (w *world) ends(job string) {
 	}
 	w.t.Fatalf("job %s does not end\n%s", job, w.story(w.job(job).Cluster))
 }
+
+// A job that fails ends its try: what comes next does not wait for the time
+// that the try might have taken (6: "start again", and the pauses of retries).
+func TestAFailedJobIsNotWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		ends machine.State
+	}{
+		"blocked":   {cluster.ProviderRefused.Errorf("the process has ended"), cluster.Alert},
+		"transient": {cluster.ProviderUnreachable.Errorf("the host went away"), cluster.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			running(t, setup{sim: sim.Options{Times: slow}}, 1, func(t *testing.T, w *world, id string) {
+				w.ask(id, cluster.AskStop, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantStopped })
+				w.until(id, time.Hour, cluster.Stopped)
+				w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Start, Name: "blue-*-control*", Times: 1, Do: sim.FailJob, Err: c.err})
+				began := time.Now()
+				w.ask(id, cluster.AskStart, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantRunning })
+				w.until(id, time.Hour, c.ends)
+				if took := time.Since(began); took > 3*time.Minute {
+					t.Errorf("it is %s after %s\n%s", c.ends, took, w.story(id))
+				}
+			})
+		})
+	}
+}

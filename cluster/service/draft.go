@@ -64,6 +64,9 @@ func (s *Service) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 // entities looks up what a request names, at the provider that the zone decides.
 func (s *Service) entities(ctx context.Context, owner cluster.Owner, r CreateRequest, facts *cluster.CreateFacts) (Named, error) {
 	var named Named
+	if known := s.options.Providers; r.Provider != "" && !slices.ContainsFunc(known, func(p Named) bool { return p.Name == r.Provider }) {
+		return named, cluster.EntityRefused.Errorf("there is no provider %q", r.Provider).With("parameter", "provider")
+	}
 	for _, p := range s.options.Providers {
 		if r.Provider != "" && r.Provider != p.Name {
 			continue

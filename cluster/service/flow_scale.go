@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -157,10 +158,10 @@ func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 	}
 	batches := []batch{}
 	for _, role := range []cluster.Role{cluster.Worker, cluster.Control} {
-		if role == cluster.Control && w.c.ControlCount < 3 && !ask.Consent {
+		if role == cluster.Control && keepsControl(w.c, ask) {
 			continue
 		}
-		old := filter(w.nodes(role), func(n *cluster.Node) bool { return n.Version != ask.Version || n.Template.ID != w.template().ID })
+		old := filter(w.nodes(role), func(n *cluster.Node) bool { return w.s.outdated(n, w.c, ask) })
 		for part := range slices.Chunk(namesOf(old), max(1, ask.Surge)) {
 			batches = append(batches, batch{role, part})
 		}
@@ -168,18 +169,36 @@ func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.t.Set(batches))
 }
 
-// template is what an upgrade makes nodes of; a version that names none keeps it.
-func (w *work) template() cluster.Entity {
-	if w.in.Ask != nil && w.in.Ask.Template.ID != "" {
-		return w.in.Ask.Template
-	}
-	return w.c.Template
+// keepsControl reports an upgrade that leaves the control nodes as they are.
+func keepsControl(c *cluster.Cluster, ask *cluster.Ask) bool {
+	return c.ControlCount < 3 && !ask.Consent
 }
+
+// outdated reports a node that an upgrade replaces, if it replaces its role. A
+// node that has called home has the version that it says itself, x.y.z or our id.
+func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Ask) bool {
+	to, _ := s.version(ask.Version) // one that is no longer configured is known by its id
+	return n.Template.ID != templateOf(c, ask).ID || n.Version != ask.Version && !cluster.SameVersion(n.Version, to.Semantic)
+}
+
+// templateOf is what nodes are made of after an ask; a version that names none keeps it.
+func templateOf(c *cluster.Cluster, ask *cluster.Ask) cluster.Entity {
+	if ask != nil && ask.Template.ID != "" {
+		return ask.Template
+	}
+	return c.Template
+}
+
+// template is what the nodes of this run are made of.
+func (w *work) template() cluster.Entity { return templateOf(w.c, w.in.Ask) }
 
 // listOf makes a loop's list of a step's output.
 func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
 	return func(v workflow.View) ([]json.RawMessage, error) {
-		out, _ := v.Step(step)
+		out, known := v.Step(step)
+		if !known || out.Phase != workflow.StepDone {
+			return nil, fmt.Errorf("step %s has not been executed", step) // only a preview asks so early
+		}
 		var items []json.RawMessage
 		err := unmarshal(out.Output, &items)
 		return items, err

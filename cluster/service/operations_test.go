@@ -380,6 +380,53 @@ func TestAPlanWritesNothing(t *testing.T) {
 	}
 }
 
+// The plan of an upgrade shows all of its steps, and names the nodes that it
+// replaces and no others: workers first, and control nodes only if there are
+// three or the caller consents; what was replaced before is not again, although
+// nodes tell their version as x.y.z and not by its id (6).
+func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	id := c.make(as("uma"), "blue").UUID
+	c.put(id, cluster.Running, func(c *cluster.Cluster) { c.Started = true })
+	b, err := c.Get(t.Context(), chief, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, old, isNew := &b.Nodes[0], &b.Nodes[1], &b.Nodes[2]
+	control.Version, old.Version, isNew.Version = "1.0.0", "v1", "1.1.0"
+	isNew.Template = b.Cluster.Template
+	gone := *old
+	gone.ID, gone.Name, gone.Ordinal, gone.Removed = 0, "gone", 9, b.Cluster.Created
+	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
+		t.Fatal(err)
+	}
+	for consent, want := range map[bool]string{false: old.Name + "; kept " + control.Name, true: old.Name + " " + control.Name + "; kept "} {
+		plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: consent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var replaced, kept, steps []string
+		for _, r := range plan.Resources {
+			if r.Act != "replace" {
+				t.Errorf("it would %s %s", r.Act, r.Name)
+			}
+			replaced = append(replaced, r.Name)
+		}
+		for _, f := range plan.Findings {
+			kept = append(kept, f.Resource)
+		}
+		for _, s := range plan.Steps {
+			steps = append(steps, s.Name)
+		}
+		if got := strings.Join(replaced, " ") + "; kept " + strings.Join(kept, " "); got != want {
+			t.Errorf("consent %t: %s, want %s", consent, got, want)
+		}
+		if got := strings.Join(steps, " "); got != "order replace new ready drain remove rules rules publish" {
+			t.Errorf("steps %s", got)
+		}
+	}
+}
+
 // Forgetting asks for the name, is for Expunge only, and reads each resource once more (7.2).
 func TestForgetting(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})

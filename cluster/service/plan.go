@@ -61,7 +61,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		plan.close(book)
 	case cluster.AskUpgrade:
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		plan.act("replace", book.Nodes, "")
+		plan.upgrade(book, func(n *cluster.Node) bool { return s.outdated(n, &book.Cluster, book.Cluster.Ask) })
 	case cluster.AskRecover:
 		return s.planRecovery(ctx, book, plan, c.Ask)
 	case cluster.AskScale:
@@ -256,6 +256,25 @@ func (p *DryRun) act(act string, nodes []cluster.Node, role cluster.Role) {
 	for _, n := range nodes {
 		if role == "" || n.Role == role {
 			p.add(act, cluster.VM, n.Name, n.Role)
+		}
+	}
+}
+
+// upgrade names the nodes that are replaced, in their order, and those that are
+// kept although they are as old.
+func (p *DryRun) upgrade(book *cluster.Book, outdated func(*cluster.Node) bool) {
+	c, ask := &book.Cluster, book.Cluster.Ask
+	for _, role := range []cluster.Role{cluster.Worker, cluster.Control} {
+		for i := range book.Nodes {
+			n := &book.Nodes[i]
+			switch {
+			case n.Role != role || !n.Removed.IsZero() || !outdated(n):
+			case role == cluster.Control && keepsControl(c, ask):
+				p.Findings = append(p.Findings, cluster.Finding{Type: cluster.InTheWay, Resource: n.Name,
+					Evidence: "fewer than three control nodes: without consent they are kept as they are"})
+			default:
+				p.add("replace", cluster.VM, n.Name, role)
+			}
 		}
 	}
 }

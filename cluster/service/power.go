@@ -80,6 +80,7 @@ func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
 		l.row.JobID, l.dirty = "", true
 		if err == nil && p.Err != nil {
 			l.note(translate(p.Err, w.c.Provider, "job"))
+			l.row.NextAt = w.now.Add(doubling(l.row.Attempts)) // this try is over, however long it might have lasted
 		}
 	}
 	r, err := w.provider.Get(ctx, w.ref(l.row))

@@ -24,6 +24,8 @@ func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*clus
 			return nil, cluster.NotFound.Errorf("several clusters are named %q: use the id", id)
 		case len(named) == 1:
 			book, err = s.options.Books.Book(ctx, named[0].UUID)
+		default:
+			err = unknownCluster(id)
 		}
 	}
 	if err != nil {
@@ -33,6 +35,19 @@ func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*clus
 		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", id, who.User)
 	}
 	return book, nil
+}
+
+func unknownCluster(id string) error {
+	return cluster.NotFound.Errorf("no cluster has the id or name %q", id)
+}
+
+// Hidden makes what a caller may not see unknown, word for word: for faces that
+// do not tell the two apart.
+func Hidden(err error, id string) error {
+	if errors.Is(err, cluster.AccessRefused) {
+		return unknownCluster(id)
+	}
+	return err
 }
 
 // List gives clusters within the query and the caller's scope.

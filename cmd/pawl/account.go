@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -53,7 +55,7 @@ func (a *app) accountCommand() *cobra.Command {
 	var domain, role string
 	var limits account.Limits
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Make an account; it has neither token nor key yet", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Make an account; it has neither token nor key yet", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  pawl account create uma --domain ROOT/dev --max-nodes 20\n  pawl account create dan --domain ROOT/dev --role domain-admin",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			made, err := b.CreateAccount(ctx, account.Want{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
@@ -63,6 +65,7 @@ func (a *app) accountCommand() *cobra.Command {
 	create.Flags().StringVar(&domain, "domain", "", "id or `path` (default: that of who asks)")
 	create.Flags().StringVar(&role, "role", "user", "user, domain-admin or operator")
 	limitFlags(create, &limits)
+	suggests(create, map[string]completion{"domain": a.completeDomains(), "role": words(account.User, account.DomainAdmin, account.Operator)})
 
 	var within string
 	var most int
@@ -77,10 +80,7 @@ func (a *app) accountCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			paths, rows, names := map[string]string{}, [][]string{}, []string{}
-			for _, d := range domains {
-				paths[d.ID] = d.Path
-			}
+			paths, rows, names := pathsOf(domains), [][]string{}, []string{}
 			for _, one := range all {
 				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), standingWord(one.Disabled), limitsText(one.Limits), one.ID})
 				names = append(names, one.ID)
@@ -90,10 +90,11 @@ func (a *app) accountCommand() *cobra.Command {
 	}
 	limitFlag(list, &most, 0)
 	list.Flags().StringVar(&within, "domain", "", "only of this domain: id or `path`")
+	suggests(list, map[string]completion{"domain": a.completeDomains()})
 
 	var next account.Limits
 	limit := &cobra.Command{
-		Use: "limit NAME", Short: "Set the limits of an account; those that are not given are none", Args: cobra.ExactArgs(1),
+		Use: "limit NAME", Short: "Set the limits of an account; those that are not given are none", Args: cobra.ExactArgs(1), ValidArgsFunction: once(a.completeAccounts()),
 		Example: "  pawl account limit uma --max-clusters 3 --max-nodes 20",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			changed, err := b.LimitAccount(ctx, args[0], next)
@@ -116,7 +117,8 @@ func limitFlag(cmd *cobra.Command, most *int, usual int) {
 	if usual == 0 {
 		text += " (default: all)"
 	}
-	cmd.Flags().IntVar(most, "limit", usual, text)
+	*most = usual
+	cmd.Flags().Var((*many)(most), "limit", text)
 }
 
 func limitFlags(cmd *cobra.Command, l *account.Limits) {
@@ -127,6 +129,25 @@ func limitFlags(cmd *cobra.Command, l *account.Limits) {
 	f.IntVar(&l.MemoryMB, "max-memory", 0, "memory of all its VMs in MB (default: no limit)")
 	f.IntVar(&l.Size, "max-size", 0, "workers of one cluster (default: no limit)")
 }
+
+// many is a number of things, which is never negative.
+type many int
+
+// String implements pflag.Value.
+func (m *many) String() string { return strconv.Itoa(int(*m)) }
+
+// Set implements pflag.Value.
+func (m *many) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return errors.New("it is a number from 0 on")
+	}
+	*m = many(n)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (m *many) Type() string { return "int" }
 
 func limitsText(l account.Limits) string {
 	var parts []string
@@ -160,8 +181,13 @@ func (a *app) toldAccount(one account.Account, word string, err error) error {
 
 // disabling is disable or enable of accounts or domains.
 func (a *app) disabling(what, verb string, disabled bool) *cobra.Command {
+	names := a.completeAccounts()
+	if what == "domain" {
+		names = a.completeDomains()
+	}
 	return &cobra.Command{
-		Use: verb + " NAME", Short: strings.ToUpper(verb[:1]) + verb[1:] + " all calls of " + what + "s; clusters stay as they are", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: once(names),
+		Use:               verb + " NAME", Short: strings.ToUpper(verb[:1]) + verb[1:] + " all calls of " + what + "s; clusters stay as they are", Args: cobra.ExactArgs(1),
 		Example: "  pawl " + what + " " + verb + map[string]string{"account": " uma", "domain": " ROOT/dev"}[what],
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			if what == "account" {
@@ -181,7 +207,7 @@ func (a *app) domainCommand() *cobra.Command {
 	var parent string
 	var most int
 	create := &cobra.Command{
-		Use: "create NAME", Short: "Make a domain", Args: cobra.ExactArgs(1), Example: "  pawl domain create dev\n  pawl domain create web --parent ROOT/dev",
+		Use: "create NAME", Short: "Make a domain", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions, Example: "  pawl domain create dev\n  pawl domain create web --parent ROOT/dev",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			d, err := b.CreateDomain(ctx, args[0], parent)
 			if err != nil {
@@ -191,6 +217,7 @@ func (a *app) domainCommand() *cobra.Command {
 		}),
 	}
 	create.Flags().StringVar(&parent, "parent", "", "id or `path` of the domain above (default: that of who asks)")
+	suggests(create, map[string]completion{"parent": a.completeDomains()})
 	list := &cobra.Command{
 		Use: "list", Short: "List domains", Args: cobra.NoArgs, Example: "  pawl domain list -o json",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, _ []string) error {
@@ -220,7 +247,7 @@ func (a *app) keyCommand() *cobra.Command {
 	var n account.NewCredential
 	var most int
 	create := &cobra.Command{
-		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1),
+		Use: "create [ACCOUNT]", Short: "Make an API key; its secret is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()),
 		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
 		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
@@ -235,7 +262,7 @@ func (a *app) keyCommand() *cobra.Command {
 	}
 	credentialFlags(create, &n)
 	list := &cobra.Command{
-		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), Example: "  pawl key list uma",
+		Use: "list [ACCOUNT]", Short: "List API keys, without secrets", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()), Example: "  pawl key list uma",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			all, err := b.Keys(ctx, first(args), most)
 			var bare []account.Credential
@@ -254,7 +281,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	var n account.NewCredential
 	var most int
 	create := &cobra.Command{
-		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1),
+		Use: "create [ACCOUNT]", Short: "Make a bearer token; it is shown once", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()),
 		Example: "  pawl token create uma --name laptop --for 720h\n  PAWL_TOKEN=$(pawl token create uma -o json | jq -r .token)",
 		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
@@ -269,7 +296,7 @@ func (a *app) tokenCommand() *cobra.Command {
 	}
 	credentialFlags(create, &n)
 	list := &cobra.Command{
-		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), Example: "  pawl token list uma",
+		Use: "list [ACCOUNT]", Short: "List bearer tokens, without the tokens", Args: cobra.MaximumNArgs(1), ValidArgsFunction: once(a.completeAccounts()), Example: "  pawl token list uma",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			all, err := b.Tokens(ctx, first(args), most)
 			var bare []account.Credential
@@ -332,7 +359,7 @@ func timeText(t time.Time) string {
 
 func (a *app) revoking(what string) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), Example: "  pawl " + what + " revoke ID",
+		Use: "revoke ID", Short: "End a " + what + " for ever", Args: cobra.ExactArgs(1), ValidArgsFunction: once(a.completeCredentials(what)), Example: "  pawl " + what + " revoke ID",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
 			if err := b.Revoke(ctx, what+"s", args[0]); err != nil {
 				return err

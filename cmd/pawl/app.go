@@ -325,6 +325,9 @@ func (a *app) checkFlags() error {
 		a.flags.output = ""
 		return Usage.Errorf("-o %s: it is text, json, yaml or name", wanted)
 	}
+	if a.flags.timeout < 0 {
+		return Usage.Errorf("--timeout %s: it is a time such as 30s, or 0 for none", a.flags.timeout)
+	}
 	var level slog.Level
 	if a.flags.logLevel != "" && level.UnmarshalText([]byte(a.flags.logLevel)) != nil {
 		return Usage.Errorf("--log-level %s: it is debug, info, warn or error", a.flags.logLevel)

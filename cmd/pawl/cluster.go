@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,23 +74,27 @@ type createFlags struct {
 	description, zone, offering, template, network, keyPair, version, provider string
 	account, domain, recovery, onFailure                                       string
 	registryUser, registryPasswordFile, registryURL, registryEmail             string
-	size, control                                                              int
+	size, control, disk                                                        int
 	cidrs                                                                      []string
 }
 
 func (a *app) clusterCreate() *cobra.Command {
 	var o createFlags
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use: "create NAME", Short: "Create a cluster",
 		Long: `Creates a cluster of control nodes and --size workers. What is not named is
 found: the only zone and offering, the default template, a network of its own.
 pawl cluster catalog lists what there is to choose from.`,
 		Example: "  pawl cluster create blue --size 2 --wait\n  pawl cluster create blue --zone z1 --offering small --size 5 --control-nodes 3 --recovery restart,replace --dry-run",
-		Args:    cobra.ExactArgs(1),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
 			body, err := o.body(ctx, r, args[0])
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("disk") {
+				body["diskGB"] = o.disk
 			}
 			if o.dry {
 				return a.showPlan(ctx, r, map[string]any{"create": body})
@@ -115,6 +119,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	f.StringVar(&o.domain, "domain", "", "`id` of the account's domain")
 	f.IntVar(&o.size, "size", 1, "workers")
 	f.IntVar(&o.control, "control-nodes", 1, "control nodes, an odd number")
+	f.IntVar(&o.disk, "disk", 0, "`GB` of a node's root disk (default: the template decides)")
 	f.StringSliceVar(&o.cidrs, "cidr", nil, "`networks` that may reach the endpoint (default: all)")
 	f.StringVar(&o.recovery, "recovery", "", "what may be repaired without you: none, or of restart, replace, adopt")
 	f.StringVar(&o.onFailure, "on-failure", "", "of the creation: rollback, lazy or keep")
@@ -123,6 +128,11 @@ pawl cluster catalog lists what there is to choose from.`,
 	f.StringVar(&o.registryURL, "registry-url", "", "of the image registry")
 	f.StringVar(&o.registryEmail, "registry-email", "", "of its account")
 	o.changing.flags(cmd)
+	suggests(cmd, map[string]completion{
+		"zone": a.completeCatalog("zone"), "offering": a.completeCatalog("offering"), "template": a.completeCatalog("template"),
+		"network": a.completeCatalog("network"), "key-pair": a.completeCatalog("keypair"), "version-id": a.completeCatalog("version"),
+		"recovery": completeRecovery, "on-failure": completeOnFailure,
+	})
 	return cmd
 }
 
@@ -240,6 +250,7 @@ func (a *app) clusterScale() *cobra.Command {
 			size := cmd.Flags().Int("size", 0, "workers")
 			nodes := cmd.Flags().StringSlice("node", nil, "names or ids of the `workers` to remove")
 			auto := cmd.Flags().String("autoscale", "", "what an autoscaler may do: `MIN..MAX`, or off")
+			suggests(cmd, map[string]completion{"node": a.completeWorkers, "autoscale": words("off")})
 			cmd.MarkFlagsMutuallyExclusive("size", "node", "autoscale")
 			cmd.MarkFlagsOneRequired("size", "node", "autoscale")
 			return func() (map[string]any, error) { return scaleBody(*size, *nodes, *auto) }
@@ -258,11 +269,13 @@ func scaleBody(size int, nodes []string, auto string) (map[string]any, error) {
 	case auto == "off":
 		b["autoscale"] = cluster.Autoscale{}
 	case auto != "":
-		s := cluster.Autoscale{Enabled: true}
-		if n, err := fmt.Sscanf(auto, "%d..%d", &s.Min, &s.Max); n != 2 || err != nil {
+		least, most, both := strings.Cut(auto, "..")
+		from, bad := strconv.Atoi(least)
+		to, worse := strconv.Atoi(most)
+		if !both || bad != nil || worse != nil {
 			return nil, Usage.Errorf("--autoscale %s: it is MIN..MAX, such as 2..8, or off", auto)
 		}
-		b["autoscale"] = s
+		b["autoscale"] = cluster.Autoscale{Enabled: true, Min: from, Max: to}
 	}
 	return b, nil
 }
@@ -273,6 +286,7 @@ func (a *app) clusterUpgrade() *cobra.Command {
 			version := cmd.Flags().String("to", "", "id of the configured `version`")
 			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
 			consent := cmd.Flags().Bool("consent", false, "control nodes may be replaced although there are fewer than three")
+			suggests(cmd, map[string]completion{"to": a.completeCatalog("version")})
 			_ = cmd.MarkFlagRequired("to")
 			return func() (map[string]any, error) {
 				return map[string]any{"version": *version, "surge": *surge, "consent": *consent}, nil
@@ -284,6 +298,7 @@ func (a *app) clusterRecover() *cobra.Command {
 	return a.change("recover NAME", "Repair a cluster that is in Alert", "  pawl cluster recover blue --recovery restart,replace --wait",
 		cluster.AskRecover, func(cmd *cobra.Command) func() (map[string]any, error) {
 			text := cmd.Flags().String("recovery", "", "what may be done this time, of restart, replace, adopt (default restart,replace)")
+			suggests(cmd, map[string]completion{"recovery": completeRecovery})
 			consent := cmd.Flags().Bool("consent", false, "the last control node may be replaced; what it holds is lost")
 			return func() (map[string]any, error) {
 				b := map[string]any{"consent": *consent}
@@ -335,6 +350,7 @@ func (a *app) clusterSet() *cobra.Command {
 	f.StringVar(&onFailure, "on-failure", "", "of a creation under way: rollback, lazy or keep")
 	f.StringSliceVar(&cidrs, "cidr", nil, "`networks` that may reach the endpoint")
 	f.StringVar(&gc, "gc", "", "on or off: whether the collector works on it (operators)")
+	suggests(cmd, map[string]completion{"recovery": words("default", "none", "restart", "restart,replace", "restart,replace,adopt"), "on-failure": completeOnFailure, "gc": words("on", "off")})
 	cmd.MarkFlagsOneRequired("description", "recovery", "on-failure", "cidr", "gc")
 	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
 		body := map[string]any{}

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/url"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -32,6 +34,7 @@ func (a *app) clusterList() *cobra.Command {
 	f.IntVar(&limit, "limit", 100, "at most this `number` of entries")
 	f.BoolVar(&all, "all", false, "all entries, however many")
 	f.BoolVarP(&watch, "watch", "w", false, "go on and print what changes")
+	suggests(cmd, map[string]completion{"state": words(cluster.States...)})
 	cmd.RunE = a.asks(func(ctx context.Context, r *backend.Remote, _ []string) error {
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
 		for key, value := range map[string]string{"state": state, "name": name, "q": keyword, "account": account, "cursor": cursor} {
@@ -41,10 +44,7 @@ func (a *app) clusterList() *cobra.Command {
 		}
 		return a.every(ctx, watch, func() (any, []string, string, error) {
 			page, err := clusterPages(ctx, r, query, all)
-			var names []string
-			for _, c := range page.Items {
-				names = append(names, c.Name)
-			}
+			names := namesOf(page.Items, func(c view.Cluster) string { return c.Name })
 			text := "no clusters\n"
 			if len(page.Items) > 0 {
 				text = view.ClusterTable(page.Items, time.Now()).String()
@@ -94,7 +94,8 @@ func (a *app) every(ctx context.Context, watch bool, read func() (any, []string,
 	}
 }
 
-// look is a verb that reads one thing of a cluster.
+// look is a verb that reads one thing of a cluster. -o name gives the cluster,
+// or the names of a list.
 func (a *app) look(use, short, example string, read func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
@@ -103,7 +104,11 @@ func (a *app) look(use, short, example string, read func(ctx context.Context, r 
 			if err != nil {
 				return err
 			}
-			return a.emit(v, []string{args[0]}, text)
+			names := []string{args[0]}
+			if list, ok := v.(interface{ names() []string }); ok {
+				names = list.names()
+			}
+			return a.emit(v, names, text)
 		}),
 	}
 }
@@ -164,17 +169,31 @@ func (a *app) clusterDrift() *cobra.Command {
 	})
 }
 
+// nodeList and resourceList are lists whose entries have names.
+type (
+	nodeList     backend.Items[view.ClusterNode]
+	resourceList backend.Items[view.ClusterResource]
+)
+
+func (l nodeList) names() []string {
+	return namesOf(l.Items, func(n view.ClusterNode) string { return n.Name })
+}
+
+func (l resourceList) names() []string {
+	return namesOf(l.Items, func(r view.ClusterResource) string { return r.Name })
+}
+
 func (a *app) clusterNodes() *cobra.Command {
 	return a.look("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		nodes, err := r.ClusterNodes(ctx, id)
-		return backend.Items[view.ClusterNode]{Items: nodes}, func() string { return view.ClusterNodeTable(nodes, time.Now()).String() }, err
+		return nodeList{Items: nodes}, func() string { return view.ClusterNodeTable(nodes, time.Now()).String() }, err
 	})
 }
 
 func (a *app) clusterResources() *cobra.Command {
 	return a.look("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, r *backend.Remote, id string) (any, func() string, error) {
 		rows, err := r.ClusterResources(ctx, id)
-		return backend.Items[view.ClusterResource]{Items: rows}, func() string { return view.ClusterResourceTable(rows).String() }, err
+		return resourceList{Items: rows}, func() string { return view.ClusterResourceTable(rows).String() }, err
 	})
 }
 
@@ -222,10 +241,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var names []string
-			for _, l := range leaks {
-				names = append(names, l.Resource)
-			}
+			names := namesOf(leaks, func(l service.Leak) string { return l.Resource })
 			return a.emit(map[string]any{"items": leaks}, names, func() string {
 				if len(leaks) == 0 {
 					return "Nothing has leaked.\n"
@@ -236,14 +252,25 @@ func (a *app) clusterLeaks() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&id, "cluster", "", "only of the cluster with this `id`")
 	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind` of resource")
+	suggests(cmd, map[string]completion{"kind": words(cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair)})
 	return cmd
 }
 
+// catalogKinds are what providers offer.
+var catalogKinds = []string{"zone", "offering", "template", "network", "networkoffering", "keypair", "version"}
+
+// sizeText is a number of cores or MB; what has none, such as a zone, shows none.
+func sizeText(n int) string {
+	if n == 0 {
+		return "–"
+	}
+	return strconv.Itoa(n)
+}
+
 func (a *app) clusterCatalog() *cobra.Command {
-	kinds := []string{"zone", "offering", "template", "network", "networkoffering", "keypair", "version"}
 	return &cobra.Command{
 		Use: "catalog KIND", Short: "List what the providers offer: zones, offerings, templates, networks, versions",
-		Example: "  pawl cluster catalog offering", Args: cobra.ExactArgs(1), ValidArgs: kinds,
+		Example: "  pawl cluster catalog offering", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.FixedCompletions(catalogKinds, cobra.ShellCompDirectiveNoFileComp),
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
 			entries, err := r.Catalog(ctx, args[0])
 			if err != nil {
@@ -253,62 +280,9 @@ func (a *app) clusterCatalog() *cobra.Command {
 			var names []string
 			for _, e := range entries {
 				names = append(names, e.ID)
-				t.Rows = append(t.Rows, []string{e.ID, e.Name, e.Zone, strconv.Itoa(e.Cores), strconv.Itoa(e.MemoryMB), strconv.FormatBool(e.Default)})
+				t.Rows = append(t.Rows, []string{e.ID, e.Name, cmp.Or(e.Zone, "–"), sizeText(e.Cores), sizeText(e.MemoryMB), strconv.FormatBool(e.Default)})
 			}
 			return a.emit(map[string]any{"items": entries}, names, t.String)
 		}),
 	}
-}
-
-func (a *app) completeClusters(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-		page, err := r.Clusters(ctx, url.Values{"limit": {"500"}})
-		if err != nil {
-			return nil
-		}
-		var names []string
-		for _, c := range page.Items {
-			names = append(names, c.Name)
-		}
-		return names
-	})
-}
-
-func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
-	if len(args) != 1 {
-		return a.completeClusters(cmd, args, text)
-	}
-	return a.suggestions(cmd, func(ctx context.Context, r *backend.Remote) []string {
-		nodes, err := r.ClusterNodes(ctx, args[0])
-		if err != nil {
-			return nil
-		}
-		var names []string
-		for _, n := range nodes {
-			names = append(names, n.Name)
-		}
-		return names
-	})
-}
-
-// suggestions asks the server; a server that does not answer suggests nothing.
-func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
-	base := cmd.Context()
-	if base == nil {
-		base = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(base, completeWithin)
-	defer cancel()
-	if configure(cmd, os.LookupEnv) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	r, err := a.remote(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer r.Close()
-	return read(ctx, r), cobra.ShellCompDirectiveNoFileComp
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ import (
 // completeWithin is how long a completion may take.
 const completeWithin = 2 * time.Second
 
-// completing opens the backend for a completion; nil if there is none.
-func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
+// suggested opens what a completion asks; what does not answer suggests nothing.
+func suggested[B io.Closer](cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
 	base := cmd.Context()
 	if base == nil {
 		base = context.Background()
@@ -30,12 +31,17 @@ func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b back
 	if configure(cmd, os.LookupEnv) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	b, err := a.open(ctx, reads)
+	b, err := open(ctx)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer b.Close()
-	return do(ctx, b), cobra.ShellCompDirectiveNoFileComp
+	return read(ctx, b), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completing asks the backend.
+func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
+	return suggested(cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
 }
 
 func runIDs(ctx context.Context, b backend.Backend) []string {

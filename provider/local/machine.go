@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -240,9 +242,12 @@ func (p *Provider) reap() {
 
 // lastWords are what a process wrote last, for the one who wonders why it ended.
 func (p *Provider) lastWords(r *record) string {
-	text, err := tail(p.shelf.path(r.ID, node.LogFile), 1)
-	if err != nil || text == "" {
+	text, err := tail(p.shelf.path(r.ID, node.LogFile), 2)
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
+		return strings.HasPrefix(strings.TrimSpace(line), "remedy:") // it speaks to who starts nodes by hand
+	})
+	if err != nil || len(lines) == 0 || lines[len(lines)-1] == "" {
 		return "it wrote nothing"
 	}
-	return fmt.Sprintf("its last words: %.300s", text)
+	return fmt.Sprintf("its last words: %.300s", lines[len(lines)-1])
 }

@@ -368,19 +368,19 @@ func TestCrashBeforeTheStart(t *testing.T) {
 
 // A program that ends at once: the call says so, with its last words.
 func TestVMDoesNotStart(t *testing.T) {
-	p := open(t, Options{Command: []string{"sh", "-c", "echo no such luck; exit 1"}})
+	p := open(t, Options{Command: []string{"sh", "-c", "echo no such luck; echo '  remedy: none'; exit 1"}})
 	call, err := p.Create(t.Context(), want("a"))
 	if err == nil {
 		err = finish(t, p, call)
 	}
-	if fault.Of(err) != cluster.ProviderRefused || !strings.Contains(err.Error(), "no such luck") {
+	if fault.Of(err) != cluster.ProviderRefused || !strings.HasSuffix(err.Error(), "no such luck") {
 		t.Errorf("create: %v", err)
 	}
 	got, err := p.Find(t.Context(), want("a"))
 	if err != nil || got.Power != cluster.Down {
 		t.Errorf("find: %+v, %v", got, err)
 	}
-	if text, err := p.Logs(t.Context(), got.Ref(), 5); err != nil || text != "no such luck\n" {
+	if text, err := p.Logs(t.Context(), got.Ref(), 5); err != nil || text != "no such luck\n  remedy: none\n" {
 		t.Errorf("log: %q, %v", text, err)
 	}
 

@@ -30,13 +30,17 @@ type control struct {
 	self    func() Member
 	cluster string
 	now     func() time.Time
-	changed func() // somebody came or left
+	changed func() // home should hear: somebody came or left, or brought an unknown token
 
 	mu        sync.Mutex
 	tokenHash string // hex SHA-256 of the join token; empty: none is valid
 	members   map[string]string
 	closed    bool // draining: only renewals
+	asked     time.Time
 }
+
+// askEvery is the least time between two hellos that unknown tokens cause.
+const askEvery = time.Second
 
 // newControl opens what a control node keeps in its directory. token is the
 // join token of its user data: valid until home says which one is.
@@ -115,6 +119,7 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 	}
 	if ok, _ := h.admits(m, bearer(r)); !ok {
 		refuse(w, http.StatusUnauthorized, "the token is not one of this cluster")
+		h.unknown()
 		return
 	}
 	isNew, ok := h.roster.renew(h.now(), m)
@@ -124,6 +129,20 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, joinAnswer{Lease: h.lease(m.Name, m.Identity), Renew: h.times.Renew, Silence: h.times.Silence})
 	if isNew {
+		h.changed()
+	}
+}
+
+// unknown asks home at once what is new: a token of a run that has just begun is
+// heard of with the next hello. Strangers cannot make it ask more often.
+func (h *control) unknown() {
+	h.mu.Lock()
+	due := !h.closed && h.now().Sub(h.asked) >= askEvery
+	if due {
+		h.asked = h.now()
+	}
+	h.mu.Unlock()
+	if due {
 		h.changed()
 	}
 }

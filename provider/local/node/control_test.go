@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -165,12 +166,47 @@ func TestEndpoint(t *testing.T) {
 	if err := to.leave(ctx, a.Lease, w1); err != nil {
 		t.Errorf("to leave twice is no error: %v", err)
 	}
-	if changes != 2 {
-		t.Errorf("%d changes were told, want 2: it came and it left", changes)
+	if changes != 3 {
+		t.Errorf("%d changes were told, want 3: it came, a wrong token, it left", changes)
 	}
 	h.told(cluster.HelloAnswer{Removed: []string{"w1"}})
 	if _, err := to.join(ctx, a.Lease, w1); err == nil {
 		t.Error("a removed node joined")
+	}
+}
+
+// A token that the control node does not know may be that of a run it has not
+// heard of: it asks home at once, but for strangers not more than once a second.
+func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := testControl(t, t.TempDir())
+	h.now = func() time.Time { return now }
+	asks := 0
+	h.changed = func() { asks++ }
+	s := httptest.NewServer(h.handler())
+	defer s.Close()
+	for i, want := range []int{1, 1, 2} {
+		if i == 2 {
+			now = now.Add(askEvery)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/join", strings.NewReader(`{"name":"w9","identity":"id9"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer of a new run")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusUnauthorized || asks != want {
+			t.Errorf("try %d: %d, asked home %d times, want %d", i+1, response.StatusCode, asks, want)
+		}
+	}
+	h.told(cluster.HelloAnswer{Drain: true})
+	now = now.Add(time.Minute)
+	if h.unknown(); asks != 2 {
+		t.Error("it asks while it drains")
 	}
 }
 
