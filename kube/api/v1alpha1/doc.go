@@ -25,7 +25,7 @@ var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
 
 // AddToScheme makes the kinds of this package known to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{})
+	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -1,0 +1,320 @@
+package kubestore
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// claimsAtOnce bounds how many claims are under way side by side.
+const claimsAtOnce = 8
+
+// Claim takes due runs, soonest first: one write each, and none when nothing is
+// due. See workflow.Claimer.
+func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+	if err := ctx.Err(); err != nil {
+		return workflow.Claimed{}, err
+	}
+	if err := s.bury(ctx, c.Worker); err != nil {
+		return workflow.Claimed{}, err
+	}
+	picked := s.pick(c)
+	var out workflow.Claimed
+	var errs error
+	if len(picked) > 0 {
+		if err := s.ensureAlive(ctx, c.Worker, c.Lease); err != nil {
+			s.putBack(picked)
+			return out, err
+		}
+		out.Runs, errs = s.claimAll(ctx, c.Worker, picked)
+	}
+	s.mu.Lock()
+	out.Next = s.next(c.Worker)
+	s.mu.Unlock()
+	if errs != nil && len(out.Runs) > 0 { // what failed is due at once, and tried again soon
+		if soon := time.Now().Add(100 * time.Millisecond); out.Next.IsZero() || soon.Before(out.Next) {
+			out.Next = soon.UTC()
+		}
+		errs = nil
+	}
+	return out, errs
+}
+
+// pick reserves what is due: runs of dead workers, runs of this one that it was
+// never told of, and those without an owner.
+func (s *Store) pick(c workflow.Claim) []*entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	var picked []*entry
+	take := func(e *entry) {
+		e.claimed = true
+		s.scheduleQuietly(e)
+		picked = append(picked, e)
+	}
+	for owner, runs := range s.cache.owned {
+		dead, _ := s.dead(owner, now)
+		if !dead && owner != c.Worker {
+			continue
+		}
+		for e := range runs {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.Full, e.spec.Flow) && (owner != c.Worker || !e.handed()) {
+				take(e)
+			}
+		}
+	}
+	var full []*entry
+	for h := &s.cache.due; len(picked) < c.Limit && h.Len() > 0 && h.entries[0].dueAt <= now.UnixNano(); {
+		e := h.entries[0]
+		if slices.Contains(c.Full, e.spec.Flow) {
+			heap.Pop(h)
+			full = append(full, e)
+			continue
+		}
+		take(e)
+	}
+	for _, e := range full {
+		heap.Push(&s.cache.due, e)
+	}
+	return picked
+}
+
+// handed tells whether the owner in this process knows that it owns the run.
+// A claim whose answer was lost is one it does not know of.
+func (e *entry) handed() bool { return e.claimer == e.status.Owner && e.epoch == e.status.Epoch }
+
+func (s *Store) putBack(picked []*entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range picked {
+		e.claimed = false
+		s.scheduleQuietly(e)
+	}
+}
+
+func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([]workflow.Loaded, error) {
+	got := make([]workflow.Loaded, len(picked))
+	errs := make([]error, len(picked))
+	gate := make(chan struct{}, claimsAtOnce)
+	var all sync.WaitGroup
+	for i, e := range picked {
+		gate <- struct{}{}
+		all.Go(func() {
+			defer func() { <-gate }()
+			got[i], errs[i] = s.claimOne(ctx, worker, e, false)
+		})
+	}
+	all.Wait()
+	s.putBack(picked)
+	got = slices.DeleteFunc(got, func(l workflow.Loaded) bool { return l.Run == nil })
+	return got, errors.Join(errs...)
+}
+
+// claimOne makes a worker the owner of a run. The zero Loaded: there is nothing
+// to claim any more. at any time: due or not.
+func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (workflow.Loaded, error) {
+	if err := s.settleIn(ctx, e); err != nil {
+		if err == workflow.ErrNotFound {
+			err = nil
+		}
+		return workflow.Loaded{}, err
+	}
+	mine := false
+	err := s.write(ctx, e, "claiming run "+e.key.name, func(e *entry) (*edit, error) {
+		mine = false
+		if !e.accepted() || e.phase().Final() {
+			return nil, nil
+		}
+		switch owner := e.status.Owner; {
+		case owner == worker && !anyTime && e.handed():
+			return nil, nil
+		case owner == worker:
+		case owner != "":
+			if dead, _ := s.dead(owner, time.Now()); !dead {
+				return nil, nil
+			}
+		case !anyTime:
+			if at, due := e.dueTime(); !due || at > time.Now().UnixNano() {
+				return nil, nil
+			}
+		}
+		mine = true
+		h := head(&e.status)
+		h.Owner = worker
+		h.Epoch++
+		return &edit{head: h}, nil
+	})
+	if err == workflow.ErrNotFound {
+		return workflow.Loaded{}, nil
+	}
+	if err != nil || !mine {
+		return workflow.Loaded{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hand(worker, e)
+}
+
+// hand gives a run to its owner. s.mu is held.
+func (s *Store) hand(worker string, e *entry) (workflow.Loaded, error) {
+	if e.status.Owner != worker { // taken away again already
+		return workflow.Loaded{}, nil
+	}
+	l, err := load(e.object)
+	if err != nil {
+		return workflow.Loaded{}, err
+	}
+	e.claimer, e.epoch = worker, l.Run.Epoch
+	return l, nil
+}
+
+// next is when to claim again: when a run becomes due, or the lease of another
+// worker that owns runs ends. s.mu is held.
+func (s *Store) next(alive string) time.Time {
+	now := time.Now()
+	soonest := s.cache.due.soonest(now)
+	for owner := range s.cache.owned {
+		if w := s.workers[owner]; owner != alive && w != nil && !w.lost {
+			soonest = min(soonest, w.ends().UnixNano())
+		}
+	}
+	if soonest == math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.Unix(0, soonest).UTC()
+}
+
+// Take claims one run, due or not. See workflow.Claimer.
+func (s *Store) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return workflow.Loaded{}, err
+	}
+	for try := range 3 {
+		s.mu.Lock()
+		owner, final, slim := e.status.Owner, e.phase().Final(), e.slimmed
+		s.mu.Unlock()
+		switch {
+		case final && slim:
+			r, signals, err := s.Load(ctx, id)
+			return workflow.Loaded{Run: r, Signals: signals}, err
+		case final:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return load(e.object)
+		case owner == worker:
+			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+				return workflow.Loaded{}, err
+			}
+			s.mu.Lock()
+			l, err := s.hand(worker, e)
+			s.mu.Unlock()
+			if err != nil || l.Run != nil {
+				return l, err
+			}
+		case owner != "":
+			dead, err := s.settled(ctx, owner)
+			if err != nil {
+				return workflow.Loaded{}, err
+			}
+			if !dead && try == 0 { // a refusal is not given out of a cache
+				if err := s.refresh(ctx, e); err != nil {
+					return workflow.Loaded{}, err
+				}
+				continue
+			}
+			if !dead {
+				return workflow.Loaded{}, workflow.ErrOwned
+			}
+			fallthrough
+		default:
+			if err := s.ensureAlive(ctx, worker, lease); err != nil {
+				return workflow.Loaded{}, err
+			}
+			l, err := s.claimOne(ctx, worker, e, true)
+			if err != nil || l.Run != nil {
+				return l, err
+			}
+		}
+		s.mu.Lock()
+		gone := e.removed
+		s.mu.Unlock()
+		if gone {
+			return workflow.Loaded{}, workflow.ErrNotFound
+		}
+	}
+	return workflow.Loaded{}, workflow.ErrOwned
+}
+
+// Rest gives back one run that a look left as it was. See workflow.Claimer.
+func (s *Store) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	e, err := s.find(ctx, r.ID)
+	if err == nil {
+		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {
+			if e.status.Owner != worker || e.phase().Final() {
+				return nil, nil
+			}
+			h := head(&e.status)
+			h.Owner, h.NextAt, h.Seen = "", timeText(next), r.Mail
+			if r.Mail < e.spec.Mail || r.Revision != e.status.Revision { // it was promoted meanwhile
+				h.NextAt = timeText(time.Now())
+			}
+			return &edit{head: h}, nil
+		})
+	}
+	if err == workflow.ErrNotFound {
+		return nil
+	}
+	return err
+}
+
+// Release gives back a worker and its runs. See workflow.Claimer.
+func (s *Store) Release(ctx context.Context, worker string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	var mine []*entry
+	for e := range s.cache.owned[worker] {
+		mine = append(mine, e)
+	}
+	w := s.workers[worker]
+	s.mu.Unlock()
+	slices.SortFunc(mine, func(a, b *entry) int { return cmp.Compare(a.created, b.created) })
+	for _, e := range mine {
+		err := s.write(ctx, e, "releasing run "+e.key.name, func(e *entry) (*edit, error) {
+			if e.status.Owner != worker || e.phase().Final() {
+				return nil, nil
+			}
+			h := head(&e.status)
+			h.Owner = ""
+			// A wait keeps its time; what was under way, or has unread signals, is due
+			// at once: an attempt may be open, whatever the run waits for besides.
+			under := e.phase() == workflow.Running || e.phase() == workflow.Cancelling
+			if len(e.unread()) > 0 || under {
+				h.NextAt = timeText(time.Now())
+			}
+			return &edit{head: h}, nil
+		})
+		if err != nil && err != workflow.ErrNotFound {
+			return err
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	if err := s.client.delete(ctx, s.workerRef(worker), "", ""); err != nil && !isNotFound(err) {
+		return trouble(ctx, "deleting the lease of worker "+worker, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.workers, worker)
+	return nil
+}

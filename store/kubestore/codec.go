@@ -1,0 +1,247 @@
+package kubestore
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"time"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Times are text of RFC 3339 in UTC with nanoseconds, "" for none.
+func timeText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+// never is the time that is none where "" means something else.
+const never = "0001-01-01T00:00:00Z"
+
+type reader struct{ err error }
+
+func (d *reader) fail(what string, err error) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+func (d *reader) time(text string) time.Time {
+	if text == "" || text == never {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		d.fail("a time", err)
+	}
+	return t.UTC()
+}
+
+func (d *reader) span(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	span, err := time.ParseDuration(text)
+	if err != nil {
+		d.fail("a duration", err)
+	}
+	return span
+}
+
+func raw(text string) json.RawMessage {
+	if text == "" {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+// number is a key of a map whose keys are numbers: their order is that of text.
+func number(n int64) string { return fmt.Sprintf("%06d", n) }
+
+func (d *reader) number(key string) int64 {
+	n, err := strconv.ParseInt(key, 10, 64)
+	if err != nil {
+		d.fail("a number", err)
+	}
+	return n
+}
+
+func faultOf(f *workflow.Fault) *api.RunFault {
+	if f == nil {
+		return nil
+	}
+	out := &api.RunFault{Code: string(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: timeText(f.At), Exhausted: f.Exhausted, Healer: string(f.Healer)}
+	if f.Details != nil {
+		data, _ := json.Marshal(f.Details) // they came from JSON
+		out.Details = string(data)
+	}
+	return out
+}
+
+func (d *reader) fault(f *api.RunFault) *workflow.Fault {
+	if f == nil {
+		return nil
+	}
+	out := &workflow.Fault{Code: fault.Code(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: d.time(f.At), Exhausted: f.Exhausted, Healer: f.Healer}
+	if f.Details != "" {
+		value, err := workflow.Decode([]byte(f.Details))
+		details, ok := value.(map[string]any)
+		if err != nil || !ok {
+			d.fail("details of a fault", fmt.Errorf("%v", err))
+		}
+		out.Details = details
+	}
+	return out
+}
+
+func stepOf(s *workflow.StepRecord) api.RunStep {
+	out := api.RunStep{
+		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: s.Attempt, Failures: s.Failures, Free: s.Free, FreeSince: timeText(s.FreeSince),
+		Lost: s.Lost, Alone: s.Alone, Undoing: s.Undoing, StartedAt: timeText(s.StartedAt), EndedAt: timeText(s.EndedAt), NextAt: timeText(s.NextAt),
+		Output: string(s.Output), Fault: faultOf(s.Fault), Note: s.Note, Actor: s.Actor,
+	}
+	if !s.AttemptAt.Equal(s.StartedAt) {
+		out.AttemptAt = timeText(s.AttemptAt)
+		if s.AttemptAt.IsZero() {
+			out.AttemptAt = never
+		}
+	}
+	if w := s.Wait; w != nil {
+		out.Wait = &api.RunWait{Reason: w.Reason, Message: w.Message, Since: timeText(w.Since), Deadline: timeText(w.Deadline), Signal: w.Signal, Child: w.Child, Until: timeText(w.Until)}
+		if w.Every != 0 {
+			out.Wait.Every = w.Every.String()
+		}
+	}
+	if p := s.Progress; p != nil {
+		out.Progress = &api.RunProgress{Done: p.Done, Total: p.Total, Text: p.Text, At: timeText(p.At), High: p.High}
+	}
+	for _, item := range s.Items {
+		out.Items = append(out.Items, api.RunItem{Key: item.Key, Value: string(item.Value)})
+	}
+	return out
+}
+
+func (d *reader) step(name string, s *api.RunStep) *workflow.StepRecord {
+	out := &workflow.StepRecord{
+		Name: name, Phase: workflow.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: s.Attempt, Failures: s.Failures, Free: s.Free, FreeSince: d.time(s.FreeSince),
+		Lost: s.Lost, Alone: s.Alone, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
+		Output: raw(s.Output), Fault: d.fault(s.Fault), Note: s.Note, Actor: s.Actor,
+	}
+	out.AttemptAt = out.StartedAt
+	if s.AttemptAt != "" {
+		out.AttemptAt = d.time(s.AttemptAt)
+	}
+	if w := s.Wait; w != nil {
+		out.Wait = &workflow.WaitRecord{Reason: w.Reason, Message: w.Message, Since: d.time(w.Since), Deadline: d.time(w.Deadline), Every: d.span(w.Every), Signal: w.Signal, Child: w.Child, Until: d.time(w.Until)}
+	}
+	if p := s.Progress; p != nil {
+		out.Progress = &workflow.Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: d.time(p.At), High: p.High}
+	}
+	for _, item := range s.Items {
+		out.Items = append(out.Items, workflow.LoopItem{Key: item.Key, Value: raw(item.Value)})
+	}
+	return out
+}
+
+func eventOf(e *workflow.Event, after string) api.RunEvent {
+	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: e.Attempt, Actor: e.Actor, Reason: e.Reason, Message: e.Message,
+		Code: string(e.Code), Data: string(e.Data), After: after}
+}
+
+func (d *reader) event(run string, seq int64, e *api.RunEvent) workflow.Event {
+	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: e.Attempt, Actor: e.Actor, Reason: e.Reason,
+		Message: e.Message, Code: fault.Code(e.Code), Data: raw(e.Data)}
+}
+
+func signalOf(s *workflow.Signal) api.RunSignal {
+	return api.RunSignal{ID: s.ID, Name: s.Name, Payload: string(s.Payload), Actor: s.Actor, At: timeText(s.At)}
+}
+
+func (d *reader) signal(s *api.RunSignal) workflow.Signal {
+	return workflow.Signal{ID: s.ID, Name: s.Name, Payload: raw(s.Payload), Actor: s.Actor, At: d.time(s.At)}
+}
+
+// headOf is the part of the status that every save decides anew: no maps.
+func headOf(r *workflow.Run) api.RunStatus {
+	head := api.RunStatus{
+		Phase: string(r.Phase), Version: r.Version, Hash: r.Hash, Revision: r.Revision, Epoch: r.Epoch, Owner: r.Owner, Queue: r.Queue,
+		NextAt: timeText(r.NextAt), StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.EndedAt), Seq: r.Seq, Ord: r.State.Ord, Seen: r.Mail,
+		Fault: faultOf(r.Fault),
+	}
+	if s := r.Current(); s != nil {
+		head.Step = s.Name
+	}
+	rest := r.State
+	rest.Ord = 0
+	if !reflect.ValueOf(&rest).Elem().IsZero() {
+		head.State, _ = json.Marshal(rest)
+	}
+	return head
+}
+
+// specOf is what is written once of a run.
+func specOf(r *workflow.Run) api.RunSpec {
+	return api.RunSpec{
+		Flow: r.Flow, Subject: r.Subject, InputText: string(r.Input), Labels: r.Labels, RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason,
+		Parent: r.Parent, ParentRef: r.ParentRef, Inline: r.Inline, Depth: r.Depth, CreatedAt: timeText(r.CreatedAt),
+	}
+}
+
+// run makes a run of an object, without its records.
+func (d *reader) run(o *object) *workflow.Run {
+	spec, st := &o.spec, &o.status
+	r := &workflow.Run{
+		ID: o.id(), Flow: spec.Flow, Version: st.Version, Hash: st.Hash, Subject: o.subject(), RequestID: spec.RequestID, Actor: spec.Actor, Reason: spec.Reason,
+		Parent: spec.Parent, ParentRef: spec.ParentRef, Inline: spec.Inline, Depth: spec.Depth, Input: raw(spec.InputText),
+		Phase: workflow.Phase(st.Phase), Revision: st.Revision, Epoch: st.Epoch, Owner: st.Owner, Queue: st.Queue, NextAt: d.time(st.NextAt),
+		CreatedAt: d.time(spec.CreatedAt), StartedAt: d.time(st.StartedAt), EndedAt: d.time(st.EndedAt), Seq: st.Seq, Mail: spec.Mail, Fault: d.fault(st.Fault),
+	}
+	if len(spec.Labels) > 0 {
+		r.Labels = make(map[string]string, len(spec.Labels))
+		for key, value := range spec.Labels {
+			r.Labels[key] = value
+		}
+	}
+	if st.ID != "" {
+		r.Input, r.RequestID, r.CreatedAt = raw(st.InputText), st.RequestID, d.time(st.CreatedAt)
+	}
+	if len(st.State) > 0 {
+		if err := json.Unmarshal(st.State, &r.State); err != nil {
+			d.fail("state", err)
+		}
+	}
+	r.State.Ord = st.Ord
+	return r
+}
+
+// load gives a run with its records and unread signals. A damaged object is STORE_CORRUPT.
+func load(o *object) (workflow.Loaded, error) {
+	d := &reader{}
+	r := d.run(o)
+	records := make([]*workflow.StepRecord, 0, len(o.status.Steps)+4)
+	for name, s := range o.status.Steps {
+		records = append(records, d.step(name, &s))
+	}
+	r.Restore(records)
+	signals := d.unread(o)
+	if d.err != nil {
+		return workflow.Loaded{}, workflow.StoreCorrupt.Errorf("run %s (object %s/%s): %w", r.ID, o.namespace, o.name, d.err)
+	}
+	return workflow.Loaded{Run: r, Signals: signals}, nil
+}
+
+// unread gives the signals nobody consumed, in order of arrival.
+func (d *reader) unread(o *object) []workflow.Signal {
+	var signals []workflow.Signal
+	for _, key := range o.unread() {
+		s := o.spec.Signals[key]
+		signals = append(signals, d.signal(&s))
+	}
+	return signals
+}

@@ -1,0 +1,132 @@
+package kubestore
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Create stores a new run. See workflow.Store.
+func (s *Store) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	e := s.cache.ids[r.ID]
+	s.mu.Unlock()
+	born := e == nil
+	if born {
+		var err error
+		if e, err = s.bear(ctx, r, events); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.settleIn(ctx, e); err != nil {
+		if born && fault.Of(err) == workflow.QueueFull {
+			s.unborn(ctx, e)
+		}
+		return nil, err
+	}
+	s.mu.Lock()
+	slim := e.slimmed
+	s.mu.Unlock()
+	if slim { // it has ended long ago
+		known, _, err := s.Load(ctx, r.ID)
+		return known, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, err := load(e.object)
+	if err != nil {
+		return nil, err
+	}
+	if l.Run.Owner != "" && born {
+		e.claimer, e.epoch = l.Run.Owner, l.Run.Epoch
+	}
+	if l.Run.Owner == "" && born && l.Run.Phase == workflow.Running {
+		s.hint(l.Run.ID)
+	}
+	return l.Run, nil
+}
+
+// bear creates the object of a run, with its birth as what it begins with.
+func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Event) (*entry, error) {
+	if r.Owner != "" {
+		if err := s.ensureAlive(ctx, r.Owner, 0); err != nil {
+			return nil, err
+		}
+	}
+	if !r.Inline {
+		if err := s.roomFor(r.Subject); err != nil {
+			return nil, err
+		}
+	}
+	first := *r
+	first.Phase, first.Revision, first.Queue, first.Mail = workflow.Running, 1, 0, 0
+	if first.Owner == "" && first.NextAt.IsZero() {
+		first.NextAt = time.Now().UTC()
+	}
+	birth := headOf(&first)
+	birth.Steps = map[string]api.RunStep{}
+	for _, record := range r.Changed() {
+		birth.Steps[record.Name] = stepOf(record)
+	}
+	birth.Events = map[string]api.RunEvent{}
+	for i := range events {
+		birth.Events[number(events[i].Seq)] = eventOf(&events[i], "")
+	}
+	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, spec: specOf(r)}
+	o.spec.Birth = &birth
+	if !validName(o.name) {
+		return nil, workflow.InputInvalid.Errorf("%q is no id of a run", r.ID)
+	}
+	if s.o.Owner != nil {
+		if owner := s.o.Owner(r.Subject); owner != nil {
+			o.owners = []metav1.OwnerReference{*owner}
+		}
+	}
+	meta, err := s.client.post(ctx, s.runRef(o.namespace, ""), s.format.create(o))
+	if isExisting(err) {
+		e, err := s.find(ctx, r.ID)
+		if err == nil {
+			err = s.refresh(ctx, e)
+		}
+		return e, err
+	}
+	if err != nil {
+		return nil, trouble(ctx, "creating run "+r.ID, err)
+	}
+	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
+	o.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.learn(o), nil
+}
+
+// unborn takes back a run that found the queue of its subject full.
+func (s *Store) unborn(ctx context.Context, e *entry) {
+	if err := s.client.delete(context.WithoutCancel(ctx), s.runRef(e.namespace, e.name), e.uid, versionText(e.version)); err != nil && !isNotFound(err) {
+		s.log.Warn("kubestore: a run that was refused could not be taken back", "run", e.id(), "error", err)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(e.key.namespace, e.key.name, 0)
+}
+
+// roomFor refuses a run before anything is written when the queue of its
+// subject is full; what the cache does not know yet is found by settleIn.
+func (s *Store) roomFor(subject string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sub := s.cache.subjects[subject]; sub != nil && sub.active > 0 && sub.queued >= workflow.MaxQueued {
+		return workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, subject)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package kubestore
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// A definition is a ConfigMap of its own: written once per hash, whatever the
+// number of runs. Its key is the JSON of the definition, packed.
+const definitionKey = "definition.json.gz"
+
+func (s *Store) definitionRef(hash string) ref {
+	return ref{"", "configmaps", s.o.Namespace, "pawl-flow-" + digest(hash)}
+}
+
+// PutDefinition keeps a flow. See workflow.Definitions.
+func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error {
+	data, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	z.Write(data) // a buffer takes everything
+	z.Close()
+	r := s.definitionRef(d.Hash)
+	_, err = s.client.post(ctx, r, tree{
+		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": labelled(r.name, r.namespace, map[string]string{labelKind: "flow"}),
+		"data":       map[string]string{"flow": d.Flow, "hash": d.Hash},
+		"binaryData": map[string]string{definitionKey: base64.StdEncoding.EncodeToString(packed.Bytes())},
+	})
+	if isExisting(err) {
+		return nil
+	}
+	return trouble(ctx, "keeping the definition of flow "+d.Flow, err)
+}
+
+// Definition gives a flow by its hash. ErrNotFound.
+func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definition, error) {
+	var m corev1.ConfigMap
+	if err := s.client.get(ctx, s.definitionRef(hash), &m); err != nil {
+		if isNotFound(err) {
+			return workflow.Definition{}, workflow.ErrNotFound
+		}
+		return workflow.Definition{}, trouble(ctx, "reading the definition "+hash, err)
+	}
+	var d workflow.Definition
+	z, err := gzip.NewReader(bytes.NewReader(m.BinaryData[definitionKey]))
+	if err == nil {
+		var data []byte
+		if data, err = io.ReadAll(z); err == nil {
+			err = json.Unmarshal(data, &d)
+		}
+	}
+	if err != nil {
+		return d, workflow.StoreCorrupt.Errorf("definition %s (ConfigMap %s/%s): %w", hash, m.Namespace, m.Name, err)
+	}
+	return d, nil
+}

@@ -1,0 +1,253 @@
+package kubestore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// eventLog is which events were written when: the versions of the API server
+// are one order over all runs. The events themselves stand in their runs.
+type eventLog struct {
+	groups   []eventGroup // by version
+	newest   uint64       // highest version that is known
+	frontier uint64       // everything up to it has been seen by the watch
+	removed  int
+}
+
+// eventGroup is the events of one write: its run and their numbers.
+type eventGroup struct {
+	version  uint64
+	e        *entry
+	from, to int64
+}
+
+// record notes the events of an entry that are new. Of several writes that are
+// learnt at once each is filed under the version its successor has replaced.
+func (l *eventLog) record(e *entry) {
+	if !e.accepted() || e.slimmed || e.status.Seq <= e.told {
+		return
+	}
+	l.newest = max(l.newest, e.version)
+	from := e.told + 1
+	for seq := from + 1; seq <= e.status.Seq; seq++ {
+		if event, there := e.status.Events[number(seq)]; there && event.After != "" {
+			if after := parseVersion(event.After); after > 0 {
+				l.insert(eventGroup{after, e, from, seq - 1})
+				from = seq
+			}
+		}
+	}
+	l.insert(eventGroup{e.version, e, from, e.status.Seq})
+	e.told = e.status.Seq
+}
+
+func (l *eventLog) insert(g eventGroup) {
+	at := len(l.groups)
+	for at > 0 && l.groups[at-1].version > g.version {
+		at--
+	}
+	l.groups = slices.Insert(l.groups, at, g)
+}
+
+func (l *eventLog) dropped(e *entry) {
+	if e.told == 0 {
+		return
+	}
+	if l.removed++; l.removed > 1000 && l.removed > len(l.groups)/8 {
+		l.groups = slices.DeleteFunc(l.groups, func(g eventGroup) bool { return g.e.removed })
+		l.removed = 0
+	}
+}
+
+// frontier says that the watch has told everything up to a version. s.mu is held.
+func (s *Store) frontier(version uint64) {
+	s.cache.log.frontier = max(s.cache.log.frontier, version)
+}
+
+// place is a position in the log: everything up to event seq of the write version.
+type position struct {
+	version uint64
+	seq     int64
+}
+
+func (p position) String() string { return fmt.Sprintf("%d.%d", p.version, p.seq) }
+
+func parsePosition(cursor string) (position, error) {
+	version, seq, ok := strings.Cut(cursor, ".")
+	v, err := strconv.ParseUint(version, 10, 64)
+	n, err2 := strconv.ParseInt(seq, 10, 64)
+	if !ok || err != nil || err2 != nil {
+		return position{}, workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+	}
+	return position{v, n}, nil
+}
+
+// Events gives the events of all runs. After a restart of this process the
+// newest events of runs that were written meanwhile may come a second time:
+// consumers know them by run and number. See workflow.Lister.
+func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflow.Event, string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	if limit <= 0 {
+		limit = 1000
+	}
+	s.mu.Lock()
+	log := &s.cache.log
+	var after position
+	switch cursor {
+	case "":
+	case "now":
+		at := position{version: max(log.newest, log.frontier), seq: 1 << 62}
+		s.mu.Unlock()
+		return nil, at.String(), nil
+	default:
+		var err error
+		if after, err = parsePosition(cursor); err != nil {
+			s.mu.Unlock()
+			return nil, "", err
+		}
+	}
+	var wanted []wanted
+	count := 0
+	first := sort.Search(len(log.groups), func(i int) bool { return log.groups[i].version >= after.version })
+	next := after
+	full := false
+	for _, g := range log.groups[first:] {
+		if g.version > log.frontier {
+			full = true
+			break
+		}
+		from := g.from
+		if g.version == after.version {
+			from = max(from, after.seq+1)
+		}
+		if g.e.removed || from > g.to {
+			continue
+		}
+		to := min(g.to, from+int64(limit-count)-1)
+		wanted = append(wanted, s.want(g.e, from, to))
+		count += int(to - from + 1)
+		next = position{g.version, to}
+		if count >= limit {
+			full = true
+			break
+		}
+	}
+	if !full && log.frontier > next.version {
+		next = position{version: log.frontier, seq: 1 << 62}
+	}
+	s.mu.Unlock()
+
+	events := make([]workflow.Event, 0, count)
+	for _, w := range wanted {
+		part, err := s.fetch(ctx, w)
+		if err == workflow.ErrNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		events = append(events, part...)
+	}
+	return events, next.String(), nil
+}
+
+// wanted is some events of a run: those that were at hand, or where to read them.
+type wanted struct {
+	o        *object
+	id       string
+	from, to int64
+	events   []workflow.Event
+	missing  bool
+}
+
+// want copies the events from the cache as far as they are there. s.mu is held.
+func (s *Store) want(e *entry, from, to int64) wanted {
+	w := wanted{o: &object{name: e.name, namespace: e.namespace, runID: e.runID}, id: e.id(), from: from, to: to}
+	d := &reader{}
+	for seq := from; seq <= to; seq++ {
+		event, there := e.status.Events[number(seq)]
+		if !there {
+			w.missing = true
+			return w
+		}
+		w.events = append(w.events, d.event(w.id, seq, &event))
+	}
+	return w
+}
+
+// fetch reads what was not at hand: the object, and its shards if it has to.
+func (s *Store) fetch(ctx context.Context, w wanted) ([]workflow.Event, error) {
+	if !w.missing {
+		return w.events, nil
+	}
+	o, err := s.read(ctx, w.o.namespace, w.o.name)
+	if err != nil {
+		return nil, err
+	}
+	var events []workflow.Event
+	d := &reader{}
+	first := o.status.Seq + 1
+	for key, event := range o.status.Events {
+		seq := d.number(key)
+		first = min(first, seq)
+		events = append(events, d.event(w.id, seq, &event))
+	}
+	if w.from < first {
+		older, err := s.shards(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, event := range older {
+			if event.Seq < first {
+				event.Run = w.id
+				events = append(events, event)
+			}
+		}
+	}
+	if d.err != nil {
+		return nil, workflow.StoreCorrupt.Errorf("run %s: %w", w.id, d.err)
+	}
+	events = slices.DeleteFunc(events, func(e workflow.Event) bool { return e.Seq < w.from || e.Seq > w.to })
+	slices.SortFunc(events, func(a, b workflow.Event) int { return int(a.Seq - b.Seq) })
+	return slices.CompactFunc(events, func(a, b workflow.Event) bool { return a.Seq == b.Seq }), nil
+}
+
+func (s *Store) shards(ctx context.Context, o *object) ([]workflow.Event, error) {
+	group, resource := s.format.shardResource()
+	list := s.format.emptyShards()
+	err := s.client.list(ctx, ref{group, resource, o.namespace, ""}, metav1.ListOptions{LabelSelector: labelRun + "=" + labelValue(o.name)}, list)
+	if err != nil {
+		return nil, trouble(ctx, "reading the history of run "+o.id(), err)
+	}
+	return s.format.shards(list)
+}
+
+// History gives the events of one run. See workflow.Lister.
+func (s *Store) History(ctx context.Context, id string, after int64, limit int) ([]workflow.Event, error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if e.removed {
+		s.mu.Unlock()
+		return nil, workflow.ErrNotFound
+	}
+	to := min(e.status.Seq, after+int64(limit))
+	w := s.want(e, after+1, to)
+	s.mu.Unlock()
+	return s.fetch(ctx, w)
+}

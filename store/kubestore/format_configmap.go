@@ -1,0 +1,227 @@
+package kubestore
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// configMaps keeps each run as a ConfigMap, with a key for what changes as one:
+//
+//	spec          what was asked for, written once
+//	status        phase, owner, times: everything but what follows
+//	step.NAME     the record of a step; characters no key may have are written as _HEX_
+//	event.N       an event of the history
+//	signal.N      a signal nobody has read, mail: how many there ever were
+//	consumed.N    the id of one that was read
+//	outbox.N      a signal to another run that is not delivered yet
+type configMaps struct{}
+
+const configMapPrefix = "pawl-run-"
+
+// maxKey bounds the keys of a ConfigMap; Kubernetes allows 253.
+const maxKey = 240
+
+// namedStep is a record whose name is too long for a key.
+type namedStep struct {
+	Name string `json:"name,omitempty"`
+	api.RunStep
+}
+
+func (configMaps) resource() (group, resource, selector, status string) {
+	return "", "configmaps", labelKind + "=run", ""
+}
+func (configMaps) shardResource() (group, resource string) { return "", "configmaps" }
+func (configMaps) empty() runtime.Object                   { return &corev1.ConfigMap{} }
+func (configMaps) list() runtime.Object                    { return &corev1.ConfigMapList{} }
+func (configMaps) emptyShards() runtime.Object             { return &corev1.ConfigMapList{} }
+func (configMaps) name(id string) string                   { return configMapPrefix + id }
+
+func (configMaps) items(list runtime.Object) []runtime.Object {
+	all := list.(*corev1.ConfigMapList).Items
+	items := make([]runtime.Object, len(all))
+	for i := range all {
+		items[i] = &all[i]
+	}
+	return items
+}
+
+func (configMaps) create(o *object) any {
+	meta := labelled(o.name, o.namespace, map[string]string{labelKind: "run"})
+	if len(o.owners) > 0 {
+		meta["ownerReferences"] = o.owners
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": map[string]string{"spec": text(o.spec)}}
+}
+
+// text is a value of ours as JSON: it always encodes.
+func text(v any) string {
+	data, err := encode(v)
+	if err != nil {
+		return "null"
+	}
+	return string(data)
+}
+
+func (configMaps) decode(from runtime.Object) (*object, error) {
+	m, ok := from.(*corev1.ConfigMap)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no ConfigMap", from)
+	}
+	o := &object{}
+	o.meta(&m.ObjectMeta)
+	var err error
+	read := func(key string, into any) {
+		if e := json.Unmarshal([]byte(m.Data[key]), into); e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", key, e)
+		}
+	}
+	st := &o.status
+	for key, value := range m.Data {
+		kind, rest, _ := strings.Cut(key, ".")
+		switch kind {
+		case "spec":
+			signals, mail := o.spec.Signals, o.spec.Mail
+			read(key, &o.spec)
+			o.spec.Signals, o.spec.Mail = signals, mail
+		case "status":
+			read(key, st)
+		case "mail":
+			if o.spec.Mail, err = strconv.ParseInt(value, 10, 64); err != nil {
+				err = fmt.Errorf("mail: %w", err)
+			}
+		case "step":
+			var s namedStep
+			read(key, &s)
+			if s.Name == "" {
+				s.Name = unescape(rest)
+			}
+			put(&st.Steps, map[string]api.RunStep{s.Name: s.RunStep})
+		case "event":
+			var e api.RunEvent
+			read(key, &e)
+			put(&st.Events, map[string]api.RunEvent{rest: e})
+		case "signal":
+			var s api.RunSignal
+			read(key, &s)
+			put(&o.spec.Signals, map[string]api.RunSignal{rest: s})
+		case "outbox":
+			var p api.RunMail
+			read(key, &p)
+			put(&st.Outbox, map[string]api.RunMail{rest: p})
+		case "consumed":
+			put(&st.Consumed, map[string]string{rest: value})
+		}
+	}
+	if err != nil {
+		return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	o.settle()
+	if id, ours := strings.CutPrefix(o.name, configMapPrefix); ours && o.accepted() {
+		o.runID = id
+	}
+	return o, nil
+}
+
+func (configMaps) save(o *object, e *edit) ([]byte, error) {
+	data := tree{"status": text(e.head)}
+	for name, step := range e.steps {
+		key, named := "step."+escape(name), namedStep{RunStep: step}
+		if len(key) > maxKey {
+			key, named.Name = "step."+digest(name), name
+		}
+		data[key] = text(named)
+	}
+	for key, event := range e.events {
+		data["event."+key] = nil
+		if event != nil {
+			data["event."+key] = text(event)
+		}
+	}
+	for key, mail := range e.outbox {
+		data["outbox."+key] = nil
+		if mail != nil {
+			data["outbox."+key] = text(mail)
+		}
+	}
+	for key, id := range e.consumed {
+		data["consumed."+key] = nil
+		if id != "" {
+			data["consumed."+key], data["signal."+key] = id, nil
+		}
+	}
+	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
+}
+
+func (configMaps) post(o *object, p *post) ([]byte, error) {
+	data := tree{}
+	if p.mail != o.spec.Mail {
+		data["mail"] = strconv.FormatInt(p.mail, 10)
+	}
+	for key, s := range p.add {
+		data["signal."+key] = text(s)
+	}
+	for _, key := range p.remove {
+		data["signal."+key] = nil
+	}
+	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
+}
+
+func (configMaps) shard(o *object, events []workflow.Event) (any, error) {
+	data, err := encode(events)
+	if err != nil {
+		return nil, err
+	}
+	meta := labelled(fmt.Sprintf("%s-%s", o.name, number(events[0].Seq)), o.namespace, map[string]string{labelKind: "history", labelRun: labelValue(o.name)})
+	meta["ownerReferences"] = shardOwner(o, "v1", "ConfigMap")
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": true, "data": map[string]string{"run": o.id(), "events": string(data)}}, nil
+}
+
+func (configMaps) shards(list runtime.Object) ([]workflow.Event, error) {
+	var events []workflow.Event
+	for _, item := range list.(*corev1.ConfigMapList).Items {
+		var part []workflow.Event
+		if err := json.Unmarshal([]byte(item.Data["events"]), &part); err != nil {
+			return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", item.Namespace, item.Name, err)
+		}
+		events = append(events, part...)
+	}
+	return events, nil
+}
+
+// escape writes the name of a step so that it may be part of a key: letters,
+// digits, "-" and "." stay, every other byte is _XX.
+func escape(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "_%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func unescape(key string) string {
+	var b strings.Builder
+	for i := 0; i < len(key); i++ {
+		if key[i] == '_' && i+2 < len(key) {
+			if n, err := strconv.ParseUint(key[i+1:i+3], 16, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 2
+				continue
+			}
+		}
+		b.WriteByte(key[i])
+	}
+	return b.String()
+}

@@ -1,0 +1,250 @@
+// Package kubetest is what tests and measures of the Kubernetes store share: a
+// wire that counts and breaks, and the smallest API server that will do.
+package kubetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// Trouble is what a wire does to a request.
+type Trouble string
+
+// The troubles. Lost, Late and Broken carry the request out.
+const (
+	Conflict Trouble = "conflict"       // 409; only to writes that name a version
+	Busy     Trouble = "429"            // too many requests
+	Broken   Trouble = "500"            // the request is carried out, the answer is 500
+	Refused  Trouble = "500 refused"    // the request is not carried out
+	Late     Trouble = "time-out"       // carried out, answered with 504
+	Lost     Trouble = "lost answer"    // carried out, the connection breaks
+	Cut      Trouble = "cut connection" // not carried out
+	Full     Trouble = "full"           // etcd has no space
+)
+
+// Troubles are all that Wire.Break deals out.
+var Troubles = []Trouble{Conflict, Busy, Broken, Refused, Late, Lost, Cut}
+
+// Count is what went over a wire.
+type Count struct {
+	Requests           int64 // watches not counted
+	Sent, Received     int64 // bytes of their bodies
+	Watches, WatchSent int64 // watches that were opened, and bytes of what they told
+	Broken             int64
+	By                 map[string]int64 // requests by verb and resource
+}
+
+// Wire lies between a client and the API server: it counts and breaks.
+type Wire struct {
+	mu     sync.Mutex
+	count  Count
+	share  float64
+	full   bool
+	down   bool
+	dice   *rand.Rand
+	before func(*http.Request) *Trouble
+}
+
+// NewWire makes one whose breaks repeat with the seed.
+func NewWire(seed uint64) *Wire {
+	return &Wire{dice: rand.New(rand.NewPCG(seed, 7)), count: Count{By: map[string]int64{}}}
+}
+
+// Config gives a configuration whose requests go over the wire.
+func (w *Wire) Config(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &line{w: w, next: next} })
+	return config
+}
+
+// Break lets a share of the requests meet trouble, drawn evenly; 0 ends it.
+func (w *Wire) Break(share float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.share = share
+}
+
+// Fill lets every write fail as on a full etcd, until false.
+func (w *Wire) Fill(full bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.full = full
+}
+
+// Next sets what happens to each request; nil: nothing special.
+func (w *Wire) Next(f func(*http.Request) *Trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.before = f
+}
+
+// Take gives what was counted and begins anew.
+func (w *Wire) Take() Count {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.count
+	w.count = Count{By: map[string]int64{}}
+	return c
+}
+
+// line is one transport of a wire.
+type line struct {
+	w    *Wire
+	next http.RoundTripper
+}
+
+// WrappedRoundTripper lets client-go find what is below.
+func (l *line) WrappedRoundTripper() http.RoundTripper { return l.next }
+
+// RoundTrip implements http.RoundTripper.
+func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
+	w := l.w
+	if req.URL.Query().Get("watch") != "" {
+		resp, err := l.next.RoundTrip(req)
+		if err == nil {
+			w.mu.Lock()
+			w.count.Watches++
+			w.mu.Unlock()
+			resp.Body = &counted{ReadCloser: resp.Body, add: func(n int) {
+				w.mu.Lock()
+				w.count.WatchSent += int64(n)
+				w.mu.Unlock()
+			}}
+		}
+		return resp, err
+	}
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		req.Body.Close()
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	trouble := w.decide(req, body)
+	switch trouble {
+	case Conflict:
+		return answer(req, http.StatusConflict, "Conflict", "the object has been modified (injected)"), nil
+	case Busy:
+		resp := answer(req, http.StatusTooManyRequests, "TooManyRequests", "too many requests (injected)")
+		resp.Header.Set("Retry-After", "1")
+		return resp, nil
+	case Refused:
+		return answer(req, http.StatusInternalServerError, "InternalError", "refused (injected)"), nil
+	case Full:
+		return answer(req, http.StatusInternalServerError, "InternalError", "etcdserver: mvcc: database space exceeded"), nil
+	case Cut:
+		return nil, errors.New("connection reset by peer (injected)")
+	}
+	resp, err := l.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	w.mu.Lock()
+	w.count.Received += int64(len(data))
+	w.mu.Unlock()
+	switch trouble {
+	case Broken:
+		return answer(req, http.StatusInternalServerError, "InternalError", "broken after it was carried out (injected)"), nil
+	case Late:
+		return answer(req, http.StatusGatewayTimeout, "Timeout", "it took too long (injected)"), nil
+	case Lost:
+		return nil, fmt.Errorf("the answer was lost (injected): %w", io.ErrUnexpectedEOF)
+	}
+	return resp, nil
+}
+
+// decide counts a request and deals out its trouble.
+func (w *Wire) decide(req *http.Request, body []byte) Trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count.Requests++
+	w.count.Sent += int64(len(body))
+	w.count.By[req.Method+" "+resource(req.URL.Path)]++
+	writes := req.Method != http.MethodGet
+	if w.before != nil {
+		if t := w.before(req); t != nil {
+			w.count.Broken++
+			return *t
+		}
+	}
+	if w.full && writes {
+		return Full
+	}
+	if w.share == 0 || w.dice.Float64() >= w.share {
+		return ""
+	}
+	t := Troubles[w.dice.IntN(len(Troubles))]
+	if t == Conflict && !bytes.Contains(body, []byte("resourceVersion")) {
+		t = Refused
+	}
+	w.count.Broken++
+	return t
+}
+
+// resource is the kind a path is about, with its subresource.
+func resource(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i, part := range parts {
+		if part == "namespaces" && i+2 < len(parts) {
+			rest := parts[i+2:]
+			if len(rest) > 2 {
+				return rest[0] + "/" + rest[2]
+			}
+			return rest[0]
+		}
+	}
+	return parts[len(parts)-1]
+}
+
+func answer(req *http.Request, code int, reason, message string) *http.Response {
+	data, _ := json.Marshal(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)), ContentLength: int64(len(data))}
+}
+
+type counted struct {
+	io.ReadCloser
+	add func(int)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.add(n)
+	return n, err
+}
+
+// Patient calls something until it succeeds or ctx ends: what a wire breaks is
+// repeated by the caller of a store.
+func Patient(ctx context.Context, call func() error) error {
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
+		err := call()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}

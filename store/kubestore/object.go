@@ -1,0 +1,206 @@
+package kubestore
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// object is a run as it stands in the API server, whatever kind keeps it.
+type object struct {
+	name, namespace string
+	uid             string
+	version         uint64
+	runID           string // "": the object is not a run yet
+	annotations     map[string]string
+	owners          []metav1.OwnerReference
+	spec            api.RunSpec
+	status          api.RunStatus
+	fresh           bool // status was never written: it is the birth
+}
+
+func (o *object) id() string     { return o.runID }
+func (o *object) accepted() bool { return o.status.Revision > 0 }
+func (o *object) phase() workflow.Phase {
+	return workflow.Phase(o.status.Phase)
+}
+
+func (o *object) subject() string {
+	if o.spec.Subject == "" {
+		return "Run/" + o.namespace + "/" + o.name
+	}
+	return o.spec.Subject
+}
+
+// unread gives the keys of the signals nobody consumed, in order of arrival.
+func (o *object) unread() []string {
+	var keys []string
+	for key := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; !read {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, byNumber)
+	return keys
+}
+
+// byNumber orders keys that are numbers, should one ever outgrow its zeros.
+func byNumber(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return bytes.Compare([]byte(a), []byte(b))
+}
+
+// knows tells whether a signal was accepted: unread, or among the newest consumed.
+func (o *object) knows(id string) bool {
+	for _, s := range o.spec.Signals {
+		if s.ID == id {
+			return true
+		}
+	}
+	for _, known := range o.status.Consumed {
+		if known == id {
+			return true
+		}
+	}
+	return false
+}
+
+// settle makes the status what it is to be read as.
+func (o *object) settle() {
+	if o.status.Revision == 0 && o.spec.Birth != nil {
+		request := o.status.LastRequest
+		o.status, o.fresh = *o.spec.Birth, true
+		o.status.LastRequest = request
+	}
+	o.spec.Birth = nil
+}
+
+// head is a status without its maps: what a save decides as a whole.
+func head(st *api.RunStatus) api.RunStatus {
+	h := *st
+	h.Steps, h.Events, h.Consumed, h.Outbox = nil, nil, nil, nil
+	return h
+}
+
+// edit is one write of a status: all or nothing.
+type edit struct {
+	head     api.RunStatus
+	steps    map[string]api.RunStep
+	events   map[string]*api.RunEvent // nil: removed
+	consumed map[string]string        // "": removed
+	outbox   map[string]*api.RunMail  // nil: removed
+}
+
+// whole fills an edit of a fresh object with what its birth held.
+func (e *edit) whole(o *object) {
+	if !o.fresh {
+		return
+	}
+	e.steps = under(e.steps, o.status.Steps)
+	events := maps.Clone(e.events)
+	if events == nil {
+		events = map[string]*api.RunEvent{}
+	}
+	for key, event := range o.status.Events {
+		if _, set := events[key]; !set {
+			events[key] = &event
+		}
+	}
+	e.events = events
+}
+
+func under(top, base map[string]api.RunStep) map[string]api.RunStep {
+	all := maps.Clone(base)
+	if all == nil {
+		return top
+	}
+	maps.Copy(all, top)
+	return all
+}
+
+// apply makes an edit that the API server has taken.
+func (o *object) apply(e *edit, version uint64) {
+	st := &o.status
+	steps, events, consumed, outbox := st.Steps, st.Events, st.Consumed, st.Outbox
+	*st = e.head
+	st.Steps, st.Events, st.Consumed, st.Outbox = steps, events, consumed, outbox
+	put(&st.Steps, e.steps)
+	put2(&st.Events, e.events)
+	put2(&st.Outbox, e.outbox)
+	for key, id := range e.consumed {
+		if id == "" {
+			delete(st.Consumed, key)
+			continue
+		}
+		if st.Consumed == nil {
+			st.Consumed = map[string]string{}
+		}
+		st.Consumed[key] = id
+	}
+	o.fresh, o.version = false, version
+}
+
+func put[T any](to *map[string]T, from map[string]T) {
+	if *to == nil && len(from) > 0 {
+		*to = make(map[string]T, len(from))
+	}
+	for key, value := range from {
+		(*to)[key] = value
+	}
+}
+
+func put2[T any](to *map[string]T, from map[string]*T) {
+	for key, value := range from {
+		if value == nil {
+			delete(*to, key)
+			continue
+		}
+		if *to == nil {
+			*to = map[string]T{}
+		}
+		(*to)[key] = *value
+	}
+}
+
+// post is one write of the mail of a run.
+type post struct {
+	mail   int64
+	add    map[string]api.RunSignal
+	remove []string
+}
+
+func (o *object) applyPost(p *post, version uint64) {
+	o.spec.Mail = p.mail
+	put(&o.spec.Signals, p.add)
+	for _, key := range p.remove {
+		delete(o.spec.Signals, key)
+	}
+	o.version = version
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+func versionText(v uint64) string { return strconv.FormatUint(v, 10) }
+
+func parseVersion(text string) uint64 {
+	v, _ := strconv.ParseUint(text, 10, 64) // of Kubernetes 1.35 on, it is a number that grows
+	return v
+}

@@ -1,0 +1,192 @@
+package kubestore
+
+import (
+	"context"
+	"sort"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// read gives the newest version of an object, past every cache. ErrNotFound.
+func (s *Store) read(ctx context.Context, namespace, name string) (*object, error) {
+	into := s.format.empty()
+	if err := s.client.get(ctx, s.runRef(namespace, name), into); err != nil {
+		if isNotFound(err) {
+			return nil, workflow.ErrNotFound
+		}
+		return nil, trouble(ctx, "reading run "+namespace+"/"+name, err)
+	}
+	return s.format.decode(into)
+}
+
+// refresh reads an entry's object anew; what is gone is forgotten.
+func (s *Store) refresh(ctx context.Context, e *entry) error {
+	o, err := s.read(ctx, e.key.namespace, e.key.name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == workflow.ErrNotFound {
+		s.forget(e.key.namespace, e.key.name, 0)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if now := s.learn(o); now != e {
+		return workflow.ErrNotFound // another run of the same name
+	}
+	return nil
+}
+
+// find gives the entry of a run: from the cache, or from the API server when
+// the watch has not told of it yet. ErrNotFound.
+func (s *Store) find(ctx context.Context, id string) (*entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	e := s.cache.ids[id]
+	s.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	if !validName(s.format.name(id)) {
+		return nil, workflow.ErrNotFound
+	}
+	list := s.format.list()
+	_, _, selector, _ := s.format.resource()
+	err := s.client.list(ctx, s.runRef(s.watched(), ""), metav1.ListOptions{FieldSelector: "metadata.name=" + s.format.name(id), LabelSelector: selector}, list)
+	if err != nil {
+		return nil, trouble(ctx, "looking for run "+id, err)
+	}
+	for _, item := range s.format.items(list) {
+		o, err := s.format.decode(item)
+		if err != nil {
+			return nil, err
+		}
+		if o.id() == id && o.accepted() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.learn(o), nil
+		}
+	}
+	return nil, workflow.ErrNotFound
+}
+
+// validName tells what may be the name of an object: nothing else is looked for.
+func validName(name string) bool {
+	return name != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.'
+	})
+}
+
+// Load gives a run and its unread signals, read past every cache. See workflow.Store.
+func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := s.read(ctx, e.key.namespace, e.key.name)
+	if err == workflow.ErrNotFound {
+		s.mu.Lock()
+		s.forget(e.key.namespace, e.key.name, 0)
+		s.mu.Unlock()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.id() != id {
+		return nil, nil, workflow.ErrNotFound
+	}
+	l, err := load(o) // the cache may let go of what it does not show
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e = s.learn(o); e.version > o.version && !e.slimmed && e.id() == id {
+		l, err = load(e.object)
+	}
+	return l.Run, l.Signals, err
+}
+
+// List gives runs without their records. See workflow.Lister.
+func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pool := s.cache.inOrder()
+	limit := q.PageSize()
+	from, step := len(pool)-1, -1
+	if q.Oldest {
+		from, step = 0, 1
+	}
+	if q.Cursor != "" {
+		created, id, err := parseCursor(q.Cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		mark := &entry{object: &object{runID: id}, created: created}
+		if q.Oldest {
+			from = sort.Search(len(pool), func(i int) bool { return pool[i].after(mark) })
+		} else {
+			from = sort.Search(len(pool), func(i int) bool { return !mark.after(pool[i]) }) - 1
+		}
+	}
+	var found []*workflow.Run
+	var last *entry
+	for i := from; i >= 0 && i < len(pool); i += step {
+		e := pool[i]
+		if e.removed || !matches(&q, e) {
+			continue
+		}
+		if len(found) == limit {
+			return found, strconv.FormatInt(last.created, 10) + "." + last.id(), nil
+		}
+		last = e
+		r, err := listed(e.object)
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, r)
+	}
+	return found, "", nil
+}
+
+// matches looks at the object before a run is made of it.
+func matches(q *workflow.Query, e *entry) bool {
+	head := workflow.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent}
+	return q.Matches(&head)
+}
+
+// listed makes a run with the record of its current step only.
+func listed(o *object) (*workflow.Run, error) {
+	d := &reader{}
+	r := d.run(o)
+	var records []*workflow.StepRecord
+	for name, s := range o.status.Steps {
+		switch workflow.StepPhase(s.Phase) {
+		case workflow.StepFailed, workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting:
+			records = append(records, d.step(name, &s))
+		}
+	}
+	r.Restore(records)
+	if current := r.Current(); current != nil {
+		r.Restore([]*workflow.StepRecord{current})
+	}
+	if d.err != nil {
+		return nil, workflow.StoreCorrupt.Errorf("run %s: %w", r.ID, d.err)
+	}
+	return r, nil
+}
+
+func parseCursor(cursor string) (int64, string, error) {
+	created, id, ok := strings.Cut(cursor, ".")
+	n, err := strconv.ParseInt(created, 10, 64)
+	if !ok || err != nil {
+		return 0, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+	}
+	return n, id, nil
+}

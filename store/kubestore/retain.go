@@ -1,0 +1,135 @@
+package kubestore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Expired gives finished runs the policy no longer keeps. See workflow.Retainer.
+func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow string) workflow.Retention, limit int) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type candidate struct {
+		e     *entry
+		ended time.Time
+	}
+	order := func(a, b candidate) int {
+		return cmp.Or(a.ended.Compare(b.ended), cmp.Compare(a.e.created, b.e.created), cmp.Compare(a.e.id(), b.e.id()))
+	}
+	var old []candidate
+	for _, sub := range s.cache.subjects {
+		var ended []candidate
+		for e := range sub.runs {
+			if e.accepted() && e.phase().Final() {
+				d := &reader{}
+				ended = append(ended, candidate{e, d.time(e.status.EndedAt)})
+			}
+		}
+		slices.SortFunc(ended, func(a, b candidate) int { return order(b, a) })
+		for rank, c := range ended {
+			if parent := s.cache.ids[c.e.spec.Parent]; parent != nil && !parent.phase().Final() {
+				continue // part of a run that goes on
+			}
+			if !policy(c.e.spec.Flow).Keeps(now, c.ended, rank) {
+				old = append(old, c)
+			}
+		}
+	}
+	slices.SortFunc(old, order)
+	if limit > 0 && len(old) > limit {
+		old = old[:limit]
+	}
+	ids := make([]string, len(old))
+	for i, c := range old {
+		ids[i] = c.e.id()
+	}
+	return ids, nil
+}
+
+// Remove deletes finished runs. See workflow.Retainer.
+func (s *Store) Remove(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		s.mu.Lock()
+		e := s.cache.ids[id]
+		s.mu.Unlock()
+		if e == nil {
+			continue
+		}
+		if err := s.remove(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, e *entry) error {
+	if !e.lock(ctx.Done()) {
+		return ctx.Err()
+	}
+	defer e.unlock()
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		o, final, gone := *e.object, e.phase().Final(), e.removed
+		s.mu.Unlock()
+		if gone || !final {
+			return nil
+		}
+		if o.status.Seq > keepEvents+shardEvents {
+			group, resource := s.format.shardResource()
+			err := s.client.deleteAll(ctx, ref{group, resource, o.namespace, ""}, labelRun+"="+labelValue(o.name))
+			if err != nil && !isNotFound(err) {
+				return trouble(ctx, "removing the history of run "+o.id(), err)
+			}
+		}
+		err := s.client.delete(ctx, s.runRef(o.namespace, o.name), o.uid, versionText(o.version))
+		switch wait, isBusy := busy(err); {
+		case err == nil, isNotFound(err):
+			s.mu.Lock()
+			s.forget(o.namespace, o.name, 0)
+			last := s.cache.subjects[o.subject()] == nil
+			s.mu.Unlock()
+			if last {
+				s.dropSlot(ctx, o.namespace, o.subject())
+			}
+			return nil
+		case isConflict(err) && try < tries:
+			if err := s.refresh(ctx, e); err == workflow.ErrNotFound {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		case isBusy && try < tries:
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return trouble(ctx, "removing run "+o.id(), err)
+		}
+	}
+}
+
+// dropSlot deletes the slot of a subject that has no runs any more, if nobody
+// has taken it meanwhile.
+func (s *Store) dropSlot(ctx context.Context, namespace, subject string) {
+	sl, err := s.slot(ctx, namespace, subject)
+	if err != nil || sl.version == 0 {
+		return
+	}
+	var asked error
+	finished := s.finished(ctx, namespace, &asked)
+	if sl.holder != "" && !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
+		return
+	}
+	s.keepSlot(namespace, subject, nil)
+	err = s.client.delete(ctx, ref{leaseGroup, leaseResource, namespace, slotName(subject)}, "", versionText(sl.version))
+	if err != nil && !isNotFound(err) && !isConflict(err) {
+		s.log.Debug("kubestore: the slot of a subject without runs stays", "subject", subject, "error", err)
+	}
+}

@@ -1,0 +1,299 @@
+package kubestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// How much history stays in the object: beyond keepEvents+shardEvents the
+// oldest shardEvents go to an object of their own.
+const (
+	keepEvents  = 50
+	shardEvents = 100
+	shardBytes  = 512 << 10
+)
+
+// write changes the status of a run: judge looks at the newest object that is
+// known and gives the edit, nil for none. Whoever was faster, or a cache that
+// was behind, costs a read and another judgement; the object is never written
+// in another version than the one that was judged.
+func (s *Store) write(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !e.lock(ctx.Done()) {
+		return ctx.Err()
+	}
+	defer e.unlock()
+	return s.writeLocked(ctx, e, what, judge)
+}
+
+// errBehind is the judgement that the cache is older than what the caller has seen.
+var errBehind = errors.New("the cache is behind")
+
+// tries bounds how often one write meets a faster one.
+const tries = 20
+
+func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge func(e *entry) (*edit, error)) error {
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		if e.removed || e.slimmed {
+			s.mu.Unlock()
+			if err := s.refreshWhole(ctx, e); err != nil {
+				return err
+			}
+			s.mu.Lock()
+		}
+		ed, err := judge(e)
+		var body []byte
+		if err == nil && ed != nil {
+			ed.whole(e.object)
+			body, err = s.format.save(e.object, ed)
+		}
+		o := *e.object
+		s.mu.Unlock()
+		if err == errBehind && try < tries {
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil || ed == nil {
+			return err
+		}
+		version, err := s.saveRun(ctx, &o, body)
+		switch wait, isBusy := busy(err); {
+		case err == nil:
+			s.mu.Lock()
+			if e.version == o.version { // or the watch was faster
+				e.apply(ed, version)
+				s.changed(e)
+			}
+			s.mu.Unlock()
+			return nil
+		case isNotFound(err):
+			s.mu.Lock()
+			s.forget(e.key.namespace, e.key.name, 0)
+			s.mu.Unlock()
+			return workflow.ErrNotFound
+		case isConflict(err) && try < tries:
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+		case isBusy && try < tries:
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return trouble(ctx, what, err)
+		}
+	}
+}
+
+// refreshWhole reads an entry anew that is gone or holds less than the object.
+func (s *Store) refreshWhole(ctx context.Context, e *entry) error {
+	o, err := s.read(ctx, e.key.namespace, e.key.name)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.removed {
+		return workflow.ErrNotFound
+	}
+	e.object, e.slimmed = o, false
+	s.changed(e)
+	return nil
+}
+
+// Save writes what changed of a run: one merge patch. See workflow.Store.
+func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
+	r := w.Run
+	e, err := s.find(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	if err := s.makeRoom(ctx, e); err != nil {
+		return err
+	}
+	var before workflow.Phase
+	var mail int64
+	looked := false
+	err = s.write(ctx, e, "saving run "+r.ID, func(e *entry) (*edit, error) {
+		if e.status.Revision < r.Revision && !looked {
+			looked = true
+			return nil, errBehind
+		}
+		if err := current(e.object, r); err != nil {
+			return nil, err
+		}
+		before, mail = e.phase(), e.spec.Mail
+		return saved(e, w), nil
+	})
+	if err != nil {
+		return err
+	}
+	r.Revision, r.Mail = r.Revision+1, mail
+	r.Clean()
+	if len(w.Mail) > 0 {
+		s.deliver(ctx, e)
+	}
+	if r.Phase.Final() && !before.Final() && before != workflow.Queued && !r.Inline {
+		s.passOn(ctx, e)
+	}
+	s.mu.Lock()
+	if r.Owner == "" && !r.Phase.Final() && e.spec.Mail > e.status.Seen {
+		s.hint(r.ID)
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// current tells whether a save would replace exactly what its caller has seen.
+func current(o *object, r *workflow.Run) error {
+	switch {
+	case !o.accepted() || o.id() != r.ID:
+		return workflow.ErrNotFound
+	case o.status.Epoch > r.Epoch:
+		return workflow.ErrFenced
+	case o.status.Revision != r.Revision:
+		return workflow.ErrConflict
+	case o.phase() == workflow.Queued && r.Phase != workflow.Queued && !r.Phase.Final():
+		return fmt.Errorf("%w: %s is queued behind another run of %s and may only end", workflow.ErrConflict, r.ID, r.Subject)
+	}
+	return nil
+}
+
+// saved is the edit that a save asks for.
+func saved(e *entry, w *workflow.Save) *edit {
+	r, o := w.Run, e.object
+	next := headOf(r)
+	next.Revision = r.Revision + 1
+	next.ID, next.Message, next.LastRequest = o.status.ID, o.status.Message, o.status.LastRequest
+	next.InputText, next.RequestID, next.CreatedAt = o.status.InputText, o.status.RequestID, o.status.CreatedAt
+	if r.Phase.Final() {
+		next.Owner, next.NextAt, next.Queue = "", "", 0
+	}
+	ed := &edit{head: next}
+	if changed := r.Changed(); len(changed) > 0 {
+		ed.steps = make(map[string]api.RunStep, len(changed))
+		for _, record := range changed {
+			ed.steps[record.Name] = stepOf(record)
+		}
+	}
+	ed.events = map[string]*api.RunEvent{}
+	for i := range w.Events {
+		after := ""
+		if i == 0 {
+			after = versionText(o.version)
+		}
+		event := eventOf(&w.Events[i], after)
+		ed.events[number(w.Events[i].Seq)] = &event
+	}
+	for _, seq := range sharded(e) {
+		ed.events[number(seq)] = nil
+	}
+	ed.consume(o, w.Consumed)
+	for key := range o.status.Outbox {
+		if e.delivered[key] {
+			if ed.outbox == nil {
+				ed.outbox = map[string]*api.RunMail{}
+			}
+			ed.outbox[key] = nil
+		}
+	}
+	for i, post := range w.Mail {
+		if ed.outbox == nil {
+			ed.outbox = map[string]*api.RunMail{}
+		}
+		ed.outbox[strconv.FormatInt(next.Revision, 10)+"-"+strconv.Itoa(i)] = &api.RunMail{To: post.To, Signal: signalOf(&post.Signal)}
+	}
+	return ed
+}
+
+// consume notes which signals were read, and forgets the oldest of more than
+// MaxSignalIDs.
+func (ed *edit) consume(o *object, consumed []string) {
+	if len(consumed) == 0 {
+		return
+	}
+	ed.consumed = map[string]string{}
+	for key, sig := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; !read && slices.Contains(consumed, sig.ID) {
+			ed.consumed[key] = sig.ID
+		}
+	}
+	over := len(o.status.Consumed) + len(ed.consumed) - workflow.MaxSignalIDs
+	if over <= 0 {
+		return
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(o.status.Consumed), byNumber)[:min(over, len(o.status.Consumed))] {
+		if _, still := o.spec.Signals[key]; !still { // one that is still in spec would seem unread
+			ed.consumed[key] = ""
+		}
+	}
+}
+
+// sharded gives the numbers of the events that stand in an object of their own already.
+func sharded(e *entry) []int64 {
+	if e.shard == 0 {
+		return nil
+	}
+	var list []int64
+	for key := range e.status.Events {
+		d := &reader{}
+		if seq := d.number(key); seq <= e.shard {
+			list = append(list, seq)
+		}
+	}
+	return list
+}
+
+// makeRoom moves the oldest events of a run that has too many to an object of
+// their own. They leave the run with the next save: until then they stand twice.
+func (s *Store) makeRoom(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	st := &e.status
+	if len(st.Events) < keepEvents+shardEvents || e.shard > 0 && len(sharded(e)) > 0 || e.fresh {
+		s.mu.Unlock()
+		return nil
+	}
+	keys := slices.SortedFunc(maps.Keys(st.Events), byNumber)[:shardEvents]
+	d := &reader{}
+	var events []workflow.Event
+	size := 0
+	for _, key := range keys {
+		event := st.Events[key]
+		if size += len(event.Data) + len(event.Message) + 300; size > shardBytes/2 && len(events) > 0 {
+			break
+		}
+		events = append(events, d.event(e.id(), d.number(key), &event))
+	}
+	o := *e.object
+	s.mu.Unlock()
+	if d.err != nil {
+		return workflow.StoreCorrupt.Errorf("run %s: %w", o.id(), d.err)
+	}
+	body, err := s.format.shard(&o, events)
+	if err != nil {
+		return err
+	}
+	group, resource := s.format.shardResource()
+	if _, err := s.client.post(ctx, ref{group, resource, o.namespace, ""}, body); err != nil && !isExisting(err) {
+		return trouble(ctx, "moving the history of run "+o.id(), err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.object != nil && e.uid == o.uid {
+		e.shard = max(e.shard, events[len(events)-1].Seq)
+	}
+	return nil
+}

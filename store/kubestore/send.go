@@ -1,0 +1,180 @@
+package kubestore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Send keeps a signal for a run: one guarded patch of its spec. See workflow.Store.
+func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error {
+	e, err := s.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !e.lock(ctx.Done()) {
+		return ctx.Err()
+	}
+	defer e.unlock()
+	looked := false // refusals are not given out of a cache
+	for try := 0; ; try++ {
+		s.mu.Lock()
+		slim := e.removed || e.slimmed
+		s.mu.Unlock()
+		if slim {
+			return s.sendEnded(ctx, e, sig)
+		}
+		s.mu.Lock()
+		known, full := e.knows(sig.ID), len(e.unread()) >= workflow.MaxUnread
+		final := e.phase().Final()
+		p := newPost(e.object, sig)
+		body, err := s.format.post(e.object, p)
+		o := *e.object
+		s.mu.Unlock()
+		switch {
+		case err != nil:
+			return err
+		case known:
+			return nil
+		case (final || full) && !looked:
+			looked = true
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+			continue
+		case final:
+			return workflow.ErrFinal
+		case full:
+			return workflow.QueueFull.Errorf("run %s has %d unread signals", id, workflow.MaxUnread)
+		}
+		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
+		switch wait, isBusy := busy(err); {
+		case err == nil:
+			s.mu.Lock()
+			if e.version == o.version {
+				e.applyPost(p, parseVersion(meta.ResourceVersion))
+				s.changed(e)
+				s.hint(id)
+			}
+			s.mu.Unlock()
+			return nil
+		case isNotFound(err):
+			s.mu.Lock()
+			s.forget(e.key.namespace, e.key.name, 0)
+			s.mu.Unlock()
+			return workflow.ErrNotFound
+		case isConflict(err) && try < tries:
+			if err := s.refresh(ctx, e); err != nil {
+				return err
+			}
+		case isBusy && try < tries:
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		default:
+			return trouble(ctx, "sending signal "+sig.ID+" to run "+id, err)
+		}
+	}
+}
+
+// sendEnded answers for a run that has ended, whose signals only the API server has.
+func (s *Store) sendEnded(ctx context.Context, e *entry, sig workflow.Signal) error {
+	o, err := s.read(ctx, e.key.namespace, e.key.name)
+	switch {
+	case err != nil:
+		return err
+	case o.knows(sig.ID):
+		return nil
+	}
+	return workflow.ErrFinal
+}
+
+// newPost adds a signal, and takes out of the spec what was consumed.
+func newPost(o *object, sig workflow.Signal) *post {
+	p := &post{mail: o.spec.Mail + 1}
+	p.add = map[string]api.RunSignal{number(p.mail): signalOf(&sig)}
+	for key := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; read {
+			p.remove = append(p.remove, key)
+		}
+	}
+	return p
+}
+
+// deliver sends the mail in the outbox of a run. A receiver that has ended or is
+// unknown is no error. What could not be delivered is tried again in the background.
+func (s *Store) deliver(ctx context.Context, e *entry) {
+	if err := s.empty(ctx, e); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outbox(e)
+	}
+}
+
+// empty delivers what is in the outbox, and removes it from there unless the
+// next save of an owner will.
+func (s *Store) empty(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	mail := map[string]api.RunMail{}
+	for key, m := range e.status.Outbox {
+		if !e.delivered[key] {
+			mail[key] = m
+		}
+	}
+	s.mu.Unlock()
+	for key, m := range mail {
+		d := &reader{}
+		err := s.Send(ctx, m.To, d.signal(&m.Signal))
+		if err != nil && !errors.Is(err, workflow.ErrFinal) && !errors.Is(err, workflow.ErrNotFound) {
+			return err
+		}
+		s.mu.Lock()
+		if e.delivered == nil {
+			e.delivered = map[string]bool{}
+		}
+		e.delivered[key] = true
+		s.mu.Unlock()
+	}
+	err := s.write(ctx, e, "emptying the outbox of run "+e.key.name, func(e *entry) (*edit, error) {
+		if e.status.Owner != "" || len(e.status.Outbox) == 0 {
+			return nil, nil
+		}
+		ed := &edit{head: head(&e.status), outbox: map[string]*api.RunMail{}}
+		for key := range e.status.Outbox {
+			if e.delivered[key] {
+				ed.outbox[key] = nil
+			}
+		}
+		if len(ed.outbox) == 0 {
+			return nil, nil
+		}
+		return ed, nil
+	})
+	if err == workflow.ErrNotFound {
+		return nil
+	}
+	return err
+}
+
+// outbox sees to it that the mail of a run is delivered whose worker could not.
+// s.mu is held.
+func (s *Store) outbox(e *entry) {
+	s.background("outbox of "+e.key.namespace+"/"+e.key.name, time.Second+rand.N(2*time.Second), func(ctx context.Context) error {
+		s.mu.Lock()
+		owner, waits := e.status.Owner, false
+		for key := range e.status.Outbox {
+			waits = waits || !e.delivered[key]
+		}
+		waits = waits || len(e.status.Outbox) > 0 && owner == ""
+		s.mu.Unlock()
+		if !waits || e.removed {
+			return nil
+		}
+		return s.empty(ctx, e)
+	})
+}

@@ -1,0 +1,422 @@
+package kubestore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+const (
+	leaseGroup    = "coordination.k8s.io"
+	leaseResource = "leases"
+)
+
+// slot is the Lease of a subject: the object of the run that holds it, those
+// that wait in order, and the newest queue number. It has no end: a holder gives
+// it up by being finished, and whoever finds that passes it on.
+type slot struct {
+	version uint64 // 0: there is none yet
+	holder  string
+	last    int64
+	queue   []queued
+}
+
+type queued struct {
+	name   string
+	number int64
+}
+
+// verdict is what the slot says about a run.
+type verdict struct {
+	next    slot
+	write   bool
+	number  int64  // in the queue; 0: the run holds the slot
+	promote string // the run that holds the slot from now on, or does already
+}
+
+// admit decides where a new run stands. finished tells of a run that it has
+// ended or is gone.
+func (sl slot) admit(name string, finished func(name string) bool) (verdict, error) {
+	if sl.holder == name {
+		return verdict{}, nil
+	}
+	for _, q := range sl.queue {
+		if q.name == name {
+			return verdict{number: q.number}, nil
+		}
+	}
+	v := verdict{next: sl, write: true}
+	if sl.holder == "" || finished(sl.holder) {
+		v.next.holder, v.next.queue = first(sl.queue, finished)
+		if v.next.holder == "" {
+			v.next.holder = name
+			return v, nil
+		}
+		v.promote = v.next.holder
+	}
+	if len(v.next.queue) >= workflow.MaxQueued {
+		if v.next.queue = living(v.next.queue, finished); len(v.next.queue) >= workflow.MaxQueued {
+			return verdict{}, workflow.QueueFull.Errorf("%d runs wait already", workflow.MaxQueued)
+		}
+	}
+	v.next.last++
+	v.number = v.next.last
+	v.next.queue = append(v.next.queue[:len(v.next.queue):len(v.next.queue)], queued{name, v.number})
+	return v, nil
+}
+
+// pass decides who holds the slot after a run that may have ended.
+func (sl slot) pass(finished func(name string) bool) verdict {
+	if sl.holder != "" && !finished(sl.holder) {
+		return verdict{promote: sl.holder}
+	}
+	next := sl
+	next.holder, next.queue = first(sl.queue, finished)
+	return verdict{next: next, write: next.holder != "", promote: next.holder}
+}
+
+// first takes the first run out of the queue that is not finished.
+func first(queue []queued, finished func(name string) bool) (string, []queued) {
+	for i, q := range queue {
+		if !finished(q.name) {
+			return q.name, queue[i+1:]
+		}
+	}
+	return "", nil
+}
+
+func living(queue []queued, finished func(name string) bool) []queued {
+	var alive []queued
+	for _, q := range queue {
+		if !finished(q.name) {
+			alive = append(alive, q)
+		}
+	}
+	return alive
+}
+
+func (sl slot) text() string {
+	parts := make([]string, len(sl.queue))
+	for i, q := range sl.queue {
+		parts[i] = q.name + "=" + strconv.FormatInt(q.number, 10)
+	}
+	return strings.Join(parts, ",")
+}
+
+func readSlot(l *coordinationv1.Lease) (slot, error) {
+	sl := slot{version: parseVersion(l.ResourceVersion)}
+	if l.Spec.HolderIdentity != nil {
+		sl.holder = *l.Spec.HolderIdentity
+	}
+	var err error
+	if text := l.Annotations[noteLast]; text != "" {
+		if sl.last, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, noteLast, err)
+		}
+	}
+	for _, part := range strings.Split(l.Annotations[noteQueue], ",") {
+		if part == "" {
+			continue
+		}
+		name, n, _ := strings.Cut(part, "=")
+		number, err := strconv.ParseInt(n, 10, 64)
+		if err != nil {
+			return sl, workflow.StoreCorrupt.Errorf("Lease %s/%s: %s: %w", l.Namespace, l.Name, noteQueue, err)
+		}
+		sl.queue = append(sl.queue, queued{name, number})
+	}
+	return sl, nil
+}
+
+func slotName(subject string) string { return "pawl-slot-" + digest(subject) }
+
+func slotKey(namespace, subject string) string { return namespace + "\x00" + subject }
+
+// slot gives the slot of a subject: what is known of it, or what is read now.
+func (s *Store) slot(ctx context.Context, namespace, subject string) (slot, error) {
+	s.mu.Lock()
+	known := s.slots[slotKey(namespace, subject)]
+	s.mu.Unlock()
+	if known != nil {
+		return *known, nil
+	}
+	var l coordinationv1.Lease
+	err := s.client.get(ctx, ref{leaseGroup, leaseResource, namespace, slotName(subject)}, &l)
+	if isNotFound(err) {
+		return slot{}, nil
+	}
+	if err != nil {
+		return slot{}, trouble(ctx, "reading the slot of "+subject, err)
+	}
+	sl, err := readSlot(&l)
+	if err == nil {
+		s.keepSlot(namespace, subject, &sl)
+	}
+	return sl, err
+}
+
+func (s *Store) keepSlot(namespace, subject string, sl *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sl == nil {
+		delete(s.slots, slotKey(namespace, subject))
+		return
+	}
+	s.slots[slotKey(namespace, subject)] = sl
+}
+
+// writeSlot replaces exactly the version a verdict was made for. false: it was
+// written by someone else meanwhile.
+func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verdict) (bool, error) {
+	r := ref{leaseGroup, leaseResource, namespace, slotName(subject)}
+	notes := tree{}
+	if v.next.last > 0 {
+		notes[noteLast], notes[noteQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
+	}
+	spec := tree{"holderIdentity": v.next.holder}
+	var version string
+	var err error
+	if v.next.version == 0 {
+		meta := labelled(r.name, namespace, map[string]string{labelKind: "slot"})
+		notes[noteSubject] = subject
+		meta["annotations"] = notes
+		m, e := s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+		version, err = m.ResourceVersion, e
+	} else {
+		meta := tree{"resourceVersion": versionText(v.next.version)}
+		if len(notes) > 0 {
+			meta["annotations"] = notes
+		}
+		body, e := encode(tree{"metadata": meta, "spec": spec})
+		if e != nil {
+			return false, e
+		}
+		m, e := s.client.patch(ctx, r, "", body)
+		version, err = m.ResourceVersion, e
+	}
+	if err != nil {
+		s.keepSlot(namespace, subject, nil) // whatever came of it is read again
+		if isConflict(err) || isExisting(err) || isNotFound(err) && v.next.version != 0 {
+			return false, nil
+		}
+		return false, trouble(ctx, "writing the slot of "+subject, err)
+	}
+	next := v.next
+	next.version = parseVersion(version)
+	s.keepSlot(namespace, subject, &next)
+	return true, nil
+}
+
+// finished tells of the runs of a namespace whether they have ended. What the
+// cache does not know is read; an error is kept in err.
+func (s *Store) finished(ctx context.Context, namespace string, err *error) func(name string) bool {
+	return func(name string) bool {
+		s.mu.Lock()
+		e := s.cache.objects[objectKey{namespace, name}]
+		final := e != nil && e.phase().Final()
+		s.mu.Unlock()
+		if e != nil || *err != nil {
+			return final
+		}
+		o, e2 := s.read(ctx, namespace, name)
+		if e2 == workflow.ErrNotFound {
+			return true
+		}
+		if e2 != nil {
+			*err = e2
+			return false
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.learn(o).phase().Final()
+	}
+}
+
+// settleIn decides whether a new run holds the slot of its subject or waits for
+// it. It may be repeated, by anyone: a run whose creator died before this is
+// settled by who claims it.
+func (s *Store) settleIn(ctx context.Context, e *entry) error {
+	s.mu.Lock()
+	done := e.removed || e.placed || !e.fresh || e.spec.Inline
+	namespace, name, subject := e.key.namespace, e.key.name, e.subject()
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	for try := 0; ; try++ {
+		sl, err := s.slot(ctx, namespace, subject)
+		if err != nil {
+			return err
+		}
+		var asked error
+		v, err := sl.admit(name, s.finished(ctx, namespace, &asked))
+		if asked != nil {
+			return asked
+		}
+		if err != nil && sl.version > 0 && try == 0 { // a refusal is not given out of a cache
+			s.keepSlot(namespace, subject, nil)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if v.write {
+			ok, err := s.writeSlot(ctx, namespace, subject, v)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				if try >= tries || !sleep(ctx, time.Duration(rand.Int64N(int64(try+1)*int64(5*time.Millisecond)))) {
+					return workflow.StoreUnavailable.Errorf("the slot of %s changes faster than it can be written", subject)
+				}
+				continue
+			}
+		}
+		if v.promote != "" {
+			s.promote(ctx, namespace, v.promote)
+		}
+		if v.number == 0 {
+			s.mu.Lock()
+			e.placed = true
+			s.mu.Unlock()
+			return nil
+		}
+		return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
+			if !e.fresh {
+				return nil, nil // it was promoted in between
+			}
+			h := head(&e.status)
+			h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(workflow.Queued), v.number, "", 0, ""
+			return &edit{head: h}, nil
+		})
+	}
+}
+
+// passOn gives the slot of a run that has ended to the next one, if somebody
+// waits. What goes wrong is repaired in the background.
+func (s *Store) passOn(ctx context.Context, e *entry) {
+	s.mu.Lock()
+	subject := e.subject()
+	sub := s.cache.subjects[subject]
+	waits := sub != nil && sub.queued > 0
+	s.mu.Unlock()
+	if !waits {
+		return // the next run finds the holder finished
+	}
+	if err := s.pass(ctx, e.key.namespace, subject); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.heal(subject)
+	}
+}
+
+func (s *Store) pass(ctx context.Context, namespace, subject string) error {
+	for try := 0; ; try++ {
+		sl, err := s.slot(ctx, namespace, subject)
+		if err != nil {
+			return err
+		}
+		var asked error
+		v := sl.pass(s.finished(ctx, namespace, &asked))
+		if asked != nil {
+			return asked
+		}
+		if v.write {
+			ok, err := s.writeSlot(ctx, namespace, subject, v)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				if try >= tries {
+					return fmt.Errorf("the slot of %s changes faster than it can be written", subject)
+				}
+				continue
+			}
+		}
+		if v.promote == "" {
+			// What is known of the queue may be old.
+			if try == 0 {
+				s.keepSlot(namespace, subject, nil)
+				continue
+			}
+			return nil
+		}
+		ended, err := s.promote(ctx, namespace, v.promote)
+		if err != nil || !ended || try >= tries {
+			return err
+		}
+	}
+}
+
+// promote lets a queued run go on whose turn it is. ended: it has ended in the
+// queue, or is gone.
+func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool, err error) {
+	s.mu.Lock()
+	e := s.cache.objects[objectKey{namespace, name}]
+	s.mu.Unlock()
+	if e == nil {
+		o, err := s.read(ctx, namespace, name)
+		if err == workflow.ErrNotFound {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		s.mu.Lock()
+		e = s.learn(o)
+		s.mu.Unlock()
+	}
+	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
+		ended = e.phase().Final()
+		if !e.accepted() || e.phase() != workflow.Queued && !e.fresh || e.placed {
+			return nil, nil
+		}
+		h := head(&e.status)
+		if e.fresh {
+			h.Owner, h.Epoch = "", 0
+		} else {
+			h.Revision++
+		}
+		h.Phase, h.Queue, h.NextAt = string(workflow.Running), 0, timeText(time.Now())
+		return &edit{head: h}, nil
+	})
+	if err == workflow.ErrNotFound {
+		return true, nil
+	}
+	return ended, err
+}
+
+// heal passes a slot on that somebody waits for and nobody has. s.mu is held.
+// The one who ended the run does so at once; this is for when it could not.
+func (s *Store) heal(name string) {
+	sub := s.cache.subjects[name]
+	if sub == nil || sub.queued == 0 || sub.active > 0 {
+		return
+	}
+	s.background("slot of "+name, 200*time.Millisecond+rand.N(800*time.Millisecond), func(ctx context.Context) error {
+		s.mu.Lock()
+		var namespace string
+		sub := s.cache.subjects[name]
+		wanted := sub != nil && sub.queued > 0 && sub.active == 0
+		if wanted {
+			for e := range sub.runs {
+				if e.place == standsQueued {
+					namespace = e.key.namespace
+				}
+			}
+			delete(s.slots, slotKey(namespace, name))
+		}
+		s.mu.Unlock()
+		if !wanted {
+			return nil
+		}
+		return s.pass(ctx, namespace, name)
+	})
+}

@@ -1,0 +1,197 @@
+package kubestore
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
+func isConflict(err error) bool { return apierrors.IsConflict(err) }
+func isExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
+
+// watch starts the two watches: runs, and leases of workers.
+func (s *Store) watch() {
+	_, _, selector, _ := s.format.resource()
+	s.reflect(s.runRef(s.watched(), ""), selector, s.format.list, s.format.empty(), &runSink{s: s})
+	s.reflect(ref{leaseGroup, leaseResource, s.o.Namespace, ""}, labelKind+"=worker",
+		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
+}
+
+func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empty runtime.Object, sink toolscache.ReflectorStore) {
+	lw := &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = selector
+			into := list()
+			return into, s.client.list(ctx, r, o, into)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = selector
+			return s.client.watch(ctx, r, o)
+		},
+	}
+	quiet := logr.Discard() // what breaks is tried again; the store tells when it matters
+	reflector := toolscache.NewReflectorWithOptions(lw, empty, sink, toolscache.ReflectorOptions{Name: "pawl/" + r.resource, Logger: &quiet})
+	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
+}
+
+// begun counts a watch that has read what was there; s.mu is held.
+func (s *Store) begun(once *bool) {
+	if *once {
+		return
+	}
+	*once = true
+	if s.unsynced--; s.unsynced == 0 {
+		close(s.synced)
+	}
+}
+
+// runSink takes what the watch of runs tells.
+type runSink struct {
+	s     *Store
+	begun bool
+}
+
+func (k *runSink) Add(obj any) error    { return k.take(obj) }
+func (k *runSink) Update(obj any) error { return k.take(obj) }
+func (k *runSink) Resync() error        { return nil }
+
+func (k *runSink) take(obj any) error {
+	s := k.s
+	o, err := s.format.decode(obj.(runtime.Object))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.damaged(obj, err)
+		return nil
+	}
+	s.learn(o)
+	s.frontier(o.version)
+	return nil
+}
+
+func (k *runSink) Delete(obj any) error {
+	s := k.s
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+	s.frontier(parseVersion(m.GetResourceVersion()))
+	return nil
+}
+
+// Bookmark says that there is nothing older to come.
+func (k *runSink) Bookmark(version string) error {
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	k.s.frontier(parseVersion(version))
+	return nil
+}
+
+func (k *runSink) Replace(list []any, version string) error {
+	s := k.s
+	objects := make([]*object, 0, len(list))
+	there := map[objectKey]bool{}
+	var bad []any
+	var why []error
+	for _, item := range list {
+		o, err := s.format.decode(item.(runtime.Object))
+		if err != nil {
+			bad, why = append(bad, item), append(why, err)
+			if m, err := meta.Accessor(item); err == nil {
+				there[objectKey{m.GetNamespace(), m.GetName()}] = true
+			}
+			continue
+		}
+		objects = append(objects, o)
+		there[objectKey{o.namespace, o.name}] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := parseVersion(version)
+	for key := range s.cache.objects {
+		if !there[key] {
+			s.forget(key.namespace, key.name, at)
+		}
+	}
+	for _, o := range objects {
+		s.learn(o)
+	}
+	for i := range bad {
+		s.damaged(bad[i], why[i])
+	}
+	s.frontier(at)
+	s.begun(&k.begun)
+	return nil
+}
+
+// damaged sets an object aside that cannot be read; all others go on. s.mu is held.
+func (s *Store) damaged(obj any, err error) {
+	if m, e := meta.Accessor(obj); e == nil {
+		s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+	}
+	s.log.Error("kubestore: a run cannot be read and is left alone", "error", err)
+}
+
+// workerSink takes what the watch of worker leases tells.
+type workerSink struct {
+	s     *Store
+	begun bool
+}
+
+func (k *workerSink) Add(obj any) error    { return k.take(obj) }
+func (k *workerSink) Update(obj any) error { return k.take(obj) }
+func (k *workerSink) Resync() error        { return nil }
+
+func (k *workerSink) take(obj any) error {
+	l, ok := obj.(*coordinationv1.Lease)
+	if !ok {
+		return nil
+	}
+	k.s.mu.Lock()
+	defer k.s.mu.Unlock()
+	k.s.noticeWorker(l, time.Now())
+	return nil
+}
+
+func (k *workerSink) Delete(obj any) error {
+	if l, ok := obj.(*coordinationv1.Lease); ok {
+		k.s.mu.Lock()
+		defer k.s.mu.Unlock()
+		k.s.goneWorker(l.Annotations[noteWorker], parseVersion(l.ResourceVersion))
+	}
+	return nil
+}
+
+func (k *workerSink) Replace(list []any, version string) error {
+	s := k.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	there := map[string]bool{}
+	for _, item := range list {
+		if l, ok := item.(*coordinationv1.Lease); ok {
+			there[l.Annotations[noteWorker]] = true
+			s.noticeWorker(l, now)
+		}
+	}
+	for name := range s.workers {
+		if !there[name] {
+			s.goneWorker(name, parseVersion(version))
+		}
+	}
+	s.begun(&k.begun)
+	return nil
+}

@@ -1,0 +1,52 @@
+// Package kubestore_test asks the Kubernetes store on a real API server.
+package kubestore_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+)
+
+// No nodes: nothing here is a pod.
+var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: -1}})
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+var serial atomic.Int64
+
+// namespace makes one: its deletion is left to the end of the plane.
+func namespace(t testing.TB, client kubernetes.Interface) string {
+	t.Helper()
+	name := fmt.Sprintf("store-%d", serial.Add(1))
+	_, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// open opens a store on a namespace over a wire of its own.
+func open(t testing.TB, config *rest.Config, kind kubestore.Kind, space string) (*kubestore.Store, *kubetest.Wire) {
+	t.Helper()
+	wire := kubetest.NewWire(1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := kubestore.Open(ctx, kubestore.Options{Config: wire.Config(config), Kind: kind, Namespace: space, Only: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, wire
+}
