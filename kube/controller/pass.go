@@ -23,7 +23,7 @@ type worker[T client.Object] struct {
 	name, kind string
 	reconcile  func(ctx context.Context, ref control.Ref) outcome.Outcome
 	conditions func(T) *[]metav1.Condition
-	condition  string        // the one that tells of an object given up
+	condition  string // the one that tells of an object given up
 	givenUp    func(control.Ref, error)
 	cached     client.Reader // what woke us stands there
 	live       client.Reader
