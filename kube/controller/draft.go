@@ -1,11 +1,12 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,7 +19,7 @@ import (
 //	_, err = d.Save(ctx)
 type Draft[T client.Object] struct {
 	Object T
-	before []byte // the status as it was read or written last
+	before map[string]any // the status as it was read or written last
 	client client.Client
 }
 
@@ -47,14 +48,11 @@ func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	change, err := jsonpatch.CreateMergePatch(d.before, now)
-	if err != nil {
-		return false, fmt.Errorf("controller: the change of the status of %s: %w", client.ObjectKeyFromObject(d.Object), err)
-	}
-	if string(change) == "{}" {
+	change := difference(d.before, now)
+	if len(change) == 0 {
 		return false, nil
 	}
-	patch, err := guarded(d.Object, map[string]any{}, map[string]any{"status": json.RawMessage(change)})
+	patch, err := guarded(d.Object, map[string]any{}, map[string]any{"status": change})
 	if err != nil {
 		return false, err
 	}
@@ -68,28 +66,47 @@ func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
 // Changed reports whether Save would write.
 func (d *Draft[T]) Changed() bool {
 	now, err := statusOf(d.Object)
-	if err != nil {
-		return true
-	}
-	change, err := jsonpatch.CreateMergePatch(d.before, now)
-	return err != nil || string(change) != "{}"
+	return err != nil || len(difference(d.before, now)) > 0
 }
 
-func statusOf(obj client.Object) ([]byte, error) {
+// statusOf reads the status as JSON values; numbers stay what they are.
+func statusOf(obj client.Object) (map[string]any, error) {
 	raw, err := json.Marshal(obj)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %s cannot be written as JSON: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	var all struct {
-		Status json.RawMessage `json:"status"`
+		Status map[string]any `json:"status"`
 	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, err
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	return all.Status, decoder.Decode(&all)
+}
+
+// difference is the merge patch (RFC 7386) from one object to another, empty if
+// there is none. Such a patch cannot say null: a key with null is as good as none.
+func difference(from, to map[string]any) map[string]any {
+	change := map[string]any{}
+	for key, was := range from {
+		if now, has := to[key]; was != nil && (!has || now == nil) {
+			change[key] = nil
+		}
 	}
-	if all.Status == nil || string(all.Status) == "null" {
-		return []byte("{}"), nil
+	for key, now := range to {
+		was := from[key]
+		before, wasObject := was.(map[string]any)
+		after, isObject := now.(map[string]any)
+		switch {
+		case now == nil || reflect.DeepEqual(was, now):
+		case wasObject && isObject:
+			if inner := difference(before, after); len(inner) > 0 {
+				change[key] = inner
+			}
+		default:
+			change[key] = now
+		}
 	}
-	return all.Status, nil
+	return change
 }
 
 // guarded is a merge patch that counts only for the version of the object that

@@ -62,6 +62,9 @@ type Options struct {
 	Resync time.Duration
 	// Cache chooses what is kept of other kinds, by label or field.
 	Cache map[client.Object]cache.ByObject
+	// Uncached are kinds that the client reads from the API server each time, such
+	// as Secrets that only few are read of: a cache wants to list and watch all.
+	Uncached []client.Object
 	// NewClient makes the client beneath, for tests that let calls fail. nil: client.New.
 	NewClient client.NewClientFunc
 	// Metrics takes what is counted. nil: a registry of its own.
@@ -137,7 +140,7 @@ func (o Options) inner() manager.Options {
 			DefaultTransform: cache.TransformStripManagedFields(), // half of the memory, and nobody reads it
 			ByObject:         o.Cache,
 		},
-		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner)},
+		Client: client.Options{FieldOwner: cmp.Or(o.FieldOwner, FieldOwner), Cache: &client.CacheOptions{DisableFor: o.Uncached}},
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := o.NewClient(config, options)
 			if err != nil {

@@ -61,6 +61,10 @@ func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (recon
 		return reconcile.Result{}, nil
 	case ctx.Err() != nil: // cancelled by the stop: proves nothing about the key
 		return reconcile.Result{}, nil
+	case err != nil: // nobody knows what the pass was about
+		after := w.retries.again(key)
+		w.log.Warn("the object cannot be read", "controller", w.name, "key", ref.String(), "error", err, "again", after)
+		return reconcile.Result{RequeueAfter: after}, nil
 	case out.IsFail():
 		return w.failed(ctx, key, ref, obj, out.Err()), nil
 	}

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func key(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
+}
+
+// 5 ms × 2ⁿ, at most 5 minutes; a success begins anew.
+func TestRetriesGrow(t *testing.T) {
+	r := newRetries(15)
+	for n := range 30 {
+		want := longestRetry
+		if n < 16 {
+			want = firstRetry << n
+		}
+		if got := r.again(key("a")); got != want {
+			t.Fatalf("retry %d after %s, want %s", n, got, want)
+		}
+	}
+	r.forget(key("a"))
+	if got := r.again(key("a")); got != firstRetry {
+		t.Errorf("after a success: %s", got)
+	}
+}
+
+// All keys share a bucket of 300, filled by 50 a second.
+func TestRetriesShareABucket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRetries(15)
+		again := func(n int) time.Duration { return r.again(key(time.Duration(n).String())) }
+		for n := range retryBurst {
+			if got := again(n); got != firstRetry {
+				t.Fatalf("retry %d of a burst after %s", n, got)
+			}
+		}
+		for n := range 100 {
+			if got, want := again(1000+n), time.Duration(n+1)*time.Second/retriesPerSec; got.Round(time.Millisecond) != want {
+				t.Fatalf("retry %d beyond the burst after %s, want %s", n, got, want)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if got := again(5000); got != firstRetry {
+			t.Errorf("after a rest: %s", got)
+		}
+	})
+}
+
+// Exactly the failure after MaxRetries in a row exhausts a key; those that are
+// free do not count, success forgets, and keys do not know each other.
+func TestRetriesAreCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		most := rapid.IntRange(-1, 4).Draw(t, "most")
+		r, want, last := newRetries(most), map[string]int{}, map[string]string{}
+		t.Repeat(map[string]func(*rapid.T){
+			"fail": func(t *rapid.T) {
+				name, code := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), rapid.SampledFrom([]string{"X", "Y"}).Draw(t, "code")
+				free := rapid.Bool().Draw(t, "free")
+				exhausted, news := r.failed(key(name), code, free)
+				if free {
+					if exhausted || news {
+						t.Fatal("trouble of the control plane counts")
+					}
+					return
+				}
+				want[name]++
+				if exhausted != (want[name] > max(most, 0)) || news != (last[name] != code) {
+					t.Fatalf("failure %d of %s with %s after %q: exhausted %t, news %t", want[name], name, code, last[name], exhausted, news)
+				}
+				last[name] = code
+			},
+			"succeed": func(t *rapid.T) {
+				name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
+				r.forget(key(name))
+				delete(want, name)
+				delete(last, name)
+			},
+			"": func(t *rapid.T) {
+				if r.len() != len(want) {
+					t.Fatalf("%d keys are remembered, want %d", r.len(), len(want))
+				}
+			},
+		})
+	})
+}
