@@ -1,0 +1,67 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+)
+
+// A thousand clusters, a tenth of them hung: the others are made in their time,
+// and at rest nothing is written (spec 9.11).
+func TestAThousandClusters(t *testing.T) {
+	n := 1000
+	if testing.Short() {
+		n = 100
+	}
+	inLab(t, setup{sim: sim.Options{Times: times().Times, Log: -1}, workers: 26}, func(l *lab) {
+		name := func(i int) string { return fmt.Sprintf("c%d", i) }
+		for i := range n {
+			if i%10 == 0 {
+				l.world.Hang(ref(name(i)), true)
+			}
+			l.create(name(i), nil)
+		}
+		began := time.Now()
+		for i := range n {
+			if i%10 != 0 {
+				l.state(name(i), "Running", 15*time.Minute-time.Since(began))
+			}
+		}
+		for i := range n {
+			if i%10 != 0 {
+				l.rests(name(i), 5*time.Minute)
+				l.sane(name(i))
+			}
+		}
+		for i := range n {
+			if c := l.look(name(i)); i%10 == 0 && len(c.Status.Conditions) != 6 {
+				t.Errorf("%s hangs, and has %d conditions", name(i), len(c.Status.Conditions))
+			}
+		}
+		for i := 0; i < n; i += 10 {
+			l.world.Hang(ref(name(i)), false)
+		}
+		for i := 0; i < n; i += 10 {
+			c := l.until(name(i), "out of Init", time.Hour, func(c *sharedstorage.Cluster) bool { return c.Status.State != "Init" })
+			if c.Status.State == "Interrupted" {
+				t.Errorf("%s: %s", name(i), c.Status.Message)
+			}
+		}
+		for i := 0; i < n; i += 10 {
+			l.rests(name(i), time.Hour)
+		}
+		time.Sleep(5 * time.Minute)
+		l.home.mu.Lock()
+		before := l.home.writes
+		l.home.mu.Unlock()
+		time.Sleep(30 * time.Minute)
+		l.home.mu.Lock()
+		defer l.home.mu.Unlock()
+		if l.home.writes != before {
+			t.Errorf("%d writes in half an hour of rest", l.home.writes-before)
+		}
+	})
+}
