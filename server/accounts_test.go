@@ -176,7 +176,10 @@ func TestDirectory(t *testing.T) {
 	if got, err := d.Resolve(t.Context(), "UMA", uma.DomainID); err != nil || got != owner {
 		t.Errorf("resolve: %v %v", got, err)
 	}
-	for _, c := range [][2]string{{"uma", account.RootID}, {"", uma.DomainID}, {"nobody", uma.DomainID}, {"uma", ""}} {
+	if got, err := d.Resolve(t.Context(), "uma", "ROOT/dev"); err != nil || got != owner {
+		t.Errorf("resolve by the path of the domain: %v %v", got, err)
+	}
+	for _, c := range [][2]string{{"uma", account.RootID}, {"uma", "ROOT"}, {"uma", "dev"}, {"", uma.DomainID}, {"nobody", uma.DomainID}, {"uma", ""}} {
 		if _, err := d.Resolve(t.Context(), c[0], c[1]); err == nil {
 			t.Errorf("resolve of %v", c)
 		}

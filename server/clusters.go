@@ -61,8 +61,8 @@ type createBody struct {
 	DiskGB       int               `json:"diskGB,omitempty" minimum:"1" maximum:"65536" doc:"root disk of a node; absent: the template decides"`
 	Version      string            `json:"version,omitempty"`
 	Provider     string            `json:"provider,omitempty" doc:"absent: that of the zone"`
-	Account      string            `json:"account,omitempty" doc:"of somebody else; with domainId"`
-	DomainID     string            `json:"domainId,omitempty"`
+	Account      string            `json:"account,omitempty" doc:"name, of somebody else; with domainId"`
+	DomainID     string            `json:"domainId,omitempty" doc:"id or path of the account's domain"`
 	CIDRs        []string          `json:"cidrs,omitempty" doc:"who may reach the endpoint; absent: everyone"`
 	Recovery     *cluster.Recovery `json:"recovery,omitempty" doc:"set of restart, replace, adopt; absent: the default"`
 	OnFailure    string            `json:"onFailure,omitempty" enum:"rollback,lazy,keep"`

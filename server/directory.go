@@ -12,14 +12,24 @@ import (
 // Directory tells the cluster service about accounts and domains. It is a service.Directory.
 type Directory struct{ Store account.Store }
 
-// Resolve finds an account by name within a domain (id). ACCESS_REFUSED if there is none.
-func (d Directory) Resolve(ctx context.Context, name, domainID string) (cluster.Owner, error) {
+// Resolve finds an account by name within a domain (id or path). ACCESS_REFUSED if there is none.
+func (d Directory) Resolve(ctx context.Context, name, domain string) (cluster.Owner, error) {
+	tree, err := d.tree(ctx)
+	if err != nil {
+		return cluster.Owner{}, err
+	}
+	domainID := domain
+	for id, known := range tree {
+		if known.Path == domain {
+			domainID = id
+		}
+	}
 	found, err := d.Store.Accounts(ctx, account.Query{Name: name, DomainIDs: []string{domainID}, Page: account.Page{Limit: 1}})
 	if err != nil {
 		return cluster.Owner{}, err
 	}
 	if len(found) == 0 || name == "" {
-		return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q in domain %q", name, domainID)
+		return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q in domain %q", name, domain)
 	}
 	return cluster.Owner{AccountID: found[0].ID, DomainID: found[0].DomainID}, nil
 }

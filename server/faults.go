@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -67,6 +68,7 @@ var statuses = map[*fault.Kind]int{
 	HostRefused: http.StatusForbidden, OriginRefused: http.StatusForbidden, RevisionMissing: http.StatusPreconditionRequired,
 	KeyReused: http.StatusUnprocessableEntity, KeyBusy: http.StatusConflict, Busy: http.StatusServiceUnavailable,
 	NotReady: http.StatusServiceUnavailable, account.Exists: http.StatusConflict, account.Refused: http.StatusForbidden,
+	cluster.AccessRefused: http.StatusForbidden,
 }
 
 func statusOf(kind *fault.Kind) int {

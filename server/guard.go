@@ -27,7 +27,8 @@ func (s *Server) limited(next http.Handler) http.Handler {
 			writeProblem(w, r, Busy.Errorf("%d requests of this kind are under way", cap(slots)))
 			return
 		}
-		if r.ContentLength > s.options.MaxBody {
+		own := s.options.Mount[r.URL.Path] != nil // it meets the end of the body itself, and says so in its own form
+		if r.ContentLength > s.options.MaxBody && !own {
 			writeProblem(w, r, TooLarge.Errorf("the body has %d bytes, the limit is %d", r.ContentLength, s.options.MaxBody))
 			return
 		}

@@ -1,6 +1,8 @@
 package service_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,5 +64,28 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 				t.Errorf("rule %s is left", r.Name)
 			}
 		})
+	})
+}
+
+// Section 6, delete, and 12: a VM that cannot be destroyed does not end the
+// deletion: all others go, the network waits for it, the cluster is in Expunge and says
+// why, and when it can be destroyed the collector ends what was begun.
+func TestDeleteGoesOnAfterAFailure(t *testing.T) {
+	running(t, setup{}, 3, func(t *testing.T, w *world, id string) {
+		w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Destroy, Kind: cluster.VM, Name: "blue-*-worker1", Do: sim.Fail})
+		job := w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantDestroyed })
+		c := w.until(id, time.Hour, cluster.Expunge)
+		left := slices.Collect(maps.Keys(w.vms()))
+		if len(left) != 1 || !strings.HasSuffix(left[0], "worker1") || len(w.cloud.All(cluster.Network)) != 1 {
+			t.Errorf("VMs %v and %d networks are left\n%s", left, len(w.cloud.All(cluster.Network)), w.story(id))
+		}
+		if c.Reason.Code != cluster.ProviderRefused.Code {
+			t.Errorf("reason %+v", c.Reason)
+		}
+		w.failed(job, string(cluster.ProviderRefused.Code))
+		w.cloud.Heal()
+		w.ask(id, cluster.AskDelete, nil)
+		w.until(id, time.Hour, cluster.Destroyed)
+		w.empty()
 	})
 }

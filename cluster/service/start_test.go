@@ -106,3 +106,26 @@ func TestFindingsWithoutACodeStandInNobodysWay(t *testing.T) {
 		})
 	}
 }
+
+// Section 6: VM work is done five at a time per cluster, and no fewer while there is more to do.
+func TestFiveVMsAreMadeAtATime(t *testing.T) {
+	inWorld(t, setup{sim: sim.Options{Times: slow}}, func(t *testing.T, w *world) {
+		id, most := w.create("blue", 12), 0
+		for range 3600 {
+			time.Sleep(time.Second)
+			open := 0
+			for _, r := range w.book(id).Journal {
+				if r.Kind == cluster.VM && (r.Phase == cluster.Intent || r.Phase == cluster.Accepted) {
+					open++
+				}
+			}
+			most = max(most, open)
+			if w.cluster(id).State == cluster.Running {
+				break
+			}
+		}
+		if w.cluster(id).State != cluster.Running || most != 5 {
+			t.Errorf("it is %s, %d VMs were made at once\n%s", w.cluster(id).State, most, w.story(id))
+		}
+	})
+}

@@ -116,7 +116,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	f.StringVar(&o.version, "version-id", "", "configured `version` of what runs on the nodes")
 	f.StringVar(&o.provider, "provider", "", "`provider` (default: that of the zone)")
 	f.StringVar(&o.account, "account", "", "create it for this `account`, with --domain")
-	f.StringVar(&o.domain, "domain", "", "`id` of the account's domain")
+	f.StringVar(&o.domain, "domain", "", "the account's domain: id or `path`")
 	f.IntVar(&o.size, "size", 1, "workers")
 	f.IntVar(&o.control, "control-nodes", 1, "control nodes, an odd number")
 	f.IntVar(&o.disk, "disk", 0, "`GB` of a node's root disk (default: the template decides)")
@@ -131,7 +131,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	suggests(cmd, map[string]completion{
 		"zone": a.completeCatalog("zone"), "offering": a.completeCatalog("offering"), "template": a.completeCatalog("template"),
 		"network": a.completeCatalog("network"), "key-pair": a.completeCatalog("keypair"), "version-id": a.completeCatalog("version"),
-		"recovery": completeRecovery, "on-failure": completeOnFailure,
+		"recovery": completeRecovery, "on-failure": completeOnFailure, "domain": a.completeDomains(),
 	})
 	return cmd
 }

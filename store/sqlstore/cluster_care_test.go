@@ -41,6 +41,7 @@ type keptStore interface {
 	sqlstore.Store
 	sqlstore.Keeper
 	Rotate(context.Context) (int, error)
+	CheckSeals(context.Context) error
 	Accounts() account.Store
 }
 
@@ -292,6 +293,22 @@ func TestRotate(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, told(t, after), revealed); diff != "" {
 			t.Errorf("with the new key alone:\n%s", diff)
+		}
+		for _, c := range []struct {
+			key  []byte
+			want error
+		}{{next, nil}, {masterKey, sqlstore.MasterKeyUnknown}, {nil, sqlstore.MasterKeyMissing}} {
+			var sealed bytes.Buffer
+			if err := after.Export(t.Context(), &sealed); err != nil {
+				t.Fatal(err)
+			}
+			other := open(sqlstore.Options{MasterKey: c.key})
+			if err := other.Restore(t.Context(), &sealed); err != nil {
+				t.Fatal(err)
+			}
+			if err := other.CheckSeals(t.Context()); !errors.Is(err, c.want) {
+				t.Errorf("a store sealed with another key: %v, want %v", err, c.want)
+			}
 		}
 		if _, err := open(sqlstore.Options{}).Rotate(t.Context()); !errors.Is(err, sqlstore.MasterKeyMissing) {
 			t.Errorf("without a key: %v", err)

@@ -30,7 +30,7 @@ var (
 	MasterKeyUnknown = fault.Declare(fault.Kind{
 		Code: "MASTER_KEY_UNKNOWN", Class: fault.Blocked,
 		Title:  "a secret was sealed with a master key that was not given",
-		Remedy: "Give the server the key whose id the message names, behind the newest one; then rotate, and it is not needed any more.",
+		Remedy: "Give the server the key whose id the message names, behind the newest one; then rotate, and it is not needed any more. If it is lost, the server starts with --clusters off only.",
 	})
 	MasterKeyInvalid = fault.Declare(fault.Kind{
 		Code: "MASTER_KEY_INVALID", Class: fault.Invalid,

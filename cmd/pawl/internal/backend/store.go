@@ -173,6 +173,14 @@ func (s Store) Rotator() (rotator interface {
 	return rotator, ok
 }
 
+// CheckSeals refuses a store whose secrets the given master keys do not open.
+func (s Store) CheckSeals(ctx context.Context) error {
+	if sealed, ok := s.kept.(interface{ CheckSeals(ctx context.Context) error }); ok {
+		return sealed.CheckSeals(ctx)
+	}
+	return nil
+}
+
 // Shared reports a database that several servers may share.
 func (o StoreOptions) Shared() bool {
 	return strings.HasPrefix(o.DSN, "postgres://") || strings.HasPrefix(o.DSN, "postgresql://") || strings.Contains(o.DSN, "host=")

@@ -39,6 +39,9 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	if config == nil {
 		return nil
 	}
+	if err := p.store.CheckSeals(ctx); err != nil {
+		return err
+	}
 	ledger := p.store.Clusters()
 	if config.Installation == "" {
 		id, err := p.store.Installation(ctx)

@@ -1,0 +1,86 @@
+package pawl_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// clusterRules are the rules of container clusters and the tests that hold
+// them: first what services of this kind get wrong or lack, then the
+// state machine, the lifecycle and the background duties.
+var clusterRules = []struct{ rule, tests string }{
+	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestRevisionsOfClusters"},
+	{"no transient state lasts after a crash", "TestExplore TestExploreTwice TestARunEndsAtItsDeadline"},
+	{"a failed delete is collected, with pauses, and reported", "TestExpungeIsTriedWithPausesAndReported TestFailedLeaksAfterFiveAttempts"},
+	{"the intent is stored before the call", "TestDecideMake TestJournalNeverGuesses TestExplore"},
+	{"half a create is what the policy says", "TestCapacityEndsHalfWay TestLazyCleanupComesWithTheCollector"},
+	{"a failed scale keeps or rolls back, and the size is explained", "TestScale TestWhatAScaleWrites"},
+	{"a VM deleted outside is a finding and can be replaced", "TestAMissingVMWaitsForLeave TestThePolicyReplaces"},
+	{"a delete goes on after the first error, in any state", "TestDeleteGoesOnAfterAFailure TestDeleteInEachState"},
+	{"a foreign VM is named; our rules leave a user's network", "TestDeleteTouchesNothingOfOthers TestForeignVMs"},
+	{"a migration is borne; an outage is no loss", "TestWhatIsBorne TestToleranceOfTransitionalStates TestAnOutageIsNoLoss TestProviderDownForAnHour"},
+	{"recovery has a plan and policies", "TestPlanRecovery TestRecover TestRecoveryByPolicy"},
+	{"rules are found by id and open to the CIDRs of the cluster", "TestAnOpenedRuleIsClosedAgain TestUpgradesAndRules"},
+	{"each command has two gates", "TestTwoGates TestWhoMayCallTheRoutesOfClusters TestAnotherAccountsClusterIsRefused"},
+	{"join tokens are random, short-lived and the CA is pinned", "TestTokensOfNodes TestControlAdmits TestPinning"},
+	{"no SSH: calling home brings the config", "TestCluster TestConfig TestFirstStartMakesEverythingOnce"},
+	{"a fault has a remedy; a plan shows limits before anything is made", "TestFailedJob TestAPlanWritesNothing TestNoRoomIsKnownBeforeAnythingIsMade"},
+	{"scale works from Alert, and removes exactly the named nodes", "TestWhoMayChangeWhatInWhichState TestAutoscaler TestVictims"},
+
+	{"5.1 exactly these transitions", "TestEveryPairIsAllowedOrRefused TestTheMachineHasExactlyTheEdgesOfTheLifecycle TestAdditionsToTheMachineOf2016 TestTheMachineFiresWhatIsDue"},
+	{"5.1 a create that never started is deleted", "TestACreateThatNeverStartsIsDeleted"},
+	{"5.2 delete walks from each state, and Destroyed is final", "TestDeleteInEachState TestDestroyedIsReachedWhateverFails"},
+	{"5.2 a call in flight is followed to its end", "TestACallInFlightIsFollowedToItsEnd"},
+	{"5.2 a delete overtakes what was asked before", "TestADeletionOvertakesOpenJobs"},
+
+	{"6 transient faults are tried again with pauses, others end the step", "TestTransientFaultsAreOvercome TestPausesGrow TestRefusedCredentialsEndARunAtOnce TestAFailedJobIsNotWaitedFor"},
+	{"6 five VMs at a time, calls of a provider are limited", "TestFiveVMsAreMadeAtATime TestCallsOfAProviderAreLimited"},
+	{"6 start, and start again; stop", "TestFirstStartMakesEverythingOnce TestStopAndStartAgain"},
+	{"6 victims: named, else not ready, else newest; never control nodes", "TestVictims TestVictimsAreNeverControlNodesAndNeverAll TestVictimsAreToldToDrain"},
+	{"6 an upgrade replaces one after the other, goes on where one failed, one minor at a time", "TestUpgradeReplacesOneAfterTheOther TestThePlanOfAnUpgradeNamesWhatIsReplaced TestValidateUpgrade"},
+	{"6 recovery keeps max_unavailable and the last control node", "TestBatches TestPlanKeepsItsBounds"},
+	{"6 a person's pause keeps the state", "TestAPersonsPauseKeepsTheState"},
+	{"6 one process works on a shard, one run on a cluster", "TestOneProcessWorksOnAShard TestALostLockEndsThePass TestTwoServers TestClocksApart"},
+
+	{"7.1 findings, tolerances and proof", "TestFindings TestToleranceOfPasses TestMissingIsProvenOnce TestJudgeIsSteadyAndBelievesOnlyProof"},
+	{"7.1 a failed page means not seen", "TestAFailedPageIsNotSeen TestAPageThatFailsOnceIsReadAgain"},
+	{"7.1 recover attempts back off, healthy resets them", "TestHealthyAlertIsTriedWithPauses TestHealthyRunningResetsTheTries"},
+	{"7.1 a healthy cluster is not written; calls are pages and suspicions", "TestSyncWritesNothingOfAHealthyCluster TestCallsOfAPass"},
+	{"7.2 pauses double and never shrink, the jitter is constant", "TestBackoffDoublesToItsEnd TestBackoffNeverShrinksAndItsJitterIsConstant"},
+	{"7.2 deleted only with proof; a restored database kills nothing", "TestOrphansAreCollectedWithProof TestARestoredDatabaseKillsNothing TestARestoredDatabaseKillsNoLivingCluster TestDecideOrphan"},
+	{"7.2 refused credentials stop the pass; gc 0 is left alone", "TestRefusedCredentialsStopThePass TestGCZeroIsLeftAlone"},
+	{"7.2 open rows without a run are settled", "TestOpenRowsWithoutARunAreSettled TestDecideRow"},
+	{"7.2 forgetting is an operator's, by name, in Expunge", "TestForgetting"},
+}
+
+// TestEveryRuleOfClustersHasItsTests: each rule of the table names tests that are there.
+func TestEveryRuleOfClustersHasItsTests(t *testing.T) {
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	known := map[string]bool{}
+	for _, room := range []string{"cluster", "provider", "server", "account"} {
+		err := filepath.WalkDir(room, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			for _, m := range declared.FindAllSubmatch(data, -1) {
+				known[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range clusterRules {
+		for name := range strings.FieldsSeq(r.tests) {
+			if !known[name] {
+				t.Errorf("%s: there is no test %s", r.rule, name)
+			}
+		}
+	}
+}
