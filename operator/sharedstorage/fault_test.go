@@ -225,7 +225,7 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 		l.interrupted(port.StartFailed.Code, time.Hour)
 		time.Sleep(48 * time.Hour)
 		c := l.interrupted(port.StartFailed.Code, time.Hour)
-		run, err := l.engine.Get(t.Context(), c.Status.Run.ID)
+		run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
 		l.must(err)
 		if run.Fault.Healer != string(workflow.HealerExhausted.Code) {
 			t.Errorf("%+v", run.Fault)
@@ -234,7 +234,7 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 			t.Errorf("it was tried %d times, want 2", n)
 		}
 		l.world.Heal()
-		l.must(l.engine.Resume(t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+		l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 		l.rests("blue", time.Hour)
 		l.sane("blue")
 	})

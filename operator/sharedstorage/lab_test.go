@@ -163,7 +163,7 @@ var errDead = errors.New("the process is dead")
 // lab is an operator on a simulated world. A process of it can die at any save
 // and any call, and another one goes on.
 type lab struct {
-	t      *testing.T
+	t      tester
 	home   *home
 	world  *sim.World
 	store  workflow.Store
@@ -189,6 +189,26 @@ type setup struct {
 	options func(o *sharedstorage.Options)
 }
 
+// tester is what a lab needs of a test.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Error(args ...any)
+	Fatal(args ...any)
+}
+
+// teller is a test whose failures are told as a panic, for rapid.
+type teller struct{ *testing.T }
+
+func (teller) Errorf(format string, args ...any) { panic(told(fmt.Sprintf(format, args...))) }
+func (teller) Fatalf(format string, args ...any) { panic(told(fmt.Sprintf(format, args...))) }
+func (teller) Error(args ...any)                 { panic(told(fmt.Sprint(args...))) }
+func (teller) Fatal(args ...any)                 { panic(told(fmt.Sprint(args...))) }
+
+type told string
+
 // times are those of a world that takes its time.
 func times() sim.Options {
 	return sim.Options{Times: sim.Times{Volume: 2 * time.Second, Grow: 5 * time.Second, Clone: 10 * time.Second, Create: 4 * time.Second,
@@ -199,32 +219,7 @@ func times() sim.Options {
 func inLab(t *testing.T, s setup, test func(l *lab)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &lab{t: t, home: newHome(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
-		around := s.sim.Around
-		s.sim.Around = func(call sim.Call, when sim.When) error {
-			if err := l.alive(); err != nil {
-				return err
-			}
-			if around != nil {
-				if err := around(call, when); err != nil {
-					return err
-				}
-			}
-			if call.Changes() {
-				return l.point()
-			}
-			return nil
-		}
-		l.home.point = l.point
-		l.home.ring = func(name string) {
-			l.mu.Lock()
-			ring := l.ring
-			l.mu.Unlock()
-			if ring != nil {
-				ring(name)
-			}
-		}
-		l.world = sim.New(s.sim)
+		l := newLab(t, s)
 		l.start()
 		defer func() { l.halt() }()
 		test(l)
@@ -232,6 +227,36 @@ func inLab(t *testing.T, s setup, test func(l *lab)) {
 			t.Errorf("never: %s\n%s", strings.Join(wrong, "\n"), l.story())
 		}
 	})
+}
+
+func newLab(t tester, s setup) *lab {
+	l := &lab{t: t, home: newHome(), store: workflow.NewMemory(), workers: s.workers, options: s.options}
+	around := s.sim.Around
+	s.sim.Around = func(call sim.Call, when sim.When) error {
+		if err := l.alive(); err != nil {
+			return err
+		}
+		if around != nil {
+			if err := around(call, when); err != nil {
+				return err
+			}
+		}
+		if call.Changes() {
+			return l.point()
+		}
+		return nil
+	}
+	l.home.point = l.point
+	l.home.ring = func(name string) {
+		l.mu.Lock()
+		ring := l.ring
+		l.mu.Unlock()
+		if ring != nil {
+			ring(name)
+		}
+	}
+	l.world = sim.New(s.sim)
+	return l
 }
 
 func (l *lab) alive() error {
@@ -579,8 +604,18 @@ func (l *lab) story() string {
 // that stream, no temporaries, no place twice, failover as wanted.
 func (l *lab) sane(name string) {
 	l.t.Helper()
-	c := l.look(name)
 	var wrong []string
+	for range 30 { // the status is that of the last pass
+		if wrong = l.findings(name); len(wrong) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Second)
+	}
+	l.t.Fatalf("%s:\n%s\n%s", name, strings.Join(wrong, "\n"), l.story())
+}
+
+func (l *lab) findings(name string) (wrong []string) {
+	c := l.look(name)
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	want := int(*c.Spec.Readers)
 	writer := l.world.Writer(ref(name))
@@ -630,7 +665,5 @@ func (l *lab) sane(name string) {
 			say("condition %s is %s: %s %s", cond.Type, cond.Status, cond.Reason, cond.Message)
 		}
 	}
-	if len(wrong) > 0 {
-		l.t.Fatalf("%s:\n%s\n%s", name, strings.Join(wrong, "\n"), l.story())
-	}
+	return wrong
 }

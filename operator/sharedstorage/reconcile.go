@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/outcome"
@@ -155,15 +156,26 @@ func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, err
 func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
 	c.Kind = orElse(c.Kind, Kind)
 	c.Facts = o.gather(ctx, c)
+	refused := c.refusal()
 	for _, kind := range Requests {
 		if value := c.Annotations[Prefix+kind]; asks(value) {
 			args, id := parseRequest(value)
-			if id = orElse(id, "new"); c.request(id) == nil && c.judge(kind, args) == nil {
-				c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending})
+			if id = orElse(id, "new"); c.request(id) != nil {
+				continue
 			}
+			if err := c.judge(kind, args); err != nil {
+				refused = err
+				continue
+			}
+			c.Status.Requests = append(c.Status.Requests, v1alpha1.RequestStatus{ID: id, Kind: kind, Args: args, State: Pending})
 		}
 	}
-	return o.machine.Plan(ctx, c)
+	p, err := o.machine.Plan(ctx, c)
+	if err == nil && p.Act == machine.Rest && p.Code == "" && refused != nil { // what would be refused
+		kind := fault.Of(refused)
+		p.Why, p.Code, p.Remedy = fault.Message(refused), kind.Code, kind.Remedy
+	}
+	return p, err
 }
 
 // Resume sends a cluster on that is Interrupted without a run that could be

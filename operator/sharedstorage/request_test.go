@@ -174,4 +174,3 @@ func TestRequestsOfEndedRuns(t *testing.T) {
 		}
 	})
 }
-

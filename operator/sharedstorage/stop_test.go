@@ -110,12 +110,12 @@ func TestStopsOfModifyClass(t *testing.T) {
 					run := l.atStep(step)
 					switch verb {
 					case "pause":
-						l.must(l.engine.Pause(t.Context(), run.ID, by))
+						l.must(l.engine.Pause(l.t.Context(), run.ID, by))
 					case "hold":
-						l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Hold, false, by))
+						l.must(l.engine.Cancel(l.t.Context(), run.ID, workflow.Hold, false, by))
 					case "undo":
 						l.edit("blue", small)
-						err := l.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, by)
+						err := l.engine.Cancel(l.t.Context(), run.ID, workflow.Undo, false, by)
 						if errors.Is(err, workflow.NoReturn) || errors.Is(err, workflow.RunFinished) {
 							if at < noReturn {
 								t.Errorf("undo was refused before the promotion: %v", err)
@@ -156,7 +156,7 @@ func TestStopsOfModifyClass(t *testing.T) {
 						if l.world.Writer(ref("blue")) == "" {
 							t.Errorf("nobody writes while it is interrupted\n%s", l.story())
 						}
-						l.must(l.engine.Resume(t.Context(), run.ID, workflow.FromFailed, "", by))
+						l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by))
 					}
 					l.rests("blue", time.Hour)
 					l.sane("blue")

@@ -1,9 +1,11 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -66,6 +68,7 @@ func folder(t *testing.T) string {
 			t.Errorf("process %d is left: %s", pid, line)
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it is the test's own
 		}
+		races(t, dir)
 		if t.Failed() {
 			t.Logf("kept for you: %s", dir)
 			return
@@ -73,6 +76,19 @@ func folder(t *testing.T) string {
 		_ = os.RemoveAll(dir)
 	})
 	return dir
+}
+
+// races looks for what the race detector told in the logs of other processes.
+func races(t *testing.T, dir string) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, _ error) error { // what is gone has no log
+		if filepath.Ext(path) != ".log" {
+			return nil
+		}
+		if text, err := os.ReadFile(path); err == nil && bytes.Contains(text, []byte("DATA RACE")) {
+			t.Errorf("a data race is told of in %s", path)
+		}
+		return nil
+	})
 }
 
 // memory is a folder in memory where there is room: what is tested is processes
@@ -109,6 +125,7 @@ func open(t *testing.T, o Options) *Site {
 	if versions, err := installedVersions(); err != nil || len(versions) == 0 {
 		t.Skip("PostgreSQL's server programs are missing: apt-get install postgresql")
 	}
+	t.Parallel() // most of it is waiting; run one alone for its figures
 	o.Dir = folder(t)
 	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
 	if program := os.Getenv("PAWL_SHAREDSTORAGE_PROGRAM"); program != "" {

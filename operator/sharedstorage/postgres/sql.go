@@ -140,9 +140,14 @@ func ancestry(ctx context.Context, c *pgx.Conn) (lineage, error) {
 	return l, err
 }
 
-// reserve makes the slot of a follower, so that the log it needs is kept.
+// reserve makes the slot of a follower, so that the log it needs is kept. One
+// that has lost its log is good for nothing any more.
 func reserve(ctx context.Context, c *pgx.Conn, slot string) error {
-	_, err := c.Exec(ctx, "SELECT pg_create_physical_replication_slot("+literal(slot)+", true) WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+literal(slot)+")")
+	_, err := c.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = "+literal(slot)+" AND NOT active AND wal_status = 'lost'")
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, "SELECT pg_create_physical_replication_slot("+literal(slot)+", true) WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+literal(slot)+")")
 	return err
 }
 

@@ -1,0 +1,200 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// deeds are what may happen to a cluster.
+var deeds = []string{"class", "version", "readers", "parameters", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
+	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
+
+// play does one deed.
+func (l *lab) play(deed string, n int) {
+	if l.look("blue") == nil {
+		return
+	}
+	instances := l.world.Instances(ref("blue"))
+	var i port.Instance
+	if len(instances) > 0 {
+		i = instances[n%len(instances)]
+	}
+	run := func(act func(id string) error) {
+		if r := l.look("blue").Status.Run; r != nil {
+			_ = act(r.ID)
+		}
+	}
+	by := workflow.Actor{Name: "uma"}
+	switch deed {
+	case "class":
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = []string{"small", "large"}[n%2] })
+	case "version":
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = fmt.Sprintf("15.%d", 4+n%3) })
+	case "readers":
+		l.edit("blue", readers(int32(n%4)))
+	case "parameters":
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Parameters = map[string]string{"max_connections": fmt.Sprint(100 + n%5)}
+		})
+	case "restart":
+		l.ask("blue", "restart", []string{"cluster", i.ID}[n%2])
+	case "switch":
+		l.ask("blue", "switch-writer", i.ID)
+	case "migrate":
+		l.ask("blue", "migrate", fmt.Sprintf("%s|node-%d", i.ID, 1+n%4))
+	case "rebuild":
+		l.ask("blue", "rebuild", i.ID)
+	case "remove":
+		l.ask("blue", "remove-reader", i.ID)
+	case "flush":
+		l.ask("blue", "flush-parameters", "T")
+	case "kill engine":
+		l.world.KillEngine(ref("blue"), i.Name)
+	case "kill place":
+		l.world.KillInstance(ref("blue"), i.Name)
+	case "lose node":
+		l.world.LoseNode(fmt.Sprintf("node-%d", 1+n%4))
+	case "return nodes":
+		l.nodes()
+	case "break manager":
+		l.world.BreakManager(ref("blue"))
+	case "drop manager":
+		l.world.DropManager(ref("blue"))
+	case "lag":
+		l.world.Lag(ref("blue"), i.Name, int64(n%3)<<20)
+	case "die":
+		l.kill()
+	case "pause":
+		run(func(id string) error { return l.engine.Pause(l.t.Context(), id, by) })
+	case "resume":
+		run(func(id string) error { return l.engine.Resume(l.t.Context(), id, workflow.FromFailed, "", by) })
+	case "undo":
+		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, workflow.Undo, false, by) })
+	case "drop":
+		run(func(id string) error { return l.engine.Cancel(l.t.Context(), id, workflow.Drop, false, by) })
+	case "wait":
+		time.Sleep(time.Duration(n%300) * time.Second)
+	case "lost answers":
+		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Lost, Times: 20})
+	case "no answers":
+		l.world.Inject(sim.Rule{P: 0.1, Do: sim.Timeout, Times: 20})
+	case "calm":
+		l.world.Heal()
+	}
+}
+
+func (l *lab) nodes() {
+	for i := range 4 {
+		l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+	}
+}
+
+// whole brings a cluster to rest as a person would: faults end, and what is
+// paused is resumed; what cannot be is cancelled, and rebuilt at last.
+func (l *lab) whole() {
+	l.t.Helper()
+	l.world.Heal()
+	l.nodes()
+	by := workflow.Actor{Name: "uma", Reason: "all is well again"}
+	for round := range 60 {
+		for range 12 {
+			time.Sleep(10 * time.Second)
+			c := l.look("blue")
+			for _, i := range l.world.Instances(ref("blue")) {
+				l.world.Lag(ref("blue"), i.Name, 0)
+			}
+			if c != nil && l.atRest(c) && len(l.findings("blue")) == 0 {
+				return
+			}
+		}
+		c := l.look("blue")
+		if c.Status.State != "Interrupted" || c.Status.Run == nil {
+			continue
+		}
+		run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
+		if err != nil || run.Phase != workflow.Paused {
+			continue
+		}
+		// What is at rest has failover as the spec asks for it.
+		if t := l.world.Topology(ref("blue")); t.Ready && !open(run) && round > 0 && (!t.HA || !t.Until.IsZero()) && c.Status.PreviousState != "Recreating" {
+			l.t.Fatalf("failover is off at rest: %+v\n%s", t, l.story())
+		}
+		switch {
+		case round%8 == 7:
+			l.ask("blue", "rebuild", "cluster")
+		case round%4 == 3:
+			_ = l.engine.Cancel(l.t.Context(), run.ID, workflow.Drop, false, by)
+		default:
+			_ = l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by)
+		}
+	}
+	l.t.Fatalf("it does not come to rest\n%s", l.story())
+}
+
+// Random scripts of wishes, faults, deaths and people: never do two accept
+// writes, nothing is made twice, and when the faults have ended the cluster is
+// whole, without temporaries, with failover as wanted.
+func TestRandomLives(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		type act struct {
+			deed string
+			n    int
+		}
+		var script []act
+		for range rapid.IntRange(1, 12).Draw(rt, "acts") {
+			script = append(script, act{rapid.SampledFrom(deeds).Draw(rt, "deed"), rapid.IntRange(0, 59).Draw(rt, "n")})
+		}
+		shared := rapid.Bool().Draw(rt, "shared")
+		words := ""
+		synctest.Test(t, func(t *testing.T) {
+			words = lifeOf(t, shared, func(l *lab) {
+				up(l, "blue")
+				for _, a := range script {
+					l.play(a.deed, a.n)
+					time.Sleep(time.Duration(a.n) * time.Second)
+				}
+				l.whole()
+				l.sane("blue")
+			})
+		})
+		if words != "" {
+			rt.Fatal(words)
+		}
+	})
+}
+
+// lifeOf runs a life and gives what went wrong, so that rapid can look for a shorter script.
+func lifeOf(t *testing.T, shared bool, life func(l *lab)) (wrong string) {
+	o := times()
+	o.Shared = shared
+	for i := range 4 {
+		o.Nodes = append(o.Nodes, port.Node{Name: fmt.Sprintf("node-%d", i+1), Ready: true, Schedulable: true})
+	}
+	l := newLab(teller{t}, setup{sim: o})
+	defer func() {
+		if r := recover(); r != nil {
+			text, ok := r.(told)
+			if !ok {
+				panic(r)
+			}
+			wrong = string(text)
+		}
+		l.halt()
+	}()
+	l.start()
+	life(l)
+	if never := l.world.Violations(); len(never) > 0 {
+		return "never: " + strings.Join(never, "\n") + "\n" + l.story()
+	}
+	return ""
+}
