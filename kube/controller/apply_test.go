@@ -40,7 +40,8 @@ func TestAWishHoldsNoMore(t *testing.T) {
 }
 
 func TestNotesOfEventsDiffer(t *testing.T) {
-	if action("a") == action("b") || action("a") != action("a") {
+	first, again, other := action("a"), action("a"), action("b")
+	if first != again || first == other {
 		t.Error("client-go would count different notes as one, or the same ones twice")
 	}
 	r := &told{}

@@ -109,8 +109,8 @@ func failure(err error) error {
 	return err
 }
 
-// gone holds for the fault of an object that does not exist.
-func gone(err error) bool { return errors.Is(err, control.NotFound) || apierrors.IsNotFound(err) }
+// gone holds for the failure of a call that asked for an object that does not exist.
+func gone(err error) bool { return fault.Of(Fault(err)) == control.NotFound }
 
 // sentence is what people are told of a failure: what happened, and the remedy.
 func sentence(err error) string {

@@ -63,7 +63,10 @@ func TestErrorsOfTheAPIServerAreFaults(t *testing.T) {
 			}
 		})
 	}
-	if err := failure(plain); err != plain { //nolint:errorlint // the same error is meant
+	if !gone(apierrors.NewNotFound(demos, "a")) || gone(odd(404)) || gone(nil) {
+		t.Error("only an object that is not there is gone, not one whose kind is unknown")
+	}
+	if err := failure(plain); err != plain {
 		t.Errorf("an error of no API call became %v", err)
 	}
 	if !fault.Of(failure(apierrors.NewTooManyRequests("slow", 1))).Free {

@@ -52,13 +52,16 @@ func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (recon
 	ref := control.Ref{Kind: w.kind, Namespace: key.Namespace, Name: key.Name}
 	began := w.now()
 	out := w.guarded(ctx, ref)
-	w.metrics.pass(w.name, w.now().Sub(began), out)
+	if ctx.Err() == nil {
+		w.metrics.pass(w.name, w.now().Sub(began), out)
+	}
 	obj := w.fresh()
 	err := w.cached.Get(ctx, key.NamespacedName, obj)
-	switch {
-	case gone(err):
+	if gone(err) {
 		w.retries.forget(key)
 		return reconcile.Result{}, nil
+	}
+	switch {
 	case ctx.Err() != nil: // cancelled by the stop: proves nothing about the key
 		return reconcile.Result{}, nil
 	case err != nil: // nobody knows what the pass was about
