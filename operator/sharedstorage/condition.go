@@ -114,6 +114,8 @@ func progressing(c *Cluster, v view) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, fault.Of(refusal).Reason(), "%s. %s", fault.Message(refusal), fault.Of(refusal).Remedy)
 	case v.out.IsFail():
 		return condition(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
+	case p.State == Running && !c.Facts.known(askedInstances):
+		return unasked(kind, c.Facts.Unknown[askedInstances])
 	case p.State == Running:
 		return condition(kind, metav1.ConditionFalse, "Rests", "all that was asked for is done")
 	}
