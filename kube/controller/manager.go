@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // The defaults of a manager.
@@ -83,7 +85,8 @@ type Manager struct {
 	metrics  *metrics
 	live     client.Reader
 	listener net.Listener
-	filling  atomic.Int64 // sources whose caches are not filled yet
+	kinds    []schema.GroupVersionKind // that are watched
+	filling  atomic.Int64              // sources whose caches are not filled yet
 
 	health, ready checks
 	background    sync.WaitGroup // what the controllers have begun beside their passes
@@ -219,8 +222,15 @@ func (m *Manager) AddReadyzCheck(name string, check healthz.Checker) error {
 // Options.Drain, then their contexts are cancelled with control.ErrStopped.
 // When it returns nil, none of them is left and the lease is given back. When
 // the lease was lost, Start cancels them and returns at once; the process must
-// end then. Call it once.
+// end then. Call it once. KIND_MISSING if the API server does not know a kind
+// that is watched.
 func (m *Manager) Start(ctx context.Context) error {
+	for _, kind := range m.kinds {
+		// All other trouble may be over when the caches ask.
+		if _, err := m.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); fault.Of(Fault(err)) == KindMissing {
+			return Fault(err)
+		}
+	}
 	drained := make(chan struct{})
 	m.background.Go(func() {
 		select {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -115,6 +116,14 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 	if err != nil {
 		return fmt.Errorf("controller %s: %w", c.Name, err)
 	}
+	m.kinds = append(m.kinds, gvk)
+	for _, other := range c.others() {
+		kind, err := apiutil.GVKForObject(other, m.GetScheme())
+		if err != nil {
+			return fmt.Errorf("controller %s: %w", c.Name, err)
+		}
+		m.kinds = append(m.kinds, kind)
+	}
 	for _, s := range c.sources(m, gvk.Kind) {
 		if syncing, ok := s.(source.SyncingSource); ok {
 			m.filling.Add(1)
@@ -125,6 +134,15 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		}
 	}
 	return nil
+}
+
+// others are the objects of other kinds that wake.
+func (c Controller[T]) others() []client.Object {
+	all := slices.Clone(c.Owns)
+	for _, watch := range c.Watches {
+		all = append(all, watch.Object)
+	}
+	return all
 }
 
 func (c Controller[T]) sources(m *Manager, kind string) []source.Source {

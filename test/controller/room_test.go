@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -485,6 +488,21 @@ func TestApplyOwnsItsFields(t *testing.T) {
 	}
 }
 
+// A kind without a CRD is named at once, with its remedy.
+func TestAKindWithoutCRDIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "absent.pawl.dev", Version: "v1", Kind: "Lost"}, &lost{})
+	m := w.manager(nil)
+	w.setup(m, func(c *controller.Controller[*Demo]) { c.Owns = []client.Object{&lost{}} })
+	if err := m.Start(t.Context()); fault.Of(err) != controller.KindMissing || !strings.Contains(err.Error(), "Lost") {
+		t.Errorf("Start gives %v", err)
+	}
+}
+
+type lost struct{ Demo }
+
+func (l *lost) DeepCopyObject() runtime.Object { return &lost{*l.Demo.DeepCopyObject().(*Demo)} }
+
 // Owned objects, signals and chosen changes wake the main object.
 func TestWhatElseWakes(t *testing.T) {
 	w := newWorld(t)
@@ -562,7 +580,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 	m, err := machine.New(machine.Table[*controller.Draft[*Demo]]{Name: "exam", Kind: "Demo", Initial: "Small", Places: map[machine.State]machine.Place[*controller.Draft[*Demo]]{
 		"Small": {On: []machine.Transition[*controller.Draft[*Demo]]{{To: "Big", Event: "grown", When: func(d *controller.Draft[*Demo]) (bool, error) { return d.Object.Spec.N > 1, nil }}}},
 		"Big":   {On: []machine.Transition[*controller.Draft[*Demo]]{{To: "Small", Event: "shrunk", When: func(d *controller.Draft[*Demo]) (bool, error) { return d.Object.Spec.N < 2, nil }}}},
-	}}, machine.Options[*controller.Draft[*Demo]]{Objects: p})
+	}}, machine.Options[*controller.Draft[*Demo]]{Objects: p, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
