@@ -1,0 +1,46 @@
+// Package wfengine is the workflow engine of the PolarDB Stack workflow library,
+// on Pawl's: flow files of that library, steps of that form, and the calls its
+// operators make in Reconcile.
+//
+//	manager, err := wfengine.CreateWfManager("dbcluster", "./workflow", wfengine.CreateDefaultWfMetaLoader,
+//		wfengine.CreateDefaultWorkflowHook, wfengine.GetDefaultMementoStorageFactory("dbcluster", false))
+//	manager.RegisterRecover(wfengine.CreateDefaultRecover())
+//	manager.RegisterStep(&InitMeta{})
+//
+//	flow, err := manager.CreateResourceWorkflow(resource)
+//	err = flow.CommonWorkFlowMainEnter(ctx, resource, "CreateCluster", false, checkInstall)
+//
+// A call works on the flow until it rests, and says how: nil when it has ended
+// or waits, the error of a step that is tried again later, or an InterruptError.
+// Nothing works between two calls, so Reconcile has to come again after an error.
+//
+// What stands behind the calls:
+//
+//	ResourceWorkflow ─▶ workflow.Engine.Advance ─▶ Store: ConfigMaps (kubestore), a storage of yours, or memory
+//	      │                     └▶ StepAction, through flowfile/classic.Adapt
+//	      └▶ Recover: what the resource shows of an interruption
+package wfengine
+
+import (
+	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/implement"
+)
+
+// Names that stand in rooms of their own as well.
+type (
+	MetaDataLoader = WfMetaLoader
+	MementoStorage = WfRuntimeMementoStorage
+	KubeResource   = implement.KubeResource
+	IKubeResource  = implement.IKubeResource
+	InterruptError = define.InterruptError
+	WaitingError   = define.WaitingError
+	WFConfKey      = define.WFConfKey
+)
+
+// NewInterruptError stops a flow until someone lets it go on.
+func NewInterruptError(reason, message string) error {
+	return define.NewInterruptError(reason, message)
+}
+
+// NewWaitingError lets a flow wait at its step, without a failure.
+func NewWaitingError() error { return define.NewWaitingError() }

@@ -1,0 +1,19 @@
+package wfengine
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Engine is the engine of a resource's flows.
+func Engine(m *ResourceWorkflow) *workflow.Engine { return m.engine }
+
+// RunOf is the id of the unfinished run of a resource; empty if there is none.
+func RunOf(m *ResourceWorkflow) string {
+	found, err := m.unfinished(context.Background())
+	if err != nil || found == nil {
+		return ""
+	}
+	return found.run.ID
+}

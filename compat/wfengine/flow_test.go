@@ -1,0 +1,615 @@
+package wfengine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/statemachine"
+	"github.com/pawl-dev/pawl/compat/wfengine"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The steps of a flow and its groups run in order; each is given what the flow
+// was begun with and what all steps before have put out, with the same types
+// before and after a restart. The last step writes the state.
+func TestFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.onValues("First", func(context.Context, map[string]interface{}) (map[string]interface{}, error) {
+			return map[string]interface{}{"id": 7, "name": "a"}, nil
+		})
+		l.onValues("Second", func(context.Context, map[string]interface{}) (map[string]interface{}, error) {
+			return map[string]interface{}{"name": "b"}, nil
+		})
+		l.onValues("Last", func(_ context.Context, values map[string]interface{}) (map[string]interface{}, error) {
+			if values["size"] != int64(3) || values["id"] != int64(7) || values["name"] != "b" || values["_resourceNameSpace"] != "default" {
+				t.Errorf("the last step is given %#v", values)
+			}
+			return nil, nil
+		})
+		l.until(statemachine.StateRunning, 1)
+		l.want("First", "Second", "Third", "Last")
+		if got := l.manager.FlowMetaMap["Create"].Steps; len(got) != 4 || got[1].StepName != "Second" {
+			t.Errorf("the flow's steps are %v", got)
+		}
+	})
+}
+
+// A step can see that its attempt was saved before it began.
+func TestCheckpointBeforeStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &texts{}
+		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		for _, name := range []string{"First", "Second", "Third", "Last"} {
+			l.on(name, func() error {
+				if text := kept.data["1-Create"]; !strings.Contains(text, `"StepName":"`+name+`","stepStatus":"inited"`) {
+					t.Errorf("%s runs, and stored is %s", name, text)
+				}
+				return nil
+			})
+		}
+		l.until(statemachine.StateRunning, 1)
+	})
+}
+
+// A step that waits is no failure: it is looked at by each call, and neither
+// costs a retry nor writes anything of its own (defect 13).
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &texts{}
+		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		ready := false
+		l.on("Second", func() error {
+			if !ready {
+				return fmt.Errorf("pods: %w", wfengine.NewWaitingError())
+			}
+			return nil
+		})
+		for i := range 50 {
+			if err := l.pass(); err != nil || l.state() != statemachine.StateCreating {
+				t.Fatalf("pass %d: %v, state %s", i, err, l.state())
+			}
+			if i == 1 {
+				kept.saves = 0
+			}
+		}
+		if kept.saves > 0 {
+			t.Errorf("48 looks wrote %d times", kept.saves)
+		}
+		name, waiting, err := l.flow().RunLastUnCompletedRuntime(t.Context(), "Create", false)
+		if name != "Create" || !waiting || err != nil {
+			t.Errorf("the flow: %s, waiting %t, %v", name, waiting, err)
+		}
+		ready = true
+		l.until(statemachine.StateRunning, 1)
+		want := append([]string{"First"}, slices.Repeat([]string{"Second"}, 52)...)
+		l.want(append(want, "Third", "Last")...)
+	})
+}
+
+// An InterruptError stops the flow: the resource goes to Interrupt and shows
+// reason, message and the state it came from; the annotation lets it go on at
+// the step that failed, with a full budget.
+func TestInterruptAndResume(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", times(1, wfengine.NewInterruptError("NO_SPACE", "the pool is full")))
+		err := l.pass()
+		is, stop := define.IsInterruptError(err)
+		if !is || stop.Reason != "NO_SPACE" || stop.ErrorMsg != "the pool is full" {
+			t.Fatalf("the call answers %v", err)
+		}
+		o := l.resource().object()
+		for key, want := range map[string]string{
+			"interrupt.reason": "NO_SPACE", "interrupt.message": "the pool is full", "interrupt.previous.status": "Creating", "interrupt.recover": "F",
+		} {
+			if o.Annotations[key] != want {
+				t.Errorf("annotation %s is %q, want %q", key, o.Annotations[key], want)
+			}
+		}
+		if l.state() != statemachine.StateInterrupt {
+			t.Fatalf("state %s", l.state())
+		}
+		for range 3 {
+			if err := l.pass(); err != nil || l.manager.CheckRecovery(l.resource()) {
+				t.Fatalf("nobody has asked for it: %v", err)
+			}
+		}
+		l.resume()
+		l.until(statemachine.StateRunning, 2)
+		l.want("First", "Second", "Second", "Third", "Last")
+		for key := range l.resource().object().Annotations {
+			if strings.HasPrefix(key, "interrupt.") {
+				t.Errorf("the annotation %s stays", key)
+			}
+		}
+	})
+}
+
+// Defect 28: only a true value resumes.
+func TestRecoverValues(t *testing.T) {
+	for value, want := range map[string]bool{"T": true, "true": true, "1": true, "F": false, "false": false, "0": false, "": false, "no": false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t)
+			l.on("First", times(1, wfengine.NewInterruptError("R", "m")))
+			_ = l.pass()
+			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Annotations["interrupt.recover"] = value })
+			if got := l.manager.CheckRecovery(l.resource()); got != want {
+				t.Errorf("%q: %t", value, got)
+			}
+		})
+	}
+}
+
+// A flow that says so goes on at its first step. Rebuild is not resumed: its
+// flow begins anew.
+func TestRecoverFromFirstStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		flow := l.flow()
+		l.on("Last", times(1, wfengine.NewInterruptError("R", "m")))
+		if is, _ := define.IsInterruptError(flow.Run(t.Context(), "Rebuild", nil)); !is {
+			t.Fatal("it was not interrupted")
+		}
+		if err := flow.RetryInterruptedStep(); err != nil {
+			t.Fatal(err)
+		}
+		if name, waiting, err := flow.RunLastUnCompletedRuntime(t.Context(), "Rebuild", false); name != "Rebuild" || waiting || err != nil {
+			t.Fatal(name, waiting, err)
+		}
+		l.want("First", "Last", "First", "Last")
+		if err := flow.RetryInterruptedStep(); err != nil { // there is none any more
+			t.Error(err)
+		}
+	})
+}
+
+// Defects 3 and 4: each step has a budget of its own. Thirty failures of one
+// flow do not stop it; ten in a row of one step do.
+func TestBudgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		for _, step := range []string{"First", "Second", "Third"} {
+			l.on(step, times(9, errors.New(step+" is not ready")))
+		}
+		var failures int
+		for range 1000 {
+			if err := l.pass(); err == nil {
+				break
+			} else if is, _ := define.IsInterruptError(err); is {
+				t.Fatal(err)
+			}
+			failures++
+			time.Sleep(time.Second)
+		}
+		if l.state() != statemachine.StateRunning || failures < 27 {
+			t.Errorf("state %s after %d failures", l.state(), failures)
+		}
+	})
+}
+
+func TestTooManyFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", times(10, errors.New("not ready")))
+		var err error
+		for l.state() == statemachine.StateCreating {
+			err = l.pass()
+			time.Sleep(time.Second)
+		}
+		_, stop := define.IsInterruptError(err)
+		if stop == nil || stop.Reason != "MANY_RETRY" || !strings.Contains(stop.ErrorMsg, "Second") || !strings.Contains(stop.ErrorMsg, "not ready") {
+			t.Errorf("it was interrupted by %v", err)
+		}
+		l.want(append([]string{"First"}, slices.Repeat([]string{"Second"}, 10)...)...)
+		l.resume()
+		l.until(statemachine.StateRunning, 2)
+	})
+}
+
+// A configuration of one manager sets retries, and changes no other manager's.
+func TestConfiguration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.manager.RegisterConf(map[define.WFConfKey]string{
+			define.WFRetryAttempts: "2", define.WFRetryFirst: "10ms", define.WorkFlowResourceName: "_resourceName", define.WFInterruptReason: "why",
+		})
+		if l.manager.GetConfItem(define.WFInterruptReason) != "why" || define.DefaultWfConf[define.WFInterruptReason] != "interrupt.reason" {
+			t.Error("the configuration of a manager is not its own")
+		}
+		l.on("First", times(2, errors.New("not ready")))
+		begin := time.Now()
+		_ = l.pass()
+		err := l.pass()
+		if is, _ := define.IsInterruptError(err); !is || time.Since(begin) > time.Second || l.resource().object().Annotations["why"] != "MANY_RETRY" {
+			t.Errorf("%v after %s", err, time.Since(begin))
+		}
+		l.manager.RegisterConf(map[define.WFConfKey]string{define.WFStepTimeout: "soon"})
+		other := newLab(t)
+		other.manager.RegisterConf(map[define.WFConfKey]string{define.WFStepTimeout: "soon"})
+		if _, err := other.manager.CreateResourceWorkflow(other.resource()); err == nil || !strings.Contains(err.Error(), "WFStepTimeout") {
+			t.Errorf("a time-out of %q: %v", "soon", err)
+		}
+	})
+}
+
+// Promise 12: trouble of the API server is charged to no step (defect 5).
+func TestControlPlaneIsFree(t *testing.T) {
+	for name, trouble := range map[string]error{
+		"conflict": apierrors.NewConflict(things, "a", errors.New("changed")), "429": apierrors.NewTooManyRequests("later", 1),
+		"500": apierrors.NewInternalError(errors.New("etcd")), "timeout": apierrors.NewServerTimeout(things, "get", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				l.on("Second", times(25, fmt.Errorf("reading pods: %w", trouble)))
+				var said error
+				for l.state() == statemachine.StateCreating {
+					if err := l.pass(); err != nil && said == nil {
+						said = err
+					}
+					time.Sleep(time.Second)
+				}
+				if l.state() != statemachine.StateRunning {
+					t.Errorf("state %s", l.state())
+				}
+				var status apierrors.APIStatus
+				if !errors.As(said, &status) {
+					t.Errorf("the call hides what the API server said: %v", said)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // what the server says of the request itself is the step's
+		l := newLab(t)
+		l.on("First", times(10, apierrors.NewBadRequest("no such field")))
+		for l.state() == statemachine.StateCreating {
+			_ = l.pass()
+			time.Sleep(time.Second)
+		}
+		if l.state() != statemachine.StateInterrupt {
+			t.Errorf("state %s", l.state())
+		}
+	})
+}
+
+// Promise 5, defect 2: a panic is the failure of its step.
+func TestPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		n := 0
+		l.on("Second", func() error {
+			if n++; n < 3 {
+				panic("step")
+			}
+			return nil
+		})
+		err := l.pass()
+		if err == nil || !strings.Contains(err.Error(), "PANIC") {
+			t.Errorf("the call answers %v", err)
+		}
+		l.until(statemachine.StateRunning, 10)
+		flow := l.flow()
+		l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["state"] = "Creating" })
+		err = flow.CommonWorkFlowMainEnter(t.Context(), l.resource(), "Create", false, func(statemachine.StateResource) (*statemachine.Event, error) { panic("checker") })
+		if fault.Of(err) != fault.Panic {
+			t.Errorf("a checker panics: %v", err)
+		}
+	})
+}
+
+// A type that nobody has registered, and a flow that nobody has written.
+func TestUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		flow := l.flow()
+		if err := flow.Run(t.Context(), "Elsewhere", nil); err == nil || !strings.Contains(err.Error(), "not found") {
+			t.Errorf("a flow that is not there: %v", err)
+		}
+		err := flow.Run(t.Context(), "Unknown", nil)
+		if _, stop := define.IsInterruptError(err); stop == nil || stop.Reason != "UNKNOWN_TASK" || !strings.Contains(stop.ErrorMsg, "wfengine_test.Nobody") {
+			t.Errorf("a step that is not there: %v", err)
+		}
+	})
+}
+
+// Defect 8: a cancel ends the step before the call returns, and the mark, left
+// in place, does not cancel the flow that was resumed. Set anew, it does.
+func TestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &texts{}
+		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		mark := func(value string) {
+			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) {
+				if o.Annotations == nil {
+					o.Annotations = map[string]string{}
+				}
+				o.Annotations["cancelled"] = value
+			})
+		}
+		running := 0
+		hang := func(ctx context.Context, _ map[string]interface{}) (map[string]interface{}, error) {
+			running++
+			defer func() { running-- }()
+			if len(l.done()) == 2 {
+				mark("true")
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(20 * time.Second):
+				return nil, nil
+			}
+		}
+		l.onValues("Second", hang)
+		l.onValues("Third", hang)
+		err := l.pass()
+		if _, stop := define.IsInterruptError(err); stop == nil || stop.Reason != "CANCELLED" || running != 0 || l.state() != statemachine.StateInterrupt {
+			t.Fatalf("%v; %d steps run, state %s", err, running, l.state())
+		}
+		l.resume()
+		if !l.manager.CheckRecovery(l.resource()) {
+			t.Fatal("no recovery")
+		}
+		l.restart()
+		go func() {
+			time.Sleep(25 * time.Second)
+			mark("false")
+			time.Sleep(6 * time.Second)
+			mark("true")
+		}()
+		err = l.pass()
+		if _, stop := define.IsInterruptError(err); stop == nil || stop.Reason != "CANCELLED" {
+			t.Fatalf("the mark was set anew: %v", err)
+		}
+		l.want("First", "Second", "Second", "Third")
+	})
+}
+
+// A step that ignores its cancelled context holds up nobody, and no second copy
+// of it begins while it runs.
+func TestCancelOfADeafStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("First", func() error {
+			if len(l.done()) == 1 {
+				l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Annotations = map[string]string{"cancelled": "true"} })
+				time.Sleep(time.Hour)
+			}
+			return nil
+		})
+		begin := time.Now()
+		err := l.pass()
+		if is, _ := define.IsInterruptError(err); !is || time.Since(begin) > time.Minute || l.state() != statemachine.StateInterrupt {
+			t.Fatalf("%v after %s, state %s", err, time.Since(begin), l.state())
+		}
+		l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { delete(o.Annotations, "cancelled") })
+		l.resume()
+		_ = l.pass()
+		_ = l.pass()
+		l.want("First")
+		time.Sleep(time.Hour)
+		l.resume()
+		l.until(statemachine.StateRunning, 3)
+		l.want("First", "Second", "Third", "Last") // it was done after all
+	})
+}
+
+// The end of the caller's context is no cancel: the flow goes on with the next call.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		type key struct{}
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "caller"))
+		l.onValues("Second", func(ctx context.Context, _ map[string]interface{}) (map[string]interface{}, error) {
+			if len(l.done()) > 2 {
+				return nil, nil
+			}
+			if ctx.Value(key{}) != "caller" {
+				t.Error("a step does not see the values of its caller's context")
+			}
+			cancel(errors.New("the operator ends"))
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		err := l.flow().CommonWorkFlowMainEnter(ctx, l.resource(), "Create", false, creating)
+		if err == nil || err.Error() != "the operator ends" || l.state() != statemachine.StateCreating {
+			t.Errorf("%v, state %s", err, l.state())
+		}
+		l.until(statemachine.StateRunning, 1)
+		l.want("First", "Second", "Second", "Third", "Last")
+	})
+}
+
+// Defect 11: a step that has changed the object does not make the interruption
+// fail. Defect 26: what could not be written is said, and written by the next call.
+func TestInterruptionIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("First", func() error {
+			l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["changed"] = "by the step" })
+			return wfengine.NewInterruptError("R", "m")
+		})
+		if is, _ := define.IsInterruptError(l.pass()); !is || l.state() != statemachine.StateInterrupt {
+			t.Fatalf("state %s", l.state())
+		}
+	})
+	for _, refused := range []string{"update", "state"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t)
+			l.on("First", times(1, wfengine.NewInterruptError("R", "m")))
+			l.cluster.refuse = func(what string) error {
+				if what == refused {
+					return apierrors.NewInternalError(errors.New("etcd is away"))
+				}
+				return nil
+			}
+			err := l.pass()
+			if is, _ := define.IsInterruptError(err); !is || !strings.Contains(err.Error(), "etcd is away") || l.state() != statemachine.StateCreating {
+				t.Fatalf("%s is refused: %v, state %s", refused, err, l.state())
+			}
+			l.cluster.refuse = nil
+			err = l.pass()
+			if is, _ := define.IsInterruptError(err); !is || l.state() != statemachine.StateInterrupt || l.resource().object().Annotations["interrupt.reason"] != "R" {
+				t.Fatalf("the next call: %v, state %s", err, l.state())
+			}
+			l.want("First")
+			l.resume()
+			l.until(statemachine.StateRunning, 2)
+		})
+	}
+}
+
+// Defect 12: a resume that breaks off anywhere is repaired by the next pass.
+func TestResumeBreaksOff(t *testing.T) {
+	for _, refused := range []string{"update", "state"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newLab(t)
+			l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
+			_ = l.pass()
+			l.resume()
+			l.cluster.refuse = func(what string) error {
+				if what == refused {
+					return apierrors.NewInternalError(errors.New("etcd is away"))
+				}
+				return nil
+			}
+			if !l.manager.CheckRecovery(l.resource()) {
+				t.Error("it was asked for")
+			}
+			l.cluster.refuse = nil
+			l.until(statemachine.StateRunning, 3)
+			l.want("First", "Second", "Second", "Third", "Last")
+		})
+	}
+}
+
+// pawl resume, on the run itself, is a recovery too.
+func TestResumedElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kept := &texts{}
+		l := newLab(t, func(l *lab) { l.storage = kept.factory })
+		l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
+		_ = l.pass()
+		if err := wfengine.Engine(l.flow()).Resume(t.Context(), wfengine.RunOf(l.flow()), "", "", workflow.Actor{Name: "a person"}); err != nil {
+			t.Fatal(err)
+		}
+		l.until(statemachine.StateRunning, 2)
+		l.want("First", "Second", "Second", "Third", "Last")
+	})
+}
+
+// An unfinished flow is ended before another one begins. Only a flow that says
+// ignoreUnCompleted, or one that follows an interrupted one, takes its place.
+func TestOneFlowAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		flow := l.flow()
+		wait := true
+		l.on("Second", func() error {
+			if wait {
+				return wfengine.NewWaitingError()
+			}
+			return nil
+		})
+		if err := flow.Run(t.Context(), "Create", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := flow.Run(t.Context(), "Rebuild", nil); fault.Of(err) != wfengine.Unfinished {
+			t.Errorf("a flow waits, and another one begins: %v", err)
+		}
+		if name, waiting, err := flow.RunLastUnCompletedRuntime(t.Context(), "Rebuild", true); name != "Create" || waiting || err != nil {
+			t.Errorf("another flow is to be left alone: %s %t %v", name, waiting, err)
+		}
+		wait = false
+		if err := flow.Run(t.Context(), "Rebuild", nil); err != nil {
+			t.Error(err)
+		}
+		l.want("First", "Second", "Second", "Second", "Third", "Last", "First", "Last")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", func() error { return wfengine.NewWaitingError() })
+		if err := l.pass(); err != nil {
+			t.Fatal(err)
+		}
+		l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["state"] = "Rebuild" })
+		l.until(statemachine.StateRunning, 1)
+		l.want("First", "Second", "First", "Last")
+		if name, _, err := l.flow().RunLastUnCompletedRuntime(t.Context(), "Create", false); name != "" || err != nil {
+			t.Errorf("left over: %s %v", name, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
+		_ = l.pass()
+		l.cluster.edit(t, l.name(), func(o *corev1.ConfigMap) { o.Data["state"] = "Rebuild" })
+		l.until(statemachine.StateRunning, 1)
+		l.want("First", "Second", "First", "Last")
+	})
+}
+
+// Defect 27: two calls for one resource take turns, through however many handles.
+func TestCallsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		at, most := 0, 0
+		var mu sync.Mutex
+		for _, step := range []string{"First", "Last"} {
+			l.on(step, func() error {
+				mu.Lock()
+				at++
+				most = max(most, at)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				mu.Lock()
+				at--
+				mu.Unlock()
+				return nil
+			})
+		}
+		var all sync.WaitGroup
+		for range 3 {
+			flow := l.flow()
+			all.Go(func() {
+				if err := flow.Run(t.Context(), "Rebuild", nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if most != 1 {
+			t.Errorf("%d steps at once", most)
+		}
+		l.want("First", "Last", "First", "Last", "First", "Last")
+	})
+}
+
+// When the event is no longer due the resource goes to Running.
+func TestEventIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		err := l.flow().CommonWorkFlowMainEnter(t.Context(), l.resource(), "Create", false, func(statemachine.StateResource) (*statemachine.Event, error) { return nil, nil })
+		if err != nil || l.state() != statemachine.StateRunning {
+			t.Errorf("%v, state %s", err, l.state())
+		}
+		l.want()
+		err = l.flow().CommonWorkFlowMainEnter(t.Context(), l.resource(), "Create", false, func(statemachine.StateResource) (*statemachine.Event, error) { return nil, errors.New("cannot look") })
+		if err == nil || err.Error() != "cannot look" {
+			t.Error(err)
+		}
+	})
+}

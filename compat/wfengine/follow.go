@@ -1,0 +1,402 @@
+package wfengine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/internal/turn"
+	"github.com/pawl-dev/pawl/compat/statemachine"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Signals that carry what this room has to remember of a run.
+const (
+	toldSignal   = "classic.told"                        // the resource shows the interruption of that time
+	resumeSignal = "pawl/" + string(workflow.VerbResume) // the engine's own
+	marked       = "/marked"                             // end of a resume's id: the cancel mark was there already
+)
+
+// unfinished is the run of a resource that has not ended.
+type unfinished struct {
+	run  *workflow.Run
+	mail []workflow.Signal
+}
+
+// unfinished finds the run that holds the place of the resource; nil: none.
+func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) {
+	store := m.engine.Store()
+	lister, ok := store.(workflow.Lister)
+	if !ok {
+		return nil, fmt.Errorf("the store %T cannot be asked for the runs of a resource", store)
+	}
+	runs, _, err := lister.List(ctx, workflow.Query{Subject: m.subject, Active: true, Oldest: true, Limit: 1000})
+	if err != nil {
+		return nil, err
+	}
+	var first *workflow.Run
+	for _, run := range runs {
+		if run.Parent == "" && (first == nil || first.Phase == workflow.Queued && run.Phase != workflow.Queued) {
+			first = run
+		}
+	}
+	if first == nil {
+		return nil, nil
+	}
+	run, mail, err := store.Load(ctx, first.ID)
+	switch {
+	case errors.Is(err, workflow.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case run.Phase.Final(): // the list was older
+		return nil, nil
+	}
+	return &unfinished{run, mail}, nil
+}
+
+// idle reports an interrupted run that nobody has asked to go on.
+func (u *unfinished) idle() bool { return u.run.Phase == workflow.Paused && !u.resumed() }
+
+// resumed reports a request to go on that is not carried out yet.
+func (u *unfinished) resumed() bool {
+	for _, s := range u.mail {
+		if s.Name == resumeSignal {
+			return true
+		}
+	}
+	return false
+}
+
+// toldID names an interruption of a run.
+func toldID(run *workflow.Run) string { return fmt.Sprintf("told/%d", run.State.PausedAt.UnixNano()) }
+
+// told reports that the resource was marked as interrupted.
+func (u *unfinished) told() bool {
+	for _, s := range u.mail {
+		if s.Name == toldSignal && s.ID == toldID(u.run) {
+			return true
+		}
+	}
+	return false
+}
+
+type toldPayload struct {
+	Previous statemachine.State `json:"previous"`
+}
+
+// previous is the state the resource was in at the newest interruption.
+func (u *unfinished) previous() (previous statemachine.State) {
+	for _, s := range u.mail {
+		var told toldPayload
+		if s.Name == toldSignal && json.Unmarshal(s.Payload, &told) == nil && told.Previous != "" {
+			previous = told.Previous
+		}
+	}
+	return previous
+}
+
+// spent reports that the run was resumed although its resource was marked as
+// cancelled: that mark has had its effect.
+func (u *unfinished) spent() bool {
+	if last := u.run.State.Last; last != nil && last.Verb == workflow.VerbResume && strings.HasSuffix(last.ID, marked) {
+		return true
+	}
+	for _, s := range u.mail {
+		if s.Name == resumeSignal && strings.HasSuffix(s.ID, marked) {
+			return true
+		}
+	}
+	return false
+}
+
+// cancelled asks a resource for its cancel mark.
+func (m *ResourceWorkflow) cancelled(resource statemachine.StateResource) (is bool) {
+	err := func() (err error) {
+		defer turn.Guard(&err)
+		is = resource.IsCancelled()
+		return nil
+	}()
+	if err != nil {
+		m.Logger.Error(err, "whether the flow is cancelled could not be read")
+		return false
+	}
+	return is
+}
+
+// patience is how long a call waits for what is about to come: the next attempt,
+// or the end of another worker's lease.
+const patience = 5 * time.Second
+
+// follow works on an unfinished run.
+func (m *ResourceWorkflow) follow(ctx context.Context, found *unfinished) (waiting bool, err error) {
+	view := viewOf(found.run, m.WfManager.flow(found.run.Flow))
+	if err := m.awaitRetry(ctx, found.run); err != nil {
+		return false, err
+	}
+	s, err := m.begin(ctx, view)
+	if err != nil {
+		return false, err
+	}
+	return m.work(ctx, s, found)
+}
+
+// awaitRetry waits for the next attempt if that comes soon; else the call fails
+// with the failure of the one before.
+func (m *ResourceWorkflow) awaitRetry(ctx context.Context, run *workflow.Run) error {
+	cur := run.Current()
+	if run.Phase != workflow.Running || cur == nil || cur.Phase != workflow.StepRetrying {
+		return nil
+	}
+	delay := time.Until(run.NextAt)
+	if delay <= 0 || m.cancelled(m.Resource) {
+		return nil
+	}
+	if delay > patience {
+		return fmt.Errorf("%w; the next attempt begins in %s", failureOf(run, nil), delay.Round(time.Second))
+	}
+	return sleep(ctx, delay)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// work drives a run until it rests, and tells how it stands then.
+func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
+	id, until := found.run.ID, time.Now().Add(patience)
+	m.WfManager.open(s, found.run)
+	given, returned := false, true
+	for {
+		var out outcome.Outcome
+		out, returned = m.advance(ctx, s, found)
+		given = returned && out.IsWait() && (out.Reason() == "Owned" || out.Reason() == "Lost")
+		if !given || time.Now().After(until) || sleep(ctx, patience/20) != nil {
+			break
+		}
+	}
+	if returned { // else its goroutine closes the session
+		defer m.WfManager.close(s)
+	}
+	switch {
+	case given && ctx.Err() != nil: // the step was told to end, is not charged for it, and begins again
+		return false, context.Cause(ctx)
+	case given:
+		return false, Busy.Errorf("flow %s: another worker has it", found.run.Flow)
+	}
+	found.run, found.mail, err = m.engine.Store().Load(context.WithoutCancel(ctx), id)
+	if err != nil {
+		return false, err
+	}
+	s.settle(found.run.Seq)
+	return m.verdict(ctx, s, found)
+}
+
+// verdict is what a call answers.
+func (m *ResourceWorkflow) verdict(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
+	switch run := found.run; run.Phase {
+	case workflow.Succeeded:
+		m.forget(ctx, run)
+		return false, nil
+	case workflow.Cancelled:
+		m.forget(ctx, run)
+		return false, workflow.CancelledByPerson.Errorf("flow %s was cancelled", run.Flow)
+	case workflow.Waiting:
+		return true, nil
+	case workflow.Paused:
+		if !found.idle() {
+			return false, Unfinished.Errorf("flow %s is about to go on", run.Flow)
+		}
+		return false, m.interrupt(ctx, found)
+	case workflow.Queued:
+		return false, Unfinished.Errorf("flow %s waits until an earlier one has ended", run.Flow)
+	default:
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		return false, failureOf(run, s)
+	}
+}
+
+// failureOf is the error of the step that is tried again later.
+func failureOf(run *workflow.Run, s *session) error {
+	cur := run.Current()
+	if cur == nil || cur.Fault == nil {
+		return Unfinished.Errorf("flow %s is %s", run.Flow, strings.ToLower(string(run.Phase)))
+	}
+	if s != nil {
+		if err := s.failure(cur.Name); err != nil {
+			return fmt.Errorf("flow %s: step %s: %w", run.Flow, cur.Name, err)
+		}
+	}
+	return fmt.Errorf("flow %s: step %s: %s: %s", run.Flow, cur.Name, cur.Fault.Code, cur.Fault.Message)
+}
+
+// advance lets the engine work on the run, and looks for the cancel mark
+// meanwhile. returned is false when the run is paused while an attempt ignores
+// its cancelled context: the engine keeps the run until that returns, so that no
+// second copy of the step begins.
+func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfinished) (out outcome.Outcome, returned bool) {
+	id, spent, stopped := found.run.ID, found.spent() && !m.WfManager.isArmed(found.run.ID), false
+	obey := func() {
+		switch {
+		case stopped:
+		case !m.cancelled(m.Resource):
+			spent = false
+			m.WfManager.arm(id)
+		case !spent:
+			err := m.engine.Cancel(context.WithoutCancel(ctx), id, workflow.Hold, false, workflow.Actor{Name: actor, Reason: "the resource is marked as cancelled"})
+			stopped = err == nil
+			if err != nil && !errors.Is(err, workflow.RunFinished) {
+				m.Logger.Error(err, "the flow could not be cancelled")
+			}
+		}
+	}
+	obey()
+	done := make(chan outcome.Outcome, 1)
+	go func() {
+		done <- m.engine.Advance(ctx, id)
+	}()
+	p, _ := policyOf(m.WfManager.conf())
+	ticker := time.NewTicker(p.cancelEvery)
+	defer ticker.Stop()
+	paused := false
+	for {
+		select {
+		case out = <-done:
+			return out, true
+		case <-ticker.C:
+		}
+		obey()
+		if !stopped {
+			continue
+		}
+		run, _, err := m.engine.Store().Load(context.WithoutCancel(ctx), id)
+		if err != nil || run.Phase != workflow.Paused {
+			continue
+		}
+		if paused { // it was at the tick before: it is not about to return
+			go func() {
+				<-done
+				m.WfManager.close(s)
+			}()
+			return out, false
+		}
+		paused = true
+	}
+}
+
+func (m *WfManager) isArmed(run string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.armed[run]
+}
+
+// arm notes that a cancel mark that comes from now on is a new one.
+func (m *WfManager) arm(run string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.armed == nil {
+		m.armed = map[string]bool{}
+	}
+	m.armed[run] = true
+}
+
+// forget drops what was known of a run that has ended, and removes old ones now and then.
+func (m *ResourceWorkflow) forget(ctx context.Context, run *workflow.Run) {
+	m.WfManager.mu.Lock()
+	delete(m.WfManager.armed, run.ID)
+	m.WfManager.mu.Unlock()
+	store, ok := m.engine.Store().(workflow.Retainer)
+	if !ok || !m.WfManager.due() {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	ids, err := store.Expired(ctx, time.Now(), m.WfManager.retained, 100)
+	if err == nil && len(ids) > 0 {
+		err = store.Remove(ctx, ids)
+	}
+	if err != nil {
+		m.Logger.Error(err, "old runs could not be removed")
+	}
+}
+
+// drop ends an unfinished run for another one to take its place.
+func (m *ResourceWorkflow) drop(ctx context.Context, run *workflow.Run, next string) error {
+	err := m.engine.Cancel(ctx, run.ID, workflow.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place"})
+	if err != nil && !errors.Is(err, workflow.RunFinished) {
+		return fmt.Errorf("flow %s could not be ended for %s: %w", run.Flow, next, err)
+	}
+	m.engine.Advance(ctx, run.ID)
+	after, _, err := m.engine.Store().Load(ctx, run.ID)
+	switch {
+	case errors.Is(err, workflow.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case !after.Phase.Final():
+		return Unfinished.Errorf("flow %s is being ended, and %s was not begun", run.Flow, next)
+	}
+	m.forget(ctx, after)
+	return nil
+}
+
+// interrupt marks the resource of a paused run, and gives the error that says so.
+func (m *ResourceWorkflow) interrupt(ctx context.Context, found *unfinished) error {
+	stop := interruption(found.run)
+	if err := m.tell(context.WithoutCancel(ctx), found, stop); err != nil {
+		return fmt.Errorf("%w; the resource was not marked, the next call does it: %w", stop, err)
+	}
+	return stop
+}
+
+func (m *ResourceWorkflow) tell(ctx context.Context, found *unfinished, stop *define.InterruptError) error {
+	m.WfManager.mu.Lock()
+	recover := m.WfManager.recover
+	m.WfManager.mu.Unlock()
+	if found.told() && m.Resource.GetState() == statemachine.StateInterrupt {
+		return nil
+	}
+	conf := m.WfManager.conf()
+	var told toldPayload
+	err := rewrite(m.Resource, func(newest statemachine.StateResource) error {
+		if newest.GetState() == statemachine.StateInterrupt {
+			return nil
+		}
+		told.Previous = newest.GetState()
+		if told.Previous == statemachine.StateNil {
+			told.Previous = statemachine.StateCreating
+		}
+		if recover != nil {
+			if err := recover.SaveResourceInterruptInfo(newest, conf, stop.Reason, stop.ErrorMsg, string(told.Previous)); err != nil {
+				return err
+			}
+			var err error
+			if newest, err = m.Resource.Fetch(); err != nil {
+				return err
+			}
+		}
+		_, err := newest.UpdateState(statemachine.StateInterrupt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	payload, err := json.Marshal(told)
+	if err != nil {
+		return err
+	}
+	return m.engine.Send(ctx, found.run.ID, workflow.Signal{ID: toldID(found.run), Name: toldSignal, Payload: payload, Actor: actor})
+}

@@ -1,0 +1,94 @@
+package wfengine
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+
+	"github.com/pawl-dev/pawl/compat/define"
+)
+
+// WfHook hears of a flow, in the order in which it happens:
+//
+//	OnWfInit, then for each attempt of a step OnStepInit and OnStepWaiting or
+//	OnStepCompleted (also of one that failed), then OnWfCompleted or OnWfInterrupt
+//
+// OnWfInit is called by each call that begins, or goes on with, the flow. The
+// others hear what has been saved. A hook cannot fail, delay or change a flow:
+// its errors and panics are logged. The call that works on the flow returns when
+// the hook has heard all, or has been silent for five seconds.
+type WfHook interface {
+	OnWfInit() error
+	OnWfCompleted() error
+	OnWfInterrupt(*define.InterruptError) error
+	OnStepInit(step *StepRuntime) error
+	OnStepWaiting(step *StepRuntime) error
+	OnStepCompleted(step *StepRuntime) error
+}
+
+// CreateHookFunc makes the hook of a flow, before it is stored. Its error is
+// that of the call.
+type CreateHookFunc func(wfRuntime *WfRuntime) (WfHook, error)
+
+// DefaultWorkflowHook writes a line of log for each thing it hears. The history
+// that can be asked is in the store: see pawl history.
+type DefaultWorkflowHook struct {
+	flow   *WfRuntime
+	logger logr.Logger
+}
+
+// CreateDefaultWorkflowHook makes the default hook.
+func CreateDefaultWorkflowHook(wfRuntime *WfRuntime) (WfHook, error) {
+	logger := wfRuntime.Logger.WithName("history").WithValues("flow", wfRuntime.FlowName)
+	return &DefaultWorkflowHook{wfRuntime, logger}, nil
+}
+
+func (h *DefaultWorkflowHook) tell(what string, step *StepRuntime) error {
+	logger := h.logger.WithValues("status", h.flow.FlowStatus)
+	if step != nil {
+		logger = logger.WithValues("step", step.StepName, "stepStatus", step.StepStatus, "retryTimes", step.RetryTimes)
+	}
+	if h.flow.ErrorMessage != "" {
+		logger = logger.WithValues("error", h.flow.ErrorMessage)
+	}
+	logger.WithValues("run", h.flow.RunID).Info(what)
+	return nil
+}
+
+// OnWfInit tells that a flow begins or goes on; one that waits is not told of.
+func (h *DefaultWorkflowHook) OnWfInit() error {
+	if h.flow.FlowStatus == FlowStatusWaiting {
+		return nil
+	}
+	return h.tell("WorkFlowStart", nil)
+}
+
+// OnWfCompleted tells that a flow has ended.
+func (h *DefaultWorkflowHook) OnWfCompleted() error { return h.tell("WorkFlowCompleted", nil) }
+
+// OnWfInterrupt tells that a flow was interrupted.
+func (h *DefaultWorkflowHook) OnWfInterrupt(err *define.InterruptError) error {
+	h.logger = h.logger.WithValues("reason", err.Reason)
+	return h.tell("WorkFlowInterrupt", nil)
+}
+
+// OnStepInit tells that an attempt begins.
+func (h *DefaultWorkflowHook) OnStepInit(step *StepRuntime) error { return h.tell("StepInited", step) }
+
+// OnStepWaiting tells that a step waits.
+func (h *DefaultWorkflowHook) OnStepWaiting(step *StepRuntime) error {
+	return h.tell("StepWaiting", step)
+}
+
+// OnStepCompleted tells that an attempt has ended.
+func (h *DefaultWorkflowHook) OnStepCompleted(step *StepRuntime) error {
+	if step.StepStatus == StepStatusFailed {
+		return h.tell("StepError", step)
+	}
+	return h.tell("StepCompleted", step)
+}
+
+// announcer tells the cluster of a flow, beside the hook.
+type announcer interface {
+	announce(ctx context.Context, warning bool, reason, message string)
+}

@@ -1,0 +1,226 @@
+package wfengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/internal/turn"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// session is what this process knows of a run while a call works on it.
+type session struct {
+	manager *WfManager
+	ctx     context.Context // the caller's, for its values
+	view    *WfRuntime      // of the hook; only the queue of events writes it once the work begins
+	hook    WfHook
+	tells   announcer
+	bell    chan struct{}
+
+	mu      sync.Mutex
+	heard   int64 // number of the newest event the hook has heard
+	err     error // of the newest attempt that failed
+	errStep string
+	outputs map[string]map[string]interface{}
+}
+
+// begin opens the session of a run that is to be worked on.
+func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session, error) {
+	view.ResourceWorkflow = m
+	view.Logger = m.Logger.WithName(view.FlowName)
+	s := &session{manager: m.WfManager, ctx: ctx, view: view, bell: make(chan struct{}, 1), outputs: map[string]map[string]interface{}{}, tells: m.tells}
+	if m.WfManager.createHook != nil {
+		hook, err := m.WfManager.createHook(view)
+		if err != nil {
+			return nil, fmt.Errorf("the hook of flow %s: %w", view.FlowName, err)
+		}
+		view.FlowHookIns, s.hook = hook, hook
+	}
+	return s, nil
+}
+
+// open lets the session hear of its run.
+func (m *WfManager) open(s *session, run *workflow.Run) {
+	s.view.RunID = run.ID
+	s.heard = run.Seq
+	s.call(WfHook.OnWfInit)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions == nil {
+		m.sessions = map[string]*session{}
+	}
+	m.sessions[run.ID] = s
+}
+
+func (m *WfManager) close(s *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sessions[s.view.RunID] == s {
+		delete(m.sessions, s.view.RunID)
+	}
+}
+
+func (m *WfManager) session(run string) *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sessions[run]
+}
+
+// note keeps how an attempt ended, for the caller and the hook.
+func (s *session) note(t *workflow.Task, out outcome.Outcome) {
+	var output map[string]interface{}
+	if raw := t.Result(); raw != nil {
+		if value, err := workflow.Decode(raw); err == nil {
+			output, _ = value.(map[string]interface{})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err, s.errStep = out.Err(), t.Step()
+	s.outputs[t.Step()] = output
+}
+
+// failure is the error of the newest attempt that failed, as its step gave it.
+func (s *session) failure(step string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.errStep != step {
+		return nil
+	}
+	return s.err
+}
+
+// call calls the hook; its failure is logged and nothing else.
+func (s *session) call(what func(WfHook) error) {
+	if s.hook == nil {
+		return
+	}
+	err := func() (err error) {
+		defer turn.Guard(&err)
+		return what(s.hook)
+	}()
+	if err != nil {
+		s.view.Logger.Error(err, "a hook failed; the flow goes on")
+	}
+}
+
+// hear passes a saved event on to the session of its run.
+func (m *WfManager) hear(info workflow.RunInfo, e workflow.Event) {
+	if s := m.session(info.ID); s != nil {
+		s.hear(e)
+	}
+}
+
+func (s *session) hear(e workflow.Event) {
+	defer s.ring(e.Seq)
+	view := s.view
+	switch e.Kind {
+	case workflow.StepStarted, workflow.StepWaits, workflow.StepRetry, workflow.StepFails, workflow.StepFinished, workflow.StepPassed:
+		s.hearStep(e)
+	case workflow.RunPaused:
+		view.FlowStatus, view.ErrorMessage = FlowStatusFailedCompleted, e.Message
+		stop := s.interruption(e)
+		s.call(func(h WfHook) error { return h.OnWfInterrupt(stop) })
+		s.announce(true, "Interrupted", fmt.Sprintf("flow %s: %s: %s", view.FlowName, stop.Reason, stop.ErrorMsg))
+	case workflow.RunSucceeded:
+		view.FlowStatus, view.ErrorMessage, view.CompleteTime = FlowStatusCompleted, "", e.At.Local().Format(timeForm)
+		s.call(WfHook.OnWfCompleted)
+		s.announce(false, "Completed", "flow "+view.FlowName+" has ended")
+	}
+}
+
+func (s *session) hearStep(e workflow.Event) {
+	view, step, at := s.view, s.view.step(e.Step), e.At.Local().Format(timeForm)
+	tell := func(what func(WfHook, *StepRuntime) error) { s.call(func(h WfHook) error { return what(h, step) }) }
+	switch e.Kind {
+	case workflow.StepStarted:
+		step.StepStatus, step.StepStartTime, step.RetryTimes = StepStatusInited, at, max(e.Attempt-1, 0)
+		view.FlowStatus, view.ErrorMessage = FlowStatusRunning, ""
+		tell(WfHook.OnStepInit)
+	case workflow.StepWaits:
+		step.StepStatus = StepStatusWaiting
+		view.FlowStatus, view.ErrorMessage = FlowStatusWaiting, ""
+		tell(WfHook.OnStepWaiting)
+	case workflow.StepRetry, workflow.StepFails:
+		step.StepStatus, step.LastStepCompleteTime = StepStatusFailed, at
+		view.FlowStatus, view.ErrorMessage = FlowStatusFailed, e.Message
+		if e.Kind == workflow.StepRetry {
+			view.RetryTimes++
+		}
+		tell(WfHook.OnStepCompleted)
+	default:
+		step.StepStatus, step.LastStepCompleteTime = StepStatusCompleted, at
+		s.mu.Lock()
+		step.ContextOutput = s.outputs[e.Step]
+		s.mu.Unlock()
+		view.FlowStatus, view.ErrorMessage = FlowStatusRunning, ""
+		tell(WfHook.OnStepCompleted)
+	}
+}
+
+// interruption is what a hook hears of a pause: what the step said, if it was one.
+func (s *session) interruption(e workflow.Event) *define.InterruptError {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	f := &workflow.Fault{Code: e.Code, Message: e.Message, Step: e.Step}
+	var failed *fault.Error
+	if errors.As(err, &failed) && failed.Kind.Code == e.Code {
+		f.Details = failed.Details
+	}
+	kind, known := fault.Lookup(string(e.Code))
+	f.Exhausted = known && kind.Class == fault.Transient // it pauses a run by its number only
+	run := &workflow.Run{Flow: s.view.FlowName, Fault: f}
+	return interruption(run)
+}
+
+func (s *session) announce(warning bool, reason, message string) {
+	if s.tells != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), hookPatience)
+		defer cancel()
+		s.tells.announce(ctx, warning, reason, message)
+	}
+}
+
+func (s *session) ring(seq int64) {
+	s.mu.Lock()
+	s.heard = max(s.heard, seq)
+	s.mu.Unlock()
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// hookPatience is how long a call waits for a hook that says nothing.
+const hookPatience = 5 * time.Second
+
+// settle waits until the hook has heard of everything up to an event.
+func (s *session) settle(seq int64) {
+	if s.hook == nil && s.tells == nil {
+		return
+	}
+	timer := time.NewTimer(hookPatience)
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		heard := s.heard
+		s.mu.Unlock()
+		if heard >= seq {
+			return
+		}
+		select {
+		case <-s.bell:
+			timer.Reset(hookPatience)
+		case <-timer.C:
+			s.view.Logger.Error(errors.New("a hook is silent"), "the call does not wait for it any longer", "event", seq, "heard", heard)
+			return
+		}
+	}
+}
