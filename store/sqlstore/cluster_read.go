@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -94,26 +95,96 @@ func containing(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(plain(text))) + "%"
 }
 
-var selectCluster = "SELECT id, " + clusterTable.all + " FROM container_cluster"
+var (
+	selectCluster = "SELECT id, " + clusterTable.all + " FROM container_cluster"
+	selectNode    = "SELECT id, " + nodeTable.all + " FROM container_cluster_vm_map"
+	selectRow     = "SELECT id, " + rowTable.all + " FROM container_cluster_resource"
+
+	// Statements of one cluster: they are made once.
+	clusterSQL    = selectCluster + " WHERE uuid = $1"
+	nodesOfSQL    = selectNode + " WHERE cluster_id = $1 AND removed IS NULL"
+	rowsOfSQL     = selectRow + " WHERE cluster_id = $1"
+	nodesAmongSQL = selectNode + " WHERE cluster_id BETWEEN $1 AND $2 AND removed IS NULL"
+	rowsAmongSQL  = selectRow + " WHERE cluster_id BETWEEN $1 AND $2"
+	detailsIDSQL  = "SELECT id FROM container_cluster WHERE uuid = $1"
+	selectDetails = "SELECT " + detailsTable.all + " FROM container_cluster_details WHERE cluster_id = $1"
+)
 
 // Book implements cluster.Books. All of it is of one moment.
 func (c *Clusters) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
 	var b *cluster.Book
 	err := c.m.still(ctx, func(s session) error {
 		b = nil
-		if err := s.query(selectCluster+" WHERE uuid = $1", []any{uuid}, func(r row) (err error) {
+		if err := s.query(clusterSQL, []any{uuid}, func(r row) (err error) {
 			b = new(cluster.Book)
 			b.Cluster, err = readCluster(r)
 			return err
 		}); err != nil || b == nil {
 			return err
 		}
-		return books(s, []*cluster.Book{b})
+		return fill(s, b)
 	})
 	if err == nil && b == nil {
 		err = cluster.NotFound.Errorf("no cluster has the id %q", uuid)
 	}
 	return b, err
+}
+
+// scratch is where the records of one book are read, until it is known how many
+// there are: they are large, and books are read often.
+type scratch struct {
+	nodes []cluster.Node
+	rows  []cluster.JournalRow
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// fill adds nodes and journal to a cluster.
+func fill(s session, b *cluster.Book) error {
+	of := scratches.Get().(*scratch)
+	defer func() {
+		clear(of.nodes)
+		clear(of.rows)
+		of.nodes, of.rows = of.nodes[:0], of.rows[:0]
+		scratches.Put(of)
+	}()
+	id := []any{b.Cluster.ID}
+	if err := s.query(nodesOfSQL, id, func(r row) error {
+		of.nodes = append(of.nodes, readNode(r))
+		return nil
+	}); err != nil {
+		return err
+	}
+	from := reader{}
+	if err := s.query(rowsOfSQL, id, func(r row) error {
+		from = reader{row: r}
+		of.rows = append(of.rows, readRow(&from))
+		return from.err
+	}); err != nil {
+		return err
+	}
+	b.Nodes = ordered(of.nodes, func(n *cluster.Node) int64 { return n.ID })
+	b.Journal = ordered(of.rows, func(r *cluster.JournalRow) int64 { return r.ID })
+	return nil
+}
+
+// ordered copies records in the order of their ids, which no index has. Each is
+// moved once.
+func ordered[T any](records []T, id func(*T) int64) []T {
+	if len(records) == 0 {
+		return nil
+	}
+	var room [64]int
+	places := room[:0]
+	for i := range records {
+		places = append(places, i)
+	}
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(id(&records[a]), id(&records[b])) })
+	list := make([]T, len(records))
+	for i, place := range places {
+		list[i] = records[place]
+	}
+	return list
 }
 
 // books adds nodes and journal to clusters that are in the order of their ids.
@@ -123,7 +194,7 @@ func books(s session, list []*cluster.Book) error {
 	for _, b := range list {
 		of[b.Cluster.ID] = b
 	}
-	err := s.query("SELECT id, "+nodeTable.all+" FROM container_cluster_vm_map WHERE cluster_id BETWEEN $1 AND $2 AND removed IS NULL", []any{first, last}, func(r row) error {
+	err := s.query(nodesAmongSQL, []any{first, last}, func(r row) error {
 		if b := of[r.int(1)]; b != nil {
 			b.Nodes = append(b.Nodes, readNode(r))
 		}
@@ -132,7 +203,7 @@ func books(s session, list []*cluster.Book) error {
 	if err != nil {
 		return err
 	}
-	err = s.query("SELECT id, "+rowTable.all+" FROM container_cluster_resource WHERE cluster_id BETWEEN $1 AND $2", []any{first, last}, func(r row) error {
+	err = s.query(rowsAmongSQL, []any{first, last}, func(r row) error {
 		b := of[r.int(1)]
 		if b == nil {
 			return nil
@@ -153,12 +224,12 @@ func (c *Clusters) Details(ctx context.Context, uuid string) (*cluster.Details, 
 	var d *cluster.Details
 	err := c.m.still(ctx, func(s session) error {
 		d = nil
-		id, err := one(s, `SELECT id FROM container_cluster WHERE uuid = $1`, []any{uuid})
+		id, err := one(s, detailsIDSQL, []any{uuid})
 		if err != nil || id == 0 {
 			return err
 		}
 		d = &cluster.Details{ClusterID: id, NetworkCleanup: true}
-		return s.query("SELECT "+detailsTable.all+" FROM container_cluster_details WHERE cluster_id = $1", []any{id}, func(r row) (err error) {
+		return s.query(selectDetails, []any{id}, func(r row) (err error) {
 			d, err = readDetails(c.seal, r)
 			return err
 		})
@@ -233,11 +304,18 @@ func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]clu
 	err := c.m.still(ctx, func(s session) error {
 		clear(found)
 		for some := range slices.Chunk(clusters, cluster.PageLimit) {
-			var w where
-			w.and("removed IS NULL")
-			w.conditions = append(w.conditions, in(&w, "cluster_id", some))
-			if err := s.query("SELECT id, "+nodeTable.all+" FROM container_cluster_vm_map"+w.String(), w.args, func(r row) error {
+			sql, args := nodesOfSQL, []any{some[0]}
+			if len(some) > 1 {
+				var w where
+				w.and("removed IS NULL")
+				w.conditions = append(w.conditions, in(&w, "cluster_id", some))
+				sql, args = selectNode+w.String(), w.args
+			}
+			if err := s.query(sql, args, func(r row) error {
 				n := readNode(r)
+				if found[n.ClusterID] == nil {
+					found[n.ClusterID] = make([]cluster.Node, 0, 16)
+				}
 				found[n.ClusterID] = append(found[n.ClusterID], n)
 				return nil
 			}); err != nil {

@@ -31,7 +31,7 @@ type SQLite struct {
 	lock    *os.File
 	socket  net.Listener
 	writer  *sqWriter
-	readers chan *sqlite.Conn
+	readers chan *sqReader
 	wake    *waker
 	changed bell // rings when a feed may have grown
 	totals  totals
@@ -109,7 +109,7 @@ func (s *SQLite) open(ctx context.Context, o Options) error {
 	if n <= 0 {
 		n = 4
 	}
-	s.readers = make(chan *sqlite.Conn, n)
+	s.readers = make(chan *sqReader, n)
 	for range n {
 		reader, err := openConn(s.path, sqlite.OpenReadOnly, -2048)
 		if err != nil {
@@ -117,7 +117,7 @@ func (s *SQLite) open(ctx context.Context, o Options) error {
 			s.writer.free()
 			return err
 		}
-		s.readers <- reader
+		s.readers <- newSQReader(reader)
 	}
 	if s.owner {
 		if err := s.adopt(ctx); err != nil {
@@ -259,7 +259,7 @@ func (s *SQLite) Close() error {
 
 func (s *SQLite) closeReaders(n int) {
 	for range n {
-		(<-s.readers).Close()
+		(<-s.readers).close()
 	}
 }
 
@@ -271,29 +271,24 @@ func (s *SQLite) unlock() {
 
 // read runs fn in one read transaction.
 func (s *SQLite) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
-	var conn *sqlite.Conn
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var reader *sqReader
 	select {
-	case conn = <-s.readers:
+	case reader = <-s.readers:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if conn == nil {
+	if reader == nil {
 		return errClosed
 	}
-	defer func() { s.readers <- conn }()
-	conn.SetInterrupt(ctx.Done())
-	defer conn.SetInterrupt(nil)
-	if err := execute(conn, "BEGIN"); err != nil {
-		return s.fault(ctx, err)
+	end := reader.read(ctx, fn)
+	s.readers <- reader
+	if end.thrown != nil {
+		panic(end.thrown)
 	}
-	err := fn(conn)
-	conn.SetInterrupt(nil)
-	if !conn.AutocommitEnabled() {
-		if end := execute(conn, "COMMIT"); err == nil {
-			err = end
-		}
-	}
-	return s.fault(ctx, err)
+	return s.fault(ctx, end.err)
 }
 
 // write runs fn within the next transaction of the writer.

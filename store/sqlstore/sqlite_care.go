@@ -59,9 +59,9 @@ func CheckFile(ctx context.Context, path string) (Report, error) {
 	if err != nil {
 		return Report{}, sqFault(err, path)
 	}
-	s := &SQLite{path: path, readers: make(chan *sqlite.Conn, 1)}
+	s := &SQLite{path: path, readers: make(chan *sqReader, 1)}
 	s.hands.init()
-	s.readers <- conn
+	s.readers <- newSQReader(conn)
 	defer s.closeReaders(1)
 	return s.Check(ctx)
 }
@@ -72,9 +72,9 @@ func ExportFile(ctx context.Context, path string, w io.Writer) error {
 	if err != nil {
 		return sqFault(err, path)
 	}
-	s := &SQLite{path: path, readers: make(chan *sqlite.Conn, 1)}
+	s := &SQLite{path: path, readers: make(chan *sqReader, 1)}
 	s.hands.init()
-	s.readers <- conn
+	s.readers <- newSQReader(conn)
 	defer s.closeReaders(1)
 	return s.Export(ctx, w)
 }

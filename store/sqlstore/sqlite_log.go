@@ -18,6 +18,8 @@ const (
 	logPage  = 4096 + 24
 )
 
+var zeros [256 << 10]byte // what the log is made longer with
+
 // sqLog is SQLite's write-ahead log as a file, and its index.
 type sqLog struct {
 	file   *os.File // nil: it is not lengthened
@@ -133,11 +135,15 @@ func (l *sqLog) lengthen() {
 	if l.size = info.Size(); need <= l.size {
 		return
 	}
-	if _, err := l.file.WriteAt(make([]byte, l.grows), l.size); err != nil {
-		_ = l.file.Truncate(l.size) // what there is of room is for others
-		l.file.Close()
-		l.file = nil
-		return
+	for at, end := l.size, l.size+l.grows; at < end; {
+		n, err := l.file.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
+		if err != nil {
+			_ = l.file.Truncate(l.size) // what there is of room is for others
+			l.file.Close()
+			l.file = nil
+			return
+		}
+		at += int64(n)
 	}
 	l.size += l.grows
 }

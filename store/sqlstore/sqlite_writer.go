@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"zombiezen.com/go/sqlite"
@@ -11,8 +12,9 @@ import (
 )
 
 // sqWriter is the one goroutine that writes. It takes all that is pending into
-// one transaction and never waits for more: while it commits, the next batch
-// gathers by itself.
+// one transaction: while it commits, the next batch gathers by itself. It never
+// waits for more, but lets those run first who can: whoever has just been told
+// that his write is durable often has the next one.
 //
 // A save whose first statement, the guarded update, meets no row has changed
 // nothing, and what follows it can only fail with the whole transaction; so it
@@ -108,6 +110,7 @@ func (w *sqWriter) free() {
 func (w *sqWriter) serve() {
 	var batch []*sqWrite
 	for {
+		runtime.Gosched()
 		w.mu.Lock()
 		for len(w.pending) == 0 && !w.closed {
 			w.wake.Wait()

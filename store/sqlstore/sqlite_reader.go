@@ -1,0 +1,88 @@
+package sqlstore
+
+import (
+	"context"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// sqReader is a connection that reads, with a goroutine of its own: SQLite
+// needs a deep stack, and the goroutines of callers are mostly new. It belongs
+// to whoever took it from SQLite.readers.
+type sqReader struct {
+	conn *sqlite.Conn
+	stop chan struct{} // closed: what runs is interrupted
+	work chan func(*sqlite.Conn) error
+	done chan readEnd
+}
+
+// readEnd is how a read has ended.
+type readEnd struct {
+	err    error
+	thrown any // what it has panicked with
+}
+
+func newSQReader(conn *sqlite.Conn) *sqReader {
+	r := &sqReader{conn: conn, work: make(chan func(*sqlite.Conn) error), done: make(chan readEnd)}
+	r.arm()
+	go r.serve()
+	return r
+}
+
+// arm makes the connection one that can be interrupted, once.
+func (r *sqReader) arm() {
+	r.stop = make(chan struct{})
+	r.conn.SetInterrupt(r.stop)
+}
+
+func (r *sqReader) serve() {
+	defer close(r.done)
+	for fn := range r.work {
+		r.done <- r.transaction(fn)
+	}
+}
+
+// transaction runs fn in one read transaction.
+func (r *sqReader) transaction(fn func(*sqlite.Conn) error) (end readEnd) {
+	defer func() {
+		if thrown := recover(); thrown != nil {
+			end.thrown = thrown
+		}
+	}()
+	if end.err = execute(r.conn, "BEGIN"); end.err != nil {
+		return end
+	}
+	defer func() {
+		if r.conn.AutocommitEnabled() {
+			return
+		}
+		if err := execute(r.conn, "COMMIT"); end.err == nil {
+			end.err = err
+		}
+	}()
+	end.err = fn(r.conn)
+	return end
+}
+
+// read waits for a transaction, which the end of the context interrupts.
+func (r *sqReader) read(ctx context.Context, fn func(*sqlite.Conn) error) readEnd {
+	r.work <- fn
+	select {
+	case end := <-r.done:
+		return end
+	case <-ctx.Done():
+	}
+	close(r.stop)
+	end := <-r.done
+	r.arm()
+	if !r.conn.AutocommitEnabled() { // its end was interrupted too
+		_ = execute(r.conn, "ROLLBACK")
+	}
+	return end
+}
+
+func (r *sqReader) close() {
+	close(r.work)
+	<-r.done
+	r.conn.Close()
+}

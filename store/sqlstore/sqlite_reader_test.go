@@ -1,0 +1,112 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+// A connection reads on after a caller has given up, has failed, or has
+// panicked in it: nothing of that is left to the next one.
+func TestReaderServesTheNextCaller(t *testing.T) {
+	s, err := OpenSQLite(t.Context(), Options{Path: filepath.Join(t.TempDir(), "pawl.db"), Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	failure := errors.New("of the caller")
+	for name, spoil := range map[string]func(t *testing.T){
+		"given up in a statement": func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			err := s.read(ctx, func(conn *sqlite.Conn) error {
+				cancel()
+				return execute(conn, endless)
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("a read that was given up: %v", err)
+			}
+		},
+		"given up before": func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.read(ctx, func(*sqlite.Conn) error { t.Error("it is read"); return nil }); !errors.Is(err, context.Canceled) {
+				t.Errorf("a read of a caller that is gone: %v", err)
+			}
+		},
+		"failed": func(t *testing.T) {
+			if err := s.read(t.Context(), func(*sqlite.Conn) error { return failure }); !errors.Is(err, failure) {
+				t.Errorf("a read that failed: %v", err)
+			}
+		},
+		"panicked": func(t *testing.T) {
+			defer func() {
+				if thrown := recover(); thrown != failure {
+					t.Errorf("its caller gets %v", thrown)
+				}
+			}()
+			_ = s.read(t.Context(), func(*sqlite.Conn) error { panic(failure) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 3 {
+				spoil(t)
+				n := 0
+				err := s.read(t.Context(), func(conn *sqlite.Conn) error {
+					return query(conn, "SELECT count(*) FROM run", func(*sqlite.Stmt) error { n++; return nil })
+				})
+				if err != nil || n != 1 {
+					t.Fatalf("the next read gives %d rows, %v", n, err)
+				}
+			}
+		})
+	}
+	s.Close()
+	if err := s.read(t.Context(), func(*sqlite.Conn) error { return nil }); !errors.Is(err, errClosed) {
+		t.Errorf("a read of a closed store: %v", err)
+	}
+}
+
+func TestOrdered(t *testing.T) {
+	for _, ids := range [][]int64{nil, {7}, {3, 1, 2}, {1, 2, 3}, make([]int64, 100)} {
+		list := ordered(ids, func(id *int64) int64 { return *id })
+		if len(list) != len(ids) || !slices.IsSorted(list) {
+			t.Errorf("%v become %v", ids, list)
+		}
+	}
+}
+
+// Only who asks for one cluster, whatever its state, and may see it in any case
+// is answered without a list.
+func TestJustOne(t *testing.T) {
+	one := cluster.ClusterQuery{Scope: cluster.Scope{All: true}, UUID: "u", WithDestroyed: true, Limit: 1}
+	if justOne(one) != "u" {
+		t.Error("it is a list")
+	}
+	for name, change := range map[string]func(*cluster.ClusterQuery){
+		"a scope": func(q *cluster.ClusterQuery) { q.Scope = cluster.Scope{AccountID: "a"} },
+		"living":  func(q *cluster.ClusterQuery) { q.WithDestroyed = false },
+		"a state": func(q *cluster.ClusterQuery) { q.State = cluster.Running },
+		"a name":  func(q *cluster.ClusterQuery) { q.Name = "n" },
+		"a word":  func(q *cluster.ClusterQuery) { q.Keyword = "k" },
+		"account": func(q *cluster.ClusterQuery) { q.AccountID = "a" },
+		"domains": func(q *cluster.ClusterQuery) { q.DomainIDs = []string{"d"} },
+		"network": func(q *cluster.ClusterQuery) { q.Network = "n" },
+		"offset":  func(q *cluster.ClusterQuery) { q.Offset = 1 },
+		"behind":  func(q *cluster.ClusterQuery) { q.AfterID = 1 },
+		"many":    func(q *cluster.ClusterQuery) { q.Limit = 2 },
+		"no id":   func(q *cluster.ClusterQuery) { q.UUID = "" },
+	} {
+		q := one
+		if change(&q); justOne(q) != "" {
+			t.Errorf("%s: it is none", name)
+		}
+	}
+}
