@@ -96,7 +96,7 @@ func TestRequestsAreRejectedAtOnce(t *testing.T) {
 		for _, c := range []struct{ kind, args, code string }{
 			{"switch-writer", "9", "INSTANCE_UNKNOWN"}, {"switch-writer", writer, "INSTANCE_IS_WRITER"}, {"remove-reader", writer, "INSTANCE_IS_WRITER"},
 			{"rebuild", writer, "INSTANCE_IS_WRITER"}, {"rebuild", "9", "INSTANCE_UNKNOWN"}, {"restart", "9", "INSTANCE_UNKNOWN"},
-			{"migrate", "2", "REQUEST_MALFORMED"}, {"migrate", "9|node-1", "INSTANCE_UNKNOWN"},
+			{"migrate", "2", "REQUEST_ILLEGIBLE"}, {"migrate", "9|node-1", "INSTANCE_UNKNOWN"},
 		} {
 			l.ask("blue", c.kind, c.args)
 			time.Sleep(time.Second)
