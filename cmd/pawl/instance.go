@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
@@ -13,6 +14,8 @@ import (
 // The operator starts it; a person has no use for it.
 func (a *app) instanceCommand() *cobra.Command {
 	var c postgres.InstanceCommand
+	var inPod bool
+	var copyTo string
 	cmd := &cobra.Command{
 		Use: "instance --dir DIR", Short: "Run one PostgreSQL engine of a shared-storage cluster", Hidden: true, Args: cobra.NoArgs,
 		Long: `Owns the data directory below DIR and the postgres process in it: installs,
@@ -22,18 +25,34 @@ the engine; killed, it finds the engine again when it comes back.
 
 The configuration is JSON: cluster (namespace, name, instance), listen, host,
 port, binaries, tokenFile, passwordFile, grantDir, and optional bind, version,
-user, certFile, keyFile, seed, lease, grace, durability, parameters, command.`,
+user, certFile, keyFile, seed, lease, grace, durability, parameters, command.
+
+With --kubernetes DIR is the volume of a pod, the configuration is the variable
+PAWL_INSTANCE_CONFIG, and the grant is a Lease. --copy-to only copies this
+program, for a container of another image.`,
 		Example: "  pawl instance --dir /var/lib/pawl/default/c1/instances/c1-1",
 		RunE: a.daemon(func(ctx context.Context, log *slog.Logger) error {
-			c.Log = log
-			return c.Run(ctx)
+			switch c.Log = log; {
+			case copyTo != "":
+				return kube.CopyTo(copyTo)
+			case c.Dir == "":
+				return Usage.Errorf("--dir is required")
+			case !inPod:
+				return c.Run(ctx)
+			}
+			config, err := kubeConfig("", "")
+			if err != nil {
+				return err
+			}
+			return kube.Process{Config: config, Dir: c.Dir, Log: log}.Instance(ctx)
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Dir, "dir", "", "`folder` of the instance")
 	f.StringVar(&c.Config, "config", "", "JSON `file` with the configuration (default config.json in the folder)")
 	f.BoolVar(&c.Guard, "guard", false, "only stop the writer in time if its agent is killed; the agent starts this")
-	_ = cmd.MarkFlagRequired("dir")
+	f.BoolVar(&inPod, "kubernetes", false, "run in a pod")
+	f.StringVar(&copyTo, "copy-to", "", "copy this program to a `file` and end")
 	return cmd
 }
 

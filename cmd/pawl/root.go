@@ -56,7 +56,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
 		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
 		{"accounts", "Accounts:", a.accountVerbs()},
-		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand()}},
+		{"servers", "Servers:", []*cobra.Command{a.serverCommand(), a.devCommand(), a.operatorCommand()}},
 		{"care", "Care:", []*cobra.Command{a.storeCommand(), a.importCommand(), a.benchCommand(), a.versionCommand()}},
 	}
 	for _, g := range groups {

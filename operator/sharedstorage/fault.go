@@ -29,7 +29,7 @@ var (
 		"Name one of the ids in status.instances, and ask again.")
 	InstanceIsWriter = declare("INSTANCE_IS_WRITER", fault.Invalid, "this instance is the writer",
 		"Name a reader, or switch the writer first.")
-	RequestArgsInvalid = declare("REQUEST_ILLEGIBLE", fault.Invalid, "the request cannot be read",
+	RequestIllegible = declare("REQUEST_ILLEGIBLE", fault.Invalid, "the request cannot be read",
 		"Write it as the guide says: restart=cluster|ID, switch-writer=ID, migrate=ID|NODE, remove-reader=ID, rebuild=cluster|ID.")
 	TopologyLocked = declare("TOPOLOGY_LOCKED", fault.Blocked, "somebody else holds the lock on the topology",
 		"Wait until its end, or remove the annotation pawl.dev/topology-lock when its owner is gone; then resume.")

@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	crlog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// operatorOptions are the flags of pawl operator.
+type operatorOptions struct {
+	kubeconfig, context, listen, tokenFile, logFormat string
+	namespaces                                        []string
+	alone                                             bool
+	leaseNamespace                                    string
+	store                                             string
+	name, image, tool, storageClass, version          string
+	images                                            map[string]string
+	user                                              int64
+	writerLease                                       time.Duration
+	attempts, workers                                 int
+	drain                                             time.Duration
+}
+
+// defaultImage is the image of this version of pawl.
+func defaultImage() string {
+	if v := versionText(); strings.HasPrefix(v, "v") {
+		return "ghcr.io/pawl-dev/pawl:" + v
+	}
+	return "ghcr.io/pawl-dev/pawl:latest"
+}
+
+func (a *app) operatorCommand() *cobra.Command {
+	var o operatorOptions
+	cmd := &cobra.Command{
+		Use: "operator", Short: "Run the Kubernetes controllers",
+		Long: `Serves SharedStorageClusters: database clusters of one writer and any number of
+readers. Runs are kept in the cluster, as Run objects or ConfigMaps. Of several
+operators one works, the leader; the others take over when its lease ends.
+/healthz, /readyz and /metrics are served at --listen. SIGTERM drains.
+
+Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
+		Example: "  pawl operator --image ghcr.io/pawl-dev/pawl:v0.9.0\n  pawl operator --namespaces databases --engine-image 15=postgres:15.18 --listen 127.0.0.1:7296",
+		Args:    cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+			return a.operate(ctx, o)
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", ":7296", "`host:port` of health and metrics")
+	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that metrics need off loopback")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the way to the cluster (default: the pod's account, $KUBECONFIG, ~/.kube/config)")
+	f.StringVar(&o.context, "context", "", "`context` of that file")
+	f.StringSliceVar(&o.namespaces, "namespaces", nil, "`namespaces` that are served (default: all)")
+	f.StringVar(&o.leaseNamespace, "operator-namespace", "", "`namespace` of the leader's lease and of flow definitions (default: that of the pod, else default)")
+	f.BoolVar(&o.alone, "no-leader-election", false, "work without a lease: only where no other operator can be")
+	f.StringVar(&o.store, "runs", string(kubestore.Run), "what runs are kept as: Run or ConfigMap")
+	f.StringVar(&o.name, "operator-name", "", "serve the clusters whose spec.operatorName is this (default: all)")
+	f.StringVar(&o.image, "image", defaultImage(), "`image` of pawl, for cluster managers and beside engines")
+	f.StringVar(&o.tool, "image-entrypoint", "/usr/local/bin/pawl", "`path` of pawl in that image")
+	f.StringToStringVar(&o.images, "engine-image", map[string]string{"15": "postgres:15"}, "`version=image` of engines, for clusters that name none")
+	f.StringVar(&o.version, "engine-version", "", "`version` of engines, for clusters that name none (default: the newest of --engine-image)")
+	f.Int64Var(&o.user, "engine-user", 999, "user `id` that engines run as")
+	f.StringVar(&o.storageClass, "storage-class", "", "`class` of new claims (default: the default one)")
+	f.DurationVar(&o.writerLease, "writer-lease", 10*time.Second, "how long a writer may write without renewing its lease")
+	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
+	f.IntVar(&o.workers, "workers", controller.DefaultWorkers, "objects worked on at once")
+	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")
+	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
+	return cmd
+}
+
+// kubeConfig is the way to the API server: of a file, the pod's account, or the
+// user's own file.
+func kubeConfig(file, context string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
+func (a *app) operate(ctx context.Context, o operatorOptions) error {
+	logger, err := serverLog(a.err, o.logFormat, a.flags.logLevel)
+	if err != nil {
+		return err
+	}
+	crlog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	config, err := kubeConfig(o.kubeconfig, o.context)
+	if err != nil {
+		return err
+	}
+	token := ""
+	if o.tokenFile != "" {
+		text, err := os.ReadFile(o.tokenFile)
+		if err != nil {
+			return Usage.Errorf("--metrics-token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	p, err := newOperator(ctx, config, o, token, logger)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "pawl operator serves %s, health and metrics at %s\n", orAll(o.namespaces), p.manager.Addr())
+	return errors.Join(p.manager.Start(ctx), p.store.Close())
+}
+
+func orAll(namespaces []string) string {
+	if len(namespaces) == 0 {
+		return "all namespaces"
+	}
+	return "namespaces " + strings.Join(namespaces, ", ")
+}
+
+// operatorProcess is what runs: controllers, and the engine of the leader.
+type operatorProcess struct {
+	manager *controller.Manager
+	store   *kubestore.Store
+	engine  *workflow.Engine
+}
+
+func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, token string, logger *slog.Logger) (p *operatorProcess, err error) {
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	cached, err := kube.Cache()
+	if err != nil {
+		return nil, err
+	}
+	m, err := controller.NewManager(config, controller.Options{
+		Scheme: scheme, Cache: cached, Namespaces: o.namespaces, Listen: o.listen, MetricsToken: token,
+		LeaseNamespace: o.leaseNamespace, Alone: o.alone, Drain: o.drain, Log: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	site, err := kube.NewSite(kube.Options{
+		Client: m.GetClient(), Live: m.Live(), Image: o.image, Tool: o.tool, Images: o.images, User: o.user,
+		StorageClass: o.storageClass, Lease: o.writerLease, Log: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.version == "" {
+		o.version = slices.MaxFunc(slices.Collect(maps.Keys(o.images)), kube.CompareVersions)
+	}
+	served, err := sharedstorage.New(sharedstorage.Options{
+		Home: kube.NewHome(m.GetClient(), m.Live()), Ports: site.Ports(), Name: o.name, Version: o.version,
+		Event: kube.Teller(m.Events("sharedstorage")), Logger: logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	opening, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	keep := kubestore.Options{Config: config, Kind: kubestore.Kind(o.store), Namespace: o.leaseNamespace, Owner: runOwner, Logger: logger}
+	if len(o.namespaces) == 1 { // a role for that namespace is enough
+		keep.Namespace, keep.Only = o.namespaces[0], true
+	}
+	store, err := kubestore.Open(opening, keep)
+	if err != nil {
+		return nil, err
+	}
+	p = &operatorProcess{manager: m, store: store}
+	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Drain: o.drain, Object: served.Object, Logger: logger}); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if err := kube.Setup(m, served, o.workers); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return p, m.Add(leading{p.engine.Serve})
+}
+
+// runOwner lets the runs of a cluster go with it. A subject is kind/namespace/name/uid.
+func runOwner(subject string) *metav1.OwnerReference {
+	parts := strings.Split(subject, "/")
+	if len(parts) != 4 || parts[0] != sharedstorage.Kind {
+		return nil
+	}
+	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: parts[0], Name: parts[2], UID: types.UID(parts[3])}
+}
+
+// leading runs while this operator is the leader.
+type leading struct{ serve func(context.Context) error }
+
+var _ manager.LeaderElectionRunnable = leading{}
+
+// Start implements manager.Runnable.
+func (l leading) Start(ctx context.Context) error { return l.serve(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leading) NeedLeaderElection() bool { return true }

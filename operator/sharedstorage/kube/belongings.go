@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// What the agents and the manager of a cluster may do, and nothing else.
+func agentRules(c port.Ref) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{grantName(c)}, Verbs: []string{"get", "update"}}}
+}
+
+func managerRules(c port.Ref) []rbacv1.PolicyRule {
+	return append(agentRules(c),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{managerName(c)}, Verbs: []string{"get", "update"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "patch"}}, // the role label
+	)
+}
+
+// made remembers the clusters that have their belongings, for a while.
+type made struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+const remake = 10 * time.Minute
+
+// belongings has everything of a cluster there but for volumes, instances and
+// the manager. What somebody has changed is put right every ten minutes.
+func (s *Site) belongings(ctx context.Context, c port.Ref) error {
+	key := c.Cluster().String() + "/" + c.UID
+	s.made.mu.Lock()
+	fresh := time.Since(s.made.at[key]) < remake
+	s.made.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	if _, err := s.secretsOf(ctx, c, true); err != nil {
+		return err
+	}
+	for _, obj := range s.belong(c) {
+		if err := s.apply(ctx, c, obj); err != nil {
+			return err
+		}
+	}
+	s.made.mu.Lock()
+	defer s.made.mu.Unlock()
+	s.made.at[key] = time.Now()
+	return nil
+}
+
+// unbelong takes them away.
+func (s *Site) unbelong(ctx context.Context, c port.Ref) error {
+	s.made.mu.Lock()
+	delete(s.made.at, c.Cluster().String()+"/"+c.UID)
+	s.made.mu.Unlock()
+	for _, obj := range append(s.belong(c), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
+		if err := s.remove(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Site) belong(c port.Ref) []client.Object {
+	var all []client.Object
+	for name, rules := range map[string][]rbacv1.PolicyRule{instanceAccount(c): agentRules(c), managerName(c): managerRules(c)} {
+		all = append(all,
+			&corev1.ServiceAccount{ObjectMeta: meta(c, name, "")},
+			&rbacv1.Role{ObjectMeta: meta(c, name, ""), Rules: rules},
+			&rbacv1.RoleBinding{ObjectMeta: meta(c, name, ""), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: c.Namespace}}})
+	}
+	for _, role := range []port.Type{port.Writer, port.Reader} {
+		all = append(all, &corev1.Service{ObjectMeta: meta(c, c.Name+"-"+string(role), ""), Spec: corev1.ServiceSpec{
+			Selector: map[string]string{ClusterLabel: c.Name, ComponentLabel: instanceComponent, RoleLabel: string(role)},
+			Ports:    []corev1.ServicePort{{Name: "engine", Port: enginePort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("engine")}},
+		}})
+	}
+	return append(all, &policyv1.PodDisruptionBudget{ObjectMeta: meta(c, c.Name, ""), Spec: policyv1.PodDisruptionBudgetSpec{
+		MaxUnavailable: ptr(intstr.FromInt32(1)),
+		Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{ClusterLabel: c.Name, ComponentLabel: instanceComponent}},
+	}})
+}

@@ -1,0 +1,243 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// ClassesName is the ConfigMap of a namespace that lists the sizes of its
+// clusters: a key per class, with cpu, memory and parameters as YAML. Without it
+// there are small, medium and large.
+const ClassesName = "pawl-classes"
+
+var clusterKind = v1alpha1.GroupVersion.WithKind(sharedstorage.Kind)
+
+// unserved holds for a kind without a CRD.
+func unserved(err error) bool {
+	return apimeta.IsNoMatchError(err) || fault.Of(err) == controller.KindMissing || apierrors.IsNotFound(err)
+}
+
+// Home keeps clusters as SharedStorageCluster objects.
+type Home struct{ objects }
+
+var _ sharedstorage.Home = &Home{}
+
+// NewHome makes a Home that reads from a cache, and from the API server what
+// this process has written and the cache has not seen yet.
+func NewHome(cached client.Client, live client.Reader) *Home {
+	return &Home{objects{client: cached, live: live, written: map[string]uint64{}}}
+}
+
+// objects reads and writes objects of one kind.
+type objects struct {
+	client client.Client
+	live   client.Reader
+
+	mu      sync.Mutex
+	written map[string]uint64 // newest version by namespace/name, of this process
+}
+
+// load reads an object into obj, no older than what was written from here.
+func load[T client.Object](ctx context.Context, o *objects, ref port.Ref, fresh func() T) (*controller.Draft[T], error) {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	draft, err := controller.Load(ctx, o.client, o.client, key, fresh())
+	o.mu.Lock()
+	newest := o.written[key.String()]
+	if errors.Is(err, control.NotFound) || err == nil && versionOf(draft.Object) >= newest {
+		delete(o.written, key.String())
+		newest = 0
+	}
+	o.mu.Unlock()
+	if newest == 0 {
+		return draft, err
+	}
+	return controller.Load(ctx, o.live, o.client, key, fresh())
+}
+
+// wrote remembers what was written.
+func (o *objects) wrote(obj client.Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.written[client.ObjectKeyFromObject(obj).String()] = versionOf(obj)
+}
+
+// versionOf is a resourceVersion, which counts up.
+func versionOf(obj client.Object) uint64 {
+	n, err := strconv.ParseUint(obj.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return n
+}
+
+// kept is an object as it was read, and the draft of its status.
+type kept[T client.Object] struct{ draft *controller.Draft[T] }
+
+// Load implements sharedstorage.Home.
+func (h *Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+	draft, err := load(ctx, &h.objects, ref, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} })
+	if err != nil {
+		return nil, err
+	}
+	obj := draft.Object
+	c := clusterOf(obj)
+	obj.Spec.DeepCopyInto(&c.Spec)
+	obj.Status.DeepCopyInto(&c.Status)
+	c.Version = &kept[*v1alpha1.SharedStorageCluster]{draft}
+	return c, nil
+}
+
+// clusterOf is what all kinds of clusters say in their metadata.
+func clusterOf(obj client.Object) *sharedstorage.Cluster {
+	c := &sharedstorage.Cluster{
+		Ref:        port.Ref{Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID())},
+		Generation: obj.GetGeneration(), CreatedAt: obj.GetCreationTimestamp().Time, Annotations: map[string]string{},
+		Finalized: slices.Contains(obj.GetFinalizers(), sharedstorage.Finalizer),
+	}
+	for key, value := range obj.GetAnnotations() {
+		c.Annotations[key] = value
+	}
+	if at := obj.GetDeletionTimestamp(); at != nil {
+		c.DeletedAt = at.Time
+	}
+	return c
+}
+
+// Save implements sharedstorage.Home. A finalizer is there before what needs it,
+// and goes after everything else.
+func (h *Home) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
+	if !ok {
+		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	}
+	return save(ctx, &h.objects, c, k, func(obj *v1alpha1.SharedStorageCluster) error { c.Status.DeepCopyInto(&obj.Status); return nil })
+}
+
+func save[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Cluster, k *kept[T], fill func(T) error) error {
+	obj := k.draft.Object
+	defer o.wrote(obj)
+	if c.Finalized {
+		before := obj.DeepCopyObject().(T)
+		if err := controller.Finalize(ctx, o.client, before, sharedstorage.Finalizer); err != nil {
+			return controller.Fault(err)
+		}
+		obj.SetFinalizers(before.GetFinalizers())
+		obj.SetResourceVersion(before.GetResourceVersion())
+	}
+	if err := fill(obj); err != nil {
+		return err
+	}
+	if _, err := k.draft.Save(ctx); err != nil {
+		return controller.Fault(err)
+	}
+	if !c.Finalized {
+		return controller.Fault(controller.Release(ctx, o.client, obj, sharedstorage.Finalizer))
+	}
+	return nil
+}
+
+// Annotate implements sharedstorage.Home.
+func (h *Home) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+	k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
+	if !ok {
+		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	}
+	return annotate(ctx, &h.objects, c, k, key, from, to)
+}
+
+func annotate[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Cluster, k *kept[T], key, from, value string) error {
+	if err := controller.Annotate(ctx, o.client, k.draft.Object, key, from, value); err != nil {
+		return err
+	}
+	o.wrote(k.draft.Object)
+	draft, err := controller.NewDraft(o.client, k.draft.Object)
+	if err != nil {
+		return err
+	}
+	k.draft = draft
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	if c.Annotations[key] = value; value == "" {
+		delete(c.Annotations, key)
+	}
+	return nil
+}
+
+// Classes implements sharedstorage.Home.
+func (h *Home) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+	return classes(ctx, h.client, namespace)
+}
+
+// class is one as a ConfigMap says it.
+type class struct {
+	CPU        *resource.Quantity `json:"cpu,omitempty"`
+	Memory     *resource.Quantity `json:"memory,omitempty"`
+	Parameters map[string]string  `json:"parameters,omitempty"`
+}
+
+func classes(ctx context.Context, from client.Reader, namespace string) (map[string]port.Class, error) {
+	list := &corev1.ConfigMap{}
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ClassesName}, list)
+	if apierrors.IsNotFound(err) {
+		return DefaultClasses(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]port.Class{}
+	for name, text := range list.Data {
+		var one class
+		if err := yaml.UnmarshalStrict([]byte(text), &one); err != nil {
+			return nil, sharedstorage.SpecInvalid.Errorf("class %s in ConfigMap %s/%s: %w", name, namespace, ClassesName, err)
+		}
+		made := port.Class{Name: name, Parameters: one.Parameters}
+		if one.CPU != nil {
+			made.CPU = one.CPU.MilliValue()
+		}
+		if one.Memory != nil {
+			made.Memory = one.Memory.Value()
+		}
+		found[name] = made
+	}
+	return found, nil
+}
+
+// DefaultClasses are those of a namespace without a list.
+func DefaultClasses() map[string]port.Class {
+	made := map[string]port.Class{}
+	for _, c := range []struct {
+		name            string
+		cpu, memory     int64
+		buffers, cached string
+		connections     string
+	}{
+		{"small", 250, 512 << 20, "128MB", "256MB", "100"},
+		{"medium", 1000, 2 << 30, "512MB", "1GB", "200"},
+		{"large", 4000, 8 << 30, "2GB", "6GB", "400"},
+	} {
+		made[c.name] = port.Class{Name: c.name, CPU: c.cpu, Memory: c.memory, Parameters: map[string]string{
+			"shared_buffers": c.buffers, "effective_cache_size": c.cached, "max_connections": c.connections,
+		}}
+	}
+	return made
+}

@@ -1,0 +1,408 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Instances is port.Instances as claims and pods. The claim is the record of an
+// instance, and its pod can be made anew.
+type Instances struct{ site *Site }
+
+var (
+	_ port.Instances  = &Instances{}
+	_ postgres.Places = &Instances{}
+)
+
+// held is an instance as it stands in the API server; either may be nil.
+type held struct {
+	name  string
+	claim *corev1.PersistentVolumeClaim
+	pod   *corev1.Pod
+}
+
+// Ensure implements port.Instances. An instance whose pod is gone gets a new one.
+func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) (port.Instance, error) {
+	s := i.site
+	h, err := s.hold(ctx, c, want.Name)
+	if err != nil {
+		return port.Instance{}, err
+	}
+	if h.claim == nil && h.pod == nil {
+		if h.claim, err = s.create(ctx, c, want); err != nil {
+			return port.Instance{}, err
+		}
+	}
+	if h.leaving() {
+		return s.look(ctx, h)
+	}
+	if h.claim != nil {
+		if err := s.retype(ctx, h, want); err != nil {
+			return port.Instance{}, err
+		}
+		if err := s.run(ctx, c, h); err != nil {
+			return port.Instance{}, err
+		}
+	}
+	return s.look(ctx, h)
+}
+
+// hold reads one instance.
+func (s *Site) hold(ctx context.Context, c port.Ref, name string) (*held, error) {
+	all, err := s.all(ctx, c, s.o.Live, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent, InstanceLabel: name})
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return &held{name: name}, nil
+	}
+	return all[0], nil
+}
+
+// all reads instances, by name.
+func (s *Site) all(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
+	var claims corev1.PersistentVolumeClaimList
+	var pods corev1.PodList
+	if err := from.List(ctx, &claims, client.InNamespace(c.Namespace), labels); err != nil {
+		return nil, err
+	}
+	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
+		return nil, err
+	}
+	var all []*held
+	find := func(name string) *held {
+		if n := slices.IndexFunc(all, func(h *held) bool { return h.name == name }); n >= 0 {
+			return all[n]
+		}
+		all = append(all, &held{name: name})
+		return all[len(all)-1]
+	}
+	for n := range claims.Items {
+		find(claims.Items[n].Labels[InstanceLabel]).claim = &claims.Items[n]
+	}
+	for n := range pods.Items {
+		find(pods.Items[n].Labels[InstanceLabel]).pod = &pods.Items[n]
+	}
+	slices.SortFunc(all, func(a, b *held) int { return strings.Compare(a.name, b.name) })
+	return all, nil
+}
+
+// leaving reports an instance that was removed. One whose claim alone was
+// deleted, by somebody else, works on until its pod ends.
+func (h *held) leaving() bool {
+	switch {
+	case h.claim == nil:
+		return h.pod != nil
+	case h.claim.DeletionTimestamp != nil:
+		return h.pod == nil || h.pod.DeletionTimestamp != nil
+	}
+	return false
+}
+
+// wanted is the instance as it was asked for first, under its present id and type.
+func (h *held) wanted() (port.Instance, error) {
+	w := port.Instance{Name: h.name}
+	labels := map[string]string{}
+	switch {
+	case h.claim != nil:
+		labels = h.claim.Labels
+		if err := json.Unmarshal([]byte(h.claim.Annotations[wantAnnotation]), &w); err != nil {
+			return w, port.StorageFailed.Errorf("the annotation %s of claim %s: %w", wantAnnotation, h.claim.Name, err)
+		}
+	case h.pod != nil:
+		labels = h.pod.Labels
+	}
+	w.ID, w.Type = labels[IDLabel], port.Type(labels[TypeLabel])
+	return w, nil
+}
+
+// create makes the claim of an instance, or gives it that of the writer before.
+func (s *Site) create(ctx context.Context, c port.Ref, want port.Instance) (*corev1.PersistentVolumeClaim, error) {
+	if err := s.placeable(ctx, want); err != nil {
+		return nil, err
+	}
+	if want.Image == "" {
+		image, err := s.image(want.Version)
+		if err != nil {
+			return nil, err
+		}
+		want.Image = image
+	}
+	if want.Port == 0 {
+		want.Port = enginePort
+	}
+	_, v, err := s.Storage().load(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, port.StorageFailed.Errorf("cluster %s has no volume", c)
+	}
+	labels, err := s.recorded(want)
+	if err != nil {
+		return nil, err
+	}
+	if want.Type == port.Writer {
+		claim, err := s.inherit(ctx, c, labels.claim)
+		if claim != nil || err != nil {
+			return claim, err
+		}
+	}
+	claim := s.claim(c, want.Name, instanceComponent, v.Size)
+	labels.claim(claim)
+	if err := s.o.Client.Create(ctx, claim); err != nil {
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+		if err := s.o.Live.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return nil, err
+		}
+		if claim.Labels[InstanceLabel] != want.Name || claim.Labels[ClusterLabel] != c.Name {
+			return nil, port.StorageFailed.Errorf("there is a claim %s already, which is not of this instance", claim.Name)
+		}
+	}
+	return claim, nil
+}
+
+// record is what is written down of an instance.
+type record struct {
+	claim func(*corev1.PersistentVolumeClaim)
+}
+
+func (s *Site) recorded(want port.Instance) (record, error) {
+	want.Address, want.State, want.Message, want.Since = "", "", "", time.Time{}
+	text, err := json.Marshal(want)
+	return record{func(claim *corev1.PersistentVolumeClaim) {
+		label(claim, map[string]string{
+			ComponentLabel: instanceComponent, "app.kubernetes.io/component": instanceComponent,
+			InstanceLabel: want.Name, IDLabel: want.ID, TypeLabel: string(want.Type),
+		})
+		if claim.Annotations == nil {
+			claim.Annotations = map[string]string{}
+		}
+		claim.Annotations[wantAnnotation] = string(text)
+	}}, err
+}
+
+// inherit gives an instance the claim that a writer before it has left. nil: there is none.
+func (s *Site) inherit(ctx context.Context, c port.Ref, take func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := s.o.Live.List(ctx, &list, of(c, volumeComponent)...); err != nil {
+		return nil, err
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool { return claim.DeletionTimestamp != nil })
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.PersistentVolumeClaim) int { // the newest
+		return strings.Compare(b.Annotations[usedAnnotation], a.Annotations[usedAnnotation])
+	})
+	claim := &list.Items[0]
+	if _, user, ok := strings.Cut(claim.Annotations[usedAnnotation], " "); ok {
+		var pod corev1.Pod
+		err := s.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: user}, &pod)
+		if err == nil {
+			return nil, fmt.Errorf("claim %s is taken over when pod %s is gone", claim.Name, user)
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	before := claim.DeepCopy()
+	take(claim)
+	return claim, s.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// retype gives an instance the wanted id and type.
+func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
+	add := map[string]string{}
+	if want.ID != "" {
+		add[IDLabel] = want.ID
+	}
+	if want.Type != "" {
+		add[TypeLabel] = string(want.Type)
+	}
+	for _, obj := range []client.Object{h.claim, h.pod} {
+		if obj == client.Object((*corev1.Pod)(nil)) {
+			continue
+		}
+		differs := false
+		for key, value := range add {
+			differs = differs || obj.GetLabels()[key] != value
+		}
+		if !differs {
+			continue
+		}
+		before := obj.DeepCopyObject().(client.Object)
+		label(obj, add)
+		if err := s.o.Client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run has the pod there. One that has ended, whose node is ready, is removed, so
+// that the next call makes it anew.
+func (s *Site) run(ctx context.Context, c port.Ref, h *held) error {
+	if h.pod != nil {
+		ended := h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded
+		if ended && h.pod.DeletionTimestamp == nil {
+			return s.remove(ctx, h.pod)
+		}
+		return nil
+	}
+	if h.claim.DeletionTimestamp != nil {
+		return nil
+	}
+	want, err := h.wanted()
+	if err != nil {
+		return err
+	}
+	if err := s.belongings(ctx, c); err != nil {
+		return err
+	}
+	pod, err := s.pod(c, want, h.claim.Name)
+	if err != nil {
+		return err
+	}
+	if _, err := s.make(ctx, c, pod); err != nil {
+		return err
+	}
+	h.pod = pod
+	return nil
+}
+
+// Remove implements port.Instances. The claim of the writer stays with the volume.
+func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
+	s := i.site
+	h, err := s.hold(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if h.pod != nil {
+		if err := s.end(ctx, h.pod); err != nil {
+			return err
+		}
+	}
+	if h.claim == nil || h.claim.DeletionTimestamp != nil {
+		return nil
+	}
+	grant, err := s.Storage().grants(c).Read(ctx)
+	if err != nil {
+		return err
+	}
+	if grant.Writer != name || grant.Epoch == 0 {
+		return s.remove(ctx, h.claim)
+	}
+	var old corev1.PersistentVolumeClaimList
+	if err := s.o.Live.List(ctx, &old, of(c, volumeComponent)...); err != nil {
+		return err
+	}
+	before := h.claim.DeepCopy()
+	label(h.claim, map[string]string{ComponentLabel: volumeComponent, "app.kubernetes.io/component": volumeComponent, InstanceLabel: "", IDLabel: "", TypeLabel: ""})
+	h.claim.Annotations[usedAnnotation] = fmt.Sprintf("%020d %s", grant.Epoch, name)
+	if err := s.o.Client.Patch(ctx, h.claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	for n := range old.Items { // of an older epoch
+		if err := s.remove(ctx, &old.Items[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end deletes a pod. On a node that does not answer nobody would end the
+// deletion; there it is forced, as a writer without its lease has stopped itself.
+func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
+	if pod.DeletionTimestamp == nil {
+		return s.remove(ctx, pod)
+	}
+	if time.Since(pod.DeletionTimestamp.Time) < 30*time.Second {
+		return nil
+	}
+	_, ready, err := s.nodeOf(ctx, pod)
+	if err != nil || ready {
+		return err
+	}
+	return client.IgnoreNotFound(s.o.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+}
+
+// List implements port.Instances.
+func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, error) {
+	all, err := i.site.all(ctx, c, i.site.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
+	if err != nil {
+		return nil, err
+	}
+	var found []port.Instance
+	for _, h := range all {
+		one, err := i.site.look(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if one.State == port.Leaving && h.pod != nil {
+			if err := i.site.end(ctx, h.pod); err != nil {
+				return nil, err
+			}
+		}
+		found = append(found, one)
+	}
+	return found, nil
+}
+
+// Place implements postgres.Places.
+func (i *Instances) Place(ctx context.Context, id port.Ref) (postgres.Place, error) {
+	var pod corev1.Pod
+	err := i.site.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Instance}, &pod)
+	if apierrors.IsNotFound(err) && i.site.o.Live != client.Reader(i.site.o.Client) {
+		err = i.site.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Instance}, &pod) // it may be new
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return postgres.Place{}, port.PodLost.Errorf("there is no instance %s", id)
+	case err != nil:
+		return postgres.Place{}, err
+	case pod.Labels[ClusterLabel] != id.Name:
+		return postgres.Place{}, port.PodLost.Errorf("pod %s is no instance of cluster %s", id.Instance, id.Name)
+	case pod.Status.PodIP == "":
+		return postgres.Place{}, port.PodLost.Errorf("the pod of instance %s has no address yet", id)
+	}
+	node, ready, err := i.site.nodeOf(ctx, &pod)
+	if err != nil {
+		return postgres.Place{}, err
+	}
+	if !ready {
+		return postgres.Place{}, port.PodLost.Errorf("node %s of instance %s does not answer", node, id)
+	}
+	known, err := i.site.secretsOf(ctx, id, false)
+	if err != nil {
+		return postgres.Place{}, err
+	}
+	return postgres.Place{
+		Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token,
+		Engine: postgres.Upstream{Name: id.Instance, Host: pod.Status.PodIP, Port: portOf(&pod)},
+	}, nil
+}
+
+func portOf(pod *corev1.Pod) int32 {
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == "engine" {
+				return p.ContainerPort
+			}
+		}
+	}
+	return enginePort
+}

@@ -1,0 +1,160 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Grants is the record of who may write, in a Lease: the grant is an
+// annotation, the lease of the writer the rest. Every write is of the version
+// that was read.
+//
+// Clocks of nodes differ, so nobody reads the time in a lease: it runs for its
+// whole length from when this Grants saw it first, which may be longer than its
+// holder counts and is never less.
+type Grants struct {
+	Client  client.Client
+	Live    client.Reader // nil: Client
+	Cluster port.Ref
+
+	mu   sync.Mutex
+	last string // version of the lease that was seen last
+	from time.Time
+}
+
+var _ postgres.Granter = &Grants{}
+
+// granted is the annotation.
+type granted struct {
+	Writer string `json:"writer"`
+	Epoch  int64  `json:"epoch"`
+	Leased int64  `json:"leased,omitempty"` // epoch of the lease
+}
+
+// tries is how often a write is tried again that others came before.
+const tries = 8
+
+// Read implements postgres.Grants. Where there is no record, nobody may write.
+func (g *Grants) Read(ctx context.Context) (postgres.Grant, error) {
+	record, err := g.load(ctx)
+	if err != nil || record == nil {
+		return postgres.Grant{}, err
+	}
+	return g.grant(record)
+}
+
+// Renew implements postgres.Grants.
+func (g *Grants) Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (postgres.Grant, error) {
+	return g.change(ctx, func(old postgres.Grant) (postgres.Grant, error) {
+		return old.Renewed(writer, epoch, ttl, time.Now())
+	})
+}
+
+// Grant implements postgres.Granter.
+func (g *Grants) Grant(ctx context.Context, writer string, epoch int64) error {
+	_, err := g.change(ctx, func(old postgres.Grant) (postgres.Grant, error) { return old.Granted(writer, epoch) })
+	return err
+}
+
+func (g *Grants) change(ctx context.Context, do func(postgres.Grant) (postgres.Grant, error)) (postgres.Grant, error) {
+	for try := 1; ; try++ {
+		record, err := g.load(ctx)
+		if err != nil {
+			return postgres.Grant{}, err
+		}
+		if record == nil {
+			return postgres.Grant{}, port.StorageFailed.Errorf("the record of the grant, Lease %s/%s, is not there", g.Cluster.Namespace, grantName(g.Cluster))
+		}
+		old, err := g.grant(record)
+		if err != nil {
+			return old, err
+		}
+		next, err := do(old)
+		if err != nil || next == old {
+			return next, err
+		}
+		if err := write(record, next, next.Lease != old.Lease); err != nil {
+			return old, err
+		}
+		err = g.Client.Update(ctx, record)
+		if err == nil {
+			return next, nil
+		}
+		if !apierrors.IsConflict(err) || try == tries {
+			return old, err
+		}
+	}
+}
+
+// load reads the record; nil: there is none.
+func (g *Grants) load(ctx context.Context) (*coordinationv1.Lease, error) {
+	from := g.Live
+	if from == nil {
+		from = g.Client
+	}
+	record := &coordinationv1.Lease{}
+	err := from.Get(ctx, client.ObjectKey{Namespace: g.Cluster.Namespace, Name: grantName(g.Cluster)}, record)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return record, err
+}
+
+func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
+	var at granted
+	if text := record.Annotations[grantAnnotation]; text != "" {
+		if err := json.Unmarshal([]byte(text), &at); err != nil {
+			return postgres.Grant{}, port.StorageFailed.Errorf("the annotation %s of Lease %s: %w", grantAnnotation, record.Name, err)
+		}
+	}
+	grant := postgres.Grant{Writer: at.Writer, Epoch: at.Epoch}
+	spec := record.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.LeaseDurationSeconds == nil {
+		return grant, nil
+	}
+	stamp := *spec.HolderIdentity
+	if spec.RenewTime != nil {
+		stamp += spec.RenewTime.UTC().Format(time.RFC3339Nano)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.last != stamp {
+		g.last, g.from = stamp, time.Now()
+	}
+	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)}
+	return grant, nil
+}
+
+// write puts a grant into its record.
+func write(record *coordinationv1.Lease, grant postgres.Grant, renewed bool) error {
+	text, err := json.Marshal(granted{grant.Writer, grant.Epoch, grant.Lease.Epoch})
+	if err != nil {
+		return err
+	}
+	if record.Annotations == nil {
+		record.Annotations = map[string]string{}
+	}
+	record.Annotations[grantAnnotation] = string(text)
+	switch {
+	case !renewed:
+	case grant.Lease.Holder == "":
+		record.Spec.HolderIdentity, record.Spec.LeaseDurationSeconds = nil, nil
+	default:
+		now := metav1.NowMicro()
+		seconds := int32(math.Ceil(time.Until(grant.Lease.Until).Seconds()))
+		record.Spec.HolderIdentity, record.Spec.LeaseDurationSeconds, record.Spec.RenewTime = &grant.Lease.Holder, &seconds, &now
+		record.Spec.LeaseTransitions = ptr(int32(min(grant.Lease.Epoch, math.MaxInt32)))
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Process is what runs in a pod of a cluster: Instance or Manager.
+type Process struct {
+	Config *rest.Config // of the pod's account
+	Dir    string       // of an instance: where the claim is mounted
+	Log    *slog.Logger // nil: none
+}
+
+// client is one that reads and writes what the role of the pod allows.
+func (p Process) client() (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(coordinationv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(p.Config)
+	config.Timeout, config.UserAgent = 5*time.Second, "pawl"
+	return client.New(config, client.Options{Scheme: scheme})
+}
+
+// Instance runs the agent beside an engine until the context ends.
+func (p Process) Instance(ctx context.Context) error {
+	var config postgres.Config
+	if err := variable(InstanceVariable, &config); err != nil {
+		return err
+	}
+	if config.Binaries == "" {
+		program, err := exec.LookPath("postgres")
+		if err != nil {
+			return port.VersionUnsupported.Errorf("this image has no postgres in its PATH: %w", err)
+		}
+		config.Binaries = filepath.Dir(program)
+	}
+	dir, err := filepath.Abs(p.Dir)
+	if err != nil {
+		return err
+	}
+	if config.Seed, err = settle(dir, config.Cluster.Instance); err != nil {
+		return port.StorageFailed.Errorf("the volume: %w", err)
+	}
+	home := filepath.Join(dir, config.Cluster.Instance)
+	if err := postgres.WriteJSON(filepath.Join(home, "config.json"), config); err != nil {
+		return port.StorageFailed.Errorf("the volume: %w", err)
+	}
+	c, err := p.client()
+	if err != nil {
+		return err
+	}
+	return postgres.InstanceCommand{Dir: home, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
+}
+
+// settle makes the folder of an instance on its volume. The data of one that had
+// the volume before become the seed of this one.
+func settle(dir, name string) (seed string, err error) {
+	seed = filepath.Join(dir, "seed")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return seed, err
+	}
+	for _, entry := range entries {
+		old := filepath.Join(dir, entry.Name())
+		if !entry.IsDir() || entry.Name() == name || entry.Name() == "seed" {
+			continue
+		}
+		switch _, err := os.Stat(filepath.Join(old, "data", "PG_VERSION")); {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return seed, err
+		}
+		if err := errors.Join(os.RemoveAll(seed), os.Rename(filepath.Join(old, "data"), seed), os.RemoveAll(old)); err != nil {
+			return seed, err
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "PG_VERSION")); err == nil {
+		return dir, fmt.Errorf("there are data of PostgreSQL in the root of the volume: move them into the folder %s", seed)
+	}
+	err = os.Mkdir(filepath.Join(dir, name), 0o711)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return seed, err
+}
+
+func variable(name string, into any) error {
+	text := os.Getenv(name)
+	if text == "" {
+		return fmt.Errorf("the variable %s is not set: the operator starts this in a pod", name)
+	}
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		return fmt.Errorf("the variable %s: %w", name, err)
+	}
+	return nil
+}
+
+// CopyTo copies this program to a file, for a container of another image.
+func CopyTo(file string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(file+".part", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file+".part", file)
+}
+
+// Manager runs a cluster manager until the context ends, and keeps the role
+// labels of the instances as they are.
+func (p Process) Manager(ctx context.Context) error {
+	var config postgres.WatchConfig
+	if err := variable(ManagerVariable, &config); err != nil {
+		return err
+	}
+	c, err := p.client()
+	if err != nil {
+		return err
+	}
+	memory := &Memory{Client: c, Cluster: config.Cluster}
+	watcher, err := postgres.NewWatcher(ctx, postgres.WatcherOptions{Config: config, Grants: AgentGrants(c, config.Cluster), Memory: memory, Log: p.Log})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var labelling sync.WaitGroup
+	labelling.Go(func() {
+		every := time.NewTicker(time.Second)
+		defer every.Stop()
+		labels := &roles{client: c, cluster: config.Cluster, log: p.Log, told: map[string]string{}}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-every.C:
+				labels.tell(ctx, watcher.Topology())
+			}
+		}
+	})
+	err = watcher.Run(ctx)
+	cancel()
+	labelling.Wait()
+	return err
+}
+
+// roles lets the Services know who writes and who is read from.
+type roles struct {
+	client  client.Client
+	cluster port.Ref
+	log     *slog.Logger
+	told    map[string]string
+	looked  time.Time
+}
+
+func (r *roles) tell(ctx context.Context, top port.Topology) {
+	if top.Writer == "" {
+		return
+	}
+	if time.Since(r.looked) > time.Minute { // somebody may have made a pod anew
+		clear(r.told)
+		r.looked = time.Now()
+	}
+	for _, m := range top.Members {
+		role := ""
+		switch {
+		case m.Name == top.Writer:
+			role = string(port.Writer)
+		case m.Routed:
+			role = string(port.Reader)
+		}
+		if told, ok := r.told[m.Name]; ok && told == role {
+			continue
+		}
+		if err := r.label(ctx, m.Name, role); err != nil {
+			if r.log != nil && ctx.Err() == nil {
+				r.log.Warn("the role of a pod is not told", "pod", m.Name, "err", err)
+			}
+			continue
+		}
+		r.told[m.Name] = role
+	}
+}
+
+func (r *roles) label(ctx context.Context, name, role string) error {
+	var pod corev1.Pod
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.cluster.Namespace, Name: name}, &pod)
+	if err != nil || pod.Labels[ClusterLabel] != r.cluster.Name || pod.Labels[RoleLabel] == role {
+		return client.IgnoreNotFound(err)
+	}
+	var value any
+	if role != "" {
+		value = role
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "labels": map[string]any{RoleLabel: value}}})
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(r.client.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// Memory is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the
+// manager: the saves of one before it are refused.
+type Memory struct {
+	Client  client.Client
+	Cluster port.Ref
+
+	mu   sync.Mutex
+	kept *corev1.ConfigMap
+}
+
+var _ postgres.WatchMemory = &Memory{}
+
+const stateKey = "state.json"
+
+// Load implements postgres.WatchMemory.
+func (m *Memory) Load(ctx context.Context) (state postgres.WatchState, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := &corev1.ConfigMap{}
+	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Cluster.Namespace, Name: managerName(m.Cluster)}, kept); err != nil {
+		return state, err
+	}
+	m.kept = kept
+	if text := kept.Data[stateKey]; text != "" {
+		err = json.Unmarshal([]byte(text), &state)
+	}
+	return state, err
+}
+
+// Save implements postgres.WatchMemory.
+func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
+	text, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := m.kept.DeepCopy()
+	next.Data = map[string]string{stateKey: string(text)}
+	err = m.Client.Update(ctx, next)
+	if apierrors.IsConflict(err) { // an answer may have been lost
+		now := &corev1.ConfigMap{}
+		if again := m.Client.Get(ctx, client.ObjectKeyFromObject(next), now); again == nil && now.Data[stateKey] == string(text) {
+			next, err = now, nil
+		}
+	}
+	if err == nil {
+		m.kept = next
+	}
+	return err
+}

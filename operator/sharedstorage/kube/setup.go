@@ -1,0 +1,76 @@
+package kube
+
+import (
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+)
+
+var mpdKind = schema.GroupVersionKind{Group: "mpd.polardb.aliyun.com", Version: "v1", Kind: "MPDCluster"}
+
+// Scheme knows all kinds that the operator reads and writes.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s))
+}
+
+// Cache keeps of other kinds only what belongs to clusters.
+func Cache() (map[client.Object]cache.ByObject, error) {
+	ours, err := labels.NewRequirement(ClusterLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	selected := labels.NewSelector().Add(*ours)
+	return map[client.Object]cache.ByObject{
+		&corev1.Pod{}:                   {Label: selected},
+		&corev1.PersistentVolumeClaim{}: {Label: selected},
+		&appsv1.Deployment{}:            {Label: selected},
+		&corev1.ConfigMap{}:             {Field: fields.OneTermEqualSelector("metadata.name", ClassesName)},
+	}, nil
+}
+
+// Setup adds the controller of SharedStorageClusters to a manager. The operator
+// has a Home of this package and the ports of a Site.
+func Setup(m *controller.Manager, o *sharedstorage.Operator, workers int) error {
+	var requests []string
+	for _, kind := range sharedstorage.Requests {
+		requests = append(requests, sharedstorage.Prefix+kind)
+	}
+	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
+		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Reconcile: o.Reconcile,
+		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
+		Requests:   requests, Signals: o.Listen, Workers: workers,
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+	})
+}
+
+// Teller writes what people should hear of a cluster as Kubernetes Events.
+func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
+	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
+		k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
+		if !ok {
+			return
+		}
+		if e.Warning {
+			events.Warn(k.draft.Object, e.Reason, "%s", e.Message)
+		} else {
+			events.Say(k.draft.Object, e.Reason, "%s", e.Message)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Options of a Site. Client and Image are required.
+type Options struct {
+	// Client writes, and reads what may be a moment old.
+	Client client.Client
+	// Live reads from the API server. nil: Client.
+	Live client.Reader
+	// Image has pawl as its entry point; cluster managers and the first container
+	// of each instance run it.
+	Image string
+	// Tool is the path of pawl in Image. Default: /usr/local/bin/pawl.
+	Tool string
+	// Images by version of the engine, for clusters that name none. Default:
+	// postgres:15.
+	Images map[string]string
+	// User runs engines: a number that the images know by a name. Default: 999, postgres in
+	// the images of that name.
+	User int64
+	// StorageClass of new claims; empty: the default one.
+	StorageClass string
+	// Lease of a writer. Default: 10 s.
+	Lease time.Duration
+	// Every is the time between looks of a cluster manager. Default: 1 s.
+	Every time.Duration
+	Log   *slog.Logger // nil: slog.Default
+}
+
+// Site is a world of pods and claims: the four ports.
+type Site struct {
+	o Options
+
+	mu      sync.Mutex
+	secrets map[string]secrets               // by namespace/name
+	owners  map[string]metav1.OwnerReference // by UID of the cluster
+	seen    map[string]sighting              // by namespace/instance
+
+	made made
+}
+
+type secrets struct{ token, password string }
+
+// sighting is the state that was seen last where nothing else says since when.
+type sighting struct {
+	state port.InstanceState
+	since time.Time
+}
+
+// NewSite makes a Site. It asks the API server nothing yet.
+func NewSite(o Options) (*Site, error) {
+	if o.Client == nil || o.Image == "" {
+		return nil, errors.New("kube: Options.Client and Options.Image are required")
+	}
+	if o.Live == nil {
+		o.Live = o.Client
+	}
+	if len(o.Images) == 0 {
+		o.Images = map[string]string{"15": "postgres:15"}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
+	o.Lease, o.Every = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second)
+	return &Site{o: o, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}}}, nil
+}
+
+// Storage is the port of that name.
+func (s *Site) Storage() *Storage { return &Storage{s} }
+
+// Instances is the port of that name; it also tells where instances are.
+func (s *Site) Instances() *Instances { return &Instances{s} }
+
+// Engine is the port of that name: engines are asked through their agents.
+func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances()} }
+
+// Manager is the port of that name.
+func (s *Site) Manager() postgres.Manager {
+	return postgres.Manager{Hosts: &Managers{s}, Places: s.Instances()}
+}
+
+// Ports are the four together.
+func (s *Site) Ports() port.Ports {
+	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
+}
+
+// image is that of a version: the version itself, or the newest that begins
+// with it; empty: the newest.
+func (s *Site) image(version string) (string, error) {
+	if image := s.o.Images[version]; image != "" {
+		return image, nil
+	}
+	known := slices.SortedFunc(maps.Keys(s.o.Images), func(a, b string) int { return CompareVersions(b, a) })
+	for _, v := range known {
+		if version == "" || strings.HasPrefix(v, version+".") {
+			return s.o.Images[v], nil
+		}
+	}
+	return "", port.VersionUnsupported.Errorf("there is no image for version %s; there are images for %s", version, strings.Join(known, ", ")).With("version", version)
+}
+
+// CompareVersions orders versions such as 15.9 and 15.18.
+func CompareVersions(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range max(len(as), len(bs)) {
+		x, y := "", ""
+		if i < len(as) {
+			x = as[i]
+		}
+		if i < len(bs) {
+			y = bs[i]
+		}
+		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// owner is the object of a cluster, as owner of what it has. nil: there is none.
+func (s *Site) owner(ctx context.Context, c port.Ref) ([]metav1.OwnerReference, error) {
+	if c.UID == "" {
+		return nil, nil
+	}
+	s.mu.Lock()
+	known, ok := s.owners[c.UID]
+	s.mu.Unlock()
+	if ok {
+		return []metav1.OwnerReference{known}, nil
+	}
+	for _, kind := range []schema.GroupVersionKind{clusterKind, mpdKind} {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(kind)
+		err := s.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: c.Name}, obj)
+		switch {
+		case apierrors.IsNotFound(err), unserved(err):
+			continue
+		case err != nil:
+			return nil, err
+		case obj.UID != types.UID(c.UID):
+			continue
+		}
+		found := *metav1.NewControllerRef(obj, kind)
+		s.mu.Lock()
+		s.owners[c.UID] = found
+		s.mu.Unlock()
+		return []metav1.OwnerReference{found}, nil
+	}
+	return nil, nil
+}
+
+// make creates an object that belongs to a cluster, unless there is one of its
+// name. It reports whether it was made.
+func (s *Site) make(ctx context.Context, c port.Ref, obj client.Object) (bool, error) {
+	owners, err := s.owner(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	obj.SetOwnerReferences(owners)
+	err = s.o.Client.Create(ctx, obj)
+	if apierrors.IsAlreadyExists(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// of selects what a cluster has of a component.
+func of(c port.Ref, component string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: component}}
+}
+
+// remove deletes an object. Gone is no error.
+func (s *Site) remove(ctx context.Context, obj client.Object) error {
+	return client.IgnoreNotFound(s.o.Client.Delete(ctx, obj))
+}
+
+// secretsOf gives the secrets of a cluster; with fresh it makes them.
+func (s *Site) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
+	key := c.Namespace + "/" + c.Name + "/" + c.UID
+	s.mu.Lock()
+	known, ok := s.secrets[key]
+	s.mu.Unlock()
+	if ok && !fresh {
+		return known, nil
+	}
+	obj := &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
+	if fresh {
+		obj.Type, obj.StringData = corev1.SecretTypeOpaque, map[string]string{tokenKey: random(), passwordKey: random(), "username": "postgres"}
+		if _, err := s.make(ctx, c, obj); err != nil {
+			return secrets{}, err
+		}
+	}
+	if err := s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+		return secrets{}, err
+	}
+	known = secrets{strings.TrimSpace(string(obj.Data[tokenKey])), strings.TrimSpace(string(obj.Data[passwordKey]))}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[key] = known
+	return known, nil
+}
+
+// Password is that of the superuser postgres in the engines of a cluster.
+func (s *Site) Password(ctx context.Context, c port.Ref) (string, error) {
+	known, err := s.secretsOf(ctx, c, false)
+	return known.password, err
+}
+
+// forget drops what is remembered of a cluster.
+func (s *Site) forget(c port.Ref) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.owners, c.UID)
+	for key := range s.secrets {
+		if strings.HasPrefix(key, c.Namespace+"/"+c.Name+"/") {
+			delete(s.secrets, key)
+		}
+	}
+}
+
+func random() string {
+	var b [24]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// apply makes an object of a cluster what it is to be.
+func (s *Site) apply(ctx context.Context, c port.Ref, obj client.Object) error {
+	owners, err := s.owner(ctx, c)
+	if err != nil {
+		return err
+	}
+	obj.SetOwnerReferences(owners)
+	return controller.Applier{Client: s.o.Client}.Apply(ctx, obj, nil)
+}

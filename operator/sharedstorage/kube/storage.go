@@ -1,0 +1,310 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+// Storage is port.Storage as a Lease and claims. Readers that stream stand in
+// for shared storage, so each instance has a claim; that of a writer which is
+// removed stays, and the next writer begins with it.
+type Storage struct{ site *Site }
+
+var _ port.Storage = &Storage{}
+
+// volume is what is written down of a volume, in the Lease.
+type volume struct {
+	Size   int64     `json:"size"`
+	Claim  string    `json:"claim,omitempty"`
+	Key    string    `json:"key,omitempty"`  // of the call that made it
+	From   *port.Ref `json:"from,omitempty"` // it is, or was, filled with the data of this cluster
+	Cloned bool      `json:"cloned,omitempty"`
+}
+
+func (t *Storage) grants(c port.Ref) *Grants {
+	return &Grants{Client: t.site.o.Client, Live: t.site.o.Live, Cluster: c}
+}
+
+// load reads a volume; nil: there is none.
+func (t *Storage) load(ctx context.Context, c port.Ref) (*coordinationv1.Lease, *volume, error) {
+	record, err := t.grants(c).load(ctx)
+	if err != nil || record == nil || record.DeletionTimestamp != nil {
+		return nil, nil, err
+	}
+	var v volume
+	if err := json.Unmarshal([]byte(record.Annotations[volumeAnnotation]), &v); err != nil {
+		return nil, nil, port.StorageFailed.Errorf("the annotation %s of Lease %s/%s: %w", volumeAnnotation, record.Namespace, record.Name, err)
+	}
+	return record, &v, nil
+}
+
+// save writes a volume of the version that was read.
+func (t *Storage) save(ctx context.Context, record *coordinationv1.Lease, v *volume) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if record.Annotations[volumeAnnotation] == string(text) {
+		return nil
+	}
+	if record.Annotations == nil {
+		record.Annotations = map[string]string{}
+	}
+	record.Annotations[volumeAnnotation] = string(text)
+	return t.site.o.Client.Update(ctx, record)
+}
+
+// born gives the volume of a cluster, and makes it where there is none.
+func (t *Storage) born(ctx context.Context, c port.Ref, fresh volume) (*coordinationv1.Lease, *volume, error) {
+	record, v, err := t.load(ctx, c)
+	if err != nil || v != nil {
+		return record, v, err
+	}
+	text, err := json.Marshal(fresh)
+	if err != nil {
+		return nil, nil, err
+	}
+	record = &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")}
+	record.Annotations = map[string]string{volumeAnnotation: string(text)}
+	if _, err := t.site.make(ctx, c, record); err != nil {
+		return nil, nil, err
+	}
+	if record, v, err = t.load(ctx, c); err == nil && v == nil {
+		err = port.StorageFailed.Errorf("the record of the volume of %s goes away", c)
+	}
+	return record, v, err
+}
+
+// Ensure implements port.Storage.
+func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key string) (port.Volume, error) {
+	if err := t.adopt(ctx, c, want); err != nil {
+		return port.Volume{}, err
+	}
+	record, v, err := t.born(ctx, c, volume{Size: want.Size, Claim: want.Claim, Key: key})
+	if err != nil {
+		return port.Volume{}, err
+	}
+	if want.Size > 0 && want.Size < v.Size {
+		return port.Volume{}, port.StorageShrink.Errorf("the volume of %s has %d bytes, and %d are asked for", c, v.Size, want.Size)
+	}
+	if want.Size > v.Size {
+		v.Size = want.Size
+		if err := t.save(ctx, record, v); err != nil {
+			return port.Volume{}, err
+		}
+	}
+	if err := t.site.belongings(ctx, c); err != nil {
+		return port.Volume{}, err
+	}
+	if err := t.grow(ctx, c, v.Size); err != nil {
+		return port.Volume{}, err
+	}
+	return t.settle(ctx, c, record, v, true)
+}
+
+// adopt makes an existing claim, or one of an existing volume, the claim of the first writer.
+func (t *Storage) adopt(ctx context.Context, c port.Ref, want port.Volume) error {
+	if want.Claim == "" && want.ID == "" {
+		return nil
+	}
+	if record, _, err := t.load(ctx, c); err != nil || record != nil {
+		return err
+	}
+	name := want.Claim
+	if name == "" {
+		volumes := &corev1.PersistentVolume{}
+		if err := t.site.o.Live.Get(ctx, client.ObjectKey{Name: want.ID}, volumes); err != nil {
+			return port.StorageFailed.Errorf("storage.volume: %w", err)
+		}
+		name = c.Name + "-data"
+		claim := t.site.claim(c, name, volumeComponent, max(want.Size, 1))
+		claim.Spec.VolumeName, claim.Spec.StorageClassName = want.ID, &volumes.Spec.StorageClassName
+		if err := t.site.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+			return port.StorageFailed.Errorf("a claim for volume %s: %w", want.ID, err)
+		}
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	if err := t.site.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: name}, claim); err != nil {
+		return port.StorageFailed.Errorf("storage.claim: %w", err)
+	}
+	if other := claim.Labels[ClusterLabel]; other != "" && other != c.Name {
+		return port.StorageFailed.Errorf("claim %s belongs to cluster %s", name, other)
+	}
+	if claim.Labels[ComponentLabel] != "" {
+		return nil
+	}
+	before := claim.DeepCopy()
+	label(claim, meta(c, name, volumeComponent).Labels)
+	return t.site.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func label(obj client.Object, add map[string]string) {
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	for key, value := range add {
+		if value == "" {
+			delete(labels, key)
+		} else {
+			labels[key] = value
+		}
+	}
+	obj.SetLabels(labels)
+}
+
+// claims are all of a cluster, those without an instance too.
+func (s *Site) claims(ctx context.Context, c port.Ref, from client.Reader) ([]corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	err := from.List(ctx, &list, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name})
+	return list.Items, err
+}
+
+// grow lets all claims ask for a size. They never ask for less.
+func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
+	claims, err := t.site.claims(ctx, c, t.site.o.Live)
+	if err != nil {
+		return err
+	}
+	for i := range claims {
+		claim := &claims[i]
+		asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if claim.DeletionTimestamp != nil || asked.Value() >= size || claim.Status.Phase != corev1.ClaimBound {
+			continue
+		}
+		before := claim.DeepCopy()
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = *resource.NewQuantity(size, resource.BinarySI)
+		err := t.site.o.Client.Patch(ctx, claim, client.MergeFrom(before))
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return port.StorageFailed.Errorf("claim %s cannot grow: %w", claim.Name, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Look implements port.Storage.
+func (t *Storage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
+	record, v, err := t.load(ctx, c)
+	if err != nil || v == nil {
+		return port.Volume{}, err
+	}
+	return t.settle(ctx, c, record, v, false)
+}
+
+// settle tells what the volume is. With again a copy that is to be made is made.
+func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1.Lease, v *volume, again bool) (port.Volume, error) {
+	grant, err := t.grants(c).grant(record)
+	if err != nil {
+		return port.Volume{}, err
+	}
+	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: grant.Writer, Epoch: grant.Epoch}
+	if v.From != nil && !v.Cloned {
+		found.State = port.VolumeCloning
+		done, message, err := t.site.copied(ctx, *v.From, c, v, again)
+		if err != nil {
+			return found, err
+		}
+		if !done {
+			found.Message = message
+			return found, nil
+		}
+		v.Cloned, found.State = true, port.VolumeReady
+		if err := t.save(ctx, record, v); err != nil {
+			return found, err
+		}
+	}
+	from := client.Reader(t.site.o.Client)
+	if again {
+		from = t.site.o.Live
+	}
+	claims, err := t.site.claims(ctx, c, from)
+	if err != nil {
+		return found, err
+	}
+	for i := range claims {
+		claim := &claims[i]
+		has := claim.Status.Capacity[corev1.ResourceStorage]
+		switch {
+		case claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimPending || claim.Status.Phase == "" || has.IsZero():
+		case claim.Status.Phase == corev1.ClaimLost:
+			return found, port.StorageFailed.Errorf("claim %s has lost its volume", claim.Name)
+		case has.Value() < v.Size:
+			found.State, found.Size = port.VolumeGrowing, min(found.Size, has.Value())
+			found.Message = fmt.Sprintf("claim %s has %s", claim.Name, has.String())
+		}
+	}
+	return found, nil
+}
+
+// Clone implements port.Storage: a base backup of the writer, by a pod.
+func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (port.Volume, error) {
+	_, source, err := t.load(ctx, from)
+	if err != nil {
+		return port.Volume{}, err
+	}
+	if source == nil || from.Namespace != to.Namespace {
+		return port.Volume{}, port.CloneSourceMissing.Errorf("there is no cluster %s in namespace %s", from, to.Namespace)
+	}
+	record, v, err := t.born(ctx, to, volume{Size: source.Size, Key: key, From: &port.Ref{Namespace: from.Namespace, Name: from.Name}})
+	if err != nil {
+		return port.Volume{}, err
+	}
+	if err := t.site.belongings(ctx, to); err != nil {
+		return port.Volume{}, err
+	}
+	return t.settle(ctx, to, record, v, true)
+}
+
+// Grant implements port.Storage.
+func (t *Storage) Grant(ctx context.Context, c port.Ref, writer string, epoch int64) error {
+	return t.grants(c).Grant(ctx, writer, epoch)
+}
+
+// Release implements port.Storage.
+func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
+	var pods corev1.PodList
+	if err := t.site.o.Live.List(ctx, &pods, of(c, instanceComponent)...); err != nil {
+		return err
+	}
+	if n := len(pods.Items); n > 0 {
+		return fmt.Errorf("%d pods of %s are there still: the volume is released after them", n, c)
+	}
+	if err := t.site.remove(ctx, &corev1.Pod{ObjectMeta: meta(c, copyName(c), copyComponent)}); err != nil {
+		return err
+	}
+	claims, err := t.site.claims(ctx, c, t.site.o.Live)
+	if err != nil {
+		return err
+	}
+	for i := range claims {
+		if keep && claims[i].Labels[ComponentLabel] == volumeComponent || claims[i].DeletionTimestamp != nil {
+			continue
+		}
+		if err := t.site.remove(ctx, &claims[i]); err != nil {
+			return err
+		}
+	}
+	if err := t.site.unbelong(ctx, c); err != nil {
+		return err
+	}
+	t.site.forget(c)
+	return t.site.remove(ctx, &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")})
+}
+
+// AgentGrants is the record of a cluster as an agent or a manager in a pod has it.
+func AgentGrants(c client.Client, cluster port.Ref) postgres.Granter {
+	return &Grants{Client: c, Cluster: cluster}
+}

@@ -1,0 +1,392 @@
+// Package sharedstorage runs the shared-storage operator as a program against a
+// real control plane, with pods that are real PostgreSQL processes.
+package sharedstorage_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+)
+
+var suite = controlplane.NewSuite(options())
+
+func options() controlplane.Options {
+	images, err := controlplane.Images("")
+	if err != nil {
+		panic(err)
+	}
+	return controlplane.Options{
+		CRDs: []string{"../../deploy/crds"}, NodeGrace: 8 * time.Second, Keep: os.Getenv("KEEP") != "",
+		Kubelet: kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Lease: 2 * time.Second},
+	}
+}
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// world is a namespace with an operator of its own.
+type world struct {
+	t         *testing.T
+	plane     *controlplane.Plane
+	namespace string
+	client    client.Client
+	log       string
+	operator  *exec.Cmd
+	ended     chan struct{}
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
+		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
+	}
+	w := &world{t: t, plane: suite.Plane(t)}
+	w.namespace = w.plane.Namespace(t)
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if w.client, err = client.New(w.plane.Config(), client.Options{Scheme: s}); err != nil {
+		t.Fatal(err)
+	}
+	w.log = filepath.Join(w.plane.Dir(), w.namespace+".operator.log")
+	w.start()
+	t.Cleanup(func() {
+		w.end(syscall.SIGTERM)
+		if t.Failed() {
+			w.tell()
+		}
+	})
+	return w
+}
+
+// start runs `pawl operator`, for this namespace only.
+func (w *world) start() {
+	w.t.Helper()
+	root, err := controlplane.Root()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	log, err := os.OpenFile(w.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer log.Close()
+	user := int64(os.Getuid())
+	if user == 0 {
+		images, err := controlplane.Images("")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		user = images["postgres:15"].User
+	}
+	cmd := exec.Command(filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", w.plane.Kubeconfig(), "--namespaces", w.namespace,
+		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15", "--engine-user", fmt.Sprint(user))
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.operator, w.ended = cmd, make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
+		_ = cmd.Wait() // it is ended by a signal
+	}(w.ended)
+}
+
+// end ends the operator.
+func (w *world) end(sig syscall.Signal) {
+	w.t.Helper()
+	_ = w.operator.Process.Signal(sig) // it may have ended
+	select {
+	case <-w.ended:
+	case <-time.After(time.Minute):
+		w.t.Error("the operator did not end in a minute")
+		_ = w.operator.Process.Kill()
+		<-w.ended
+	}
+}
+
+// tell shows what there was to see when a test has failed.
+func (w *world) tell() {
+	text, _ := os.ReadFile(w.log)
+	w.t.Logf("the operator said:\n%s", text[max(0, len(text)-12_000):])
+	for _, args := range [][]string{{"get", "ssc,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
+		out, _ := w.try(args...)
+		w.t.Logf("kubectl %v\n%s", args, out[max(0, len(out)-9_000):])
+	}
+	logs, _ := filepath.Glob(filepath.Join(w.plane.Dir(), "by-name", w.namespace+"*", "*"))
+	w.t.Log("logs:", logs, w.plane.Dir())
+}
+
+func (w *world) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, w.plane.Binaries.Kubectl, slices.Concat([]string{"--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace}, args)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+// kubectl is what a person types.
+func (w *world) kubectl(args ...string) string {
+	w.t.Helper()
+	out, err := w.try(args...)
+	if err != nil {
+		w.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (w *world) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%s, not within %s: %v", what, limit, err)
+		case <-w.ended:
+			w.t.Fatalf("%s: the operator has ended: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *world) cluster(ctx context.Context, name string) (*v1alpha1.SharedStorageCluster, error) {
+	c := &v1alpha1.SharedStorageCluster{}
+	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, c)
+}
+
+// rests waits until a cluster is Running with so many readers, all healthy, of
+// its newest spec, and nothing is left to do.
+func (w *world) rests(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
+	w.t.Helper()
+	var c *v1alpha1.SharedStorageCluster
+	w.await(4*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) (err error) {
+		if c, err = w.cluster(ctx, name); err != nil {
+			return err
+		}
+		s := c.Status
+		ready := slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool {
+			return c.Type == "Ready" && c.Status == metav1.ConditionTrue
+		})
+		if s.State != "Running" || s.ObservedGeneration != c.Generation || s.Readers != readers || !ready {
+			run, _ := json.Marshal(s.Run)
+			return fmt.Errorf("%s %s %q, generation %d of %d, %d readers, ready %t, run %s", s.State, s.Reason, s.Message, s.ObservedGeneration, c.Generation, s.Readers, ready, run)
+		}
+		for id, i := range s.Instances {
+			if i.Health != "Healthy" || i.Role == "tempro" {
+				return fmt.Errorf("instance %s (%s) is %s: %s", id, i.Role, i.Health, i.Message)
+			}
+		}
+		if also != nil {
+			return also(c)
+		}
+		return nil
+	})
+	return c
+}
+
+// password is that of the user postgres.
+func (w *world) password(ctx context.Context, name string) (string, error) {
+	secret := &corev1.Secret{}
+	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-auth"}, secret)
+	return string(secret.Data["password"]), err
+}
+
+// connect opens a session in an instance.
+func connect(ctx context.Context, password string, i v1alpha1.InstanceStatus) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, password))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// ask answers one question in an instance.
+func ask[T any](ctx context.Context, w *world, name string, i v1alpha1.InstanceStatus, sql string, args ...any) (value T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	password, err := w.password(ctx, name)
+	if err != nil {
+		return value, err
+	}
+	conn, err := connect(ctx, password, i)
+	if err != nil {
+		return value, err
+	}
+	defer conn.Close(ctx)
+	err = conn.QueryRow(ctx, sql, args...).Scan(&value)
+	return value, err
+}
+
+// routed is the instance a Service sends clients to, as its selector finds it:
+// the fake kubelet's pods have no route from Services.
+func (w *world) routed(ctx context.Context, name, role string) ([]corev1.Pod, error) {
+	service := &corev1.Service{}
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-" + role}, service); err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	if err := w.client.List(ctx, &pods, client.InNamespace(w.namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+		return !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}), nil
+}
+
+// traffic writes rows through the Service, one commit after the other, until it is stopped.
+type traffic struct {
+	w    *world
+	name string
+	stop context.CancelFunc
+	all  sync.WaitGroup
+
+	mu       sync.Mutex
+	answered []int64
+	last     time.Time
+	pause    time.Duration // longest time between two answers
+	failed   int
+}
+
+func (w *world) write(name string) *traffic {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &traffic{w: w, name: name, stop: cancel}
+	w.t.Cleanup(func() { cancel(); f.all.Wait() })
+	password, err := w.password(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	f.all.Go(func() {
+		for n, first := int64(1), true; ctx.Err() == nil; first = false {
+			if !first {
+				time.Sleep(20 * time.Millisecond)
+			}
+			n = f.session(ctx, password, n)
+		}
+	})
+	w.await(time.Minute, "the first row is committed", func(context.Context) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.answered) == 0 {
+			return fmt.Errorf("%d attempts have failed", f.failed)
+		}
+		return nil
+	})
+	return f
+}
+
+// session writes until something fails. A row whose commit was not answered may
+// be there or not: its number is not used again.
+func (f *traffic) session(ctx context.Context, password string, n int64) int64 {
+	fail := func() int64 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.failed++
+		return n + 1
+	}
+	pods, err := f.w.routed(ctx, f.name, "rw")
+	if err != nil || len(pods) == 0 {
+		return fail()
+	}
+	conn, err := connect(ctx, password, v1alpha1.InstanceStatus{Address: pods[0].Status.PodIP, Port: 5432})
+	if err != nil {
+		return fail()
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // the server may be gone
+	}()
+	if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS traffic (n bigint PRIMARY KEY)"); err != nil {
+		return fail()
+	}
+	for ; ; n++ {
+		one, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := conn.Exec(one, "INSERT INTO traffic VALUES ($1)", n)
+		cancel()
+		if err != nil {
+			return fail()
+		}
+		f.mu.Lock()
+		now := time.Now()
+		if !f.last.IsZero() {
+			f.pause = max(f.pause, now.Sub(f.last))
+		}
+		f.answered, f.last = append(f.answered, n), now
+		f.mu.Unlock()
+	}
+}
+
+// end stops writing and finds out whether each answered row is on an instance.
+func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Duration) {
+	f.w.t.Helper()
+	f.stop()
+	f.all.Wait()
+	for id, i := range c.Status.Instances {
+		f.w.await(time.Minute, "each answered row is on instance "+id, func(ctx context.Context) error {
+			there, err := ask[[]int64](ctx, f.w, f.name, i, "SELECT array_agg(n) FROM traffic")
+			if err != nil {
+				return err
+			}
+			has := map[int64]bool{}
+			for _, n := range there {
+				has[n] = true
+			}
+			lost := 0
+			for _, n := range f.answered {
+				if !has[n] {
+					lost++
+				}
+			}
+			if lost > 0 {
+				return fmt.Errorf("%d of %d answered rows are not on instance %s (%s)", lost, len(f.answered), id, i.Role)
+			}
+			return nil
+		})
+	}
+	return len(f.answered), f.pause
+}
+
+// pause restarts the measurement.
+func (f *traffic) lap() (pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	pause, f.pause = f.pause, 0
+	return pause
+}
