@@ -404,15 +404,17 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 	if writer.Name == name {
 		return outcome.Done()
 	}
-	if w.f.named(name) == nil {
+	i := w.f.named(name)
+	if i == nil {
 		return outcome.Fail(w.lost(a, name))
 	}
-	st, asked := w.f.Engines[name]
+	st := w.f.Engines[name]
 	switch {
-	case !asked:
-		return w.await(slowLook, port.PodLost, port.PodLost.Reason(), "instance %s cannot be asked", name)
 	case st.Code != "":
 		return outcome.Fail(coded(st, name))
+	case !st.Ready: // it was up, and fell
+		_, out := w.raise(ctx, *i, writer.Name)
+		return out
 	case st.Streaming && st.Lag >= 0 && st.Lag < nearby:
 		return outcome.Done()
 	case st.Ready && st.Upstream != writer.Name:

@@ -159,6 +159,11 @@ func restartInstance(ctx context.Context, w *work) outcome.Outcome {
 	st, asked := w.f.Engines[i.Name]
 	before, known := w.in.Started[i.Name]
 	switch {
+	case i.State == port.Down:
+		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
+			return outcome.Fail(tagged(err, i.Name))
+		}
+		return w.await(soonLook, port.PodLost, "Restarting", "instance %s is started", i.ID)
 	case !asked:
 		return w.await(soonLook, port.PodLost, port.PodLost.Reason(), "instance %s cannot be asked", i.ID)
 	case st.Running && known && st.Started.Equal(before):

@@ -179,7 +179,7 @@ func (c *Cluster) judge(kind, args string) error {
 		leader := f.leader()
 		switch {
 		case id == "":
-			return RequestArgsInvalid.Errorf("no instance is named")
+			return RequestIllegible.Errorf("no instance is named")
 		case !f.known(askedInstances):
 			return nil
 		case len(f.holders(id)) == 0:
@@ -201,7 +201,7 @@ func (c *Cluster) judge(kind, args string) error {
 	case Migrate:
 		id, node, two := strings.Cut(args, "|")
 		if !two || strings.TrimSpace(node) == "" {
-			return RequestArgsInvalid.Errorf("%q names no instance and node (id|node)", args)
+			return RequestIllegible.Errorf("%q names no instance and node (id|node)", args)
 		}
 		return known(strings.TrimSpace(id))
 	case Restart:
