@@ -62,8 +62,8 @@ func (w *worker[T]) Reconcile(ctx context.Context, key reconcile.Request) (recon
 		return reconcile.Result{}, nil
 	}
 	switch {
-	case ctx.Err() != nil: // cancelled by the stop: proves nothing about the key
-		return reconcile.Result{}, nil
+	case ctx.Err() != nil:
+		return reconcile.Result{}, nil //nolint:nilerr // cancelled by the stop: it proves nothing about the key
 	case err != nil: // nobody knows what the pass was about
 		after := w.retries.again(key)
 		w.log.Warn("the object cannot be read", "controller", w.name, "key", ref.String(), "error", err, "again", after)
