@@ -21,7 +21,8 @@ type FlowMeta struct {
 	RecoverFromFirstStep bool        `yaml:"recoverFromFirstStep,omitempty"`
 	Steps                []*StepMeta `yaml:"steps,omitempty"`
 
-	source []byte // the file, where it may say more than fits in here
+	file   string // whose text may say more than fits in here
+	source []byte
 }
 
 // StepGroupMeta is a step group as its file tells it.
@@ -29,6 +30,7 @@ type StepGroupMeta struct {
 	GroupName string      `yaml:"groupName,omitempty"`
 	Steps     []*StepMeta `yaml:"steps,omitempty"`
 
+	file   string
 	source []byte
 }
 
@@ -76,7 +78,7 @@ func (l *DefaultWfMetaLoader) GetAllFlowMeta(workFlowMetaDir string) (map[string
 			return nil, nil, err
 		}
 		if strings.HasSuffix(entry.Name(), groupSuffix) {
-			group := &StepGroupMeta{source: data}
+			group := &StepGroupMeta{file: path, source: data}
 			if err := decodeMeta(path, data, group); err != nil {
 				return nil, nil, err
 			}
@@ -86,7 +88,7 @@ func (l *DefaultWfMetaLoader) GetAllFlowMeta(workFlowMetaDir string) (map[string
 			groups[group.GroupName] = group
 			continue
 		}
-		flow := &FlowMeta{source: data}
+		flow := &FlowMeta{file: path, source: data}
 		if err := decodeMeta(path, data, flow); err != nil {
 			return nil, nil, err
 		}
@@ -109,23 +111,24 @@ func decodeMeta(path string, data []byte, into any) error {
 // so that a cycle, a repeated name or an unknown key is an error with a line.
 func flowsOf(metas map[string]*FlowMeta, groups map[string]*StepGroupMeta) ([]workflow.Flow, error) {
 	var files []flowfile.File
-	add := func(name, suffix string, source []byte, meta any) error {
+	add := func(name, file string, source []byte, meta any) error {
 		if source == nil {
 			var err error
 			if source, err = yaml.Marshal(meta); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+			file = name
 		}
-		files = append(files, flowfile.File{Name: name + suffix, Data: source})
+		files = append(files, flowfile.File{Name: file, Data: source})
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		if err := add(name, groupSuffix, groups[name].source, groups[name]); err != nil {
+		if err := add(name+groupSuffix, groups[name].file, groups[name].source, groups[name]); err != nil {
 			return nil, err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(metas)) {
-		if err := add(name, ".yaml", metas[name].source, metas[name]); err != nil {
+		if err := add(name+".yaml", metas[name].file, metas[name].source, metas[name]); err != nil {
 			return nil, err
 		}
 	}
