@@ -1,6 +1,167 @@
 package kubestore
 
-import "strings"
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// RequestMalformed is the refusal of an annotation that cannot be read.
+var RequestMalformed = fault.Declare(fault.Kind{
+	Code: "ANNOTATION_MALFORMED", Class: fault.Invalid,
+	Title:  "the annotation is not written as a request",
+	Remedy: "Write it as the guide says, for example pawl.dev/resume=<id>,from=failed, and set it again.",
+})
+
+// Asked is one request that stands in an annotation (workflow.md 2.5):
+//
+//	pawl.dev/pause            <id>
+//	pawl.dev/resume           <id>[,from=first|failed|<step>]
+//	pawl.dev/cancel           <id>[,undo|drop]
+//	pawl.dev/skip             <id>,<step>
+//	pawl.dev/signal.<name>    <id>[,<JSON>]
+//	pawl.dev/progress.<step>  <done>/<total>[,text]
+//
+// A value without an id (true, 1, T, or nothing before the comma) is stamped with one first.
+type Asked struct {
+	Key, Value string
+	Verb       workflow.Verb // Signal for signals
+	ID         string        // "": to be stamped
+	From       workflow.From
+	Mode       workflow.Mode
+	Step       string // of skip and progress; the name of a signal
+	Payload    json.RawMessage
+	Progress   workflow.Progress
+	Err        error // why it cannot be accepted whatever the run is
+}
+
+// Signal is the verb of signals beside those of package workflow.
+const Signal workflow.Verb = "signal"
+
+const (
+	signalPrefix   = domain + "signal."
+	progressPrefix = domain + "progress."
+)
 
 // request tells whether an annotation is a request of a person or a program.
-func request(key string) bool { return strings.HasPrefix(key, domain) }
+func request(key string) bool {
+	switch rest, ours := strings.CutPrefix(key, domain); {
+	case !ours:
+		return false
+	case rest == "pause" || rest == "resume" || rest == "cancel" || rest == "skip":
+		return true
+	default:
+		return strings.HasPrefix(key, signalPrefix) || strings.HasPrefix(key, progressPrefix)
+	}
+}
+
+// HasRequests tells whether ReadRequests would find something: for predicates.
+func HasRequests(annotations map[string]string) bool {
+	for key := range annotations {
+		if request(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadRequests finds the requests among annotations, in the order of their keys:
+// cancel, pause and progress before resume, signals and skip. It never fails:
+// what cannot be read has Err set.
+func ReadRequests(annotations map[string]string) []Asked {
+	var all []Asked
+	for key, value := range annotations {
+		if request(key) {
+			all = append(all, readRequest(key, value))
+		}
+	}
+	slices.SortFunc(all, func(a, b Asked) int { return strings.Compare(a.Key, b.Key) })
+	return all
+}
+
+func readRequest(key, value string) Asked {
+	a := Asked{Key: key, Value: value}
+	rest := strings.TrimPrefix(key, domain)
+	if step, ours := strings.CutPrefix(key, progressPrefix); ours {
+		a.Verb, a.Step = workflow.VerbProgress, step
+		a.ID = "-" // it needs none: the newest counts
+		a.Progress, a.Err = readProgress(value)
+		return a
+	}
+	id, args, _ := strings.Cut(value, ",")
+	a.ID = stamped(strings.TrimSpace(id))
+	if name, ours := strings.CutPrefix(key, signalPrefix); ours {
+		a.Verb, a.Step = Signal, name
+		if args = strings.TrimSpace(args); args != "" {
+			if !json.Valid([]byte(args)) {
+				a.Err = RequestMalformed.Errorf("%s: the payload %.40q is not JSON", key, args)
+			}
+			a.Payload = json.RawMessage(args)
+		}
+		return a
+	}
+	a.Verb = workflow.Verb(rest)
+	args = strings.TrimSpace(args)
+	switch a.Verb {
+	case workflow.VerbPause:
+		if args != "" {
+			a.Err = RequestMalformed.Errorf("%s takes nothing behind the id, not %.40q", key, args)
+		}
+	case workflow.VerbResume:
+		if from, ok := strings.CutPrefix(args, "from="); ok && from != "" {
+			a.From = workflow.From(from)
+		} else if args != "" {
+			a.Err = RequestMalformed.Errorf("%s takes from=first, from=failed or from=<step>, not %.40q", key, args)
+		}
+	case workflow.VerbCancel:
+		switch a.Mode = workflow.Mode(args); a.Mode {
+		case "":
+			a.Mode = workflow.Hold
+		case workflow.Undo, workflow.Drop:
+		default:
+			a.Err = RequestMalformed.Errorf("%s takes undo or drop, not %.40q", key, args)
+		}
+	case workflow.VerbSkip:
+		if a.Step = args; a.Step == "" {
+			a.Err = RequestMalformed.Errorf("%s needs the step behind the id", key)
+		}
+	}
+	return a
+}
+
+// stamped is the id in a value, "" if there is none yet: T#id7 has the id id7.
+func stamped(value string) string {
+	if at := strings.LastIndexByte(value, '#'); at >= 0 {
+		return value[at+1:]
+	}
+	switch strings.ToLower(value) {
+	case "", "true", "1", "t", "yes":
+		return ""
+	}
+	return value
+}
+
+// Stamp is the value with an id.
+func (a Asked) Stamp(id string) string {
+	head, args, more := strings.Cut(a.Value, ",")
+	head += "#" + id
+	if more {
+		head += "," + args
+	}
+	return head
+}
+
+func readProgress(value string) (workflow.Progress, error) {
+	numbers, text, _ := strings.Cut(value, ",")
+	done, total, ok := strings.Cut(numbers, "/")
+	d, err := strconv.ParseInt(strings.TrimSpace(done), 10, 64)
+	t, err2 := strconv.ParseInt(strings.TrimSpace(total), 10, 64)
+	if !ok || err != nil || err2 != nil || d < 0 || t < 0 {
+		return workflow.Progress{}, RequestMalformed.Errorf("%.40q is no progress: want <done>/<total>[,text]", value)
+	}
+	return workflow.Progress{Done: d, Total: t, Text: strings.TrimSpace(text)}, nil
+}

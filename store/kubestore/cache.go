@@ -41,7 +41,8 @@ type entry struct {
 	placed    bool   // its place in the queue of its subject is decided
 	claimer   string // worker this process gave the run to, with the epoch
 	epoch     int64
-	claimed   bool // somebody in this process is claiming it right now
+	asked     time.Time // when its start was asked for
+	claimed   bool      // somebody in this process is claiming it right now
 	removed   bool
 	ended     bool
 	slimmed   bool
@@ -109,6 +110,9 @@ func (s *Store) learn(o *object) *entry {
 // edited. s.mu is held.
 func (s *Store) changed(e *entry) {
 	c := &s.cache
+	if e.accepted() && e.runID == "" { // it was adopted
+		e.runID = e.status.ID
+	}
 	if e.id() != "" && e.accepted() {
 		c.ids[e.id()] = e
 		if !e.listed {

@@ -128,6 +128,12 @@ func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (me
 	return metaOf(c.do(ctx, req))
 }
 
+// patchTested sends a JSON patch that tests what it replaces.
+func (c *client) patchTested(ctx context.Context, r ref, body []byte) error {
+	return c.do(ctx, c.groups[r.group].Patch(types.JSONPatchType).Namespace(r.namespace).Resource(r.resource).Name(r.name).Param("fieldManager", fieldManager).
+		SetHeader("Accept", metadataOnly).Body(body)).Error()
+}
+
 // delete removes exactly one version of an object; "" for any.
 func (c *client) delete(ctx context.Context, r ref, uid, version string) error {
 	o := tree{"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}

@@ -67,6 +67,46 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 			return nil, err
 		}
 	}
+	if e := s.waiting(r.RequestID); e != nil {
+		return e, s.adopt(ctx, e, r, events)
+	}
+	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, spec: specOf(r)}
+	o.spec.Birth = birthOf(r, events)
+	if !validName(o.name) {
+		return nil, workflow.InputInvalid.Errorf("%q is no id of a run", r.ID)
+	}
+	if s.o.Owner != nil {
+		if owner := s.o.Owner(r.Subject); owner != nil {
+			o.owners = []metav1.OwnerReference{*owner}
+		}
+	}
+	body, err := s.format.create(o)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := s.client.post(ctx, s.runRef(o.namespace, ""), body)
+	if isExisting(err) {
+		e, err := s.find(ctx, r.ID)
+		if err == nil {
+			err = s.refresh(ctx, e)
+		}
+		return e, err
+	}
+	if err != nil {
+		return nil, trouble(ctx, "creating run "+r.ID, err)
+	}
+	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
+	o.settle()
+	if s.o.Kind == ConfigMap { // it begins with its status
+		o.fresh = false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.learn(o), nil
+}
+
+// birthOf is the status a run begins with.
+func birthOf(r *workflow.Run, events []workflow.Event) *api.RunStatus {
 	first := *r
 	first.Phase, first.Revision, first.Queue, first.Mail = workflow.Running, 1, 0, 0
 	if first.Owner == "" && first.NextAt.IsZero() {
@@ -81,32 +121,7 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	for i := range events {
 		birth.Events[number(events[i].Seq)] = eventOf(&events[i], "")
 	}
-	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, spec: specOf(r)}
-	o.spec.Birth = &birth
-	if !validName(o.name) {
-		return nil, workflow.InputInvalid.Errorf("%q is no id of a run", r.ID)
-	}
-	if s.o.Owner != nil {
-		if owner := s.o.Owner(r.Subject); owner != nil {
-			o.owners = []metav1.OwnerReference{*owner}
-		}
-	}
-	meta, err := s.client.post(ctx, s.runRef(o.namespace, ""), s.format.create(o))
-	if isExisting(err) {
-		e, err := s.find(ctx, r.ID)
-		if err == nil {
-			err = s.refresh(ctx, e)
-		}
-		return e, err
-	}
-	if err != nil {
-		return nil, trouble(ctx, "creating run "+r.ID, err)
-	}
-	o.uid, o.version = string(meta.UID), parseVersion(meta.ResourceVersion)
-	o.settle()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.learn(o), nil
+	return &birth
 }
 
 // unborn takes back a run that found the queue of its subject full.

@@ -22,7 +22,7 @@ type format interface {
 	// name is the object's name of a run.
 	name(id string) string
 	// create gives the new object of a run.
-	create(o *object) any
+	create(o *object) (any, error)
 	// decode reads an object.
 	decode(from runtime.Object) (*object, error)
 	// save gives the merge patch of an edit, and post that of new mail.
@@ -51,7 +51,7 @@ const (
 // meta is what one can know of an object without its content.
 func (o *object) meta(m *metav1.ObjectMeta) {
 	o.name, o.namespace, o.uid, o.version = m.Name, m.Namespace, string(m.UID), parseVersion(m.ResourceVersion)
-	o.owners = m.OwnerReferences
+	o.owners, o.generation = m.OwnerReferences, m.Generation
 	o.annotations = nil
 	for key, value := range m.Annotations {
 		if request(key) {

@@ -3,6 +3,7 @@ package kubestore
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,7 @@ import (
 // configMaps keeps each run as a ConfigMap, with a key for what changes as one:
 //
 //	spec          what was asked for, written once
-//	status        phase, owner, times: everything but what follows
+//	phase, owner… each field of the status but what follows, as JSON
 //	step.NAME     the record of a step; characters no key may have are written as _HEX_
 //	event.N       an event of the history
 //	signal.N      a signal nobody has read, mail: how many there ever were
@@ -54,12 +55,23 @@ func (configMaps) items(list runtime.Object) []runtime.Object {
 	return items
 }
 
-func (configMaps) create(o *object) any {
+func (configMaps) create(o *object) (any, error) {
 	meta := labelled(o.name, o.namespace, map[string]string{labelKind: "run"})
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}
-	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": map[string]string{"spec": text(o.spec)}}
+	spec := o.spec
+	spec.Birth = nil
+	e := &edit{head: head(o.spec.Birth), steps: o.spec.Birth.Steps, events: map[string]*api.RunEvent{}}
+	for key, event := range o.spec.Birth.Events {
+		e.events[key] = &event
+	}
+	data, err := entries(api.RunStatus{}, e)
+	if err != nil {
+		return nil, err
+	}
+	data["spec"], data["unplaced"] = text(spec), "true"
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}, nil
 }
 
 // text is a value of ours as JSON: it always encodes.
@@ -85,15 +97,20 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 		}
 	}
 	st := &o.status
+	fields := map[string]json.RawMessage{}
 	for key, value := range m.Data {
-		kind, rest, _ := strings.Cut(key, ".")
+		kind, rest, dotted := strings.Cut(key, ".")
+		if !dotted && kind != "spec" && kind != "mail" && kind != "unplaced" {
+			fields[key] = json.RawMessage(value)
+			continue
+		}
 		switch kind {
 		case "spec":
 			signals, mail := o.spec.Signals, o.spec.Mail
 			read(key, &o.spec)
 			o.spec.Signals, o.spec.Mail = signals, mail
-		case "status":
-			read(key, st)
+		case "unplaced":
+			o.unplaced = true
 		case "mail":
 			if o.spec.Mail, err = strconv.ParseInt(value, 10, 64); err != nil {
 				err = fmt.Errorf("mail: %w", err)
@@ -121,6 +138,9 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 			put(&st.Consumed, map[string]string{rest: value})
 		}
 	}
+	if err == nil && len(fields) > 0 {
+		err = readFields(fields, st)
+	}
 	if err != nil {
 		return nil, workflow.StoreCorrupt.Errorf("ConfigMap %s/%s: %w", m.Namespace, m.Name, err)
 	}
@@ -132,7 +152,38 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 }
 
 func (configMaps) save(o *object, e *edit) ([]byte, error) {
-	data := tree{"status": text(e.head)}
+	data, err := entries(head(&o.status), e)
+	if err != nil {
+		return nil, err
+	}
+	meta := tree{"resourceVersion": versionText(o.version)}
+	if o.unplaced { // nobody asks who wrote which key, and the list would grow with every one
+		data["unplaced"], meta["managedFields"] = nil, []tree{{}}
+	}
+	return encode(tree{"metadata": meta, "data": data})
+}
+
+// entries are the keys that an edit changes.
+func entries(from api.RunStatus, e *edit) (tree, error) {
+	a, err := treeOf(from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := treeOf(e.head)
+	if err != nil {
+		return nil, err
+	}
+	data := tree{}
+	for field, value := range b {
+		if old, known := a[field]; !known || !reflect.DeepEqual(old, value) {
+			data[field] = text(value)
+		}
+	}
+	for field := range a {
+		if _, stays := b[field]; !stays {
+			data[field] = nil
+		}
+	}
 	for name, step := range e.steps {
 		key, named := "step."+escape(name), namedStep{RunStep: step}
 		if len(key) > maxKey {
@@ -143,7 +194,9 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 	for key, event := range e.events {
 		data["event."+key] = nil
 		if event != nil {
-			data["event."+key] = text(event)
+			lean := *event
+			lean.After = "" // every quote counts twice here; a follower that restarts hears more twice
+			data["event."+key] = text(lean)
 		}
 	}
 	for key, mail := range e.outbox {
@@ -158,7 +211,16 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 			data["consumed."+key], data["signal."+key] = id, nil
 		}
 	}
-	return encode(tree{"metadata": tree{"resourceVersion": versionText(o.version)}, "data": data})
+	return data, nil
+}
+
+// readFields reads the keys that are fields of the status.
+func readFields(fields map[string]json.RawMessage, into *api.RunStatus) error {
+	data, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	return json.Unmarshal(data, into)
 }
 
 func (configMaps) post(o *object, p *post) ([]byte, error) {

@@ -34,12 +34,12 @@ func (runs) items(list runtime.Object) []runtime.Object {
 	return items
 }
 
-func (runs) create(o *object) any {
+func (runs) create(o *object) (any, error) {
 	meta := labelled(o.name, o.namespace, nil)
 	if len(o.owners) > 0 {
 		meta["ownerReferences"] = o.owners
 	}
-	return map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": o.spec}
+	return map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "Run", "metadata": meta, "spec": o.spec}, nil
 }
 
 func (runs) decode(from runtime.Object) (*object, error) {

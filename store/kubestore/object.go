@@ -19,12 +19,14 @@ type object struct {
 	name, namespace string
 	uid             string
 	version         uint64
+	generation      int64
 	runID           string // "": the object is not a run yet
 	annotations     map[string]string
 	owners          []metav1.OwnerReference
 	spec            api.RunSpec
 	status          api.RunStatus
 	fresh           bool // status was never written: it is the birth
+	unplaced        bool // nobody has written whether it holds the slot of its subject
 }
 
 func (o *object) id() string     { return o.runID }
@@ -79,7 +81,7 @@ func (o *object) knows(id string) bool {
 func (o *object) settle() {
 	if o.status.Revision == 0 && o.spec.Birth != nil {
 		request := o.status.LastRequest
-		o.status, o.fresh = *o.spec.Birth, true
+		o.status, o.fresh, o.unplaced = *o.spec.Birth, true, true
 		o.status.LastRequest = request
 	}
 	o.spec.Birth = nil
@@ -147,7 +149,7 @@ func (o *object) apply(e *edit, version uint64) {
 		}
 		st.Consumed[key] = id
 	}
-	o.fresh, o.version = false, version
+	o.fresh, o.unplaced, o.version = false, false, version
 }
 
 func put[T any](to *map[string]T, from map[string]T) {

@@ -10,6 +10,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -244,58 +246,74 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 // settled by who claims it.
 func (s *Store) settleIn(ctx context.Context, e *entry) error {
 	s.mu.Lock()
-	done := e.removed || e.placed || !e.fresh || e.spec.Inline
+	done := e.removed || e.placed || !e.unplaced || e.spec.Inline
 	namespace, name, subject := e.key.namespace, e.key.name, e.subject()
 	s.mu.Unlock()
 	if done {
 		return nil
 	}
+	n, err := s.place(ctx, namespace, name, subject)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		s.mu.Lock()
+		e.placed = true
+		s.mu.Unlock()
+		return nil
+	}
+	return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
+		if !e.unplaced {
+			return nil, nil // it was promoted in between
+		}
+		h := head(&e.status)
+		queue(&h, n)
+		return &edit{head: h}, nil
+	})
+}
+
+// queue makes a status that of a run that waits for its subject.
+func queue(h *api.RunStatus, n int64) {
+	h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(workflow.Queued), n, "", 0, ""
+}
+
+// place takes the slot of a subject for a run, or a number in its queue.
+func (s *Store) place(ctx context.Context, namespace, name, subject string) (int64, error) {
 	for try := 0; ; try++ {
 		sl, err := s.slot(ctx, namespace, subject)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		var asked error
 		v, err := sl.admit(name, s.finished(ctx, namespace, &asked))
 		if asked != nil {
-			return asked
+			return 0, asked
 		}
 		if err != nil && sl.version > 0 && try == 0 { // a refusal is not given out of a cache
 			s.keepSlot(namespace, subject, nil)
 			continue
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if v.write {
 			ok, err := s.writeSlot(ctx, namespace, subject, v)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if !ok {
 				if try >= tries || !sleep(ctx, time.Duration(rand.Int64N(int64(try+1)*int64(5*time.Millisecond)))) {
-					return workflow.StoreUnavailable.Errorf("the slot of %s changes faster than it can be written", subject)
+					return 0, workflow.StoreUnavailable.Errorf("the slot of %s changes faster than it can be written", subject)
 				}
 				continue
 			}
 		}
 		if v.promote != "" {
-			s.promote(ctx, namespace, v.promote)
-		}
-		if v.number == 0 {
-			s.mu.Lock()
-			e.placed = true
-			s.mu.Unlock()
-			return nil
-		}
-		return s.write(ctx, e, "queueing run "+name, func(e *entry) (*edit, error) {
-			if !e.fresh {
-				return nil, nil // it was promoted in between
+			if _, err := s.promote(ctx, namespace, v.promote); err != nil {
+				return 0, err
 			}
-			h := head(&e.status)
-			h.Phase, h.Queue, h.Owner, h.Epoch, h.NextAt = string(workflow.Queued), v.number, "", 0, ""
-			return &edit{head: h}, nil
-		})
+		}
+		return v.number, nil
 	}
 }
 
@@ -375,11 +393,11 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 	}
 	err = s.write(ctx, e, "promoting run "+name, func(e *entry) (*edit, error) {
 		ended = e.phase().Final()
-		if !e.accepted() || e.phase() != workflow.Queued && !e.fresh || e.placed {
+		if !e.accepted() || e.phase() != workflow.Queued && !e.unplaced || e.placed {
 			return nil, nil
 		}
 		h := head(&e.status)
-		if e.fresh {
+		if e.unplaced {
 			h.Owner, h.Epoch = "", 0
 		} else {
 			h.Revision++

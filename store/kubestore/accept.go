@@ -1,0 +1,177 @@
+package kubestore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Verbs is what an engine does on request; *workflow.Engine has it.
+type Verbs interface {
+	Pause(ctx context.Context, id string, by workflow.Actor) error
+	Resume(ctx context.Context, id string, from workflow.From, definition string, by workflow.Actor) error
+	Cancel(ctx context.Context, id string, mode workflow.Mode, giveUp bool, by workflow.Actor) error
+	Skip(ctx context.Context, id, step string, output any, force bool, by workflow.Actor) error
+	Send(ctx context.Context, id string, s workflow.Signal) error
+	Report(ctx context.Context, id, step string, p workflow.Progress) error
+}
+
+// Guard changes annotations of one object by a patch that tests the value it
+// replaces: false when it is another one by now, or the object is gone. An
+// error leaves open whether it happened.
+type Guard interface {
+	Set(ctx context.Context, key, old, value string) (bool, error)
+	Remove(ctx context.Context, key, old string) (bool, error)
+}
+
+// Acceptor accepts what annotations of an object ask for, in three steps: a value without an
+// id is stamped, then the request is accepted under its id, then the annotation is
+// removed if it still has that value. A crash between any two changes nothing in
+// the end: the same id is accepted once. It serves a Run and its subject alike.
+type Acceptor struct {
+	Engine Verbs
+	Actor  string           // who asks; default "annotation"
+	Now    func() time.Time // default time.Now
+	NewID  func() string    // default a random one
+}
+
+// Answer is what became of a request.
+type Answer struct {
+	Asked
+	Err error // nil: accepted; else a refusal
+}
+
+// Record is the answer as it stands in status.lastRequest.
+func (a Answer) Record(now time.Time) api.RunRequest {
+	r := api.RunRequest{ID: a.ID, Verb: string(a.Verb), State: "Accepted", At: timeText(now)}
+	if a.Err != nil {
+		kind := fault.Of(a.Err)
+		r.State, r.Code, r.Message, r.Remedy = "Refused", string(kind.Code), fault.Message(a.Err), kind.Remedy
+	}
+	return r
+}
+
+// Accept carries the requests among annotations out on a run ("": there is none) and
+// tells what became of them. answered is called between acceptance and removal,
+// so that an answer is never lost; it may be called again for the same id. An
+// error is trouble: nothing is refused for it, and the call is to be repeated.
+func (a Acceptor) Accept(ctx context.Context, run string, annotations map[string]string, guard Guard, answered func(Answer) error) error {
+	var errs []error
+	for _, asked := range ReadRequests(annotations) {
+		if err := a.accept(ctx, run, asked, guard, answered); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard Guard, answered func(Answer) error) error {
+	if asked.ID == "" && asked.Err == nil {
+		id := rand.Text()[:12]
+		if a.NewID != nil {
+			id = a.NewID()
+		}
+		value := asked.Stamp(id)
+		set, err := guard.Set(ctx, asked.Key, asked.Value, value)
+		if err != nil || !set {
+			return err
+		}
+		asked = readRequest(asked.Key, value)
+	}
+	err := asked.Err
+	if err == nil && run == "" {
+		err = workflow.RunNotFound.Errorf("no run is active here")
+	}
+	if err == nil {
+		err = a.carryOut(ctx, run, asked)
+	}
+	if err != nil && !refusal(err) {
+		return err
+	}
+	if err := answered(Answer{Asked: asked, Err: err}); err != nil {
+		return err
+	}
+	_, err = guard.Remove(ctx, asked.Key, asked.Value)
+	return err
+}
+
+// refusal tells an answer from trouble: trouble is tried again.
+func refusal(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	kind := fault.Of(err)
+	return kind == workflow.QueueFull || kind.Class != fault.Transient && !errors.Is(err, workflow.ErrConflict)
+}
+
+func (a Acceptor) carryOut(ctx context.Context, run string, asked Asked) error {
+	name := a.Actor
+	if name == "" {
+		name = "annotation"
+	}
+	// Two verbs with one id are two requests.
+	by := workflow.Actor{Name: name, RequestID: string(asked.Verb) + "/" + asked.ID}
+	switch asked.Verb {
+	case workflow.VerbPause:
+		return a.Engine.Pause(ctx, run, by)
+	case workflow.VerbResume:
+		return a.Engine.Resume(ctx, run, asked.From, "", by)
+	case workflow.VerbCancel:
+		return a.Engine.Cancel(ctx, run, asked.Mode, false, by)
+	case workflow.VerbSkip:
+		return a.Engine.Skip(ctx, run, asked.Step, nil, false, by)
+	case workflow.VerbProgress:
+		p := asked.Progress
+		p.At = a.now()
+		return a.Engine.Report(ctx, run, asked.Step, p)
+	default:
+		return a.Engine.Send(ctx, run, workflow.Signal{ID: asked.ID, Name: asked.Step, Payload: asked.Payload, Actor: name, At: a.now()})
+	}
+}
+
+func (a Acceptor) now() time.Time {
+	if a.Now != nil {
+		return a.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+// PatchGuard guards by JSON patches (RFC 6902) that test a value first. patch sends one
+// to the object, with the content type application/json-patch+json.
+type PatchGuard func(ctx context.Context, patch []byte) error
+
+// Set implements Guard.
+func (g PatchGuard) Set(ctx context.Context, key, old, value string) (bool, error) {
+	return g.send(ctx, key, old, tree{"op": "replace", "value": value})
+}
+
+// Remove implements Guard.
+func (g PatchGuard) Remove(ctx context.Context, key, old string) (bool, error) {
+	return g.send(ctx, key, old, tree{"op": "remove"})
+}
+
+func (g PatchGuard) send(ctx context.Context, key, old string, act tree) (bool, error) {
+	path := "/metadata/annotations/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	act["path"] = path
+	data, err := encode([]tree{{"op": "test", "path": path, "value": old}, act})
+	if err != nil {
+		return false, err
+	}
+	switch err := g(ctx, data); {
+	case err == nil:
+		return true, nil
+	case apierrors.IsInvalid(err), apierrors.IsNotFound(err), apierrors.IsBadRequest(err):
+		return false, nil // it has another value by now, or is gone
+	default:
+		return false, trouble(ctx, "changing the annotation "+key, err)
+	}
+}

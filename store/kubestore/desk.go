@@ -1,0 +1,244 @@
+package kubestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Starter is an engine that starts runs too; *workflow.Engine is one.
+type Starter interface {
+	Verbs
+	Start(ctx context.Context, req workflow.Request) (*workflow.Run, error)
+}
+
+// VerbStart is the verb of a run that was created as an object.
+const VerbStart workflow.Verb = "start"
+
+// again is how soon a refusal is looked at once more that may end by itself:
+// the flow is loaded, the queue has room.
+const again = time.Minute
+
+// ServeRequests carries out what objects of the kind Run ask for until ctx ends:
+// one that a person has created is started, and annotations are accepted
+// (workflow.md 2.5). It costs nothing while nobody asks. One process of those
+// that share the store is enough; several do no harm.
+func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
+	acceptor := Acceptor{Engine: engine}
+	wait := time.Duration(0)
+	for {
+		next, err := s.attend(ctx, engine, acceptor)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			s.log.Warn("kubestore: requests could not be accepted yet", "error", err)
+			wait = min(max(2*wait, 100*time.Millisecond), 10*time.Second)
+			next = wait
+		default:
+			wait = 0
+		}
+		if !s.awaitRequests(ctx, next) {
+			return nil
+		}
+	}
+}
+
+// awaitRequests blocks until an object asks for something, or for a time; 0: no time.
+func (s *Store) awaitRequests(ctx context.Context, d time.Duration) bool {
+	var due <-chan time.Time
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-s.desk:
+	case <-due:
+	case <-s.ctx.Done():
+		return false
+	}
+	return true
+}
+
+// attend serves every object that asks for something now.
+func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (next time.Duration, err error) {
+	s.mu.Lock()
+	var asking []*entry
+	for _, e := range s.cache.objects {
+		if len(e.annotations) > 0 || !e.accepted() {
+			asking = append(asking, e)
+		}
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, e := range asking {
+		s.mu.Lock()
+		started, run := e.accepted(), e.id()
+		annotations := e.annotations
+		s.mu.Unlock()
+		if !started {
+			wait, err := s.startObject(ctx, engine, e)
+			errs = append(errs, err)
+			if wait > 0 && (next == 0 || wait < next) {
+				next = wait
+			}
+			continue
+		}
+		r := s.runRef(e.key.namespace, e.key.name)
+		guard := PatchGuard(func(ctx context.Context, patch []byte) error { return s.client.patchTested(ctx, r, patch) })
+		err := acceptor.Accept(ctx, run, annotations, guard, func(a Answer) error { return s.answer(ctx, e, a.Record(time.Now())) })
+		if err == nil {
+			err = s.refresh(ctx, e) // the watch may be slower than the next round
+		}
+		if errors.Is(err, workflow.ErrNotFound) {
+			err = nil
+		}
+		errs = append(errs, err)
+	}
+	return next, errors.Join(errs...)
+}
+
+// answer writes what became of a request into the status of its run, and tells
+// of a refusal by an Event.
+func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
+	if record.State == "Refused" {
+		s.tell(ctx, e, record)
+	}
+	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*edit, error) {
+		if last := e.status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
+			return nil, nil
+		}
+		ed := &edit{head: head(&e.status)}
+		ed.head.LastRequest = &record
+		if !e.accepted() {
+			ed.head.Message = record.Message
+		}
+		return ed, nil
+	})
+	if err == workflow.ErrNotFound {
+		return nil
+	}
+	return err
+}
+
+// tell writes an Event about a refusal. It is for people: when it cannot be
+// written, the answer in status is still there.
+func (s *Store) tell(ctx context.Context, e *entry, record api.RunRequest) {
+	s.mu.Lock()
+	uid := e.uid
+	s.mu.Unlock()
+	kind, version := "Run", api.GroupVersion.String()
+	if s.o.Kind == ConfigMap {
+		kind, version = "ConfigMap", "v1"
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	name := fmt.Sprintf("%s.%s", e.key.name, digest(record.ID + record.Verb + record.Code)[:10])
+	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
+		"apiVersion": "v1", "kind": "Event", "metadata": labelled(name, e.key.namespace, nil),
+		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
+		"type":           "Warning", "reason": fault.Camel(fault.Code(record.Code)), "message": fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy),
+		"source": tree{"component": fieldManager}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+	})
+	if err != nil && !isExisting(err) {
+		s.log.Debug("kubestore: no event about a refusal", "run", e.key.name, "error", err)
+	}
+}
+
+const objectRequest = "object/"
+
+// startObject starts the run that an object asks for, or says why not. wait: a refusal
+// that may end by itself is looked at again.
+func (s *Store) startObject(ctx context.Context, engine Starter, e *entry) (wait time.Duration, err error) {
+	s.mu.Lock()
+	o := *e.object
+	s.mu.Unlock()
+	id := fmt.Sprintf("start-%d", o.generation)
+	last := o.status.LastRequest
+	if last != nil && last.ID == id && last.State == "Refused" {
+		at := (&reader{}).time(last.At)
+		mayEnd := last.Code == string(workflow.FlowUnknown.Code) || last.Code == string(workflow.QueueFull.Code)
+		if !mayEnd {
+			return 0, nil
+		}
+		if left := time.Until(at.Add(again)); left > 0 && time.Since(e.asked) < again {
+			return left, nil
+		}
+	}
+	input := []byte(o.spec.InputText)
+	if len(input) == 0 {
+		input = o.spec.Input
+	}
+	s.mu.Lock()
+	e.asked = time.Now()
+	s.mu.Unlock()
+	_, err = engine.Start(ctx, workflow.Request{
+		Flow: o.spec.Flow, Subject: o.subject(), RequestID: objectRequest + o.namespace + "/" + o.name + "/" + o.uid, Input: input, Labels: o.spec.Labels,
+		Actor: workflow.Actor{Name: o.spec.Actor, Reason: o.spec.Reason},
+	})
+	switch {
+	case err == nil:
+		return 0, nil
+	case errors.Is(err, workflow.ErrNotFound):
+		return 0, nil // it was deleted meanwhile
+	case !refusal(err):
+		return 0, err
+	}
+	answer := Answer{Asked: Asked{ID: id, Verb: VerbStart}, Err: err}
+	wait = again
+	if kind := fault.Of(err); kind != workflow.FlowUnknown && kind != workflow.QueueFull {
+		wait = 0
+	}
+	return wait, s.answer(ctx, e, answer.Record(time.Now()))
+}
+
+// waiting finds the object whose start was asked for under a request id; nil:
+// the run needs an object of its own.
+func (s *Store) waiting(requestID string) *entry {
+	rest, ours := strings.CutPrefix(requestID, objectRequest)
+	parts := strings.Split(rest, "/")
+	if !ours || len(parts) != 3 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.cache.objects[objectKey{parts[0], parts[1]}]; e != nil && e.uid == parts[2] && !e.accepted() {
+		return e
+	}
+	return nil
+}
+
+// adopt makes a run of an object that a person has created: first its place,
+// then its whole status in one write. A crash in between is repaired by the next try.
+func (s *Store) adopt(ctx context.Context, e *entry, r *workflow.Run, events []workflow.Event) error {
+	n, err := s.place(ctx, e.key.namespace, e.key.name, r.Subject)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, e, "starting run "+e.key.name, func(e *entry) (*edit, error) {
+		if e.accepted() {
+			return nil, nil
+		}
+		birth := birthOf(r, events)
+		h := head(birth)
+		h.ID, h.InputText, h.RequestID, h.CreatedAt = r.ID, string(r.Input), r.RequestID, timeText(r.CreatedAt)
+		h.LastRequest = nil
+		if n > 0 {
+			queue(&h, n)
+		}
+		ed := &edit{head: h, steps: birth.Steps, events: map[string]*api.RunEvent{}}
+		for key, event := range birth.Events {
+			ed.events[key] = &event
+		}
+		return ed, nil
+	})
+}

@@ -1,0 +1,164 @@
+package kubestore_test
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var runKind = schema.GroupVersionResource{Group: "pawl.dev", Version: "v1alpha1", Resource: "runs"}
+
+// desk is a store with an engine that serves what objects ask for.
+type desk struct {
+	*testing.T
+	space string
+	store *kubestore.Store
+	runs  dynamic.ResourceInterface
+}
+
+func openDesk(t *testing.T, flows ...workflow.Flow) *desk {
+	t.Helper()
+	plane := suite.Plane(t)
+	space := namespace(t, plane.Client())
+	s, _ := open(t, plane.Config(), kubestore.Run, space)
+	e := serve(t, s, flows, workflow.Options{})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeRequests(ctx, e) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return &desk{T: t, space: space, store: s, runs: dynamic.NewForConfigOrDie(plane.Config()).Resource(runKind).Namespace(space)}
+}
+
+func (d *desk) create(name string, spec map[string]any) {
+	d.Helper()
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "pawl.dev/v1alpha1", "kind": "Run", "metadata": map[string]any{"name": name}, "spec": spec}}
+	if _, err := d.runs.Create(d.Context(), o, metav1.CreateOptions{}); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func (d *desk) annotate(name, key, value string) {
+	d.Helper()
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if _, err := d.runs.Patch(d.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// await looks at an object until it is as wanted.
+func (d *desk) await(name, what string, good func(o *unstructured.Unstructured) bool) *unstructured.Unstructured {
+	d.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		o, err := d.runs.Get(d.Context(), name, metav1.GetOptions{})
+		if err == nil && good(o) {
+			return o
+		}
+		if time.Now().After(deadline) {
+			d.Fatalf("%s: not within a minute: %v, %v", what, o, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func field(o *unstructured.Unstructured, path ...string) string {
+	v, _, _ := unstructured.NestedFieldNoCopy(o.Object, path...)
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func phaseIs(phase workflow.Phase) func(*unstructured.Unstructured) bool {
+	return func(o *unstructured.Unstructured) bool {
+		return field(o, "status", "phase") == string(phase) && len(o.GetAnnotations()) == 0
+	}
+}
+
+// A Run that a person creates is started, under its own name, once (workflow.md 2.5).
+func TestAnObjectStartsARun(t *testing.T) {
+	var got struct{ Readers int }
+	d := openDesk(t,
+		workflow.Flow{Name: "Read", Steps: []workflow.Step{{Name: "Input", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome { return outcome.Fail(t.Input(&got)) }}}},
+		workflow.Flow{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}})
+	d.create("mine", map[string]any{"flow": "Read", "subject": "kind/space/a", "input": map[string]any{"readers": int64(2)}, "actor": "ann"})
+	o := d.await("mine", "the end of the run", phaseIs(workflow.Succeeded))
+	if got.Readers != 2 {
+		t.Errorf("the step saw %+v", got)
+	}
+	id := field(o, "status", "id")
+	r, _, err := d.store.Load(t.Context(), id)
+	if err != nil || r.Subject != "kind/space/a" || r.Actor != "ann" {
+		t.Errorf("loaded by its id %s: %+v, %v", id, r, err)
+	}
+	d.create("lost", map[string]any{"flow": "Nothing"})
+	o = d.await("lost", "a refusal", func(o *unstructured.Unstructured) bool {
+		return field(o, "status", "lastRequest", "state") == "Refused"
+	})
+	if code := field(o, "status", "lastRequest", "code"); code != "FLOW_UNKNOWN" || field(o, "status", "lastRequest", "remedy") == "" {
+		t.Errorf("refused with %s: %v", code, o.Object["status"])
+	}
+	d.create("first", map[string]any{"flow": "Wait", "subject": "kind/space/b"})
+	d.await("first", "waiting", phaseIs(workflow.Waiting))
+	d.create("second", map[string]any{"flow": "Wait", "subject": "kind/space/b"})
+	d.await("second", "its place in the queue", phaseIs(workflow.Queued))
+	d.annotate("first", "pawl.dev/signal.go", "s1")
+	d.await("second", "its turn", phaseIs(workflow.Waiting))
+	_, err = d.runs.Patch(t.Context(), "first", types.MergePatchType, []byte(`{"spec":{"flow":"Read"}}`), metav1.PatchOptions{})
+	if err == nil || !strings.Contains(err.Error(), "flow cannot be changed") {
+		t.Errorf("the flow of a run was changed: %v", err)
+	}
+}
+
+// Each annotation is accepted once and removed; a refusal stands in status with
+// its remedy, and in an Event.
+func TestAnnotationsOnARun(t *testing.T) {
+	d := openDesk(t, workflow.Flow{Name: "Wait", Steps: []workflow.Step{
+		{Name: "One", Wait: &workflow.WaitFor{Signal: "go"}, Skippable: true},
+		{Name: "Two", Wait: &workflow.WaitFor{Signal: "go"}},
+	}})
+	d.create("r", map[string]any{"flow": "Wait", "subject": "kind/space/a"})
+	d.await("r", "waiting", phaseIs(workflow.Waiting))
+	d.annotate("r", "pawl.dev/pause", "true") // without an id
+	o := d.await("r", "paused", phaseIs(workflow.Paused))
+	if verb := field(o, "status", "lastRequest", "verb"); verb != "pause" || field(o, "status", "lastRequest", "id") == "" {
+		t.Errorf("last request %v", o.Object["status"])
+	}
+	d.annotate("r", "pawl.dev/resume", "a1,from=nowhere")
+	o = d.await("r", "a refusal", func(o *unstructured.Unstructured) bool {
+		return field(o, "status", "lastRequest", "id") == "a1" && len(o.GetAnnotations()) == 0
+	})
+	if field(o, "status", "lastRequest", "state") != "Refused" || field(o, "status", "lastRequest", "remedy") == "" {
+		t.Errorf("last request %v", o.Object["status"])
+	}
+	events, err := suite.Plane(t).Client().CoreV1().Events(d.space).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=r"})
+	if err != nil || len(events.Items) != 1 || events.Items[0].Reason != "RequestRefused" {
+		t.Errorf("events %+v, %v", events, err)
+	}
+	d.annotate("r", "pawl.dev/resume", "a2")
+	d.await("r", "waiting again", phaseIs(workflow.Waiting))
+	d.annotate("r", "pawl.dev/skip", "a3,One")
+	d.await("r", "the second step", func(o *unstructured.Unstructured) bool { return field(o, "status", "step") == "Two" })
+	d.annotate("r", "pawl.dev/signal.go", `a4,{"lag":0}`)
+	o = d.await("r", "the end", phaseIs(workflow.Succeeded))
+	if out := field(o, "status", "steps", "Two", "output"); out != `{"lag":0}` {
+		t.Errorf("output %s", out)
+	}
+	out, err := exec.Command(suite.Plane(t).Binaries.Kubectl, "--kubeconfig", suite.Plane(t).Kubeconfig(), "-n", d.space, "get", "pawl").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "run.pawl.dev/r") || !strings.Contains(string(out), "Succeeded") {
+		t.Errorf("kubectl get pawl: %v\n%s", err, out)
+	}
+	t.Logf("kubectl get pawl\n%s", out)
+}
