@@ -51,6 +51,8 @@ write_files:
   content: {{.Document}}
 `
 
+var builtinTemplate = template.Must(template.New("bootstrap").Option("missingkey=error").Parse(builtinBootstrap))
+
 // documentMark stands before the document in user data, whatever its template.
 const documentMark = "content: "
 
@@ -63,12 +65,12 @@ func (b Bootstrap) Encode() ([]byte, error) { return b.Render("") }
 // "content: ", or Parse does not find it) and the fields of Bootstrap;
 // .Token prints as stars. CLUSTER_INVALID if the template is wrong.
 func (b Bootstrap) Render(text string) ([]byte, error) {
-	if text == "" {
-		text = builtinBootstrap
-	}
-	t, err := template.New("bootstrap").Option("missingkey=error").Parse(text)
-	if err != nil {
-		return nil, ClusterInvalid.Errorf("bootstrap template: %w", err)
+	t := builtinTemplate
+	if text != "" {
+		var err error
+		if t, err = template.New("bootstrap").Option("missingkey=error").Parse(text); err != nil {
+			return nil, ClusterInvalid.Errorf("bootstrap template: %w", err)
+		}
 	}
 	document, err := json.Marshal(bootstrapJSON{b.Home, b.HomeCA, b.Cluster, b.Node, b.Role, b.Version, b.Token.Reveal(), b.Control, b.CAHash})
 	if err != nil {

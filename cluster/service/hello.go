@@ -254,7 +254,9 @@ func (s *Service) enroll(uuid string, hands []*hand) {
 		return
 	}
 	next := *old
-	next.book = &cluster.Book{Cluster: old.book.Cluster, Nodes: slices.Clone(old.book.Nodes), Journal: slices.Clone(old.book.Journal)}
+	next.book = &cluster.Book{Cluster: old.book.Cluster, // others may be reading the old ones
+		Nodes:   append(make([]cluster.Node, 0, len(old.book.Nodes)+len(hands)), old.book.Nodes...),
+		Journal: append(make([]cluster.JournalRow, 0, len(old.book.Journal)+len(hands)), old.book.Journal...)}
 	for _, h := range hands {
 		if h.send == cluster.SendCreate && h.node != nil && old.node(h.node.Name) == nil {
 			next.book.Nodes, next.book.Journal = append(next.book.Nodes, *h.node), append(next.book.Journal, *h.row)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -92,8 +93,13 @@ func (s *Service) Flows() []workflow.Flow { return s.flows }
 
 // Bind gives the service its engine, which must have its flows. MACHINE_INVALID.
 func (s *Service) Bind(e Engine) error {
-	walker, err := machine.New(table(), machine.Options[*view]{
-		Objects: objects{s}, Flows: e, Now: s.options.Now, Logger: s.options.Logger})
+	options := machine.Options[*view]{Objects: objects{s}, Flows: lookedFlows{e}, Now: s.options.Now, Logger: s.options.Logger}
+	if lister, ok := e.(interface{ Flows() []workflow.Flow }); ok {
+		options.Known = func(flow string) bool {
+			return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })
+		}
+	}
+	walker, err := machine.New(table(), options)
 	if err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 		case err != nil:
 			return nil, err
 		default:
+			keepLooked(ctx, run)
 			v.run = &machine.RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
 			if step := run.Current(); step != nil {
 				v.run.Step = step.Name
@@ -104,6 +105,33 @@ func (o objects) Load(ctx context.Context, ref control.Ref) (*view, error) {
 		}
 	}
 	return v, nil
+}
+
+// looked is the run that a look has read with its cluster: the machine asks for
+// the same one next, and is told what the cluster was judged by. Each reading
+// is told once: whatever is asked later is read anew.
+type looked struct{ run *workflow.Run }
+
+type ofLook struct{}
+
+func keepLooked(ctx context.Context, run *workflow.Run) {
+	if last, ok := ctx.Value(ofLook{}).(*looked); ok {
+		last.run = run
+	}
+}
+
+// lookedFlows are the flows of an engine as the walker's machine asks for them.
+type lookedFlows struct{ Engine }
+
+// Get implements machine.Flows.
+func (f lookedFlows) Get(ctx context.Context, id string) (*workflow.Run, error) {
+	if last, ok := ctx.Value(ofLook{}).(*looked); ok && last.run != nil {
+		run := last.run
+		if last.run = nil; run.ID == id {
+			return run, nil
+		}
+	}
+	return f.Engine.Get(ctx, id)
 }
 
 func (o objects) Position(v *view) (machine.Position, error) {
@@ -210,6 +238,7 @@ func (s *Service) walk() control.Controller {
 		Name: "cluster", Log: s.options.Logger, Workers: 32,
 		Triggers: []control.Trigger{control.Signals(s.listen), control.Signals(s.look)},
 		Reconcile: func(ctx context.Context, uuid string) outcome.Outcome {
+			ctx = context.WithValue(ctx, ofLook{}, new(looked))
 			pass := s.walker.Pass(ctx, control.Ref{Kind: cluster.SubjectKind, Namespace: "default", Name: uuid})
 			if !pass.Found || pass.Wrote || pass.Outcome.IsFail() || pass.Outcome.After() > 0 {
 				return pass.Outcome

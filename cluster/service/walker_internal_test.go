@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -151,4 +152,45 @@ func TestPausesGrow(t *testing.T) {
 			t.Errorf("the pause behind failure %d is %s, want %s", n, got, want)
 		}
 	}
+}
+
+// A machine is told of the run that the cluster was judged by, once: what it
+// asks for later, or another look, is read anew.
+func TestARunThatWasLookedAtIsToldOnce(t *testing.T) {
+	engine := &countedRuns{}
+	flows := lookedFlows{engine}
+	ctx := context.WithValue(t.Context(), ofLook{}, new(looked))
+	seen := &workflow.Run{ID: "r"}
+	for _, c := range []struct {
+		name string
+		ctx  context.Context //nolint:containedctx // a table
+		id   string
+		keep bool
+		same bool
+	}{
+		{"the run of the look", ctx, "r", true, true},
+		{"again", ctx, "r", false, false},
+		{"another run", ctx, "other", true, false},
+		{"behind another run", ctx, "r", false, false},
+		{"without a look", t.Context(), "r", true, false},
+	} {
+		if c.keep {
+			keepLooked(c.ctx, seen)
+		}
+		before := engine.reads
+		got, err := flows.Get(c.ctx, c.id)
+		if err != nil || got.ID != c.id || (got == seen) != c.same || (engine.reads == before) != c.same {
+			t.Errorf("%s: %+v, %d readings, %v", c.name, got, engine.reads-before, err)
+		}
+	}
+}
+
+type countedRuns struct {
+	Engine
+	reads int
+}
+
+func (c *countedRuns) Get(_ context.Context, id string) (*workflow.Run, error) {
+	c.reads++
+	return &workflow.Run{ID: id}, nil
 }

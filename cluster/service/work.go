@@ -262,6 +262,10 @@ func doubling(n int) time.Duration {
 
 // each calls do for all items, so many at once, and waits for them.
 func each[T any](items []T, most int, do func(T)) {
+	if len(items) == 1 {
+		do(items[0])
+		return
+	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, max(most, 1))
 	for _, item := range items {
