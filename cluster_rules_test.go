@@ -13,7 +13,7 @@ import (
 // them: first what services of this kind get wrong or lack, then the
 // state machine, the lifecycle and the background duties.
 var clusterRules = []struct{ rule, tests string }{
-	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestRevisionsOfClusters"},
+	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestALoserDecidesAnew TestRevisionsOfClusters"},
 	{"no transient state lasts after a crash", "TestExplore TestExploreTwice TestARunEndsAtItsDeadline"},
 	{"a failed delete is collected, with pauses, and reported", "TestExpungeIsTriedWithPausesAndReported TestFailedLeaksAfterFiveAttempts"},
 	{"the intent is stored before the call", "TestDecideMake TestJournalNeverGuesses TestExplore"},

@@ -47,8 +47,21 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 }
 
 // Change asks for a change of a cluster. The job that is given ends when the
-// change is decided; one that has nothing to do is done at once.
+// change is decided; one that has nothing to do is done at once. Where another
+// was faster, a request that names no revision is decided anew.
 func (s *Service) Change(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
+	for try := 1; ; try++ {
+		c, job, err := s.changeOnce(ctx, who, uuid, r)
+		if r.Revision != 0 || try == changeTries || !errors.Is(err, fault.WriteConflict) {
+			return c, job, err
+		}
+	}
+}
+
+// changeTries bounds how often a change is decided anew.
+const changeTries = 5
+
+func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
 	book, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, nil, err

@@ -427,6 +427,49 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	}
 }
 
+// hasty are books in which somebody else is faster, so many times.
+type hasty struct {
+	*cluster.Memory
+	faster int
+}
+
+func (h *hasty) Commit(ctx context.Context, change *cluster.Change) error {
+	if h.faster > 0 {
+		h.faster--
+		return fault.WriteConflict.Errorf("somebody was faster")
+	}
+	return h.Memory.Commit(ctx, change)
+}
+
+// A loser reloads and decides anew (5.1): a caller who names no revision does
+// not see that a run has written in between; one who does is told.
+func TestALoserDecidesAnew(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	id := c.make(as("uma"), "blue").UUID
+	c.put(id, cluster.Running, nil)
+	cloud, err := sim.New(sim.Options{Installation: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	books := &hasty{Memory: c.books, faster: 2}
+	s, err := service.New(service.Options{Books: books, Directory: people{}, Installation: "here", Providers: []service.Named{{Name: "sim", Provider: cloud}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := c.Get(t.Context(), chief, id)
+	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStop, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
+		t.Errorf("of a revision: %v", err)
+	}
+	books.faster = 2
+	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStop}); err != nil || got.Desired != cluster.WantStopped {
+		t.Errorf("of any revision: %+v, %v", got, err)
+	}
+	books.faster = 1000
+	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStart}); err == nil {
+		t.Error("it tries for ever, or believes what was not written")
+	}
+}
+
 // Forgetting asks for the name, is for Expunge only, and reads each resource once more (7.2).
 func TestForgetting(t *testing.T) {
 	c := atCounter(t, cluster.Limits{})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -69,6 +70,18 @@ func (c *changing) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "print the plan; nothing is changed")
 }
 
+// carryOut asks for a change and waits for it, or prints its plan.
+func (a *app) carryOut(ctx context.Context, r *backend.Remote, c changing, plan any, ask func() (backend.Accepted, error)) error {
+	if c.dry {
+		return a.showPlan(ctx, r, plan)
+	}
+	done, err := ask()
+	if err != nil {
+		return err
+	}
+	return a.settle(ctx, r, done, c.wait)
+}
+
 type createFlags struct {
 	changing
 	description, zone, offering, template, network, keyPair, version, provider string
@@ -96,14 +109,7 @@ pawl cluster catalog lists what there is to choose from.`,
 			if cmd.Flags().Changed("disk") {
 				body["diskGB"] = o.disk
 			}
-			if o.dry {
-				return a.showPlan(ctx, r, map[string]any{"create": body})
-			}
-			done, err := r.CreateCluster(ctx, body)
-			if err != nil {
-				return err
-			}
-			return a.settle(ctx, r, done, o.wait)
+			return a.carryOut(ctx, r, o.changing, map[string]any{"create": body}, func() (backend.Accepted, error) { return r.CreateCluster(ctx, body) })
 		}),
 	}
 	f := cmd.Flags()
@@ -215,15 +221,9 @@ func (a *app) change(use, short, example string, kind cluster.AskKind, flags fun
 		if err != nil {
 			return err
 		}
-		if o.dry {
-			b["cluster"], b["kind"] = args[0], kind
-			return a.showPlan(ctx, r, map[string]any{"change": b})
-		}
-		done, err := r.ChangeCluster(ctx, args[0], string(kind), b)
-		if err != nil {
-			return err
-		}
-		return a.settle(ctx, r, done, o.wait)
+		plan := maps.Clone(b)
+		plan["cluster"], plan["kind"] = args[0], kind
+		return a.carryOut(ctx, r, o, map[string]any{"change": plan}, func() (backend.Accepted, error) { return r.ChangeCluster(ctx, args[0], string(kind), b) })
 	})
 	if flags != nil {
 		body = flags(cmd)
@@ -321,14 +321,8 @@ func (a *app) clusterDelete() *cobra.Command {
 What cannot be deleted now is tried again by the collector until it is gone.`,
 		Example: "  pawl cluster delete blue --wait\n  pawl cluster delete blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
-			if o.dry {
-				return a.showPlan(ctx, r, map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.AskDelete}})
-			}
-			done, err := r.DeleteCluster(ctx, args[0], forced)
-			if err != nil {
-				return err
-			}
-			return a.settle(ctx, r, done, o.wait)
+			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": cluster.AskDelete}}
+			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.DeleteCluster(ctx, args[0], forced) })
 		}),
 	}
 	cmd.Flags().BoolVar(&forced, "forced", false, "do not wait for the nodes to drain")
@@ -379,11 +373,7 @@ func (a *app) clusterSet() *cobra.Command {
 		default:
 			return Usage.Errorf("--gc %s: it is on or off", gc)
 		}
-		done, err := r.PatchCluster(ctx, args[0], body)
-		if err != nil {
-			return err
-		}
-		return a.settle(ctx, r, done, 0)
+		return a.carryOut(ctx, r, changing{}, nil, func() (backend.Accepted, error) { return r.PatchCluster(ctx, args[0], body) })
 	})
 	return cmd
 }
@@ -396,11 +386,9 @@ func (a *app) clusterForget() *cobra.Command {
 Destroyed, and what is left stays in the leak report. --confirm is its name.`,
 		Example: "  pawl cluster forget blue --confirm blue", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
-			done, err := r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})
-			if err != nil {
-				return err
-			}
-			return a.settle(ctx, r, done, 0)
+			return a.carryOut(ctx, r, changing{}, nil, func() (backend.Accepted, error) {
+				return r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "`name` of the cluster, as a sign that you mean it")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 	"time"
@@ -55,15 +56,16 @@ func (a *app) clusterList() *cobra.Command {
 	return cmd
 }
 
-func clusterPages(ctx context.Context, r *backend.Remote, query url.Values, all bool) (backend.Items[view.Cluster], error) {
-	page, err := r.Clusters(ctx, query)
-	for all && err == nil && page.Next != "" {
-		var next backend.Items[view.Cluster]
-		query.Set("cursor", page.Next)
-		next, err = r.Clusters(ctx, query)
-		page.Items, page.Next = append(page.Items, next.Items...), next.Next
-	}
-	query.Del("cursor")
+func clusterPages(ctx context.Context, r *backend.Remote, query url.Values, all bool) (page backend.Items[view.Cluster], err error) {
+	query = maps.Clone(query)
+	page.Items, page.Next, err = pages(query.Get("cursor"), all, func(cursor string) ([]view.Cluster, string, error) {
+		if query.Del("cursor"); cursor != "" {
+			query.Set("cursor", cursor)
+		}
+		next, err := r.Clusters(ctx, query)
+		page.Total = next.Total
+		return next.Items, next.Next, err
+	})
 	return page, err
 }
 

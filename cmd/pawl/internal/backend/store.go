@@ -175,7 +175,9 @@ func (s Store) Rotator() (rotator interface {
 
 // CheckSeals refuses a store whose secrets the given master keys do not open.
 func (s Store) CheckSeals(ctx context.Context) error {
-	if sealed, ok := s.kept.(interface{ CheckSeals(ctx context.Context) error }); ok {
+	if sealed, ok := s.kept.(interface {
+		CheckSeals(ctx context.Context) error
+	}); ok {
 		return sealed.CheckSeals(ctx)
 	}
 	return nil
