@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"sync"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
