@@ -20,6 +20,7 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
@@ -56,7 +57,7 @@ func (a *app) operatorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "operator", Short: "Run the Kubernetes controllers",
 		Long: `Serves SharedStorageClusters: database clusters of one writer and any number of
-readers. Runs are kept in the cluster, as Run objects or ConfigMaps. Of several
+readers; and MPDClusters, where their CRD is installed at the start. Runs are kept in the cluster, as Run objects or ConfigMaps. Of several
 operators one works, the leader; the others take over when its lease ends.
 /healthz, /readyz and /metrics are served at --listen. SIGTERM drains.
 
@@ -169,8 +170,17 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	if o.version == "" {
 		o.version = slices.MaxFunc(slices.Collect(maps.Keys(o.images)), kube.CompareVersions)
 	}
+	var homes map[string]sharedstorage.Home
+	legacy := kube.NewMPDHome(m.GetClient(), m.Live(), o.name)
+	withMPD, err := kube.MPDServed(m.GetRESTMapper())
+	if err != nil {
+		return nil, err
+	}
+	if withMPD {
+		homes = map[string]sharedstorage.Home{kube.MPDKind: legacy}
+	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Home: kube.NewHome(m.GetClient(), m.Live()), Ports: site.Ports(), Name: o.name, Version: o.version,
+		Homes: homes, Home: kube.NewHome(m.GetClient(), m.Live()), Ports: site.Ports(), Name: o.name, Version: o.version,
 		Event: kube.Teller(m.Events("sharedstorage")), Logger: logger,
 	})
 	if err != nil {
@@ -193,16 +203,22 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	if err := kube.Setup(m, served, o.workers); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	if withMPD {
+		if err := kube.SetupMPD(m, served, legacy, p.engine, o.workers); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
 	return p, m.Add(leading{p.engine.Serve})
 }
 
 // runOwner lets the runs of a cluster go with it. A subject is kind/namespace/name/uid.
 func runOwner(subject string) *metav1.OwnerReference {
 	parts := strings.Split(subject, "/")
-	if len(parts) != 4 || parts[0] != sharedstorage.Kind {
+	api := map[string]string{sharedstorage.Kind: v1alpha1.GroupVersion.String(), kube.MPDKind: mpd.GroupVersion.String()}[parts[0]]
+	if len(parts) != 4 || api == "" {
 		return nil
 	}
-	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: parts[0], Name: parts[2], UID: types.UID(parts[3])}
+	return &metav1.OwnerReference{APIVersion: api, Kind: parts[0], Name: parts[2], UID: types.UID(parts[3])}
 }
 
 // leading runs while this operator is the leader.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
@@ -37,7 +38,7 @@ func options() controlplane.Options {
 		panic(err)
 	}
 	return controlplane.Options{
-		CRDs: []string{"../../deploy/crds"}, NodeGrace: 8 * time.Second, Keep: os.Getenv("KEEP") != "",
+		CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, NodeGrace: 8 * time.Second, Keep: os.Getenv("KEEP") != "",
 		Kubelet: kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Lease: 2 * time.Second},
 	}
 }
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, plane: suite.Plane(t)}
 	w.namespace = w.plane.Namespace(t)
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, mpd.AddToScheme} {
 		if err := add(s); err != nil {
 			t.Fatal(err)
 		}

@@ -12,22 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
-var mpdKind = schema.GroupVersionKind{Group: "mpd.polardb.aliyun.com", Version: "v1", Kind: "MPDCluster"}
-
 // Scheme knows all kinds that the operator reads and writes.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s))
+	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s), mpd.AddToScheme(s))
 }
 
 // Cache keeps of other kinds only what belongs to clusters.
@@ -63,14 +61,19 @@ func Setup(m *controller.Manager, o *sharedstorage.Operator, workers int) error 
 // Teller writes what people should hear of a cluster as Kubernetes Events.
 func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
-		k, ok := c.Version.(*kept[*v1alpha1.SharedStorageCluster])
-		if !ok {
+		var about runtime.Object
+		switch k := c.Version.(type) {
+		case *kept[*v1alpha1.SharedStorageCluster]:
+			about = k.draft.Object
+		case *kept[*mpd.MPDCluster]:
+			about = k.draft.Object
+		default:
 			return
 		}
 		if e.Warning {
-			events.Warn(k.draft.Object, e.Reason, "%s", e.Message)
+			events.Warn(about, e.Reason, "%s", e.Message)
 		} else {
-			events.Say(k.draft.Object, e.Reason, "%s", e.Message)
+			events.Say(about, e.Reason, "%s", e.Message)
 		}
 	}
 }

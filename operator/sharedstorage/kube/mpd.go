@@ -1,0 +1,334 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/fault"
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+const (
+	// MPDOperator is whose MPDClusters are served where the operator has no name.
+	MPDOperator = "polar-mpd"
+	// MPDStatus is the annotation of an MPDCluster that holds our status: its CRD
+	// keeps no fields but its own. What its status says is derived from this.
+	MPDStatus = "pawl.dev/status"
+
+	// MPDKind is that of the objects.
+	MPDKind = "MPDCluster"
+
+	quotaStep = 10 << 10 // MB
+)
+
+var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
+
+// MPDHome keeps clusters as MPDCluster objects.
+type MPDHome struct {
+	objects
+	name string
+}
+
+var _ sharedstorage.Home = &MPDHome{}
+
+// NewMPDHome makes a Home as NewHome does. name is that of the operator, as in
+// sharedstorage.Options.
+func NewMPDHome(cached client.Client, live client.Reader, name string) *MPDHome {
+	return &MPDHome{objects{client: cached, live: live, written: map[string]uint64{}}, name}
+}
+
+// Load implements sharedstorage.Home.
+func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+	draft, err := load(ctx, &h.objects, ref, func() *mpd.MPDCluster { return &mpd.MPDCluster{} })
+	if err != nil {
+		return nil, err
+	}
+	obj := draft.Object
+	c := clusterOf(obj)
+	c.Version = &kept[*mpd.MPDCluster]{draft}
+	for theirs, value := range obj.Annotations {
+		if ours, translated, ok := requestOf(theirs, value); ok {
+			c.Annotations[ours] = translated
+		}
+	}
+	if text := obj.Annotations[MPDStatus]; text != "" {
+		if err := json.Unmarshal([]byte(text), &c.Status); err != nil {
+			return nil, sharedstorage.SpecInvalid.Errorf("annotation %s: %w", MPDStatus, err)
+		}
+	}
+	c.Spec, c.Refused = specOf(obj)
+	if obj.Spec.OperatorName == "" || obj.Spec.OperatorName == cmp.Or(h.name, MPDOperator) {
+		c.Spec.OperatorName = h.name
+	}
+	params := &corev1.ConfigMap{}
+	switch err := h.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name + "-user-params"}, params); {
+	case err == nil:
+		c.Spec.Parameters = maps.Clone(params.Data)
+	case !apierrors.IsNotFound(err):
+		return nil, err
+	}
+	return c, nil
+}
+
+// specOf is the spec of an MPDCluster as ours says it, and why it cannot be served.
+func specOf(obj *mpd.MPDCluster) (spec v1alpha1.SharedStorageClusterSpec, refused error) {
+	s := obj.Spec
+	spec.Engine.Type, spec.OperatorName = "postgres", s.OperatorName
+	spec.Class.Name = cmp.Or(s.ClassInfoModifyTo.ClassName, s.ClassInfo.ClassName)
+	version := s.VersionCfg
+	if s.VersionCfgModifyTo.VersionName != "" {
+		version = s.VersionCfgModifyTo
+	}
+	spec.Engine.Version = version.VersionName
+	if version.VersionName != "" && version.EngineImage != "" {
+		spec.Images = map[string]string{version.VersionName: version.EngineImage}
+	}
+	spec.Readers, spec.HA.Enabled, spec.Durability = &s.FollowerNum, ptr(true), "strict"
+	spec.Storage.OnDelete, spec.Scheduling.Spread = "Retain", hostnameLabel
+	if s.NetCfg.EngineStartPort > 0 {
+		step := s.NetCfg.PortStep
+		if step <= 0 || step > 100 {
+			step = 5
+		}
+		spec.Ports = &v1alpha1.PortRange{Start: s.NetCfg.EngineStartPort, Step: step}
+	}
+	if s.DBClusterType != "" && s.DBClusterType != "share" {
+		refused = sharedstorage.ClusterTypeUnsupported.Errorf("dbClusterType: %s", s.DBClusterType)
+	}
+	if store := s.ShareStore; store != nil {
+		spec.Storage.Claim, spec.Storage.Volume = store.SharePvcName, store.VolumeID
+		if spec.Storage.Claim != "" {
+			spec.Storage.Volume = "" // the claim's
+		}
+		if store.SharePvcNamespace != "" && store.SharePvcNamespace != obj.Namespace {
+			refused = errors.Join(refused, sharedstorage.SpecInvalid.Errorf("shareStore.sharePvcNamespace: the claim must be in namespace %s", obj.Namespace))
+		}
+		if store.DiskQuota != "" {
+			quota, err := strconv.ParseInt(strings.TrimSpace(store.DiskQuota), 10, 64)
+			if err != nil || quota <= 0 || quota > 1<<40 {
+				refused = errors.Join(refused, sharedstorage.SpecInvalid.Errorf("shareStore.diskQuota: %q is no number of MB", store.DiskQuota))
+			} else {
+				spec.Storage.Size = resource.NewQuantity((quota+quotaStep-1)/quotaStep*quotaStep<<20, resource.BinarySI)
+			}
+		}
+	}
+	if spec.Storage.Size == nil {
+		spec.Storage.Size = resource.NewQuantity(10<<30, resource.BinarySI)
+	}
+	return spec, refused
+}
+
+// The annotations of requests there and here.
+var mpdRequests = map[string]string{
+	"restartCluster": sharedstorage.Restart, "restartIns": sharedstorage.Restart, "switchRw": sharedstorage.SwitchWriter, "migrate": sharedstorage.Migrate,
+	"removeIns": sharedstorage.RemoveReader, "forceRebuild": sharedstorage.Rebuild, "flushParams": sharedstorage.FlushParameters, "extendStorage": sharedstorage.ExtendStorage,
+}
+
+// requestOf translates an annotation of a request.
+func requestOf(theirs, value string) (ours, translated string, ok bool) {
+	kind, ok := mpdRequests[theirs]
+	if !ok || value == "" || value == "F" || value == "false" || value == "0" {
+		return "", "", false
+	}
+	if theirs == "restartCluster" || theirs == "forceRebuild" {
+		if args, id, stamped := strings.Cut(value, "#"); truthy(args) {
+			if value = "cluster"; stamped {
+				value += "#" + id
+			}
+		}
+	}
+	return sharedstorage.Prefix + kind, value, true
+}
+
+// truthy is what counts as yes, and nothing else.
+func truthy(value string) bool { return value == "T" || value == "true" || value == "1" }
+
+// Annotate implements sharedstorage.Home.
+func (h *MPDHome) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+	k, ok := c.Version.(*kept[*mpd.MPDCluster])
+	if !ok {
+		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	}
+	obj := k.draft.Object
+	for theirs, value := range obj.Annotations {
+		if ours, translated, ok := requestOf(theirs, value); ok && ours == key && translated == from {
+			if err := annotate(ctx, &h.objects, c, k, theirs, value, to); err != nil {
+				return err
+			}
+			delete(c.Annotations, theirs)
+			if c.Annotations[key] = to; to == "" {
+				delete(c.Annotations, key)
+			}
+			return nil
+		}
+	}
+	return annotate(ctx, &h.objects, c, k, key, from, to)
+}
+
+// Save implements sharedstorage.Home: first what is derived, then our status, of
+// exactly the version that was loaded.
+func (h *MPDHome) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+	k, ok := c.Version.(*kept[*mpd.MPDCluster])
+	if !ok {
+		return fmt.Errorf("kube: cluster %s was not loaded from here", c.Ref)
+	}
+	text, err := json.Marshal(c.Status)
+	if err != nil {
+		return err
+	}
+	wanted := c.Finalized
+	c.Finalized = wanted || slices.Contains(k.draft.Object.Finalizers, sharedstorage.Finalizer) // it goes last
+	err = save(ctx, &h.objects, c, k, func(obj *mpd.MPDCluster) error { derive(c, &obj.Status); return nil })
+	c.Finalized = wanted
+	if err != nil {
+		return err
+	}
+	obj := k.draft.Object
+	patch := map[string]any{MPDStatus: string(text)}
+	for key, value := range interrupted(c) {
+		if value != "" {
+			patch[key] = value
+		} else if _, there := obj.Annotations[key]; there {
+			patch[key] = nil
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": obj.ResourceVersion, "uid": obj.UID, "annotations": patch}})
+	if err != nil {
+		return err
+	}
+	if err := h.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, raw)); err != nil {
+		return controller.Fault(err)
+	}
+	h.wrote(obj)
+	draft, err := controller.NewDraft(h.client, obj)
+	if err != nil {
+		return err
+	}
+	k.draft = draft
+	if !wanted {
+		return controller.Fault(controller.Release(ctx, h.client, obj, sharedstorage.Finalizer))
+	}
+	return nil
+}
+
+// Classes implements sharedstorage.Home.
+func (h *MPDHome) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+	return classes(ctx, h.client, namespace)
+}
+
+// The names of states there, where they differ.
+var mpdStates = map[string]string{
+	"Interrupted": "Interrupt", "Recreating": "Rebuild", "ChangingSpecification": "ModifyClass", "ModifyingParameters": "FlushParams", "Switching": "SwitchRw",
+	"Upgrading": "UpgradeMinorVersion", "RebuildingReader": "RebuildRo", "Locking": "AddRo", "ScalingOut": "AddRo", "ScalingIn": "RemoveRo", "ExtendingStorage": "ExtendStorage",
+}
+
+// stateOf is the name of the state a cluster is in.
+func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
+	var args, kind string
+	for i := range s.Requests {
+		if r := &s.Requests[i]; r.State == sharedstorage.InWork {
+			args, kind = r.Args, r.Kind
+		}
+	}
+	switch state {
+	case "Restarting":
+		if kind == sharedstorage.Restart && args != "cluster" && !truthy(args) {
+			return "RestartIns"
+		}
+		return "RestartCluster"
+	case "Migrating":
+		if id, _, _ := strings.Cut(args, "|"); kind == sharedstorage.Migrate && strings.TrimSpace(id) == s.Writer {
+			return "MigrateRw"
+		}
+		return "MigrateRo"
+	}
+	return cmp.Or(mpdStates[state], state)
+}
+
+// derive writes the status of an MPDCluster from ours.
+func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
+	s := &c.Status
+	to.ClusterStatus, to.FollowerNum, to.LeaderInstanceID, to.LeaderInstanceHost = stateOf(s, s.State), s.Readers, s.Writer, ""
+	to.DBInstanceStatus = map[string]*mpd.InstanceStatus{}
+	for id, i := range s.Instances {
+		one := &mpd.InstanceStatus{
+			InsID: id, InsName: i.Name, PodName: i.Name, PodNamespace: c.Ref.Namespace, NodeName: i.Node, HostClientIP: i.Address, Installed: i.Health == "Healthy",
+			Role: "follower", InsType: i.Role, Status: strings.ToUpper(i.Health), VersionInfo: mpd.VersionInfo{VersionName: i.Version}, InsClassInfo: mpd.ClassInfo{ClassName: i.Class},
+			NetInfo: mpd.NetInfo{WorkingPort: i.Port, WorkingHostIP: i.Address},
+		}
+		if id == s.Writer {
+			one.Role, to.LeaderInstanceHost = "leader", cmp.Or(i.Node, i.Address)
+		}
+		to.DBInstanceStatus[id] = one
+	}
+	to.Conditions = nil
+	for _, cond := range s.Conditions {
+		to.Conditions = append(to.Conditions, mpd.Condition{
+			Type: cond.Type, Status: string(cond.Status), LastProbeTime: cond.LastTransitionTime, LastTransitionTime: cond.LastTransitionTime, Reason: cond.Reason, Message: cond.Message,
+		})
+	}
+}
+
+// The annotations that tell of an interruption and end it.
+const (
+	interruptRecover  = "interrupt.recover"
+	interruptReason   = "interrupt.reason"
+	interruptMessage  = "interrupt.message"
+	interruptPrevious = "interrupt.previous.status"
+	cancelledKey      = "cancelled"
+)
+
+// interrupted are the annotations of a cluster that is Interrupted, empty ones for another.
+func interrupted(c *sharedstorage.Cluster) map[string]string {
+	s := &c.Status
+	if s.State != string(sharedstorage.Interrupted) {
+		return map[string]string{interruptReason: "", interruptMessage: "", interruptPrevious: ""}
+	}
+	return map[string]string{interruptReason: cmp.Or(s.Reason, "Interrupted"), interruptMessage: cmp.Or(s.Message, "-"), interruptPrevious: stateOf(s, s.PreviousState)}
+}
+
+// settleWishes copies a wish that is done to its plain field and removes it. A
+// newer wish stays: the patch tests the value.
+func settleWishes(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
+	type op struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value,omitempty"`
+	}
+	var ops []op
+	if want := obj.Spec.ClassInfoModifyTo; want.ClassName != "" && s.Class == want.ClassName {
+		ops = append(ops, op{"test", "/spec/classInfoModifyTo/className", want.ClassName}, op{"add", "/spec/classInfo", want}, op{"replace", "/spec/classInfoModifyTo", mpd.ClassInfo{}})
+	}
+	if want := obj.Spec.VersionCfgModifyTo; want.VersionName != "" && s.Version == want.VersionName {
+		ops = append(ops, op{"test", "/spec/versionCfgModifyTo/versionName", want.VersionName}, op{"add", "/spec/versionCfg", want}, op{Op: "remove", Path: "/spec/versionCfgModifyTo"})
+	}
+	if len(ops) == 0 || s.State != string(sharedstorage.Running) {
+		return nil
+	}
+	raw, err := json.Marshal(ops)
+	if err != nil {
+		return err
+	}
+	err = controller.Fault(to.Patch(ctx, obj.DeepCopy(), client.RawPatch(types.JSONPatchType, raw)))
+	if fault.Of(err) == controller.Refused {
+		return nil // the value it tests is not there any more: the next pass sees the newer wish
+	}
+	return err
+}

@@ -1,0 +1,119 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// MPDServed reports whether the API server knows MPDClusters.
+func MPDServed(mapper apimeta.RESTMapper) (bool, error) {
+	_, err := mapper.RESTMapping(mpdKind.GroupKind(), mpdKind.Version)
+	if apimeta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SetupMPD adds the controller of MPDClusters to a manager.
+func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, engine *workflow.Engine, workers int) error {
+	requests := []string{interruptRecover, cancelledKey}
+	for theirs, ours := range mpdRequests {
+		requests = append(requests, theirs)
+		if prefixed := sharedstorage.Prefix + ours; !slices.Contains(requests, prefixed) {
+			requests = append(requests, prefixed)
+		}
+	}
+	s := &mpdServer{operator: o, home: h, engine: engine}
+	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
+		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: s.reconcile, Requests: requests, Signals: o.Listen, Workers: workers,
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+	})
+}
+
+type mpdServer struct {
+	operator *sharedstorage.Operator
+	home     *MPDHome
+	engine   *workflow.Engine
+}
+
+// reconcile makes a pass as the operator does, and carries out what only these
+// objects ask for: recover, cancelled, wishes that are done.
+func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
+	c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	if errors.Is(err, control.NotFound) {
+		return outcome.Done()
+	}
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	obj := c.Version.(*kept[*mpd.MPDCluster]).draft.Object
+	if cmp.Or(obj.Spec.OperatorName, MPDOperator) != cmp.Or(s.home.name, MPDOperator) {
+		return outcome.Done() // another operator's
+	}
+	if err := s.asked(ctx, c, ref); err != nil {
+		return outcome.Fail(err)
+	}
+	out := s.operator.Reconcile(ctx, ref)
+	if out.IsFail() {
+		return out
+	}
+	if c, err = s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name}); err != nil {
+		if errors.Is(err, control.NotFound) {
+			return out
+		}
+		return outcome.Fail(err)
+	}
+	if err := settleWishes(ctx, s.home.client, c.Version.(*kept[*mpd.MPDCluster]).draft.Object, &c.Status); err != nil {
+		return outcome.Fail(err)
+	}
+	return out
+}
+
+// asked carries out interrupt.recover and cancelled, and removes them then.
+func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
+	by := workflow.Actor{Name: "annotation"}
+	run := ""
+	if c.Status.Run != nil {
+		run = c.Status.Run.ID
+	}
+	if value := c.Annotations[interruptRecover]; truthy(value) && c.Status.State == string(sharedstorage.Interrupted) {
+		var err error
+		if run != "" {
+			err = s.engine.Resume(ctx, run, workflow.FromFailed, "", by)
+		} else {
+			err = s.operator.Resume(ctx, ref)
+		}
+		if err != nil && fault.Of(err).Class != fault.Invalid {
+			return err
+		}
+		if err := s.home.Annotate(ctx, c, interruptRecover, value, ""); err != nil {
+			return err
+		}
+	}
+	value := c.Annotations[cancelledKey]
+	if !truthy(value) {
+		return nil
+	}
+	if run != "" {
+		if err := s.engine.Cancel(ctx, run, "", false, by); err != nil && fault.Of(err).Class != fault.Invalid {
+			return err
+		}
+	}
+	return s.home.Annotate(ctx, c, cancelledKey, value, "")
+}
