@@ -1,0 +1,103 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+)
+
+var blue = port.Ref{Namespace: "default", Name: "blue", UID: "1"}
+
+// records is an API server with the record of a cluster.
+func records(t *testing.T) client.Client {
+	t.Helper()
+	scheme, err := Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: grantName(blue)}}).Build()
+}
+
+// Only a newer epoch takes the grant, and the next writer waits until the lease
+// of the one before has ended, counted from when it was seen.
+func TestGrantInALease(t *testing.T) {
+	c := records(t)
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		operator, old, next := &Grants{Client: c, Cluster: blue}, &Grants{Client: c, Cluster: blue}, &Grants{Client: c, Cluster: blue}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := func(err error) {
+			t.Helper()
+			if !errors.Is(err, port.SwitchRefused) {
+				t.Fatalf("got %v, want SWITCH_REFUSED", err)
+			}
+		}
+		must(operator.Grant(ctx, "a", 1))
+		_, err := old.Renew(ctx, "a", 1, 10*time.Second)
+		must(err)
+		refused(operator.Grant(ctx, "b", 1))
+		must(operator.Grant(ctx, "b", 2))
+		_, err = old.Renew(ctx, "a", 1, 10*time.Second)
+		refused(err)
+		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
+		refused(err) // a's lease runs, from now for all that b knows
+		time.Sleep(9 * time.Second)
+		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
+		refused(err)
+		time.Sleep(2 * time.Second)
+		_, err = next.Renew(ctx, "b", 2, 10*time.Second)
+		must(err)
+		_, err = old.Renew(ctx, "a", 1, 0) // what a gives back is not b's
+		must(err)
+		g, err := operator.Read(ctx)
+		must(err)
+		if g.Writer != "b" || g.Epoch != 2 || g.Lease.Holder != "b" || g.Lease.Epoch != 2 {
+			t.Errorf("the record is %+v", g)
+		}
+		_, err = next.Renew(ctx, "b", 2, 0)
+		must(err)
+		if g, err = operator.Read(ctx); err != nil || g.Lease != (postgres.Lease{}) {
+			t.Errorf("after it was given back: %+v, %v", g, err)
+		}
+	})
+}
+
+// Of many grants of one epoch at once exactly one wins.
+func TestGrantIsGuarded(t *testing.T) {
+	c := records(t)
+	var all sync.WaitGroup
+	won := make(chan string, 6)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		all.Go(func() {
+			if (&Grants{Client: c, Cluster: blue}).Grant(context.Background(), name, 1) == nil {
+				won <- name
+			}
+		})
+	}
+	all.Wait()
+	close(won)
+	var names []string
+	for name := range won {
+		names = append(names, name)
+	}
+	g, err := (&Grants{Client: c, Cluster: blue}).Read(t.Context())
+	if err != nil || len(names) != 1 || g.Writer != names[0] {
+		t.Errorf("%v were told that they have it, the record says %q: %v", names, g.Writer, err)
+	}
+}
