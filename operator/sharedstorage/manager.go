@@ -98,8 +98,12 @@ func (w *work) keepHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 }
 
 // enableHA gives failover back, as the spec asks. A manager that is gone is made
-// anew; it is tried without end.
+// anew; it is tried without end. A writer that was stopped for a switch which
+// did not come to its promotion writes again.
 func enableHA(ctx context.Context, w *work) outcome.Outcome {
+	if out := unfenceOldWriter(ctx, w); out.IsFail() {
+		w.t.Logger().Warn("the writer could not be started again", "error", out.Err())
+	}
 	if !w.f.known(askedManager) || !w.f.Topology.Present {
 		if err := w.ask(ctx, func(ctx context.Context) error {
 			_, err := w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())

@@ -22,6 +22,7 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 		return t.mended
 	}
 	t.manager(p.State == Running)
+	t.writer()
 	if p.State == Running && t.f.known(askedInstances) && t.f.writer() != nil {
 		t.places()
 		t.types()
@@ -78,6 +79,24 @@ func (t *tender) manager(running bool) {
 			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.wantsHA(), time.Time{})
 		})
 	}
+}
+
+// writer starts the engine that has the grant, when nobody has taken it over:
+// failover is off, or would not be safe.
+func (t *tender) writer() {
+	if !t.f.known(askedInstances) || len(t.f.primaries()) > 0 {
+		return
+	}
+	i := t.f.named(t.f.Volume.Writer)
+	if i == nil || i.State != port.Up {
+		return
+	}
+	st, asked := t.f.Engines[i.Name]
+	since, before := t.c.failedSince(i, Failed)
+	if !asked || !st.Installed || st.Running || st.Code != "" || !before || t.f.At.Sub(since) < t.o.options.Failed/2 {
+		return
+	}
+	t.do("start "+i.Name, func(ctx context.Context) error { return t.o.options.Ports.Engine.Start(ctx, t.c.Ref.Of(i.Name)) })
 }
 
 // places removes what holds no place and serves nobody: what a run left that

@@ -126,6 +126,11 @@ func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.keepHA(ctx); !ok {
 		return out
 	}
+	return w.complete(ctx, name)
+}
+
+// complete is Done when nobody writes and the candidate has all that was written.
+func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	old, stopped, out := w.stopWriter(ctx, name)
 	if !out.IsDone() || !stopped {
 		return out
@@ -183,10 +188,9 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 	}
 	made := w.f.named(name)
 	if !w.promoted(name) {
-		for _, i := range w.f.primaries() {
-			if i.Name != name {
-				return outcome.Fail(port.SwitchRefused.Errorf("instance %s writes again; resume from FenceOldWriter", i.Name))
-			}
+		// The run may have been paused behind AwaitCandidateComplete, and somebody writes again.
+		if out := w.complete(ctx, name); !out.IsDone() {
+			return out
 		}
 		if err := w.grant(ctx, name); err != nil {
 			return outcome.Fail(err)
