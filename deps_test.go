@@ -120,7 +120,7 @@ var table = map[string]room{
 	"operator/sharedstorage/port":     {kind: edge, rule: storageRule, rooms: floor},
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"}), libs: anyLib},
-	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: anyLib},
+	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
 	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, rooms: slices.Concat(onKube, []string{"operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
 	"operator/rollout":      {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},

@@ -23,11 +23,11 @@ import (
 )
 
 type serverOptions struct {
-	listen, tokenFile, cert, key, otlp, logFormat, archive, clusters string
-	hosts                                                            []string
-	attempts                                                         int
-	drain                                                            time.Duration
-	retention                                                        workflow.Retention
+	listen, tokenFile, cert, key, otlp, logFormat, archive, clusters, sharedStorage string
+	hosts                                                                           []string
+	attempts                                                                        int
+	drain                                                                           time.Duration
+	retention                                                                       workflow.Retention
 }
 
 func (o *serverOptions) flags(cmd *cobra.Command) {
@@ -40,6 +40,7 @@ func (o *serverOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector that gets spans (default: none)")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&o.clusters, "clusters", "", "`file` that configures container clusters (pawl dev: processes of this machine, unless it is \"off\")")
+	f.StringVar(&o.sharedStorage, "shared-storage", "", "`folder` for clusters on shared storage, processes of this machine (pawl dev: beside the store, unless it is \"off\")")
 	f.StringVar(&o.archive, "archive", "", "`file` that gets finished runs as JSON lines before they are removed")
 	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the server is stopped")
@@ -119,7 +120,7 @@ func (a *app) serve(ctx context.Context, verb string, o serverOptions) error {
 	return serve.Run(ctx, serve.Options{
 		Store: store, Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
 		Flows: a.flags.flows, Machines: a.flags.machines, Actions: a.flags.actions, HTTPAllow: a.flags.httpAllow, Secrets: a.secrets(),
-		Clusters: clusters, Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
+		Clusters: clusters, SharedStorage: a.sharedStorageOf(verb, o.sharedStorage, logger), Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: versionText(), Logger: logger, Reload: reload,
 		Ready: func(addr net.Addr, flows, machines int) {
 			scheme := "http"
 			if o.cert != "" {
@@ -139,6 +140,17 @@ func (a *app) clustersOf(verb, file string) (*serve.Clusters, error) {
 		return serve.LocalClusters(filepath.Dir(a.storeOptions().Path())), nil
 	}
 	return serve.ReadClusters(file)
+}
+
+// sharedStorageOf says where clusters on shared storage are.
+func (a *app) sharedStorageOf(verb, folder string, logger *slog.Logger) *serve.SharedStorage {
+	switch {
+	case folder == "off", folder == "" && verb != "dev", folder == "" && (a.flags.store == "memory" || a.storeOptions().Shared()):
+		return nil
+	case folder == "":
+		return serve.LocalSharedStorage(a.storeOptions().Path(), logger)
+	}
+	return &serve.SharedStorage{Dir: folder}
 }
 
 func serverLog(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -51,7 +51,7 @@ type Site struct {
 	seen map[string]sighting
 }
 
-// Open opens or makes a folder.
+// Open opens a folder. It is made when it is needed.
 func Open(o Options) (*Site, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Dir == "" {
@@ -77,9 +77,6 @@ func Open(o Options) (*Site, error) {
 		if o.Versions, err = installedVersions(); err != nil {
 			return nil, err
 		}
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "nodes"), 0o711); err != nil {
-		return nil, trouble(err)
 	}
 	return &Site{o: o, kids: map[int]struct{}{}, seen: map[string]sighting{}}, nil
 }
@@ -114,6 +111,9 @@ func check(names ...string) error {
 func (s *Site) locked(do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := os.MkdirAll(filepath.Join(s.o.Dir, "nodes"), 0o711); err != nil {
+		return trouble(err)
+	}
 	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "site.lock"))
 	if err != nil {
 		return trouble(err)

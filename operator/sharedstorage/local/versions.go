@@ -12,6 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
+// Installed are the folders of PostgreSQL's server programs on this machine, by version.
+func Installed() (map[string]string, error) { return installedVersions() }
+
 // installedVersions finds the server programs of this machine.
 func installedVersions() (map[string]string, error) {
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")

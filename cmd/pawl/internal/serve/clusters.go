@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,12 +169,13 @@ func workerName() string {
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
 
-// flows are those of the loaded files and those of clusters.
+// flows are those of the loaded files, of container clusters and of clusters on shared storage.
 func (p *parts) flows(loaded []workflow.Flow) []workflow.Flow {
-	if p.clusters.service == nil {
-		return loaded
+	all := slices.Concat(loaded, p.shared.flows)
+	if p.clusters.service != nil {
+		all = append(all, p.clusters.service.Flows()...)
 	}
-	return append(append([]workflow.Flow{}, loaded...), p.clusters.service.Flows()...)
+	return all
 }
 
 // queryFace is /client/api.

@@ -126,10 +126,13 @@ func (p *parts) reload() (*driver.Driver, error) {
 	lib, err := p.shelf.load()
 	var next *driver.Driver
 	if err == nil {
+		err = p.shared.beside(lib)
+	}
+	if err == nil {
 		next, err = p.newDriver(lib)
 	}
 	if err == nil {
-		err = p.engine.LoadAll(p.flows(lib.Flows), lib.Healers)
+		err = p.engine.LoadAll(p.flows(lib.Flows), p.shared.healers(lib.Healers))
 	}
 	if err != nil {
 		files, _ := library.Files(before.paths()...) // the same files are not reported twice

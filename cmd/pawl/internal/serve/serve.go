@@ -56,6 +56,8 @@ type Options struct {
 
 	Clusters *Clusters // configuration of container clusters; nil: none
 
+	SharedStorage *SharedStorage // clusters on shared storage as processes of this machine; nil: none
+
 	OTLP    string // endpoint of a collector; empty: no spans
 	Version string
 	Logger  *slog.Logger
@@ -91,6 +93,7 @@ type parts struct {
 	bell     *server.Bell
 	archive  *os.File // nil: none
 	clusters clusters
+	shared   shared
 
 	mu     sync.Mutex
 	driver *driver.Driver // nil: no machines
@@ -141,15 +144,19 @@ func (p *parts) make(ctx context.Context) error {
 	if err := p.makeClusters(ctx); err != nil {
 		return err
 	}
+	if err := p.makeShared(lib); err != nil {
+		return err
+	}
 	hooks, err := p.hooks(ctx)
 	if err != nil {
 		return err
 	}
+	actions := p.shared.actions(p.actions)
 	o := workflow.Options{
-		Attempts: p.options.Attempts, Drain: p.options.Drain, Actions: p.actions, Secrets: p.options.Secrets, Healers: lib.Healers,
-		Hooks: hooks, Retention: p.options.Retention, Logger: p.log, Object: driver.Object(p.objects),
+		Attempts: p.options.Attempts, Drain: p.options.Drain, Actions: actions, Secrets: p.options.Secrets, Healers: p.shared.healers(lib.Healers),
+		Hooks: hooks, Retention: p.options.Retention, Logger: p.log, Object: p.shared.object(driver.Object(p.objects)),
 		Compile: func(source []byte) (workflow.Flow, error) {
-			return flowfile.FromSource(source, flowfile.Options{Actions: p.actions, AnyAction: true})
+			return flowfile.FromSource(source, flowfile.Options{Actions: actions, AnyAction: true})
 		},
 	}
 	if p.options.Archive != "" {
@@ -163,6 +170,11 @@ func (p *parts) make(ctx context.Context) error {
 	}
 	if p.clusters.service != nil {
 		if err := p.clusters.service.Bind(p.engine); err != nil {
+			return err
+		}
+	}
+	if p.shared.operator != nil {
+		if err := p.shared.operator.Bind(p.engine); err != nil {
 			return err
 		}
 	}
@@ -208,6 +220,9 @@ func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 	if p.clusters.service != nil {
 		hooks = append(hooks, p.clusters.service.Hook())
 	}
+	if p.shared.operator != nil {
+		hooks = append(hooks, p.shared.operator.Hook())
+	}
 	if p.options.OTLP == "" {
 		return hooks, nil
 	}
@@ -251,7 +266,7 @@ func (p *parts) server() (*server.Server, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Engine: p.engine, Objects: p.objects, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		Engine: p.engine, Objects: p.shared.admit(p.objects), Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Bell: p.bell,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
@@ -268,6 +283,9 @@ func (p *parts) server() (*server.Server, error) {
 }
 
 func (p *parts) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
+	if p.shared.serves(o.Kind) {
+		return p.shared.plan(ctx, o)
+	}
 	p.mu.Lock()
 	d := p.driver
 	p.mu.Unlock()
@@ -300,6 +318,9 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	part("machines", p.drive)
 	if p.clusters.service != nil {
 		part("clusters", p.clusters.service.Serve)
+	}
+	if p.shared.operator != nil {
+		part("shared storage", p.serveShared)
 	}
 	for _, cloud := range p.clusters.sims {
 		part("sim", cloud.Serve)

@@ -1,0 +1,177 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// SharedStorage says where clusters on shared storage are, as folders and
+// processes of this machine.
+type SharedStorage struct {
+	Dir string
+	// Optional leaves them out, with a line in the log, where the loaded files
+	// define flows or a machine of the same name. Else the server does not start.
+	Optional bool
+}
+
+// LocalSharedStorage is what pawl dev has: a folder beside the store, or in
+// /var/lib/pawl where the user who runs PostgreSQL for root cannot enter that.
+// nil, with a line in the log, where PostgreSQL is missing.
+func LocalSharedStorage(store string, log *slog.Logger) *SharedStorage {
+	versions, err := local.Installed()
+	if err != nil || len(versions) == 0 {
+		log.Warn("clusters on shared storage are off: PostgreSQL's server programs are missing; install them (apt-get install postgresql) and start again", "error", err)
+		return nil
+	}
+	as, err := postgres.Runner("")
+	if err != nil {
+		log.Warn("clusters on shared storage are off", "error", err)
+		return nil
+	}
+	if store, err = filepath.Abs(store); err != nil {
+		log.Warn("clusters on shared storage are off", "error", err)
+		return nil
+	}
+	dir := filepath.Join(filepath.Dir(store), "shared-storage")
+	if postgres.Reachable(dir, as) != nil {
+		sum := sha256.Sum256([]byte(store)) // each store has clusters of its own
+		dir = filepath.Join("/var/lib/pawl/shared-storage", hex.EncodeToString(sum[:4]))
+	}
+	return &SharedStorage{Dir: dir, Optional: true}
+}
+
+// SharedStorageClash is the fault of files that define what the server brings itself.
+var SharedStorageClash = fault.Declare(fault.Kind{
+	Code: "SHARED_STORAGE_CLASH", Class: fault.Invalid,
+	Title:  "the files define flows or a machine that clusters on shared storage bring themselves",
+	Remedy: "Rename those that the message names, or serve them without --shared-storage.",
+})
+
+// shared are the parts of clusters on shared storage.
+type shared struct {
+	operator *sharedstorage.Operator // nil: this server has none
+	flows    []workflow.Flow
+	home     local.Home
+}
+
+func (p *parts) makeShared(lib library.Library) error {
+	config := p.options.SharedStorage
+	if config == nil {
+		return nil
+	}
+	site, err := local.Open(local.Options{Dir: config.Dir})
+	if err != nil {
+		return err
+	}
+	made := shared{home: local.Home{Objects: p.objects, Site: site}}
+	made.operator, err = sharedstorage.New(sharedstorage.Options{Home: made.home, Ports: site.Ports(), Logger: p.log})
+	if err != nil {
+		return err
+	}
+	if made.flows, err = made.operator.Flows(); err != nil {
+		return err
+	}
+	switch err := made.beside(lib); {
+	case err != nil && config.Optional:
+		p.log.Warn("clusters on shared storage are off: "+fault.Message(err), "remedy", "rename what the files define, and start again")
+		return nil
+	case err != nil:
+		return err
+	}
+	p.shared = made
+	return nil
+}
+
+// serveShared works on the clusters.
+func (p *parts) serveShared(ctx context.Context) error {
+	return local.Controller{Operator: p.shared.operator, Objects: p.objects, Touch: p.engine.Touch, Metrics: p.queues, Log: p.log}.Serve(ctx)
+}
+
+// beside refuses files that define what is brought here.
+func (s shared) beside(lib library.Library) error {
+	if s.operator == nil {
+		return nil
+	}
+	var twice []string
+	for _, flow := range lib.Flows {
+		if slices.ContainsFunc(s.flows, func(f workflow.Flow) bool { return f.Name == flow.Name }) {
+			twice = append(twice, "the flow "+flow.Name)
+		}
+	}
+	for _, m := range lib.Machines {
+		if s.serves(m.Table.Kind) {
+			twice = append(twice, "the machine of kind "+m.Table.Kind)
+		}
+	}
+	if len(twice) > 0 {
+		return SharedStorageClash.Errorf("the files define %s, as clusters on shared storage do", strings.Join(twice, ", "))
+	}
+	return nil
+}
+
+func (s shared) serves(kind string) bool { return s.operator != nil && kind == sharedstorage.Kind }
+
+func (s shared) actions(all []workflow.Action) []workflow.Action {
+	if s.operator == nil {
+		return all
+	}
+	return slices.Concat(all, s.operator.Actions())
+}
+
+func (s shared) healers(loaded map[fault.Code]workflow.Healer) map[fault.Code]workflow.Healer {
+	if s.operator == nil {
+		return loaded
+	}
+	all := map[fault.Code]workflow.Healer{}
+	maps.Copy(all, loaded)
+	maps.Copy(all, s.operator.Healers())
+	return all
+}
+
+// object reads clusters as their operator shows them, and all else as before.
+func (s shared) object(other func(context.Context, string) (json.RawMessage, error)) func(context.Context, string) (json.RawMessage, error) {
+	if s.operator == nil {
+		return other
+	}
+	return func(ctx context.Context, subject string) (json.RawMessage, error) {
+		if strings.HasPrefix(subject, sharedstorage.Kind+"/") {
+			return s.operator.Object(ctx, subject)
+		}
+		return other(ctx, subject)
+	}
+}
+
+func (s shared) admit(objects control.Objects) control.Objects {
+	if s.operator == nil {
+		return objects
+	}
+	return local.Admit(objects)
+}
+
+func (s shared) plan(ctx context.Context, o control.Object) (json.RawMessage, error) {
+	c, err := s.home.Of(o)
+	if err != nil {
+		return nil, machine.PositionInvalid.Errorf("%w", err)
+	}
+	plan, err := s.operator.PlanFor(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(plan)
+}

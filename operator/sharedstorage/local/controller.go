@@ -1,0 +1,64 @@
+package local
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// Controller lets an operator work on the clusters of a Home.
+type Controller struct {
+	Operator *sharedstorage.Operator
+	Objects  control.Objects
+	// Touch tells the engine of a changed cluster, for the conditions of its
+	// runs, by its subject. nil: nobody is told.
+	Touch   func(ctx context.Context, subject string) error
+	Metrics control.Metrics // nil: none
+	Log     *slog.Logger    // nil: slog.Default
+}
+
+// longestPause is between two tries of a pass that fails. A cluster is never given up.
+const longestPause = time.Minute
+
+// Serve works until the context ends, then drains.
+func (c Controller) Serve(ctx context.Context) error {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	shared := control.NewShared(c.Objects.Feed(sharedstorage.Kind), control.SharedOptions[control.Object]{Name: sharedstorage.Kind, Metrics: c.Metrics, Log: c.Log})
+	shared.Handle(c.touch)
+	ring := control.Signals(func(ctx context.Context, add func(key string)) {
+		c.Operator.Listen(ctx, func(ref control.Ref) { add(ref.String()) })
+	})
+	return control.Run(ctx, []control.Runner{shared}, []control.Runner{control.Controller{
+		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, news), ring}, MaxRetries: math.MaxInt,
+		Queue: control.QueueOptions{Longest: longestPause}, Metrics: c.Metrics, Log: c.Log,
+		Reconcile: func(ctx context.Context, key string) outcome.Outcome {
+			ref, err := control.ParseRef(key)
+			if err != nil {
+				return outcome.Fail(err)
+			}
+			return c.Operator.Reconcile(ctx, ref)
+		},
+	}})
+}
+
+// news holds if somebody asked something new of a cluster. Status is our own.
+func news(e control.Event[control.Object]) bool {
+	return control.Asked(e) || !maps.Equal(e.Old.Labels, e.New.Labels) || !maps.Equal(e.Old.Annotations, e.New.Annotations)
+}
+
+func (c Controller) touch(ctx context.Context, e control.Event[control.Object]) {
+	if c.Touch == nil || e.Created || e.Deleted || e.Resync {
+		return
+	}
+	if err := c.Touch(ctx, e.New.Ref.String()+"/"+e.New.UID); err != nil && ctx.Err() == nil {
+		c.Log.Warn("the engine was not told of a changed cluster", "object", e.Key, "error", err)
+	}
+}

@@ -1,0 +1,208 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Home keeps clusters as standalone objects of kind SharedStorageCluster. Their
+// spec and status have the form they have on Kubernetes; status.fault is added:
+// what holds the cluster up, with its remedy, where the verbs of pawl look for it.
+type Home struct {
+	Objects control.Objects
+	Site    *Site // whose versions are meant; nil: a version is what the spec says
+}
+
+var _ sharedstorage.Home = Home{}
+
+// Load implements sharedstorage.Home.
+func (h Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
+	o, err := h.Objects.Get(ctx, control.Ref{Kind: sharedstorage.Kind, Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return nil, err
+	}
+	return h.Of(o)
+}
+
+// Of is the cluster that an object asks for. A spec that cannot be is in Refused;
+// a status that cannot be read is an error.
+func (h Home) Of(o control.Object) (*sharedstorage.Cluster, error) {
+	c := &sharedstorage.Cluster{
+		Kind: o.Kind, Ref: port.Ref{Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+		Generation: o.Generation, CreatedAt: o.CreatedAt, DeletedAt: o.DeletionMark,
+		Annotations: maps.Clone(o.Annotations), Finalized: slices.Contains(o.Finalizers, sharedstorage.Finalizer), Version: o,
+	}
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	if len(o.Status) > 0 {
+		if err := json.Unmarshal(o.Status, &c.Status); err != nil {
+			return nil, fmt.Errorf("the status of %s: %w", o.Ref, err)
+		}
+	}
+	c.Spec, c.Refused = specOf(o)
+	c.Spec.Engine.Version = h.version(c.Spec.Engine.Version, c.Status.Version)
+	return c, nil
+}
+
+// version is the installed one that a spec means: 15 is the newest 15.x. Where
+// the spec says nothing, a cluster stays with its major version.
+func (h Home) version(want, is string) string {
+	if h.Site == nil {
+		return want
+	}
+	prefix := want
+	if prefix == "" {
+		prefix = major(is)
+	}
+	if found, _, err := h.Site.binaries(prefix); err == nil {
+		return found
+	}
+	return want // the flow says that it is not there
+}
+
+// Save implements sharedstorage.Home.
+func (h Home) Save(ctx context.Context, c *sharedstorage.Cluster) error {
+	return h.write(ctx, c, func(o *control.Object) (err error) {
+		o.Finalizers = slices.DeleteFunc(o.Finalizers, func(f string) bool { return f == sharedstorage.Finalizer })
+		if c.Finalized {
+			o.Finalizers = append(o.Finalizers, sharedstorage.Finalizer)
+		}
+		o.Status, err = statusOf(c)
+		return err
+	})
+}
+
+// Annotate implements sharedstorage.Home.
+func (h Home) Annotate(ctx context.Context, c *sharedstorage.Cluster, key, from, to string) error {
+	return h.write(ctx, c, func(o *control.Object) error {
+		if o.Annotations[key] != from {
+			return fault.WriteConflict.Errorf("annotation %s is %q, not %q", key, o.Annotations[key], from)
+		}
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		if o.Annotations[key] = to; to == "" {
+			delete(o.Annotations, key)
+		}
+		return nil
+	})
+}
+
+// write changes exactly the version that was loaded.
+func (h Home) write(ctx context.Context, c *sharedstorage.Cluster, change func(o *control.Object) error) error {
+	o, ok := c.Version.(control.Object)
+	if !ok {
+		return fmt.Errorf("local: cluster %s was not loaded from here", c.Ref)
+	}
+	next := o.Copy()
+	if err := change(&next); err != nil {
+		return err
+	}
+	saved, err := h.Objects.Update(ctx, next)
+	if err != nil {
+		return err
+	}
+	c.Version = saved
+	return nil
+}
+
+// Classes implements sharedstorage.Home. A namespace lists its own in an object
+// of kind ConfigMap that is named as on Kubernetes.
+func (h Home) Classes(ctx context.Context, namespace string) (map[string]port.Class, error) {
+	o, err := h.Objects.Get(ctx, control.Ref{Kind: "ConfigMap", Namespace: namespace, Name: sharedstorage.ClassesName})
+	if errors.Is(err, control.NotFound) {
+		return sharedstorage.DefaultClasses(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Data map[string]string `json:"data"`
+	}
+	if err := json.Unmarshal(o.Spec, &list); err != nil {
+		return nil, sharedstorage.SpecInvalid.Errorf("%s: %w", o.Ref, err)
+	}
+	return sharedstorage.ParseClasses(list.Data)
+}
+
+// statusOf is the status as it is stored: what is not known is left out.
+func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
+	raw, err := json.Marshal(c.Status)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.UseNumber()
+	var status map[string]any
+	if err := dec.Decode(&status); err != nil {
+		return nil, err
+	}
+	position := status["position"]
+	bare(status)
+	if position != nil {
+		status["position"] = position
+	}
+	if held := heldBy(c); held != nil {
+		status[control.StatusFault] = held
+	}
+	return json.Marshal(status)
+}
+
+// bare removes what is null.
+func bare(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, one := range v {
+			if one == nil {
+				delete(v, key)
+			}
+			bare(one)
+		}
+	case []any:
+		for _, one := range v {
+			bare(one)
+		}
+	}
+}
+
+// heldBy is the fault that keeps a cluster from going on; nil: there is none.
+func heldBy(c *sharedstorage.Cluster) *control.FaultRecord {
+	find := func(kind string, status metav1.ConditionStatus) *metav1.Condition {
+		at := slices.IndexFunc(c.Status.Conditions, func(one metav1.Condition) bool { return one.Type == kind && one.Status == status })
+		if at < 0 {
+			return nil
+		}
+		return &c.Status.Conditions[at]
+	}
+	why := find(sharedstorage.InterruptedCondition, metav1.ConditionTrue)
+	if why == nil {
+		why = find(sharedstorage.ProgressingCondition, metav1.ConditionFalse)
+	}
+	if why == nil {
+		return nil
+	}
+	for _, kind := range fault.All() {
+		if kind.Reason() != why.Reason {
+			continue
+		}
+		message := strings.TrimSuffix(strings.TrimSuffix(why.Message, kind.Remedy), ". ")
+		return &control.FaultRecord{
+			Code: kind.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy,
+			Message: strings.TrimPrefix(message, string(kind.Code)+": "), ObservedGeneration: why.ObservedGeneration, At: why.LastTransitionTime.UTC(),
+		}
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+var versionForm = regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`)
+
+// specOf reads the spec of an object, fills in the defaults that the CRD has,
+// and refuses what the CRD refuses: SPEC_INVALID.
+func specOf(o control.Object) (v1alpha1.SharedStorageClusterSpec, error) {
+	var spec v1alpha1.SharedStorageClusterSpec
+	dec := json.NewDecoder(bytes.NewReader(orEmpty(o.Spec)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&spec); err != nil {
+		_ = json.Unmarshal(orEmpty(o.Spec), &spec) // what can be read counts, all else has its default
+		fill(&spec)
+		return spec, sharedstorage.SpecInvalid.Errorf("spec: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	fill(&spec)
+	if err := errors.Join(check(o.Namespace), check(o.Name)); err != nil {
+		return spec, sharedstorage.SpecInvalid.Errorf("metadata: %w", err)
+	}
+	return spec, wrong(&spec)
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func fill(s *v1alpha1.SharedStorageClusterSpec) {
+	for _, text := range []struct {
+		field *string
+		value string
+	}{
+		{&s.Engine.Type, "postgres"}, {&s.Class.Name, "small"}, {&s.Storage.OnDelete, "Retain"},
+		{&s.Durability, "strict"}, {&s.Scheduling.Spread, "kubernetes.io/hostname"},
+	} {
+		if *text.field == "" {
+			*text.field = text.value
+		}
+	}
+	if s.Readers == nil {
+		s.Readers = new(int32(2))
+	}
+	if s.Storage.Size == nil {
+		s.Storage.Size = resource.NewQuantity(10<<30, resource.BinarySI)
+	}
+	if s.HA.Enabled == nil {
+		s.HA.Enabled = new(true)
+	}
+	if s.Ports != nil && s.Ports.Step == 0 {
+		s.Ports.Step = 1
+	}
+}
+
+func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
+	oneOf := func(field, value string, known ...string) error {
+		if slices.Contains(known, value) {
+			return nil
+		}
+		return sharedstorage.SpecInvalid.Errorf("%s: %q is none of %s", field, value, strings.Join(known, ", "))
+	}
+	switch {
+	case s.Engine.Version != "" && !versionForm.MatchString(s.Engine.Version):
+		return sharedstorage.SpecInvalid.Errorf("engine.version: %q is no version, such as 15 or 15.18", s.Engine.Version)
+	case *s.Readers < 0 || *s.Readers > 15:
+		return sharedstorage.SpecInvalid.Errorf("readers: %d is not within 0 and 15", *s.Readers)
+	case len(s.Parameters) > 200:
+		return sharedstorage.SpecInvalid.Errorf("parameters: %d are more than 200", len(s.Parameters))
+	case s.Ports != nil && (s.Ports.Start < 1 || s.Ports.Start > 65535 || s.Ports.Step < 0):
+		return sharedstorage.SpecInvalid.Errorf("ports: they begin within 1 and 65535, and do not go down")
+	}
+	return errors.Join(
+		oneOf("engine.type", s.Engine.Type, "postgres"),
+		oneOf("storage.onDelete", s.Storage.OnDelete, "Retain", "Delete"),
+		oneOf("durability", s.Durability, "strict", "available"),
+	)
+}
+
+// Admit refuses to store clusters that the CRD would refuse, too: a spec that
+// cannot be, a volume that shrinks, another engine, another major version,
+// another cloneFrom. Objects of other kinds pass.
+func Admit(objects control.Objects) control.Objects { return admitting{objects} }
+
+type admitting struct{ control.Objects }
+
+// Apply implements control.Objects.
+func (a admitting) Apply(ctx context.Context, want control.Object) (control.Object, error) {
+	if err := a.judge(ctx, want); err != nil {
+		return control.Object{}, err
+	}
+	return a.Objects.Apply(ctx, want)
+}
+
+// Update implements control.Objects.
+func (a admitting) Update(ctx context.Context, next control.Object) (control.Object, error) {
+	if err := a.judge(ctx, next); err != nil {
+		return control.Object{}, err
+	}
+	return a.Objects.Update(ctx, next)
+}
+
+func (a admitting) judge(ctx context.Context, want control.Object) error {
+	if want.Kind != sharedstorage.Kind || want.Spec == nil {
+		return nil
+	}
+	old, err := a.Get(ctx, want.Ref)
+	exists := err == nil
+	switch {
+	case err != nil && fault.Of(err) != control.NotFound:
+		return err
+	case exists && (old.Deleting() || bytes.Equal(old.Spec, want.Spec)):
+		return nil
+	}
+	next, err := specOf(want)
+	if err != nil || !exists {
+		return err
+	}
+	before, err := specOf(old)
+	if err != nil {
+		return nil //nolint:nilerr // any spec is better than one that cannot be
+	}
+	was, is := before.Engine.Version, next.Engine.Version
+	switch {
+	case next.Storage.Size.Cmp(*before.Storage.Size) < 0:
+		return port.StorageShrink.Errorf("storage.size may only grow: from %s to %s", before.Storage.Size, next.Storage.Size)
+	case was != "" && is != "" && major(was) != major(is):
+		return port.VersionUnsupported.Errorf("engine.version: from %s to %s is another major version", was, is)
+	case before.CloneFrom != next.CloneFrom:
+		return sharedstorage.SpecInvalid.Errorf("cloneFrom counts at creation only")
+	}
+	return nil
+}
+
+func major(version string) string {
+	first, _, _ := strings.Cut(version, ".")
+	return first
+}
