@@ -82,7 +82,7 @@ func TestExam(t *testing.T) {
 			},
 			Kill: func(t *testing.T, id port.Ref) {
 				t.Helper()
-				err := direct.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: id.Instance}}, client.GracePeriodSeconds(0))
+				err := direct.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: kube.PodName(id)}}, client.GracePeriodSeconds(0))
 				if err != nil {
 					t.Fatal(err)
 				}

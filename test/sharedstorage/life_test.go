@@ -135,12 +135,12 @@ func (w *world) streams(c *v1alpha1.SharedStorageCluster) {
 		}
 		n, err := ask[int](ctx, w, c.Name, c.Status.Instances[c.Status.Writer], "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
 		if err != nil || n != int(c.Status.Readers) {
-			return fmt.Errorf("%d readers stream, %d are there: %w", n, c.Status.Readers, err)
+			return fmt.Errorf("%d readers stream, %d are there: %v", n, c.Status.Readers, err)
 		}
 		for role, want := range map[string]int{"rw": 1, "ro": int(c.Status.Readers)} {
 			pods, err := w.routed(ctx, c.Name, role)
 			if err != nil || len(pods) != want {
-				return fmt.Errorf("Service %s-%s finds %d pods, want %d: %w", c.Name, role, len(pods), want, err)
+				return fmt.Errorf("Service %s-%s finds %d pods, want %d: %v", c.Name, role, len(pods), want, err)
 			}
 		}
 		return nil

@@ -159,7 +159,7 @@ func (s *Site) create(ctx context.Context, c port.Ref, want port.Instance) (*cor
 			return claim, err
 		}
 	}
-	claim := s.claim(c, want.Name, instanceComponent, v.Size)
+	claim := s.claim(c, PodName(c.Of(want.Name)), instanceComponent, v.Size)
 	labels.claim(claim)
 	if err := s.o.Client.Create(ctx, claim); err != nil {
 		if !apierrors.IsAlreadyExists(err) {
@@ -211,7 +211,7 @@ func (s *Site) inherit(ctx context.Context, c port.Ref, take func(*corev1.Persis
 	claim := &list.Items[0]
 	if _, user, ok := strings.Cut(claim.Annotations[usedAnnotation], " "); ok {
 		var pod corev1.Pod
-		err := s.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: user}, &pod)
+		err := s.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: PodName(c.Of(user))}, &pod)
 		if err == nil {
 			return nil, fmt.Errorf("claim %s is taken over when pod %s is gone", claim.Name, user)
 		}
@@ -365,9 +365,9 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 // Place implements postgres.Places.
 func (i *Instances) Place(ctx context.Context, id port.Ref) (postgres.Place, error) {
 	var pod corev1.Pod
-	err := i.site.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Instance}, &pod)
+	err := i.site.o.Client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod)
 	if apierrors.IsNotFound(err) && i.site.o.Live != client.Reader(i.site.o.Client) {
-		err = i.site.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Instance}, &pod) // it may be new
+		err = i.site.o.Live.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: PodName(id)}, &pod) // it may be new
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -375,7 +375,7 @@ func (i *Instances) Place(ctx context.Context, id port.Ref) (postgres.Place, err
 	case err != nil:
 		return postgres.Place{}, err
 	case pod.Labels[ClusterLabel] != id.Name:
-		return postgres.Place{}, port.PodLost.Errorf("pod %s is no instance of cluster %s", id.Instance, id.Name)
+		return postgres.Place{}, port.PodLost.Errorf("pod %s is no instance of cluster %s", PodName(id), id.Name)
 	case pod.Status.PodIP == "":
 		return postgres.Place{}, port.PodLost.Errorf("the pod of instance %s has no address yet", id)
 	}

@@ -3,6 +3,7 @@ package kube
 import (
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,10 +44,19 @@ const (
 	tokenKey, passwordKey = "token", "password"
 )
 
-func grantName(c port.Ref) string           { return c.Name + "-grant" }
-func secretName(c port.Ref) string          { return c.Name + "-auth" }
-func managerName(c port.Ref) string         { return c.Name + "-manager" }
-func instanceAccount(c port.Ref) string     { return c.Name + "-instance" }
+func grantName(c port.Ref) string       { return c.Name + "-grant" }
+func secretName(c port.Ref) string      { return c.Name + "-auth" }
+func managerName(c port.Ref) string     { return c.Name + "-manager" }
+func instanceAccount(c port.Ref) string { return c.Name + "-instance" }
+
+// PodName is that of the pod of an instance: its own, behind that of its cluster.
+func PodName(id port.Ref) string {
+	if strings.HasPrefix(id.Instance, id.Name+"-") {
+		return id.Instance
+	}
+	return id.Name + "-" + id.Instance
+}
+
 func copyName(c port.Ref) string            { return c.Name + "-copy" }
 func join(host string, number int32) string { return net.JoinHostPort(host, strconv.Itoa(int(number))) }
 

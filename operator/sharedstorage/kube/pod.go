@@ -77,7 +77,7 @@ func (s *Site) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, e
 	if err != nil {
 		return nil, err
 	}
-	pod := &corev1.Pod{ObjectMeta: meta(c, want.Name, instanceComponent)}
+	pod := &corev1.Pod{ObjectMeta: meta(c, PodName(c.Of(want.Name)), instanceComponent)}
 	label(pod, map[string]string{InstanceLabel: want.Name, IDLabel: want.ID, TypeLabel: string(want.Type)})
 	if want.Type != port.Temporary {
 		pod.Labels[RoleLabel] = string(want.Type)

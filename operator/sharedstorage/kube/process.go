@@ -219,7 +219,7 @@ func (r *roles) tell(ctx context.Context, top port.Topology) {
 
 func (r *roles) label(ctx context.Context, name, role string) error {
 	var pod corev1.Pod
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.cluster.Namespace, Name: name}, &pod)
+	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.cluster.Namespace, Name: PodName(r.cluster.Of(name))}, &pod)
 	if err != nil || pod.Labels[ClusterLabel] != r.cluster.Name || pod.Labels[RoleLabel] == role {
 		return client.IgnoreNotFound(err)
 	}

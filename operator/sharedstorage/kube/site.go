@@ -256,5 +256,5 @@ func (s *Site) apply(ctx context.Context, c port.Ref, obj client.Object) error {
 		return err
 	}
 	obj.SetOwnerReferences(owners)
-	return controller.Applier{Client: s.o.Client}.Apply(ctx, obj, nil)
+	return controller.Applier{Client: s.o.Client, Owner: controller.FieldOwner}.Apply(ctx, obj, nil)
 }

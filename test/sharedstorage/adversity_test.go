@@ -1,0 +1,59 @@
+package sharedstorage_test
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+)
+
+// The operator is killed again and again while it makes a cluster, and another
+// goes on; then the writer's pod is deleted at once: the manager fails over
+// without the operator, and no answered row is lost.
+func TestKilled(t *testing.T) {
+	w := newWorld(t)
+	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
+	for kill := range 3 {
+		time.Sleep(time.Duration(1+2*kill) * time.Second)
+		w.end(syscall.SIGKILL)
+		w.start()
+	}
+	c := w.rests("orders", 2, nil)
+	w.streams(c)
+	var pods corev1.PodList
+	if err := w.client.List(t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/component": "instance"}); err != nil || len(pods.Items) != 3 {
+		t.Errorf("%d pods of instances: %v", len(pods.Items), err)
+	}
+
+	f := w.write("orders")
+	old := c.Status.Instances[c.Status.Writer]
+	f.lap()
+	err := w.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: old.Name}}, client.GracePeriodSeconds(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = w.rests("orders", 2, func(c *v1alpha1.SharedStorageCluster) error {
+		if c.Status.Instances[c.Status.Writer].Name == old.Name {
+			return fmt.Errorf("%s is the writer still", old.Name)
+		}
+		return nil
+	})
+	w.streams(c)
+	w.await(time.Minute, "the client writes again", func(context.Context) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if time.Since(f.last) > time.Second {
+			return fmt.Errorf("the last row was answered %s ago", time.Since(f.last))
+		}
+		return nil
+	})
+	rows, pause := f.end(c)
+	t.Logf("the writer's pod was deleted: %d rows were committed and are on all instances; longest write pause: %s", rows, pause.Round(time.Millisecond))
+}
