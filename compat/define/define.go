@@ -40,7 +40,7 @@ var DefaultWfConf = map[WFConfKey]string{
 
 // InterruptError stops a flow until someone lets it go on.
 type InterruptError struct {
-	Reason   string // a code; that of a declared fault brings its remedy and healer along
+	Reason   string // a code; that of a declared fault brings its remedy along
 	ErrorMsg string
 }
 
@@ -57,7 +57,8 @@ func NewInterruptError(reason, msg string) error {
 // IsInterruptError finds an InterruptError in what err wraps.
 func IsInterruptError(err error) (bool, *InterruptError) {
 	var found *InterruptError
-	return errors.As(err, &found), found
+	is := errors.As(err, &found)
+	return is, found
 }
 
 // WaitingError lets a flow wait at its step, without a failure.

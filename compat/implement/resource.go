@@ -20,7 +20,7 @@ type IKubeResource interface {
 
 // NotImplementError is what the methods of KubeResource answer that its users
 // have to write.
-var NotImplementError = errors.New("the resource has to implement this method") //nolint:errname,staticcheck // the name is part of the interface that is kept
+var NotImplementError = errors.New("the resource has to implement this method") //nolint:errname,revive,staticcheck // the name is part of the interface that is kept
 
 // KubeResource is embedded by resources. Fetch, GetState, UpdateState, Update,
 // GetScheme and IsCancelled are theirs to write.

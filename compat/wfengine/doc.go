@@ -26,15 +26,21 @@ import (
 	"github.com/pawl-dev/pawl/compat/implement"
 )
 
-// Names that stand in rooms of their own as well.
 type (
+	// MetaDataLoader is another name of WfMetaLoader.
 	MetaDataLoader = WfMetaLoader
+	// MementoStorage is another name of WfRuntimeMementoStorage.
 	MementoStorage = WfRuntimeMementoStorage
-	KubeResource   = implement.KubeResource
-	IKubeResource  = implement.IKubeResource
+	// KubeResource is that of implement.
+	KubeResource = implement.KubeResource
+	// IKubeResource is that of implement.
+	IKubeResource = implement.IKubeResource
+	// InterruptError is that of define.
 	InterruptError = define.InterruptError
-	WaitingError   = define.WaitingError
-	WFConfKey      = define.WFConfKey
+	// WaitingError is that of define.
+	WaitingError = define.WaitingError
+	// WFConfKey is that of define.
+	WFConfKey = define.WFConfKey
 )
 
 // NewInterruptError stops a flow until someone lets it go on.

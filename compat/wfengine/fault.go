@@ -44,8 +44,8 @@ const (
 const detailReason = "reason"
 
 // outcomeOf reads the error of a step. The reason of an interruption may be the
-// code of a declared fault: its remedy is shown then, and its healer called.
-// Trouble of the API server is charged to no step.
+// code of a declared fault: its remedy is shown then. Trouble of the API server
+// is charged to no step.
 func outcomeOf(err error) outcome.Outcome {
 	if define.IsWaitingError(err) {
 		return outcome.Wait(0, "Waiting", "%s", err.Error())

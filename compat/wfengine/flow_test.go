@@ -138,6 +138,26 @@ func TestInterruptAndResume(t *testing.T) {
 	})
 }
 
+// A flow that is interrupted again and again can be resumed each time, although
+// the mail of a run is limited.
+func TestManyInterruptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", times(1200, wfengine.NewInterruptError("R", "m")))
+		l.on("Third", times(1, wfengine.NewInterruptError("R", "m")))
+		for i := range 1201 {
+			if is, _ := define.IsInterruptError(l.pass()); !is || l.state() != statemachine.StateInterrupt {
+				t.Fatalf("interruption %d: state %s", i, l.state())
+			}
+			l.resume()
+			if !l.manager.CheckRecovery(l.resource()) || l.state() != statemachine.StateCreating {
+				t.Fatalf("resume %d: state %s", i, l.state())
+			}
+		}
+		l.until(statemachine.StateRunning, 1)
+	})
+}
+
 // Defect 28: only a true value resumes.
 func TestRecoverValues(t *testing.T) {
 	for value, want := range map[string]bool{"T": true, "true": true, "1": true, "F": false, "false": false, "0": false, "": false, "no": false} {

@@ -86,6 +86,20 @@ func (u *unfinished) told() bool {
 	return false
 }
 
+// mostTold bounds what is noted of a run that is interrupted again and again
+// without a step in between that is done: its mail is limited.
+const mostTold = 100
+
+// tolds is how many interruptions are noted.
+func (u *unfinished) tolds() (n int) {
+	for _, s := range u.mail {
+		if s.Name == toldSignal {
+			n++
+		}
+	}
+	return n
+}
+
 type toldPayload struct {
 	Previous statemachine.State `json:"previous"`
 }
@@ -178,7 +192,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (m *ResourceWorkflow) work(ctx context.Context, s *session, found *unfinished) (waiting bool, err error) {
 	id, until := found.run.ID, time.Now().Add(patience)
 	m.WfManager.open(s, found.run)
-	given, returned := false, true
+	var given, returned bool
 	for {
 		var out outcome.Outcome
 		out, returned = m.advance(ctx, s, found)
@@ -393,6 +407,9 @@ func (m *ResourceWorkflow) tell(ctx context.Context, found *unfinished, stop *de
 	})
 	if err != nil {
 		return err
+	}
+	if found.tolds() >= mostTold {
+		return nil
 	}
 	payload, err := json.Marshal(told)
 	if err != nil {

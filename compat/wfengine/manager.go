@@ -312,5 +312,8 @@ func (m *WfManager) storeOf(resource statemachine.StateResource) (workflow.Store
 	}
 	shelves := m.shelves
 	m.mu.Unlock()
-	return shelves, shelves.add(resource, storage)
+	if err := shelves.add(resource, storage); err != nil {
+		return nil, err
+	}
+	return shelves, nil
 }

@@ -22,6 +22,7 @@ type session struct {
 	hook    WfHook
 	tells   announcer
 	bell    chan struct{}
+	from    int64 // number of the newest event that was saved before
 
 	mu      sync.Mutex
 	heard   int64 // number of the newest event the hook has heard
@@ -48,7 +49,7 @@ func (m *ResourceWorkflow) begin(ctx context.Context, view *WfRuntime) (*session
 // open lets the session hear of its run.
 func (m *WfManager) open(s *session, run *workflow.Run) {
 	s.view.RunID = run.ID
-	s.heard = run.Seq
+	s.heard, s.from = run.Seq, run.Seq
 	s.call(WfHook.OnWfInit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,6 +119,9 @@ func (m *WfManager) hear(info workflow.RunInfo, e workflow.Event) {
 }
 
 func (s *session) hear(e workflow.Event) {
+	if e.Seq <= s.from { // of an earlier call, whose hook was too slow
+		return
+	}
 	defer s.ring(e.Seq)
 	view := s.view
 	switch e.Kind {

@@ -89,6 +89,9 @@ func (m *WfManager) action(class string) workflow.Action {
 	adapted := classic.Adapt(class, func() classic.Step { return m.fresh(class) }, classic.Options{Outcome: outcomeOf})
 	do := adapted.Do
 	adapted.Do = func(ctx context.Context, t *workflow.Task) outcome.Outcome {
+		for more := true; more; { // the run goes on: nobody asks any more whether its resource was marked
+			_, more = t.Signal(toldSignal)
+		}
 		s := m.session(t.RunID())
 		if s == nil {
 			return do(ctx, t)

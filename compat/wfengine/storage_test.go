@@ -47,10 +47,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 				}
 				go func() { _ = l.pass() }() // hangs at the store until the bubble's clock lets it
 				time.Sleep(time.Second)
-				frozen := &texts{data: map[string]string{}}
-				for key, text := range kept.data {
-					frozen.data[key] = text
-				}
+				left, _ := kept.LoadMementoMap("") // what a storage outside would hold now
+				frozen := &texts{data: left}
 				before := l.done()
 				l.storage = frozen.factory
 				l.restart()
@@ -68,7 +66,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 				kept.mu.Lock()
 				kept.refuse = nil
 				kept.mu.Unlock()
-				time.Sleep(time.Hour)
+				time.Sleep(time.Hour) // the old process comes to its end, on its own storage
 			})
 		}
 	}

@@ -32,13 +32,9 @@ func TestMain(m *testing.M) { suite.Main(m) }
 
 const example = "../../examples/classic"
 
-// build makes the operator's program, once.
+// build makes the operator's program, once for the plane that is to be its world.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pawl-classic-")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "operator")
+	program := filepath.Join(folder, "operator")
 	cmd := exec.Command("go", "build", "-o", program, ".")
 	cmd.Dir = example
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -46,6 +42,9 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	return program, nil
 })
+
+// folder is the plane's: it goes when the plane stops.
+var folder string
 
 // lab is one cluster of the operator in a namespace of its own.
 type lab struct {
@@ -56,6 +55,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	plane := suite.Plane(t)
+	folder = plane.Dir()
 	return &lab{t: t, plane: plane, namespace: plane.Namespace(t)}
 }
 
@@ -274,8 +274,8 @@ func TestTakeOver(t *testing.T) {
 	left := `{"flowStatus":"running","flowName":"CreateCluster","startTime":"2021-07-21 08:32:47.492","initContext":{"_resourceName":"c1","_resourceNameSpace":"` + l.namespace + `"},"runningSteps":[` +
 		strings.Join([]string{done("InitMeta"), `{"StepName":"PrepareStorage","stepStatus":"completed","contextOutput":{"storageClass":"slow"}}`, done("CreateWriter"), done("CreateReaders")}, ",") +
 		`,{"StepName":"CreateManager","stepStatus":"failed","retryTimes":3},{"StepName":"AddToManager","stepStatus":"prepared"},{"StepName":"UpdateRunningStatus","stepStatus":"prepared"}]}`
-	maps0 := l.plane.Client().CoreV1().ConfigMaps(l.namespace)
-	_, err := maps0.Create(t.Context(), &corev1.ConfigMap{
+	records := l.plane.Client().CoreV1().ConfigMaps(l.namespace)
+	_, err := records.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1-workflow", Labels: map[string]string{"flowJobsDomain": "c1"}},
 		Data:       map[string]string{"1-CreateCluster": left},
 	}, metav1.CreateOptions{})
@@ -290,7 +290,7 @@ func TestTakeOver(t *testing.T) {
 	if members := l.get().Data["members"]; members != "manager on slow" {
 		t.Errorf("the manager knows %q", members)
 	}
-	after, err := maps0.Get(t.Context(), "c1-workflow", metav1.GetOptions{})
+	after, err := records.Get(t.Context(), "c1-workflow", metav1.GetOptions{})
 	if err != nil || !maps.Equal(after.Data, map[string]string{"1-CreateCluster": left}) || after.Annotations["pawl.dev/taken-over"] == "" {
 		t.Errorf("the old records are %v with %v: %v", after.Data, after.Annotations, err)
 	}

@@ -1,14 +1,17 @@
 // Package implement_wfengine gives the defaults of wfengine under the path they
 // have always had.
-package implement_wfengine //nolint:revive,staticcheck // the name is part of the interface that is kept
+package implement_wfengine
 
 import "github.com/pawl-dev/pawl/compat/wfengine"
 
-// The types of the defaults.
 type (
-	DefaultRecover        = wfengine.DefaultRecover
-	DefaultWfMetaLoader   = wfengine.DefaultWfMetaLoader
-	DefaultWorkflowHook   = wfengine.DefaultWorkflowHook
+	// DefaultRecover is that of wfengine.
+	DefaultRecover = wfengine.DefaultRecover
+	// DefaultWfMetaLoader is that of wfengine.
+	DefaultWfMetaLoader = wfengine.DefaultWfMetaLoader
+	// DefaultWorkflowHook is that of wfengine.
+	DefaultWorkflowHook = wfengine.DefaultWorkflowHook
+	// DefaultMementoStorage is that of wfengine.
 	DefaultMementoStorage = wfengine.DefaultMementoStorage
 )
 

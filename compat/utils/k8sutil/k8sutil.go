@@ -19,6 +19,13 @@ import (
 // requestTime bounds one request of the functions here, which take no context.
 const requestTime = 10 * time.Second
 
+// One client serves the whole operator: client-go's five requests a second are
+// too few for it, and fairness is the API server's own matter.
+const (
+	qps   = 200
+	burst = 400
+)
+
 var known struct {
 	sync.Mutex
 	set    *rest.Config // by SetConfig
@@ -47,6 +54,10 @@ func GetKubeClient() (*kubernetes.Clientset, *rest.Config, error) {
 		if found, err = config.GetConfig(); err != nil {
 			return nil, nil, fmt.Errorf("no API server is known: %w", err)
 		}
+	}
+	found = rest.CopyConfig(found)
+	if found.QPS == 0 {
+		found.QPS, found.Burst = qps, burst
 	}
 	c, err := kubernetes.NewForConfig(found)
 	if err != nil {

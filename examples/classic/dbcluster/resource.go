@@ -58,7 +58,10 @@ func (r *Resource) UpdateState(state statemachine.State) (statemachine.StateReso
 		return nil, err
 	}
 	newest.Object().Data[keyState] = string(state)
-	return newest, newest.Update()
+	if err := newest.Update(); err != nil {
+		return nil, err
+	}
+	return newest, nil
 }
 
 // Update writes the cluster in the version that was read.
