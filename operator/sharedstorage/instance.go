@@ -358,7 +358,7 @@ func createReader(ctx context.Context, w *work) outcome.Outcome {
 func removeCreated(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
-		return outcome.Done() //nolint:nilerr // nothing was allocated, so nothing was made
+		return outcome.Done() // nothing was allocated, so nothing was made
 	}
 	if writer := w.f.writer(); writer != nil && writer.Name == a.Name {
 		return outcome.Done() // a failover has made it the writer
@@ -453,13 +453,14 @@ func removeInstance(ctx context.Context, w *work) outcome.Outcome {
 		}
 		return w.remove(ctx, a.Old)
 	}
-	for _, i := range w.f.holders(w.which()) {
-		if out := w.onlyReader(i); !out.IsDone() {
-			return out
-		}
-		return w.remove(ctx, i.Name)
+	holders := w.f.holders(w.which())
+	if len(holders) == 0 {
+		return outcome.Done()
 	}
-	return outcome.Done()
+	if out := w.onlyReader(holders[0]); !out.IsDone() {
+		return out
+	}
+	return w.remove(ctx, holders[0].Name)
 }
 
 func (w *work) onlyReader(i *port.Instance) outcome.Outcome {

@@ -330,7 +330,7 @@ func (l *lab) start() {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	var store workflow.Store = l.store
+	store := l.store
 	if memory, ok := l.store.(*workflow.Memory); ok {
 		store = mortal{memory, l}
 	}

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -77,7 +78,7 @@ func (s *snapshot) equal(c *Cluster) bool {
 	if s.finalized != now.finalized {
 		return false
 	}
-	if string(s.status) == string(now.status) {
+	if bytes.Equal(s.status, now.status) {
 		return true
 	}
 	a, errA := workflow.Decode(s.status)
@@ -112,7 +113,7 @@ func (objects) Position(c *Cluster) (machine.Position, error) { return positionO
 
 func positionOf(c *Cluster) (p machine.Position, err error) {
 	if len(c.Status.Position) > 0 {
-		if err = json.Unmarshal(c.Status.Position, &p); err != nil {
+		if err := json.Unmarshal(c.Status.Position, &p); err != nil {
 			return p, err
 		}
 	}

@@ -38,7 +38,7 @@ func createTemporary(ctx context.Context, w *work) outcome.Outcome {
 func removeTemporary(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip {
-		return outcome.Done() //nolint:nilerr // nothing was allocated, so nothing was made
+		return outcome.Done() // nothing was allocated, so nothing was made
 	}
 	made := w.f.named(a.Name)
 	if made == nil || made.Type != port.Temporary {
@@ -129,7 +129,7 @@ func adoptID(ctx context.Context, w *work) outcome.Outcome {
 func finishReplace(ctx context.Context, w *work) outcome.Outcome {
 	a, err := w.allocated()
 	if err != nil || a.Skip || a.Old == "" {
-		return outcome.Done() //nolint:nilerr // nothing was allocated, so nothing was taken over
+		return outcome.Done() // nothing was allocated, so nothing was taken over
 	}
 	if err := w.gather(ctx); err != nil {
 		return outcome.Fail(err)

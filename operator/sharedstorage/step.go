@@ -124,7 +124,8 @@ func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
 	if err := t.Input(&w.in); err != nil {
 		return nil, err
 	}
-	return w, w.gather(ctx)
+	err = w.gather(ctx)
+	return w, err
 }
 
 // gather asks the world. Without the instances no step can judge anything.

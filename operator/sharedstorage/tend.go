@@ -81,22 +81,30 @@ func (t *tender) manager(running bool) {
 	}
 }
 
-// writer starts the engine that has the grant, when nobody has taken it over:
-// failover is off, or would not be safe.
+// writer brings back what is down while nobody writes: failover is off, or would
+// not be safe, and not every instance has failed, so no rebuild comes. An engine
+// without the grant starts as a follower.
 func (t *tender) writer() {
 	if !t.f.known(askedInstances) || len(t.f.primaries()) > 0 {
 		return
 	}
-	i := t.f.named(t.f.Volume.Writer)
-	if i == nil || i.State != port.Up {
-		return
+	for n := range t.f.Instances {
+		i := &t.f.Instances[n]
+		since, before := t.c.failedSince(i, Failed)
+		if !before || t.f.At.Sub(since) < 2*t.o.options.Failed {
+			continue
+		}
+		st, asked := t.f.Engines[i.Name]
+		switch {
+		case i.State == port.Down:
+			t.do("bring back "+i.Name, func(ctx context.Context) error {
+				_, err := t.o.options.Ports.Instances.Ensure(ctx, t.c.Ref, *i)
+				return err
+			})
+		case i.State == port.Up && asked && st.Installed && !st.Running && st.Code == "":
+			t.do("start "+i.Name, func(ctx context.Context) error { return t.o.options.Ports.Engine.Start(ctx, t.c.Ref.Of(i.Name)) })
+		}
 	}
-	st, asked := t.f.Engines[i.Name]
-	since, before := t.c.failedSince(i, Failed)
-	if !asked || !st.Installed || st.Running || st.Code != "" || !before || t.f.At.Sub(since) < t.o.options.Failed/2 {
-		return
-	}
-	t.do("start "+i.Name, func(ctx context.Context) error { return t.o.options.Ports.Engine.Start(ctx, t.c.Ref.Of(i.Name)) })
 }
 
 // places removes what holds no place and serves nobody: what a run left that

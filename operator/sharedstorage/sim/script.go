@@ -167,7 +167,7 @@ func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster)
 	hung := w.hung[call.Ref.Namespace+"/"+call.Ref.Name]
 	w.mu.Unlock()
 
-	answer, err := none, error(nil)
+	var err error
 	defer func() {
 		if err != nil {
 			call.Err, call.Code = err.Error(), fault.Of(err).Code
@@ -176,11 +176,13 @@ func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster)
 		defer w.mu.Unlock()
 		w.note(call)
 	}()
-	if err = ctx.Err(); err != nil {
+	err = ctx.Err()
+	if err != nil {
 		return none, err
 	}
 	if w.o.Around != nil {
-		if err = w.o.Around(call, Before); err != nil {
+		err = w.o.Around(call, Before)
+		if err != nil {
 			return none, err
 		}
 	}
@@ -207,14 +209,16 @@ func do[T any](ctx context.Context, w *World, call Call, effect func(c *cluster)
 		return none, err
 	}
 	if delay > 0 {
-		if err = w.o.Sleep(ctx, delay); err != nil {
+		err = w.o.Sleep(ctx, delay)
+		if err != nil {
 			return none, err
 		}
 	}
 	w.mu.Lock()
 	c := w.cluster(call.Ref)
 	w.pass(c)
-	answer, err = effect(c)
+	answer, failed := effect(c)
+	err = failed
 	w.check(c, call)
 	w.mu.Unlock()
 	if w.o.Latency > 0 {
