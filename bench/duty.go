@@ -75,7 +75,7 @@ var duties = []duty{
 }
 
 // elsewhere are the duties of section 9 that this program does not measure.
-var elsewhere = map[int]string{8: "Kubernetes store: requests and bytes per step; measured with that store"}
+var elsewhere = map[int]string{8: "Kubernetes store: requests and bytes per step; go run ./kubernetes measures them on a real API server"}
 
 func mostBytes(get func(string) float64) float64 {
 	return max(get("sqlite-50"), get("sqlite-1000"), get("sqlite-former"), get("sqlite")) / get("sqlite")

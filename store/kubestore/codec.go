@@ -100,9 +100,32 @@ func (d *reader) fault(f *api.RunFault) *workflow.Fault {
 	return out
 }
 
+// attemptOf leaves out the number that is usual: most bytes of a step would be it.
+func attemptOf(n, usual int) *int {
+	if n == usual {
+		return nil
+	}
+	return &n
+}
+
+func attempt(n *int, usual int) int {
+	if n == nil {
+		return usual
+	}
+	return *n
+}
+
+// usual is the attempt that an event without one is about.
+func usual(step string) int {
+	if step == "" {
+		return 0
+	}
+	return 1
+}
+
 func stepOf(s *workflow.StepRecord) api.RunStep {
 	out := api.RunStep{
-		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: s.Attempt, Failures: s.Failures, Free: s.Free, FreeSince: timeText(s.FreeSince),
+		Phase: string(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attemptOf(s.Attempt, 1), Failures: s.Failures, Free: s.Free, FreeSince: timeText(s.FreeSince),
 		Lost: s.Lost, Alone: s.Alone, Undoing: s.Undoing, StartedAt: timeText(s.StartedAt), EndedAt: timeText(s.EndedAt), NextAt: timeText(s.NextAt),
 		Output: string(s.Output), Fault: faultOf(s.Fault), Note: s.Note, Actor: s.Actor,
 	}
@@ -129,7 +152,7 @@ func stepOf(s *workflow.StepRecord) api.RunStep {
 
 func (d *reader) step(name string, s *api.RunStep) *workflow.StepRecord {
 	out := &workflow.StepRecord{
-		Name: name, Phase: workflow.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: s.Attempt, Failures: s.Failures, Free: s.Free, FreeSince: d.time(s.FreeSince),
+		Name: name, Phase: workflow.StepPhase(s.Phase), Ord: s.Ord, Round: s.Round, Attempt: attempt(s.Attempt, 1), Failures: s.Failures, Free: s.Free, FreeSince: d.time(s.FreeSince),
 		Lost: s.Lost, Alone: s.Alone, Undoing: s.Undoing, StartedAt: d.time(s.StartedAt), EndedAt: d.time(s.EndedAt), NextAt: d.time(s.NextAt),
 		Output: raw(s.Output), Fault: d.fault(s.Fault), Note: s.Note, Actor: s.Actor,
 	}
@@ -150,12 +173,12 @@ func (d *reader) step(name string, s *api.RunStep) *workflow.StepRecord {
 }
 
 func eventOf(e *workflow.Event, after string) api.RunEvent {
-	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: e.Attempt, Actor: e.Actor, Reason: e.Reason, Message: e.Message,
+	return api.RunEvent{At: timeText(e.At), Kind: string(e.Kind), Step: e.Step, Attempt: attemptOf(e.Attempt, usual(e.Step)), Actor: e.Actor, Reason: e.Reason, Message: e.Message,
 		Code: string(e.Code), Data: string(e.Data), After: after}
 }
 
 func (d *reader) event(run string, seq int64, e *api.RunEvent) workflow.Event {
-	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: e.Attempt, Actor: e.Actor, Reason: e.Reason,
+	return workflow.Event{Run: run, Seq: seq, At: d.time(e.At), Kind: workflow.EventKind(e.Kind), Step: e.Step, Attempt: attempt(e.Attempt, usual(e.Step)), Actor: e.Actor, Reason: e.Reason,
 		Message: e.Message, Code: fault.Code(e.Code), Data: raw(e.Data)}
 }
 

@@ -179,10 +179,11 @@ type RunFault struct {
 
 // RunStep is the record of one step instance.
 type RunStep struct {
-	Phase     string `json:"phase,omitempty"`
-	Ord       int64  `json:"ord,omitempty"`
-	Round     int    `json:"round,omitempty"`
-	Attempt   int    `json:"attempt,omitempty"`
+	Phase string `json:"phase,omitempty"`
+	Ord   int64  `json:"ord,omitempty"`
+	Round int    `json:"round,omitempty"`
+	// Attempt is how many attempts were opened in this round. None: one.
+	Attempt   *int   `json:"attempt,omitempty"`
 	Failures  int    `json:"failures,omitempty"`
 	Free      int    `json:"free,omitempty"`
 	FreeSince string `json:"freeSince,omitempty"`
@@ -234,10 +235,11 @@ type RunItem struct {
 
 // RunEvent is one line of history.
 type RunEvent struct {
-	At      string `json:"at,omitempty"`
-	Kind    string `json:"kind"`
-	Step    string `json:"step,omitempty"`
-	Attempt int    `json:"attempt,omitempty"`
+	At   string `json:"at,omitempty"`
+	Kind string `json:"kind"`
+	Step string `json:"step,omitempty"`
+	// Attempt of the step. None: the first; or there is no step.
+	Attempt *int   `json:"attempt,omitempty"`
 	Actor   string `json:"actor,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`

@@ -1,0 +1,45 @@
+package kubestore_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/storetest"
+)
+
+// The exam on the smallest API server that will do; test/kubestore asks a real one.
+func TestExam(t *testing.T) {
+	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			var servers, wires sync.Map // by store
+			open := func(t testing.TB, server *kubetest.Server) workflow.Store {
+				wire := kubetest.NewWire(1)
+				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: wire.Config(server.Config()), Kind: kind, Namespace: "space", Only: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { s.Close() })
+				servers.Store(s, server)
+				wires.Store(s, wire)
+				return s
+			}
+			storetest.Run(t, storetest.Harness{
+				Open: func(t testing.TB) workflow.Store { return open(t, kubetest.NewServer(t)) },
+				Reopen: func(t testing.TB, s workflow.Store) workflow.Store {
+					s.(*kubestore.Store).Close()
+					server, _ := servers.Load(s)
+					return open(t, server.(*kubetest.Server))
+				},
+				Full: func(_ testing.TB, s workflow.Store) func() {
+					wire, _ := wires.Load(s)
+					wire.(*kubetest.Wire).Fill(true)
+					return func() { wire.(*kubetest.Wire).Fill(false) }
+				},
+				Slow: kind == kubestore.ConfigMap,
+			})
+		})
+	}
+}
