@@ -200,11 +200,11 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Drain: o.drain, Object: served.Object, Logger: logger}); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	if err := kube.Setup(m, served, o.workers); err != nil {
+	if err := kube.Setup(m, served, site, o.workers); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	if withMPD {
-		if err := kube.SetupMPD(m, served, legacy, p.engine, o.workers); err != nil {
+		if err := kube.SetupMPD(m, served, legacy, site, p.engine, o.workers); err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
 	}

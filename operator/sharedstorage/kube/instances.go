@@ -291,29 +291,35 @@ func (i *Instances) Remove(ctx context.Context, c port.Ref, name string) error {
 	if err != nil {
 		return err
 	}
-	if h.pod != nil {
-		if err := s.end(ctx, h.pod); err != nil {
+	// The claim first: until its pod is gone it says that this is wanted.
+	if h.claim != nil && h.claim.DeletionTimestamp == nil {
+		if err := s.giveUp(ctx, c, h.claim, name); err != nil {
 			return err
 		}
 	}
-	if h.claim == nil || h.claim.DeletionTimestamp != nil {
+	if h.pod == nil {
 		return nil
 	}
+	return s.end(ctx, h.pod)
+}
+
+// giveUp deletes the claim of an instance; that of the writer stays without it.
+func (s *Site) giveUp(ctx context.Context, c port.Ref, claim *corev1.PersistentVolumeClaim, name string) error {
 	grant, err := s.Storage().grants(c).Read(ctx)
 	if err != nil {
 		return err
 	}
 	if grant.Writer != name || grant.Epoch == 0 {
-		return s.remove(ctx, h.claim)
+		return s.remove(ctx, claim)
 	}
 	var old corev1.PersistentVolumeClaimList
 	if err := s.o.Live.List(ctx, &old, of(c, volumeComponent)...); err != nil {
 		return err
 	}
-	before := h.claim.DeepCopy()
-	label(h.claim, map[string]string{ComponentLabel: volumeComponent, "app.kubernetes.io/component": volumeComponent, InstanceLabel: "", IDLabel: "", TypeLabel: ""})
-	h.claim.Annotations[usedAnnotation] = fmt.Sprintf("%020d %s", grant.Epoch, name)
-	if err := s.o.Client.Patch(ctx, h.claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	before := claim.DeepCopy()
+	label(claim, map[string]string{ComponentLabel: volumeComponent, "app.kubernetes.io/component": volumeComponent, InstanceLabel: "", IDLabel: "", TypeLabel: ""})
+	claim.Annotations[usedAnnotation] = fmt.Sprintf("%020d %s", grant.Epoch, name)
+	if err := s.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
 	for n := range old.Items { // of an older epoch
@@ -338,6 +344,35 @@ func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
 		return err
 	}
 	return client.IgnoreNotFound(s.o.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)))
+}
+
+// Revive makes the pods anew that somebody, or the end of their node, has
+// removed: their claims are there still.
+func (s *Site) Revive(ctx context.Context, c port.Ref) error {
+	labels := client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent}
+	all, err := s.all(ctx, c, s.o.Client, labels)
+	if err != nil || !slices.ContainsFunc(all, (*held).bereft) {
+		return err
+	}
+	if all, err = s.all(ctx, c, s.o.Live, labels); err != nil {
+		return err
+	}
+	for _, h := range all {
+		if h.bereft() {
+			if err := s.run(ctx, c, h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bereft reports an instance that has its claim and lost its pod.
+func (h *held) bereft() bool {
+	if h.claim == nil || h.claim.DeletionTimestamp != nil {
+		return false
+	}
+	return h.pod == nil || h.pod.DeletionTimestamp == nil && (h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded)
 }
 
 // List implements port.Instances.

@@ -31,7 +31,7 @@ func MPDServed(mapper apimeta.RESTMapper) (bool, error) {
 }
 
 // SetupMPD adds the controller of MPDClusters to a manager.
-func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, engine *workflow.Engine, workers int) error {
+func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site *Site, engine *workflow.Engine, workers int) error {
 	requests := []string{interruptRecover, cancelledKey}
 	for theirs, ours := range mpdRequests {
 		requests = append(requests, theirs)
@@ -41,7 +41,7 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, engi
 	}
 	s := &mpdServer{operator: o, home: h, engine: engine}
 	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
-		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: s.reconcile, Requests: requests, Signals: o.Listen, Workers: workers,
+		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &mpd.MPDCluster{} }, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
 	})
 }

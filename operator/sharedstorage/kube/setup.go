@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,10 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/control"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
 )
 
 // Scheme knows all kinds that the operator reads and writes.
@@ -45,17 +49,33 @@ func Cache() (map[client.Object]cache.ByObject, error) {
 
 // Setup adds the controller of SharedStorageClusters to a manager. The operator
 // has a Home of this package and the ports of a Site.
-func Setup(m *controller.Manager, o *sharedstorage.Operator, workers int) error {
+func Setup(m *controller.Manager, o *sharedstorage.Operator, site *Site, workers int) error {
 	var requests []string
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
 	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
-		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Reconcile: o.Reconcile,
+		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &v1alpha1.SharedStorageCluster{} }, o.Reconcile),
 		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
 		Requests:   requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
 	})
+}
+
+// reviving makes a pass over a cluster, and before it makes pods anew that are
+// missing. A cluster that is being deleted gets none.
+func reviving(from client.Reader, site *Site, fresh func() client.Object, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
+	return func(ctx context.Context, ref control.Ref) outcome.Outcome {
+		obj := fresh()
+		err := from.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
+		if err == nil && obj.GetDeletionTimestamp() == nil {
+			c := port.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: string(obj.GetUID())}
+			if err := site.Revive(ctx, c); err != nil {
+				site.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
+			}
+		}
+		return pass(ctx, ref)
+	}
 }
 
 // Teller writes what people should hear of a cluster as Kubernetes Events.

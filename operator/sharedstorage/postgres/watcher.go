@@ -303,7 +303,7 @@ func (w *Watcher) healthy(ctx context.Context, t tick) error {
 		case !ok, !seen.Installed, !seen.Wanted && !fenced:
 			return
 		case seen.Held: // by a failover that came to no end
-		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name:
+		case !s.HA(t.now), seen.Wanted && !fenced && seen.Upstream == writer.Name && (seen.Streaming || !seen.Ready): // one that does not stream may know an old address
 			return
 		}
 		if _, err := tell[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
