@@ -156,10 +156,14 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 	f.add("Revision", strconv.FormatInt(o.Revision, 10))
 	var b strings.Builder
 	b.WriteString(f.String())
+	sections, rest := instancesOf(o.Status, now)
+	for _, part := range sections {
+		b.WriteString("\n" + style.paint(bold, part.name) + "\n" + indent(part.table.String(), "  "))
+	}
 	for _, part := range []struct {
 		name string
 		raw  json.RawMessage
-	}{{"Spec", o.Spec}, {"Status", o.Status}} {
+	}{{"Spec", o.Spec}, {"Status", rest}} {
 		if len(part.raw) > 0 {
 			b.WriteString("\n" + style.paint(bold, part.name) + "\n" + indent(pretty(part.raw), "  "))
 		}

@@ -32,7 +32,10 @@ type objectStatus struct {
 
 		Since time.Time
 	}
-	Run        json.RawMessage
+	Run           json.RawMessage
+	Since         time.Time // of objects whose machine is not in the status
+	PreviousState string
+
 	Fault      *control.FaultRecord
 	Conditions []struct {
 		Type, Status, Reason, Message string
@@ -47,12 +50,15 @@ func StateOf(o control.Object) State {
 	_ = json.Unmarshal(o.Status, &parts) // a status of another form says nothing
 	var status objectStatus
 	for name, into := range map[string]any{"state": &status.State, "phase": &status.Phase, "reason": &status.Reason, "message": &status.Message,
-		"machine": &status.Machine, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
+		"machine": &status.Machine, "since": &status.Since, "previousState": &status.PreviousState, "run": &status.Run, "fault": &status.Fault, "conditions": &status.Conditions} {
 		_ = json.Unmarshal(parts[name], into)
 	}
 	s := State{
-		State: or(status.State, status.Phase), Previous: status.Machine.Previous, Event: status.Machine.Event, Since: status.Machine.Since,
+		State: or(status.State, status.Phase), Previous: or(status.Machine.Previous, status.PreviousState), Event: status.Machine.Event, Since: status.Machine.Since,
 		Reason: or(status.Reason, status.Machine.Reason), Message: or(status.Message, status.Machine.Message), Fault: status.Fault,
+	}
+	if s.Since.IsZero() {
+		s.Since = status.Since
 	}
 	if s.Fault != nil && s.Fault.Code == "" {
 		s.Fault = nil

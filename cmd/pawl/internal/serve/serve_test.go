@@ -21,7 +21,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if !asPawl() {
+		goleak.VerifyTestMain(m)
+	}
+}
 
 const gateFlow = `flowName: Gated
 steps:
