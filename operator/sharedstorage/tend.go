@@ -175,7 +175,7 @@ func (t *tender) members() {
 	here := map[string]bool{}
 	for _, i := range append(t.f.readers(), t.f.writer()) {
 		here[i.Name] = true
-		if m := t.f.member(i.Name); i.Type != port.Temporary && (m == nil || m.ID != i.ID || m.Address != i.Address) {
+		if m := t.f.member(i.Name); i.Type != port.Temporary && (m == nil || m.ID != i.ID || i.Address != "" && m.Address != i.Address) {
 			t.do("membership of "+i.Name, func(ctx context.Context) error {
 				return t.o.options.Ports.Manager.Add(ctx, t.c.Ref, memberOf(i))
 			})
