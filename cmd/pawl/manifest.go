@@ -34,7 +34,7 @@ type manifest struct {
 
 // The keys of manifests, and those that only the store sets.
 var (
-	manifestKeys = []string{"kind", "metadata", "spec", "apiVersion", "namespace", "name", "labels", "annotations", "finalizers", "owner"}
+	manifestKeys = []string{"kind", "metadata", "spec", "apiVersion", "namespace", "name", "labels", "annotations", "finalizers", "owner", "data"}
 	metadataKeys = []string{"name", "namespace", "labels", "annotations", "finalizers"}
 	storeKeys    = []string{"status", "uid", "generation", "revision", "createdAt", "deletionMark"}
 )
@@ -168,6 +168,7 @@ func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
 	m := manifest{file: file, line: root.Line}
 	m.object.Namespace = "default"
 	named := root
+	var data *yaml.Node
 	r.keys(root, manifestKeys, true, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "kind":
@@ -182,12 +183,18 @@ func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
 			}
 			r.keys(value, metadataKeys, true, func(key, value *yaml.Node) { r.meta(&m.object, key, value) })
 		case "apiVersion":
+		case "data": // of a ConfigMap, which is stored as spec.data
+			data = key
+			m.object.Spec = r.json(&yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: key.Line, Column: key.Column, Content: []*yaml.Node{key, value}})
 		case "owner":
 			r.into(value, &m.object.Owner)
 		default:
 			r.meta(&m.object, key, value)
 		}
 	})
+	if data != nil && m.object.Kind != "ConfigMap" {
+		r.wrong(data, "unknown key \"data\": only a ConfigMap has it")
+	}
 	if m.object.Kind == "" {
 		r.wrong(root, "kind is missing")
 	}

@@ -52,7 +52,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 	}{
 		{"runs", "Runs:", []*cobra.Command{a.runCommand(), a.pauseCommand(), a.resumeCommand(), a.cancelCommand(), a.skipCommand(), a.signalCommand(), a.progressCommand()}},
 		{"look", "Look:", []*cobra.Command{a.getCommand(), a.describeCommand(), a.watchCommand(), a.historyCommand(), a.explainCommand()}},
-		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.deleteCommand()}},
+		{"objects", "Objects:", []*cobra.Command{a.applyCommand(), a.editCommand(), a.annotateCommand(), a.deleteCommand()}},
 		{"files", "Files:", []*cobra.Command{a.lintCommand(), a.planCommand(), a.graphCommand(), a.diffCommand(), a.schemaCommand()}},
 		{"clusters", "Container clusters:", []*cobra.Command{a.clusterCommand()}},
 		{"accounts", "Accounts:", a.accountVerbs()},

@@ -105,6 +105,8 @@ func TestBadInput(t *testing.T) {
 		{"delete thing", 2, "KIND NAME"},
 		{"delete thing x", 1, "OBJECT_NOT_FOUND"},
 		{"edit thing x", 1, "OBJECT_NOT_FOUND"},
+		{"annotate thing x", 2, "KEY=VALUE"},
+		{"annotate thing x a=b", 1, "OBJECT_NOT_FOUND"},
 		{"lint", 2, "requires at least 1"},
 		{"lint nowhere", 2, "nowhere"},
 		{"graph nowhere.yaml", 2, "nowhere.yaml"},
@@ -167,7 +169,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	visit(a.root())
-	for _, verb := range []string{"run", "apply", "get", "describe", "edit", "delete", "watch", "pause", "resume", "cancel", "skip", "signal", "progress", "history",
+	for _, verb := range []string{"run", "apply", "get", "describe", "edit", "annotate", "delete", "watch", "pause", "resume", "cancel", "skip", "signal", "progress", "history",
 		"explain", "lint", "schema", "graph", "diff", "plan", "import", "store", "bench", "server", "dev", "version", "completion"} {
 		code, out, said := called(t, "", verb, "--help")
 		if code != 0 || !strings.Contains(out, "Usage:") {

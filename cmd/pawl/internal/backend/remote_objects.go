@@ -84,11 +84,27 @@ func (o remoteObjects) Apply(ctx context.Context, want control.Object) (control.
 
 // Update implements control.Objects.
 func (o remoteObjects) Update(ctx context.Context, next control.Object) (control.Object, error) {
-	body := map[string]any{"labels": next.Labels, "annotations": next.Annotations, "spec": next.Spec, "status": next.Status, "finalizers": next.Finalizers, "owner": next.Owner}
+	was, err := o.Get(ctx, next.Ref)
+	if err != nil {
+		return control.Object{}, err
+	}
+	body := map[string]any{"labels": replacing(was.Labels, next.Labels), "annotations": replacing(was.Annotations, next.Annotations), "spec": next.Spec, "status": next.Status, "finalizers": next.Finalizers, "owner": next.Owner}
 	var made control.Object
-	err := o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
+	err = o.r.do(ctx, call{method: http.MethodPatch, path: objectPath(next.Ref), header: map[string]string{"If-Match": etag(next.Revision)},
 		body: body, kind: "application/merge-patch+json"}, &made)
 	return made, err
+}
+
+// replacing is the merge patch that leaves nothing of was but what is in next.
+func replacing(was, next map[string]string) map[string]any {
+	patch := map[string]any{}
+	for key := range was {
+		patch[key] = nil
+	}
+	for key, value := range next {
+		patch[key] = value
+	}
+	return patch
 }
 
 // Delete implements control.Objects.
