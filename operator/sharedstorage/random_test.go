@@ -1,6 +1,7 @@
 package sharedstorage_test
 
 import (
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -145,6 +146,11 @@ func (l *lab) whole() {
 // writes, nothing is made twice, and when the faults have ended the cluster is
 // whole, without temporaries, with failover as wanted.
 func TestRandomLives(t *testing.T) {
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a life is long: more of them on demand
+		if err := f.Value.Set("25"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		type act struct {
 			deed string
