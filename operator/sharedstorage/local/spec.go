@@ -35,7 +35,8 @@ func specOf(o control.Object) (v1alpha1.SharedStorageClusterSpec, error) {
 	if err := errors.Join(check(o.Namespace), check(o.Name)); err != nil {
 		return spec, sharedstorage.SpecInvalid.Errorf("metadata: %w", err)
 	}
-	return spec, wrong(&spec)
+	err := wrong(&spec)
+	return spec, err
 }
 
 func orEmpty(raw json.RawMessage) json.RawMessage {
