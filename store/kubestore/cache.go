@@ -22,7 +22,8 @@ type cache struct {
 	sorted   []*entry // by creation, for lists; unsorted is set when it has to be sorted again
 	unsorted bool
 	gone     int
-	finals   []*entry // finished ones that are kept whole, the newest
+	dead     map[objectKey]string // uids of what is known to be deleted, until the watch says so too
+	finals   []*entry             // finished ones that are kept whole, the newest
 	log      eventLog
 }
 
@@ -74,7 +75,7 @@ type subject struct {
 }
 
 func newCache() cache {
-	return cache{objects: map[objectKey]*entry{}, ids: map[string]*entry{}, subjects: map[string]*subject{}, owned: map[string]map[*entry]struct{}{}}
+	return cache{objects: map[objectKey]*entry{}, ids: map[string]*entry{}, subjects: map[string]*subject{}, owned: map[string]map[*entry]struct{}{}, dead: map[objectKey]string{}}
 }
 
 // learn takes an object in if it is newer than what is known, and gives its
@@ -83,6 +84,8 @@ func (s *Store) learn(o *object) *entry {
 	key := objectKey{o.namespace, o.name}
 	e := s.cache.objects[key]
 	switch {
+	case e == nil && s.cache.dead[key] == o.uid: // the watch is behind its deletion
+		return &entry{object: o, key: key, write: make(chan struct{}, 1), removed: true}
 	case e == nil:
 		e = &entry{key: key, write: make(chan struct{}, 1)}
 	case e.version >= o.version:
@@ -254,6 +257,7 @@ func (s *Store) forget(namespace, name string, version uint64) {
 	if e == nil || e.version > version && version > 0 {
 		return
 	}
+	s.cache.dead[e.key] = e.uid
 	s.unindex(e)
 	s.heal(e.subject())
 }

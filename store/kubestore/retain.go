@@ -14,6 +14,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	s.sweep(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type candidate struct {
@@ -131,5 +132,26 @@ func (s *Store) dropSlot(ctx context.Context, namespace, subject string) {
 	err = s.client.delete(ctx, ref{leaseGroup, leaseResource, namespace, slotName(subject)}, "", versionText(sl.version))
 	if err != nil && !isNotFound(err) && !isConflict(err) {
 		s.log.Debug("kubestore: the slot of a subject without runs stays", "subject", subject, "error", err)
+	}
+}
+
+// sweepAfter is how long the Lease of a worker stays that is silent and owns nothing.
+const sweepAfter = time.Hour
+
+// sweep deletes the Leases of workers that died: each start of a process has one.
+func (s *Store) sweep(ctx context.Context) {
+	s.mu.Lock()
+	versions := map[string]uint64{}
+	for name, w := range s.workers {
+		if w.version > 0 && len(s.cache.owned[name]) == 0 && time.Since(w.ends()) > sweepAfter {
+			versions[name] = w.version
+		}
+	}
+	s.mu.Unlock()
+	for name, version := range versions {
+		err := s.client.delete(ctx, s.workerRef(name), "", versionText(version))
+		if err != nil && !isNotFound(err) && !isConflict(err) {
+			s.log.Debug("kubestore: the lease of a dead worker stays", "worker", name, "error", err)
+		}
 	}
 }

@@ -88,6 +88,7 @@ func (k *runSink) Delete(obj any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(m.GetNamespace(), m.GetName(), parseVersion(m.GetResourceVersion()))
+	delete(s.cache.dead, objectKey{m.GetNamespace(), m.GetName()})
 	s.frontier(parseVersion(m.GetResourceVersion()))
 	return nil
 }
@@ -126,6 +127,7 @@ func (k *runSink) Replace(list []any, version string) error {
 			s.forget(key.namespace, key.name, at)
 		}
 	}
+	clear(s.cache.dead)
 	for _, o := range objects {
 		s.learn(o)
 	}

@@ -1,0 +1,49 @@
+package kubestore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The Lease of a worker that died goes when it owns nothing and has been silent
+// for long; one that owns a run, or has just been seen, stays.
+func TestLeasesOfDeadWorkersGo(t *testing.T) {
+	s, err := Open(t.Context(), Options{Config: kubetest.NewServer(t).Config(), Only: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, name := range []string{"dead", "busy", "young"} {
+		if err := s.Renew(t.Context(), name, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now().UTC()
+	if _, err := s.Create(t.Context(), &workflow.Run{ID: "r", Flow: "F", Subject: "k/n/x", CreatedAt: now, NextAt: now, Owner: "busy", Epoch: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	for _, name := range []string{"dead", "busy"} {
+		s.workers[name].seen = now.Add(-2 * sweepAfter)
+	}
+	s.mu.Unlock()
+	if _, err := s.Expired(t.Context(), now, func(string) workflow.Retention { return workflow.Retention{} }, 10); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"dead": false, "busy": true, "young": true} {
+		s.mu.Lock()
+		delete(s.workers, name)
+		s.mu.Unlock()
+		if err := s.readWorker(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		if got := s.workers[name].version > 0; got != want {
+			t.Errorf("the lease of %s is there: %v, want %v", name, got, want)
+		}
+		s.mu.Unlock()
+	}
+}
