@@ -121,7 +121,7 @@ func (s *Store) claimAll(ctx context.Context, worker string, picked []*entry) ([
 // to claim any more. at any time: due or not.
 func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime bool) (workflow.Loaded, error) {
 	if err := s.settleIn(ctx, e); err != nil {
-		if err == workflow.ErrNotFound {
+		if errors.Is(err, workflow.ErrNotFound) {
 			err = nil
 		}
 		return workflow.Loaded{}, err
@@ -151,7 +151,7 @@ func (s *Store) claimOne(ctx context.Context, worker string, e *entry, anyTime b
 		h.Epoch++
 		return &edit{head: h}, nil
 	})
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		return workflow.Loaded{}, nil
 	}
 	if err != nil || !mine {
@@ -269,7 +269,7 @@ func (s *Store) Rest(ctx context.Context, worker string, r *workflow.Run, next t
 			return &edit{head: h}, nil
 		})
 	}
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		return nil
 	}
 	return err
@@ -303,7 +303,7 @@ func (s *Store) Release(ctx context.Context, worker string) error {
 			}
 			return &edit{head: h}, nil
 		})
-		if err != nil && err != workflow.ErrNotFound {
+		if err != nil && !errors.Is(err, workflow.ErrNotFound) {
 			return err
 		}
 	}

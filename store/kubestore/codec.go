@@ -76,7 +76,7 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 	if f == nil {
 		return nil
 	}
-	out := &api.RunFault{Code: string(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: timeText(f.At), Exhausted: f.Exhausted, Healer: string(f.Healer)}
+	out := &api.RunFault{Code: string(f.Code), Message: f.Message, Step: f.Step, Attempt: f.Attempt, At: timeText(f.At), Exhausted: f.Exhausted, Healer: f.Healer}
 	if f.Details != nil {
 		data, _ := json.Marshal(f.Details) // they came from JSON
 		out.Details = string(data)
@@ -92,8 +92,11 @@ func (d *reader) fault(f *api.RunFault) *workflow.Fault {
 	if f.Details != "" {
 		value, err := workflow.Decode([]byte(f.Details))
 		details, ok := value.(map[string]any)
-		if err != nil || !ok {
-			d.fail("details of a fault", fmt.Errorf("%v", err))
+		if err == nil && !ok {
+			err = fmt.Errorf("%.40q is no object", f.Details)
+		}
+		if err != nil {
+			d.fail("details of a fault", err)
 		}
 		out.Details = details
 	}

@@ -29,8 +29,12 @@ func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error 
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	z.Write(data) // a buffer takes everything
-	z.Close()
+	if _, err := z.Write(data); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
 	r := s.definitionRef(d.Hash)
 	_, err = s.client.post(ctx, r, tree{
 		"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "metadata": labelled(r.name, r.namespace, map[string]string{labelKind: "flow"}),

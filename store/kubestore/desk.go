@@ -35,9 +35,10 @@ func (s *Store) ServeRequests(ctx context.Context, engine Starter) error {
 	wait := time.Duration(0)
 	for {
 		next, err := s.attend(ctx, engine, acceptor)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the end that was asked for
+		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err != nil:
 			s.log.Warn("kubestore: requests could not be accepted yet", "error", err)
 			wait = min(max(2*wait, 100*time.Millisecond), 10*time.Second)
@@ -125,7 +126,7 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 		}
 		return ed, nil
 	})
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -19,7 +19,8 @@ func treeOf(v any) (tree, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	t := tree{}
-	return t, dec.Decode(&t)
+	err = dec.Decode(&t)
+	return t, err
 }
 
 // diff is the merge patch that turns one object into another. Lists are

@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -150,7 +151,7 @@ func (s *Store) Events(ctx context.Context, cursor string, limit int) ([]workflo
 	events := make([]workflow.Event, 0, count)
 	for _, w := range wanted {
 		part, err := s.fetch(ctx, w)
-		if err == workflow.ErrNotFound {
+		if errors.Is(err, workflow.ErrNotFound) {
 			continue
 		}
 		if err != nil {

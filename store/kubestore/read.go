@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"sort"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		s.forget(e.key.namespace, e.key.name, 0)
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *Store) Load(ctx context.Context, id string) (*workflow.Run, []workflow.
 		return nil, nil, err
 	}
 	o, err := s.read(ctx, e.key.namespace, e.key.name)
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		s.mu.Lock()
 		s.forget(e.key.namespace, e.key.name, 0)
 		s.mu.Unlock()

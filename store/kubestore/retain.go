@@ -3,6 +3,7 @@ package kubestore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -101,7 +102,7 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 			}
 			return nil
 		case isConflict(err) && try < tries:
-			if err := s.refresh(ctx, e); err == workflow.ErrNotFound {
+			if err := s.refresh(ctx, e); errors.Is(err, workflow.ErrNotFound) {
 				return nil
 			} else if err != nil {
 				return err

@@ -60,7 +60,7 @@ func (s *Store) writeLocked(ctx context.Context, e *entry, what string, judge fu
 		}
 		o := *e.object
 		s.mu.Unlock()
-		if err == errBehind && try < tries {
+		if errors.Is(err, errBehind) && try < tries {
 			if err := s.refresh(ctx, e); err != nil {
 				return err
 			}

@@ -155,7 +155,7 @@ func (s *Store) empty(ctx context.Context, e *entry) error {
 		}
 		return ed, nil
 	})
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		return nil
 	}
 	return err

@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -228,7 +229,7 @@ func (s *Store) finished(ctx context.Context, namespace string, err *error) func
 			return final
 		}
 		o, e2 := s.read(ctx, namespace, name)
-		if e2 == workflow.ErrNotFound {
+		if errors.Is(e2, workflow.ErrNotFound) {
 			return true
 		}
 		if e2 != nil {
@@ -381,7 +382,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 	s.mu.Unlock()
 	if e == nil {
 		o, err := s.read(ctx, namespace, name)
-		if err == workflow.ErrNotFound {
+		if errors.Is(err, workflow.ErrNotFound) {
 			return true, nil
 		}
 		if err != nil {
@@ -405,7 +406,7 @@ func (s *Store) promote(ctx context.Context, namespace, name string) (ended bool
 		h.Phase, h.Queue, h.NextAt = string(workflow.Running), 0, timeText(time.Now())
 		return &edit{head: h}, nil
 	})
-	if err == workflow.ErrNotFound {
+	if errors.Is(err, workflow.ErrNotFound) {
 		return true, nil
 	}
 	return ended, err

@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -261,7 +262,7 @@ func (s *Store) bury(ctx context.Context, alive string) error {
 // giveUp marks a silent worker as lost, unless it has renewed.
 func (s *Store) giveUp(ctx context.Context, owner string) error {
 	err := s.writeWorker(ctx, owner, 0, "", true)
-	if err == errRenewed {
+	if errors.Is(err, errRenewed) {
 		return nil
 	}
 	if err == nil {

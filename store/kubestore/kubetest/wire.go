@@ -51,7 +51,6 @@ type Wire struct {
 	count  Count
 	share  float64
 	full   bool
-	down   bool
 	dice   *rand.Rand
 	before func(*http.Request) *Trouble
 }
