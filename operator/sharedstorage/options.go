@@ -19,6 +19,10 @@ import (
 // Kind is that of Options.Home, as runs name it in their subject.
 const Kind = "SharedStorageCluster"
 
+// Attempts is the default of workflow.Options.Attempts: steps wait for answers,
+// and as many clusters as this may hang before others wait for them.
+const Attempts = 512
+
 // Options of an operator. Home and Ports are required.
 type Options struct {
 	Home  Home            // of clusters of Kind
@@ -112,6 +116,9 @@ func (o *Operator) Engine(store workflow.Store, options workflow.Options) (*work
 	}
 	options.Actions = slices.Concat(options.Actions, o.Actions())
 	options.Hooks = append(slices.Clone(options.Hooks), o.Hook())
+	if options.Attempts == 0 {
+		options.Attempts = Attempts
+	}
 	healers := maps.Clone(options.Healers)
 	if healers == nil {
 		healers = map[faultCode]workflow.Healer{}
