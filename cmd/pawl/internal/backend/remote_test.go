@@ -113,21 +113,28 @@ func TestRemoteObjects(t *testing.T) {
 	var seen []string
 	r := answering(t, func(w http.ResponseWriter, req *http.Request) {
 		seen = append(seen, req.Method+" "+req.URL.Path+" "+req.Header.Get("If-Match")+req.Header.Get("If-None-Match"))
-		fmt.Fprint(w, `{"kind":"thing","namespace":"default","name":"a","revision":3}`)
+		if req.Method == http.MethodPatch {
+			var body struct{ Labels map[string]*string }
+			err := json.NewDecoder(req.Body).Decode(&body)
+			if gone, ok := body.Labels["gone"]; err != nil || !ok || gone != nil || body.Labels["kept"] == nil {
+				t.Errorf("an update takes away what is not in it: %v %v", body.Labels, err)
+			}
+		}
+		fmt.Fprint(w, `{"kind":"thing","namespace":"default","name":"a","revision":3,"labels":{"gone":"1"}}`)
 	})
 	objects, _ := r.Objects()
 	ref := control.Ref{Kind: "thing", Namespace: "default", Name: "a"}
 	ctx := t.Context()
 	_, errA := objects.Apply(ctx, control.Object{Ref: ref})
 	_, errB := objects.Apply(ctx, control.Object{Ref: ref, Revision: control.MustNotExist})
-	_, errC := objects.Update(ctx, control.Object{Ref: ref, Revision: 3})
+	_, errC := objects.Update(ctx, control.Object{Ref: ref, Revision: 3, Labels: map[string]string{"kept": "1"}})
 	_, errD := objects.Delete(ctx, ref, 0)
 	for _, err := range []error{errA, errB, errC, errD} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	want := []string{"PUT /v1/objects/thing/default/a ", "PUT /v1/objects/thing/default/a *", `PATCH /v1/objects/thing/default/a "3"`, "DELETE /v1/objects/thing/default/a *"}
+	want := []string{"PUT /v1/objects/thing/default/a ", "PUT /v1/objects/thing/default/a *", "GET /v1/objects/thing/default/a ", `PATCH /v1/objects/thing/default/a "3"`, "DELETE /v1/objects/thing/default/a *"}
 	if fmt.Sprint(seen) != fmt.Sprint(want) {
 		t.Errorf("got  %q\nwant %q", seen, want)
 	}
