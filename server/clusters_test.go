@@ -449,7 +449,7 @@ func TestTheDiskOfNodes(t *testing.T) {
 func TestUnknownStatesAndKindsAreRefused(t *testing.T) {
 	m := newMarket(t)
 	all := namesOf(cluster.States)
-	for path, one := range map[string]string{"/v1/clusters?state=Runing": all, "/v1/leaks?kind=disk": "vm, network"} {
+	for path, one := range map[string]string{"/v1/clusters?state=Walking": all, "/v1/leaks?kind=disk": "vm, network"} {
 		if r := m.as("op", "GET", path, nil); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), one) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}

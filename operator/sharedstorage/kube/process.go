@@ -135,7 +135,7 @@ func CopyTo(file string) error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
+	if err := errors.Join(err, to.Close()); err != nil {
 		return err
 	}
 	return os.Rename(file+".part", file)
