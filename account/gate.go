@@ -56,19 +56,28 @@ func (d *Desk) admit(ctx context.Context, c Credential) (Caller, bool, error) {
 	return who, found && err == nil, err
 }
 
-// look judges a credential and its account.
+// look judges a credential and its account. Nobody is refused by what is only
+// remembered: the account, or its domain, may be new and made by another process.
 func (d *Desk) look(ctx context.Context, c Credential) (Caller, bool, error) {
 	if !c.Works(d.now()) {
 		return Caller{}, false, nil
 	}
-	a, err := d.Store.Account(ctx, c.AccountID)
+	who, found, err := judged(ctx, d.Store, c)
+	if r, ok := d.Store.(*Recent); ok && err == nil && !found {
+		return judged(ctx, r.Store, c)
+	}
+	return who, found, err
+}
+
+func judged(ctx context.Context, s Store, c Credential) (Caller, bool, error) {
+	a, err := s.Account(ctx, c.AccountID)
 	if fault.Of(err) == NotFound {
 		return Caller{}, false, nil
 	}
 	if err != nil {
 		return Caller{}, false, err
 	}
-	tree, err := d.tree(ctx)
+	tree, err := TreeOf(ctx, s)
 	if err != nil || !tree.Works(a) {
 		return Caller{}, false, err
 	}

@@ -189,3 +189,17 @@ func TestRecentReadsOnce(t *testing.T) {
 		}
 	})
 }
+
+// An account that another process makes in a new domain is let in at once: what
+// is remembered of before refuses nobody.
+func TestRecentRefusesNobodyByMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := account.NewMemory()
+		desk := &account.Desk{Store: account.NewRecent(shared)}
+		if _, err := desk.Domains(t.Context(), account.System(), account.Page{}); err != nil { // remembered from here on
+			t.Fatal(err)
+		}
+		made := newShop(t, shared)
+		made.want(t, "made by another process", desk, true, true)
+	})
+}
