@@ -38,7 +38,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 			return waitEnded(ctx, err)
 		}
 		tell(c)
-		if op.Status != "open" {
+		if op.Status != "open" && (op.Status == "done" || c.State != cluster.Expunging) { // what failed is taken away first
 			done = backend.Accepted{Cluster: c, Operation: &op}
 			if err := a.emit(done, []string{c.Name}, func() string { return view.SettledLine(c, op) }); err != nil {
 				return err
