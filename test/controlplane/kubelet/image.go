@@ -16,7 +16,7 @@ type Image struct {
 	// args, as an image's entry point and command do: args alone leave Command.
 	Command, Args []string
 	// Files are paths in the image and what they are on this machine, such as
-	// "/pawl" and "/work/bin/pawl".
+	// "/pawl" and "/opt/bin/pawl".
 	Files map[string]string
 	// Path are the folders of programs that come before the machine's.
 	Path []string
