@@ -89,7 +89,9 @@ func run(ctx context.Context, o options) (figures map[string]float64, err error)
 		return nil, err
 	}
 	if o.kubeconfig != "" {
-		defer client.CoreV1().Namespaces().Delete(context.WithoutCancel(ctx), space, metav1.DeleteOptions{})
+		defer func() {
+			_ = client.CoreV1().Namespaces().Delete(context.WithoutCancel(ctx), space, metav1.DeleteOptions{})
+		}()
 	}
 	wire := kubetest.NewWire(1)
 	open := func(config *rest.Config) (*kubestore.Store, error) {
@@ -125,7 +127,7 @@ func (o options) measure(ctx context.Context, store *kubestore.Store, wire *kube
 	serving, halt := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- engine.Serve(serving) }()
-	defer func() { halt(); <-served }()
+	defer func() { halt(); _ = <-served }()
 
 	// The first run opens what all share: the lease of the worker, the definition, the slots.
 	if err := o.series(ctx, engine, ended, 0, o.subjects); err != nil {
@@ -230,7 +232,7 @@ func (o options) plane() (*rest.Config, func(), error) {
 	server.Configure().Set("advertise-address", "192.0.2.10").Set("endpoint-reconciler-type", "none")
 	config, err := env.Start()
 	stop := func() {
-		env.Stop()
+		_ = env.Stop()
 		os.RemoveAll(dir)
 	}
 	if err != nil {

@@ -12,9 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -23,11 +21,6 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
-
-// ClassesName is the ConfigMap of a namespace that lists the sizes of its
-// clusters: a key per class, with cpu, memory and parameters as YAML. Without it
-// there are small, medium and large.
-const ClassesName = "pawl-classes"
 
 var clusterKind = v1alpha1.GroupVersion.WithKind(sharedstorage.Kind)
 
@@ -188,56 +181,14 @@ func (h *Home) Classes(ctx context.Context, namespace string) (map[string]port.C
 	return classes(ctx, h.client, namespace)
 }
 
-// class is one as a ConfigMap says it.
-type class struct {
-	CPU        *resource.Quantity `json:"cpu,omitempty"`
-	Memory     *resource.Quantity `json:"memory,omitempty"`
-	Parameters map[string]string  `json:"parameters,omitempty"`
-}
-
 func classes(ctx context.Context, from client.Reader, namespace string) (map[string]port.Class, error) {
 	list := &corev1.ConfigMap{}
-	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ClassesName}, list)
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: sharedstorage.ClassesName}, list)
 	if apierrors.IsNotFound(err) {
-		return DefaultClasses(), nil
+		return sharedstorage.DefaultClasses(), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]port.Class{}
-	for name, text := range list.Data {
-		var one class
-		if err := yaml.UnmarshalStrict([]byte(text), &one); err != nil {
-			return nil, sharedstorage.SpecInvalid.Errorf("class %s in ConfigMap %s/%s: %w", name, namespace, ClassesName, err)
-		}
-		made := port.Class{Name: name, Parameters: one.Parameters}
-		if one.CPU != nil {
-			made.CPU = one.CPU.MilliValue()
-		}
-		if one.Memory != nil {
-			made.Memory = one.Memory.Value()
-		}
-		found[name] = made
-	}
-	return found, nil
-}
-
-// DefaultClasses are those of a namespace without a list.
-func DefaultClasses() map[string]port.Class {
-	made := map[string]port.Class{}
-	for _, c := range []struct {
-		name            string
-		cpu, memory     int64
-		buffers, cached string
-		connections     string
-	}{
-		{"small", 250, 512 << 20, "128MB", "256MB", "100"},
-		{"medium", 1000, 2 << 30, "512MB", "1GB", "200"},
-		{"large", 4000, 8 << 30, "2GB", "6GB", "400"},
-	} {
-		made[c.name] = port.Class{Name: c.name, CPU: c.cpu, Memory: c.memory, Parameters: map[string]string{
-			"shared_buffers": c.buffers, "effective_cache_size": c.cached, "max_connections": c.connections,
-		}}
-	}
-	return made
+	return sharedstorage.ParseClasses(list.Data)
 }

@@ -43,7 +43,7 @@ func Cache() (map[client.Object]cache.ByObject, error) {
 		&corev1.Pod{}:                   {Label: selected},
 		&corev1.PersistentVolumeClaim{}: {Label: selected},
 		&appsv1.Deployment{}:            {Label: selected},
-		&corev1.ConfigMap{}:             {Field: fields.OneTermEqualSelector("metadata.name", ClassesName)},
+		&corev1.ConfigMap{}:             {Field: fields.OneTermEqualSelector("metadata.name", sharedstorage.ClassesName)},
 	}, nil
 }
 
