@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -127,7 +128,12 @@ func (o options) measure(ctx context.Context, store *kubestore.Store, wire *kube
 	serving, halt := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- engine.Serve(serving) }()
-	defer func() { halt(); _ = <-served }()
+	defer func() {
+		halt()
+		if err := <-served; err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}()
 
 	// The first run opens what all share: the lease of the worker, the definition, the slots.
 	if err := o.series(ctx, engine, ended, 0, o.subjects); err != nil {
