@@ -23,8 +23,9 @@ func TestATapeIsWrittenAgain(t *testing.T) {
 	for _, n := range film.kinds {
 		recorded += n
 	}
-	if writes := int(f["writes"]); recorded < writes-5 || recorded > writes+5 { // locks are not in it; the last writes may come later
-		t.Errorf("%d writes are recorded of %d: %v", recorded, writes, film.kinds)
+	// Locks and refused writes are counted and not recorded; the last writes may come after the count.
+	if writes := f["writes"]; float64(recorded) < 0.8*writes || float64(recorded) > writes+5 {
+		t.Errorf("%d writes are recorded of %v: %v", recorded, writes, film.kinds)
 	}
 	for range 2 { // a tape can be played again
 		dir := t.TempDir()
