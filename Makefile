@@ -76,12 +76,12 @@ bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
 	@$(GO) -C tools build -o $(CURDIR)/$@ ./testsum
 
 .PHONY: test
-test: bin/testsum etcd ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
+test: bin/testsum build etcd $(if $(filter ./...,$(PKGS)),controlplane) ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
 	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -timeout 20m $(PKGS)
 
 .PHONY: test-kubernetes
-test-kubernetes: bin/testsum build controlplane ## the tests that need a real Kubernetes control plane (KUBE_PKGS=./controlplane/... for some)
-	PAWL_TEST_CONTROLPLANE=required $(TESTSUM) test -- -timeout 30m $(KUBE_PKGS)
+test-kubernetes: bin/testsum build controlplane ## of these, the ones on a real Kubernetes control plane (KUBE_PKGS=./controlplane/... for some)
+	$(TESTSUM) test -- -timeout 20m $(KUBE_PKGS)
 
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')

@@ -1,11 +1,14 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/pawl-dev/pawl/fault"
 )
@@ -67,6 +70,36 @@ func Find(dir string) (Binaries, error) {
 		return Binaries{}, BinariesMissing.Errorf("%s: not in %s; run `make controlplane`", strings.Join(missing, ", "), dir)
 	}
 	return b, nil
+}
+
+// provide finds the programs, and builds those of the repository when they are
+// missing, unless the variable says skip. Of several processes one builds.
+func provide(ctx context.Context, dir string) (Binaries, error) {
+	b, err := Find(dir)
+	if fault.Of(err) != BinariesMissing || dir != "" || os.Getenv(Variable) == "skip" {
+		return b, err
+	}
+	root, err := Root()
+	if err != nil {
+		return Binaries{}, err
+	}
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
+		return Binaries{}, err
+	}
+	lock, err := os.Create(filepath.Join(root, "bin", ".controlplane.lock"))
+	if err != nil {
+		return Binaries{}, err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return Binaries{}, err
+	}
+	cmd := exec.CommandContext(ctx, "make", "-C", root, "controlplane")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return Binaries{}, BinariesMissing.Errorf("make controlplane: %w", err)
+	}
+	return Find(dir)
 }
 
 // Root gives the folder of the repository: where the Makefile is.

@@ -1,7 +1,8 @@
 // Package controlplane starts a real Kubernetes control plane for tests: etcd,
 // kube-apiserver, kube-controller-manager and kube-scheduler as processes, and
 // a fake kubelet (package kubelet) that plays the nodes. `make controlplane`
-// builds the programs into bin/; nothing is downloaded as a binary.
+// builds the programs into bin/, and so does the first Start that misses them;
+// nothing is downloaded as a binary.
 //
 // A test package has one plane, which starts with the first test that asks for
 // it (3 to 6 seconds, 620 MiB), and each test has a namespace of its own:
@@ -16,8 +17,8 @@
 //		...
 //	}
 //
-// Without the programs such a test is skipped and says why; with
-// PAWL_TEST_CONTROLPLANE=required it fails.
+// With PAWL_TEST_CONTROLPLANE=skip such a test is skipped where the programs are
+// missing, and says why.
 //
 // # Why one plane a package
 //

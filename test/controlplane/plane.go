@@ -70,13 +70,14 @@ type Plane struct {
 // startTimeout is how long a program of a plane may take on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// Start starts a plane: BinariesMissing when the programs are not there. Stop
-// ends it.
+// Start starts a plane. Programs that are missing in bin/ of the repository are
+// built first, which takes minutes; in another folder they are BinariesMissing.
+// Stop ends the plane.
 func Start(o Options) (*Plane, error) { return StartContext(context.Background(), o) }
 
 // StartContext is Start that gives up when ctx ends. The plane outlives ctx.
 func StartContext(ctx context.Context, o Options) (*Plane, error) {
-	binaries, err := Find(o.Bin)
+	binaries, err := provide(ctx, o.Bin)
 	if err != nil {
 		return nil, err
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// RequiredVariable set to "required" lets tests fail, not skip, when the
-// programs of a plane are missing.
-const RequiredVariable = "PAWL_TEST_CONTROLPLANE"
+// Variable set to "skip" lets tests skip when the programs of a plane are
+// missing. By default they are built.
+const Variable = "PAWL_TEST_CONTROLPLANE"
 
 // Suite is the plane of one test package. It starts when the first test asks.
 type Suite struct {
@@ -29,8 +29,8 @@ type Suite struct {
 // NewSuite gives a suite that starts a plane with these options.
 func NewSuite(o Options) *Suite { return &Suite{o: o} }
 
-// Plane gives the plane of the suite. Without the programs the test is skipped,
-// or fails when PAWL_TEST_CONTROLPLANE is "required".
+// Plane gives the plane of the suite. Missing programs are built first, or the
+// test is skipped when PAWL_TEST_CONTROLPLANE is "skip".
 func (s *Suite) Plane(t testing.TB) *Plane {
 	t.Helper()
 	s.once.Do(func() { s.plane, s.err = Start(s.o) })
@@ -40,7 +40,7 @@ func (s *Suite) Plane(t testing.TB) *Plane {
 			t.Fatal(err)
 		}
 		return s.plane
-	case fault.Of(s.err) == BinariesMissing && os.Getenv(RequiredVariable) != "required":
+	case fault.Of(s.err) == BinariesMissing && os.Getenv(Variable) == "skip":
 		t.Skip(fault.Message(s.err))
 	default:
 		t.Fatalf("the control plane: %v", s.err)

@@ -27,23 +27,23 @@ func (l *listener) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Without the programs a test is skipped and says how to get them; where they
-// are required it fails and says the same.
-func TestMissingBinariesSkipUnlessRequired(t *testing.T) {
-	for _, required := range []string{"", "required"} {
-		t.Setenv(controlplane.RequiredVariable, required)
+// Where programs are missing that are not built, a test that may skip does, and
+// any other fails; both say how to get them.
+func TestMissingBinaries(t *testing.T) {
+	for _, variable := range []string{"", "skip"} {
+		t.Setenv(controlplane.Variable, variable)
 		l, done := &listener{TB: t}, make(chan struct{})
 		go func() {
 			defer close(done)
 			controlplane.NewSuite(controlplane.Options{Bin: t.TempDir()}).Plane(l)
 		}()
 		<-done
-		said, other := l.skipped, l.failed
-		if required != "" {
+		said, other := l.failed, l.skipped
+		if variable == "skip" {
 			said, other = other, said
 		}
 		if !strings.Contains(said, "make controlplane") || other != "" {
-			t.Errorf("with %q it says %q, and %q", required, said, other)
+			t.Errorf("with %q it says %q, and %q", variable, said, other)
 		}
 	}
 }
