@@ -10,7 +10,8 @@ import (
 )
 
 // Images gives what this machine has, for the mode Process: pawl:dev is bin/pawl
-// (as user 65532, like a distroless image), postgres:<major> the server programs
+// (as user 65532, like a distroless image), and so is any tag of the released
+// image; postgres:<major> the server programs
 // that Debian installs (as user postgres, without an entry point: pods say what
 // they run). "" is bin/ of the repository.
 func Images(bin string) (map[string]kubelet.Image, error) {
@@ -25,9 +26,8 @@ func Images(bin string) (map[string]kubelet.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	images := map[string]kubelet.Image{
-		"pawl:dev": {Command: []string{pawl}, Files: map[string]string{"/pawl": pawl, "/usr/local/bin/pawl": pawl}, User: 65532},
-	}
+	image := kubelet.Image{Command: []string{pawl}, Files: map[string]string{"/pawl": pawl, "/usr/local/bin/pawl": pawl}, User: 65532}
+	images := map[string]kubelet.Image{"pawl:dev": image, "ghcr.io/pawl-dev/pawl": image}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
 		return nil, err
@@ -38,6 +38,9 @@ func Images(bin string) (map[string]kubelet.Image, error) {
 	}
 	return images, nil
 }
+
+// Users gives the id here of the user whom PostgreSQL's images call 999.
+func Users() map[int64]int64 { return map[int64]int64{999: postgresUser()} }
 
 // postgresUser is whom Debian runs PostgreSQL as; its server refuses root.
 func postgresUser() int64 {

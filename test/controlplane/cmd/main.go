@@ -56,7 +56,7 @@ func serve(o controlplane.Options, bin, mode, crds string) error {
 		if err != nil {
 			return err
 		}
-		o.Kubelet.Mode, o.Kubelet.Images = kubelet.Process, images
+		o.Kubelet.Mode, o.Kubelet.Images, o.Kubelet.Users = kubelet.Process, images, controlplane.Users()
 	default:
 		return fmt.Errorf("-mode is paper or process, not %q", mode)
 	}

@@ -204,7 +204,7 @@ func (r *refusal) Unwrap() error { return r.err }
 // start makes the container's root and starts its process there.
 func (c *container) start(ctx context.Context) (*process, error) {
 	k, pod := c.w.k, c.w.self()
-	image, ok := k.o.Images[c.spec.Image]
+	image, ok := pull(k.o.Images, c.spec.Image)
 	if !ok {
 		return nil, &refusal{"ErrImagePull", fmt.Errorf("the image %q is none that the fake kubelet was told of (Options.Images)", c.spec.Image)}
 	}

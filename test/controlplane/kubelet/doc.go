@@ -60,7 +60,8 @@
 // When the test runs as root, runAsUser, runAsGroup and supplementalGroups are
 // honoured, the container's root and its emptyDirs belong to that user, and a
 // claim's folder to the user (and fsGroup) that mounts it last; as anyone else
-// these are ignored. Without runAsUser a container runs as Image.User.
+// these are ignored. Without runAsUser a container runs as Image.User. Where an
+// image knows a user by another id than this machine, Options.Users says so.
 //
 // # Left out
 //

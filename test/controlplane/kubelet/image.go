@@ -27,6 +27,20 @@ type Image struct {
 	User int64
 }
 
+// pull gives the image of a reference: its own, or that of its repository for
+// every tag and digest.
+func pull(images map[string]Image, reference string) (Image, bool) {
+	if image, ok := images[reference]; ok {
+		return image, true
+	}
+	repository, _, _ := strings.Cut(reference, "@")
+	if n := strings.LastIndex(repository, ":"); n > strings.LastIndex(repository, "/") {
+		repository = repository[:n]
+	}
+	image, ok := images[repository]
+	return image, ok
+}
+
 // systemPath is where programs are when an image says nothing.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

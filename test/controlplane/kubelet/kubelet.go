@@ -39,8 +39,12 @@ type Options struct {
 	// Ready says in the mode Paper which pod is Ready; all are by default. It is
 	// asked five times a second for each pod and must not block.
 	Ready func(*corev1.Pod) bool
-	// Images says in the mode Process what an image is on this machine.
+	// Images says in the mode Process what an image is on this machine. A name
+	// without a tag stands for all tags that have no entry of their own.
 	Images map[string]Image
+	// Users are ids in pods (runAsUser, runAsGroup, fsGroup) and what they are
+	// on this machine, where an image knows a user by another id.
+	Users map[int64]int64
 	// Dir is the folder of pods and claims in the mode Process. Keep its path
 	// short: sockets in it have at most 107 bytes.
 	Dir string
@@ -263,7 +267,7 @@ func (k *Kubelet) sync(name types.NamespacedName) error {
 		pod = nil // gone: a lister knows no other error
 	}
 	if k.o.Mode == Process {
-		k.hand(name, pod)
+		k.hand(name, localized(pod, k.o.Users))
 		return nil
 	}
 	if pod == nil || !k.reachable(pod.Spec.NodeName) {

@@ -40,6 +40,33 @@ func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Cre
 	return cred, nil
 }
 
+// localized gives a pod with the ids of this machine's users.
+func localized(pod *corev1.Pod, users map[int64]int64) *corev1.Pod {
+	if pod == nil || len(users) == 0 {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	var ids []*int64
+	if s := pod.Spec.SecurityContext; s != nil {
+		ids = append(ids, s.RunAsUser, s.RunAsGroup, s.FSGroup)
+	}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for _, c := range list {
+			if s := c.SecurityContext; s != nil {
+				ids = append(ids, s.RunAsUser, s.RunAsGroup)
+			}
+		}
+	}
+	for _, id := range ids {
+		if id != nil {
+			if local, ok := users[*id]; ok {
+				*id = local
+			}
+		}
+	}
+	return pod
+}
+
 // fsGroup gives the group that owns a pod's volumes; -1 when it names none or
 // the test is not root.
 func fsGroup(pod *corev1.Pod) int {
