@@ -399,6 +399,24 @@ func TestLosses(t *testing.T) {
 			l.interrupted(port.FailoverUnsafe.Code, time.Hour)
 		})
 	})
+	t.Run("a reader that comes back elsewhere ends the wait of a failover", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			_, r := l.reader("blue")
+			_, wr := l.writer("blue")
+			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it is made anew
+			l.world.LoseNode(wr.Node)
+			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
+				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
+			})
+			l.until("blue", "written to by another", time.Hour, func(c *sharedstorage.Cluster) bool {
+				writer := l.world.Writer(ref("blue"))
+				return writer != "" && writer != wr.Name
+			})
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	})
 	t.Run("no failover that could lose a row", func(t *testing.T) {
 		inLab(t, setup{sim: times()}, func(l *lab) {
 			up(l, "blue")

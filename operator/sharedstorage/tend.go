@@ -18,7 +18,11 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 	t := &tender{o: o, c: c, f: c.Facts, ctx: ctx}
 	t.fence()
 	rests := p.State == Running || p.Held && (run == nil || run.Phase == workflow.Paused)
-	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() || c.Refused != nil || !t.f.known(askedVolume) || t.f.Volume.Writer == "" {
+	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
+		return t.mended
+	}
+	t.addresses()
+	if c.Refused != nil || !t.f.known(askedVolume) || t.f.Volume.Writer == "" {
 		return t.mended
 	}
 	t.manager(p.State == Running)
@@ -167,6 +171,22 @@ func (t *tender) types() {
 	}
 }
 
+// addresses lets the manager know where its members are now. That is told while
+// nobody writes too: a failover may wait for just the one that has come back.
+func (t *tender) addresses() {
+	if !t.f.known(askedInstances) || !t.f.known(askedManager) || !t.f.Topology.Ready {
+		return
+	}
+	for _, m := range t.f.Topology.Members {
+		i := t.f.named(m.Name)
+		if i == nil || i.Address == "" || i.State != port.Up || i.Address == m.Address && i.Port == m.Port {
+			continue
+		}
+		m.Node, m.Address, m.Port = i.Node, i.Address, i.Port
+		t.do("the address of "+m.Name, func(ctx context.Context) error { return t.o.options.Ports.Manager.Add(ctx, t.c.Ref, m) })
+	}
+}
+
 // members lets the manager know who is in a place, and nobody else.
 func (t *tender) members() {
 	if !t.f.known(askedManager) || !t.f.Topology.Ready {
@@ -175,7 +195,7 @@ func (t *tender) members() {
 	here := map[string]bool{}
 	for _, i := range append(t.f.readers(), t.f.writer()) {
 		here[i.Name] = true
-		if m := t.f.member(i.Name); i.Type != port.Temporary && (m == nil || m.ID != i.ID || i.Address != "" && m.Address != i.Address) {
+		if m := t.f.member(i.Name); i.Type != port.Temporary && (m == nil || m.ID != i.ID) {
 			t.do("membership of "+i.Name, func(ctx context.Context) error {
 				return t.o.options.Ports.Manager.Add(ctx, t.c.Ref, memberOf(i))
 			})

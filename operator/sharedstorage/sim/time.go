@@ -164,14 +164,14 @@ func (w *World) passManager(c *cluster, now time.Time) {
 	if !m.ha && !m.until.IsZero() && !now.Before(m.until) {
 		m.ha, m.until = true, time.Time{}
 	}
-	if writer := w.writer(c); writer != nil {
+	if writer := w.writer(c); writer != nil && c.known(writer) {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
 		m.sync = nil
 		if m.seen == nil {
 			m.seen = map[string]time.Time{}
 		}
 		for _, i := range c.sorted() {
-			if w.streams(c, i) {
+			if w.streams(c, i) && c.known(i) {
 				m.seen[i.Name] = now
 			}
 			// One that has gone is counted on until the writer was told otherwise.
@@ -200,7 +200,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 	}
 	var best *instance
 	for _, i := range c.sorted() {
-		if _, member := m.members[i.Name]; !member || !w.ready(i) || i.engine.role != port.Follower {
+		if !c.known(i) || !w.ready(i) || i.engine.role != port.Follower {
 			continue
 		}
 		if best == nil || i.engine.position > best.engine.position {
@@ -212,7 +212,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 	}
 	if c.strict {
 		for _, name := range m.sync {
-			if i := c.instances[name]; !w.ready(i) {
+			if i := c.instances[name]; !w.ready(i) || !c.known(i) {
 				m.code, m.message = string(port.FailoverUnsafe.Code), "reader "+name+" cannot be asked, and may have what no other has"
 				return
 			}
@@ -221,7 +221,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 	c.volume.Writer, c.volume.Epoch = best.Name, c.volume.Epoch+1
 	w.promote(c, best, c.volume.Epoch, now)
 	for _, i := range c.sorted() {
-		if i != best && w.ready(i) && i.engine.role == port.Follower {
+		if i != best && w.ready(i) && c.known(i) && i.engine.role == port.Follower {
 			i.engine.upstream, i.engine.streamSince = best.Name, now
 		}
 	}

@@ -56,6 +56,7 @@ type instance struct {
 	upAt   time.Time // of Pending
 	goneAt time.Time // of Leaving
 	killed bool      // the place does not run until Ensure
+	lives  int       // how often it was made anew
 	engine engine
 }
 
@@ -226,6 +227,12 @@ func (w *World) writer(c *cluster) *instance {
 		}
 	}
 	return nil
+}
+
+// known reports an instance that the manager finds at the address it was told.
+func (c *cluster) known(i *instance) bool {
+	m, member := c.manager.members[i.Name]
+	return member && (m.Address == "" || m.Address == i.Address)
 }
 
 // streams reports a follower whose source is a writer at work.

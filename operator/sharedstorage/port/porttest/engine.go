@@ -8,14 +8,14 @@ import (
 
 var engineQuestions = []question{
 	{"Engine/nobody to ask", func(e *exam) {
-		if _, err := e.Ports.Engine.Status(e.ctx, cluster.Of("nobody")); err == nil {
+		if _, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("nobody")); err == nil {
 			e.t.Error("an engine that is not there was asked")
 		}
 	}},
 	{"Engine/no start without data", func(e *exam) {
 		e.volume()
 		e.up(e.instance("w", port.Writer))
-		e.refused("start", e.Ports.Engine.Start(e.ctx, cluster.Of("w")), port.StartFailed)
+		e.refused("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of("w")), port.StartFailed)
 		if s := e.until("w", "answers", func(port.Status) bool { return true }); s.Installed || s.Running {
 			e.t.Errorf("an empty instance is %+v", s)
 		}
@@ -23,7 +23,7 @@ var engineQuestions = []question{
 	{"Engine/installed once, started, stopped and kept so", func(e *exam) {
 		e.writer("w")
 		e.insert("w", "one")
-		w, engine := cluster.Of("w"), e.Again(e.t).Engine
+		w, engine := e.Cluster.Of("w"), e.Again(e.t).Engine
 		before := e.writes("w", 1)
 		e.must("install again", engine.Install(e.ctx, w, port.Source{}, "install w"))
 		e.must("start again", engine.Start(e.ctx, w))
@@ -38,7 +38,7 @@ var engineQuestions = []question{
 			e.t.Errorf("stopped fast it is %+v; it wrote up to %d", end, before.Position)
 		}
 		e.must("ensure", func() error {
-			_, err := e.Ports.Instances.Ensure(e.ctx, cluster, e.instance("w", port.Writer))
+			_, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, e.instance("w", port.Writer))
 			return err
 		}())
 		if s := e.until("w", "answers", func(port.Status) bool { return true }); s.Running {
@@ -53,10 +53,10 @@ var engineQuestions = []question{
 	{"Engine/without the grant a start is that of a follower", func(e *exam) {
 		e.writer("w")
 		e.readers("w", "r")
-		e.must("stop", e.Ports.Engine.Stop(e.ctx, cluster.Of("w"), port.Fast))
+		e.must("stop", e.Ports.Engine.Stop(e.ctx, e.Cluster.Of("w"), port.Fast))
 		e.until("w", "is stopped", func(s port.Status) bool { return !s.Running })
 		e.grant("r")
-		e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of("w")))
+		e.must("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of("w")))
 		s := e.until("w", "runs", func(s port.Status) bool { return s.Running && s.Ready })
 		if s.Role != port.Follower {
 			e.t.Errorf("without the grant it is %s", s.Role)
@@ -74,13 +74,13 @@ var engineQuestions = []question{
 		e.insert("w", "one")
 		e.insert("w", "two")
 		for _, name := range []string{"r1", "r2"} {
-			e.have(cluster.Of(name), "one", "two")
+			e.have(e.Cluster.Of(name), "one", "two")
 			s := e.until(name, "has caught up", func(s port.Status) bool { return s.Lag >= 0 && s.Lag < 1<<20 })
 			if s.Epoch != 0 || s.Position == 0 || s.Received < s.Position {
 				e.t.Errorf("a reader is %+v", s)
 			}
 		}
-		if e.Insert != nil && e.Insert(cluster.Of("r1"), "three") == nil {
+		if e.Insert != nil && e.Insert(e.Cluster.Of("r1"), "three") == nil {
 			e.t.Error("a reader took a row")
 		}
 	}},
@@ -88,11 +88,11 @@ var engineQuestions = []question{
 		e.writer("w")
 		e.readers("w", "r")
 		engine := e.Ports.Engine
-		e.refused("without a grant", engine.Promote(e.ctx, cluster.Of("r"), 1), port.SwitchRefused)
-		e.refused("under an epoch to come", engine.Promote(e.ctx, cluster.Of("r"), 2), port.SwitchRefused)
-		e.must("the writer of this epoch", engine.Promote(e.ctx, cluster.Of("w"), 1))
-		e.refused("the writer under another", engine.Promote(e.ctx, cluster.Of("w"), 2), port.SwitchRefused)
-		e.refused("a writer with the grant follows", engine.Follow(e.ctx, cluster.Of("w"), "r"), port.SwitchRefused)
+		e.refused("without a grant", engine.Promote(e.ctx, e.Cluster.Of("r"), 1), port.SwitchRefused)
+		e.refused("under an epoch to come", engine.Promote(e.ctx, e.Cluster.Of("r"), 2), port.SwitchRefused)
+		e.must("the writer of this epoch", engine.Promote(e.ctx, e.Cluster.Of("w"), 1))
+		e.refused("the writer under another", engine.Promote(e.ctx, e.Cluster.Of("w"), 2), port.SwitchRefused)
+		e.refused("a writer with the grant follows", engine.Follow(e.ctx, e.Cluster.Of("w"), "r"), port.SwitchRefused)
 		e.streams("r", "w")
 		e.writes("w", 1)
 	}},
@@ -105,27 +105,27 @@ var engineQuestions = []question{
 			rows = append(rows, turn.row)
 			engine := e.Again(e.t).Engine
 			before := e.writes(turn.from, e.epoch)
-			e.must("stop", engine.Stop(e.ctx, cluster.Of(turn.from), port.Fast))
+			e.must("stop", engine.Stop(e.ctx, e.Cluster.Of(turn.from), port.Fast))
 			end := e.until(turn.from, "is stopped", func(s port.Status) bool { return !s.Running && s.Clean })
 			e.until(turn.to, "has everything", func(s port.Status) bool { return s.Position >= end.Position })
 			old := e.epoch
 			e.grant(turn.to)
-			e.refused("an old epoch", engine.Promote(e.ctx, cluster.Of(turn.to), old), port.SwitchRefused)
+			e.refused("an old epoch", engine.Promote(e.ctx, e.Cluster.Of(turn.to), old), port.SwitchRefused)
 			for range 2 {
-				e.must("promote", engine.Promote(e.ctx, cluster.Of(turn.to), e.epoch))
+				e.must("promote", engine.Promote(e.ctx, e.Cluster.Of(turn.to), e.epoch))
 			}
 			if s := e.writes(turn.to, e.epoch); s.Timeline <= before.Timeline {
 				e.t.Errorf("timeline %d follows %d", s.Timeline, before.Timeline)
 			}
-			e.must("promote the writer", engine.Promote(e.ctx, cluster.Of(turn.to), e.epoch))
+			e.must("promote the writer", engine.Promote(e.ctx, e.Cluster.Of(turn.to), e.epoch))
 			for _, name := range []string{"c", turn.from} { // the old one is stopped: to follow is to run
 				for range 2 {
-					e.must("follow", engine.Follow(e.ctx, cluster.Of(name), turn.to))
+					e.must("follow", engine.Follow(e.ctx, e.Cluster.Of(name), turn.to))
 				}
 			}
 			for _, name := range []string{"c", turn.from} {
 				e.streams(name, turn.to)
-				e.have(cluster.Of(name), rows...)
+				e.have(e.Cluster.Of(name), rows...)
 			}
 		}
 	}},
@@ -133,36 +133,36 @@ var engineQuestions = []question{
 		e.writer("a")
 		e.readers("a", "b")
 		e.insert("a", "kept")
-		e.have(cluster.Of("b"), "kept")
-		e.must("stop", e.Ports.Engine.Stop(e.ctx, cluster.Of("b"), port.Fast))
+		e.have(e.Cluster.Of("b"), "kept")
+		e.must("stop", e.Ports.Engine.Stop(e.ctx, e.Cluster.Of("b"), port.Fast))
 		e.until("b", "is stopped", func(s port.Status) bool { return !s.Running })
 		e.insert("a", "only on a")
-		e.Kill(e.t, cluster.Of("a"))
+		e.Kill(e.t, e.Cluster.Of("a"))
 		e.grant("b")
-		e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of("b")))
+		e.must("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of("b")))
 		e.writes("b", e.epoch)
 		e.revive("a", port.Writer)
-		e.must("follow", e.Ports.Engine.Follow(e.ctx, cluster.Of("a"), "b"))
+		e.must("follow", e.Ports.Engine.Follow(e.ctx, e.Cluster.Of("a"), "b"))
 		e.streams("a", "b")
-		e.have(cluster.Of("a"), "kept")
+		e.have(e.Cluster.Of("a"), "kept")
 	}},
 	{"Engine/a killed writer comes back as it was", func(e *exam) {
 		e.writer("w")
 		e.insert("w", "one")
-		e.Kill(e.t, cluster.Of("w"))
-		if s, err := e.Ports.Engine.Status(e.ctx, cluster.Of("w")); err == nil && s.Running {
+		e.Kill(e.t, e.Cluster.Of("w"))
+		if s, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("w")); err == nil && s.Running {
 			e.t.Error("it was killed and runs")
 		}
 		e.revive("w", port.Writer)
 		e.writes("w", 1)
-		e.have(cluster.Of("w"), "one")
+		e.have(e.Cluster.Of("w"), "one")
 	}},
 	{"Engine/parameters", func(e *exam) {
 		if e.Reload == nil {
 			e.t.Skip("this rig has no parameters")
 		}
 		e.writer("w")
-		w, engine := cluster.Of("w"), e.Ports.Engine
+		w, engine := e.Cluster.Of("w"), e.Ports.Engine
 		hash := func(params map[string]string) {
 			e.t.Helper()
 			if s := e.writes("w", 1); s.Parameters != port.Hash(params) {

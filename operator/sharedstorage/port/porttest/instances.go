@@ -11,7 +11,7 @@ var instanceQuestions = []question{
 	{"Instances/made once", func(e *exam) {
 		e.volume()
 		first := e.up(e.instance("b", port.Reader))
-		again, err := e.Again(e.t).Instances.Ensure(e.ctx, cluster, e.instance("b", port.Reader))
+		again, err := e.Again(e.t).Instances.Ensure(e.ctx, e.Cluster, e.instance("b", port.Reader))
 		e.must("again", err)
 		if again.Address != first.Address || again.Port != first.Port || again.Node != first.Node || first.Address == "" || first.Port == 0 || first.Node == "" {
 			e.t.Errorf("made as %+v, then %+v", first, again)
@@ -27,7 +27,7 @@ var instanceQuestions = []question{
 		if got, _ := e.find("b"); got.Address != first.Address || got.ID != "b" || got.Type != port.Reader || got.State != port.Up {
 			e.t.Errorf("the list has %+v, made was %+v", got, first)
 		}
-		others, err := e.Ports.Instances.List(e.ctx, port.Ref{Namespace: "exam", Name: "other"})
+		others, err := e.Ports.Instances.List(e.ctx, port.Ref{Namespace: e.Cluster.Namespace, Name: "other"})
 		if err != nil || len(others) > 0 {
 			e.t.Errorf("another cluster has %v, %v", others, err)
 		}
@@ -38,7 +38,7 @@ var instanceQuestions = []question{
 		}
 		e.volume()
 		e.Lose(e.t)
-		if _, err := e.Ports.Instances.Ensure(e.ctx, cluster, e.instance("a", port.Reader)); err == nil {
+		if _, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, e.instance("a", port.Reader)); err == nil {
 			e.t.Error("the answer was not lost")
 		}
 		e.up(e.instance("a", port.Reader))
@@ -52,7 +52,7 @@ var instanceQuestions = []question{
 		other := slices.IndexFunc(e.nodes(), func(n port.Node) bool { return n.Name != first.Node })
 		want := port.Instance{Name: "x", ID: "1", Type: port.Reader, Class: port.Class{Name: "large", CPU: 8000}, Node: e.nodes()[other].Name, Port: first.Port + 7}
 		for range 2 {
-			got, err := e.Ports.Instances.Ensure(e.ctx, cluster, want)
+			got, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, want)
 			e.must("adopt", err)
 			first.ID, first.Type = "1", port.Reader
 			if got.ID != "1" || got.Type != port.Reader || got.Node != first.Node || got.Address != first.Address || got.Port != first.Port || got.Class.Name != "small" || got.Version != first.Version {
@@ -64,8 +64,8 @@ var instanceQuestions = []question{
 		e.volume()
 		e.up(e.instance("a", port.Reader))
 		e.up(e.instance("b", port.Reader))
-		e.must("of one that never was", e.Ports.Instances.Remove(e.ctx, cluster, "never"))
-		e.must("remove", e.Ports.Instances.Remove(e.ctx, cluster, "a"))
+		e.must("of one that never was", e.Ports.Instances.Remove(e.ctx, e.Cluster, "never"))
+		e.must("remove", e.Ports.Instances.Remove(e.ctx, e.Cluster, "a"))
 		e.await("it is gone", func() error {
 			got, there := e.find("a")
 			switch {
@@ -76,7 +76,7 @@ var instanceQuestions = []question{
 			}
 			return nil
 		})
-		e.must("again", e.Ports.Instances.Remove(e.ctx, cluster, "a"))
+		e.must("again", e.Ports.Instances.Remove(e.ctx, e.Cluster, "a"))
 		if got, there := e.find("b"); !there || got.State != port.Up {
 			e.t.Errorf("the other one is %+v", got)
 		}
@@ -91,7 +91,7 @@ var instanceQuestions = []question{
 		}
 		want = e.instance("b", port.Reader)
 		want.Node = "nowhere"
-		_, err := e.Ports.Instances.Ensure(e.ctx, cluster, want)
+		_, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, want)
 		e.refused("an unknown node", err, port.TargetNodeUnavailable)
 		broken := e.nodes()[2].Name
 		e.Break(e.t, broken)
@@ -102,7 +102,7 @@ var instanceQuestions = []question{
 			return nil
 		})
 		want.Node = broken
-		_, err = e.Ports.Instances.Ensure(e.ctx, cluster, want)
+		_, err = e.Ports.Instances.Ensure(e.ctx, e.Cluster, want)
 		e.refused("a broken node", err, port.TargetNodeUnavailable)
 		if _, there := e.find("b"); there {
 			e.t.Error("a refused instance is in the list")
@@ -130,7 +130,7 @@ var instanceQuestions = []question{
 			}
 			return nil
 		})
-		if _, err := e.Ports.Engine.Status(e.ctx, cluster.Of("a")); err == nil {
+		if _, err := e.Ports.Engine.Status(e.ctx, e.Cluster.Of("a")); err == nil {
 			e.t.Error("an engine on a lost node was asked")
 		}
 		e.Mend(e.t, got.Node)
@@ -143,7 +143,7 @@ var instanceQuestions = []question{
 // nodes are at least three, by name.
 func (e *exam) nodes() []port.Node {
 	e.t.Helper()
-	nodes, err := e.Ports.Instances.Nodes(e.ctx, cluster)
+	nodes, err := e.Ports.Instances.Nodes(e.ctx, e.Cluster)
 	e.must("nodes", err)
 	if len(nodes) < 3 || !slices.IsSortedFunc(nodes, func(a, b port.Node) int {
 		if a.Name < b.Name {

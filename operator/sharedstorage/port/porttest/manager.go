@@ -11,13 +11,13 @@ import (
 var managerQuestions = []question{
 	{"Manager/there is none", func(e *exam) {
 		m := e.Ports.Manager
-		if top, err := m.Topology(e.ctx, cluster); err != nil || top.Present {
+		if top, err := m.Topology(e.ctx, e.Cluster); err != nil || top.Present {
 			e.t.Errorf("topology: %+v, %v", top, err)
 		}
-		e.refused("add", m.Add(e.ctx, cluster, port.Member{Name: "a", ID: "a"}), port.ManagerUnreachable)
-		e.refused("failover", m.SetHA(e.ctx, cluster, true, time.Time{}), port.ManagerUnreachable)
+		e.refused("add", m.Add(e.ctx, e.Cluster, port.Member{Name: "a", ID: "a"}), port.ManagerUnreachable)
+		e.refused("failover", m.SetHA(e.ctx, e.Cluster, true, time.Time{}), port.ManagerUnreachable)
 		for range 2 {
-			top, err := m.Ensure(e.ctx, cluster, port.ManagerSpec{})
+			top, err := m.Ensure(e.ctx, e.Cluster, port.ManagerSpec{})
 			if err != nil || top.Present {
 				e.t.Errorf("removed: %+v, %v", top, err)
 			}
@@ -31,23 +31,23 @@ var managerQuestions = []question{
 		e.members("w")
 		r := e.member("r")
 		for range 2 {
-			e.must("add", m.Add(e.ctx, cluster, r))
+			e.must("add", m.Add(e.ctx, e.Cluster, r))
 		}
 		e.members("r", "w")
 		r.Routed, r.ID = false, "7"
-		e.must("change", m.Add(e.ctx, cluster, r))
+		e.must("change", m.Add(e.ctx, e.Cluster, r))
 		if top := e.members("r", "w"); top.Members[0].Routed || top.Members[0].ID != "7" {
 			e.t.Errorf("the entry was not changed: %+v", top.Members[0])
 		}
-		_, err := e.Again(e.t).Manager.Ensure(e.ctx, cluster, spec) // members count when it is made
+		_, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec) // members count when it is made
 		e.must("ensure again", err)
 		e.members("r", "w")
 		for range 2 {
-			e.must("remove", m.Remove(e.ctx, cluster, "r"))
+			e.must("remove", m.Remove(e.ctx, e.Cluster, "r"))
 		}
-		e.must("remove one that never was", m.Remove(e.ctx, cluster, "never"))
+		e.must("remove one that never was", m.Remove(e.ctx, e.Cluster, "never"))
 		e.members("w")
-		top, err := m.Ensure(e.ctx, cluster, port.ManagerSpec{})
+		top, err := m.Ensure(e.ctx, e.Cluster, port.ManagerSpec{})
 		if err != nil || top.Present {
 			e.t.Errorf("after it was removed: %+v, %v", top, err)
 		}
@@ -59,20 +59,20 @@ var managerQuestions = []question{
 		e.ha(true)
 		until := e.Now().Add(10 * time.Second)
 		for range 2 {
-			e.must("off", m.SetHA(e.ctx, cluster, false, until))
+			e.must("off", m.SetHA(e.ctx, e.Cluster, false, until))
 		}
 		if top := e.ha(false); !top.Until.Equal(until) {
 			e.t.Errorf("it is off until %s, want %s", top.Until, until)
 		}
-		_, err := m.Ensure(e.ctx, cluster, spec)
+		_, err := m.Ensure(e.ctx, e.Cluster, spec)
 		e.must("ensure", err)
 		if e.Now().Before(until) {
 			e.ha(false) // ensuring it does not turn it on
 		}
 		longer := e.Now().Add(20 * time.Second)
-		e.must("longer", m.SetHA(e.ctx, cluster, false, longer))
+		e.must("longer", m.SetHA(e.ctx, e.Cluster, false, longer))
 		e.await("failover is back", func() error {
-			top, err := m.Topology(e.ctx, cluster)
+			top, err := m.Topology(e.ctx, e.Cluster)
 			if err == nil && !top.HA {
 				err = fmt.Errorf("off until %s", top.Until)
 			}
@@ -81,15 +81,15 @@ var managerQuestions = []question{
 		if e.Now().Before(longer) {
 			e.t.Errorf("it came back %s before its end", longer.Sub(e.Now()))
 		}
-		e.must("off without an end", m.SetHA(e.ctx, cluster, false, time.Time{}))
+		e.must("off without an end", m.SetHA(e.ctx, e.Cluster, false, time.Time{}))
 		if top := e.ha(false); !top.Until.IsZero() {
 			e.t.Errorf("it is off until %s, want no end", top.Until)
 		}
-		e.must("on", m.SetHA(e.ctx, cluster, true, time.Time{}))
+		e.must("on", m.SetHA(e.ctx, e.Cluster, true, time.Time{}))
 		if top := e.ha(true); !top.Until.IsZero() {
 			e.t.Errorf("it is on and has an end, %s", top.Until)
 		}
-		e.must("off until what is over", m.SetHA(e.ctx, cluster, false, e.Now().Add(-time.Second)))
+		e.must("off until what is over", m.SetHA(e.ctx, e.Cluster, false, e.Now().Add(-time.Second)))
 		e.ha(true)
 	}},
 	{"Manager/stands apart from the writer", func(e *exam) {
@@ -106,24 +106,24 @@ var managerQuestions = []question{
 		e.manage("strict", "a", "b", "c")
 		e.insert("a", "one")
 		old := e.epoch
-		e.Kill(e.t, cluster.Of("a"))
+		e.Kill(e.t, e.Cluster.Of("a"))
 		top := e.failover("a")
 		if top.Epoch <= old {
 			e.t.Errorf("epoch %d follows %d", top.Epoch, old)
 		}
-		v, err := e.Ports.Storage.Look(e.ctx, cluster)
+		v, err := e.Ports.Storage.Look(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.Writer != top.Writer || v.Epoch != top.Epoch {
 			e.t.Errorf("the grant is of epoch %d to %s, the manager says %d and %s", v.Epoch, v.Writer, top.Epoch, top.Writer)
 		}
-		e.refused("the old grant", e.Ports.Storage.Grant(e.ctx, cluster, "a", old), port.SwitchRefused)
+		e.refused("the old grant", e.Ports.Storage.Grant(e.ctx, e.Cluster, "a", old), port.SwitchRefused)
 		e.insert(top.Writer, "two")
 		e.revive("a", port.Writer)
 		for _, name := range []string{"a", "b", "c"} {
 			if name != top.Writer {
 				e.streams(name, top.Writer)
 			}
-			e.have(cluster.Of(name), "one", "two")
+			e.have(e.Cluster.Of(name), "one", "two")
 		}
 		e.members("a", "b", "c")
 	}},
@@ -143,8 +143,8 @@ var managerQuestions = []question{
 		e.readers("a", "b")
 		e.manage("strict", "a", "b")
 		until := e.Now().Add(20 * time.Second)
-		e.must("off", e.Ports.Manager.SetHA(e.ctx, cluster, false, until))
-		e.Kill(e.t, cluster.Of("a"))
+		e.must("off", e.Ports.Manager.SetHA(e.ctx, e.Cluster, false, until))
+		e.Kill(e.t, e.Cluster.Of("a"))
 		e.failover("a")
 		if e.Now().Before(until) {
 			e.t.Errorf("it failed over %s before the end of the time without", until.Sub(e.Now()))
@@ -157,16 +157,16 @@ var managerQuestions = []question{
 		if top := e.topology(); !slices.Equal(top.Sync, []string{"b", "c"}) {
 			e.t.Errorf("the list of readers is %v", top.Sync)
 		}
-		e.Kill(e.t, cluster.Of("b"))
-		e.Kill(e.t, cluster.Of("a"))
+		e.Kill(e.t, e.Cluster.Of("b"))
+		e.Kill(e.t, e.Cluster.Of("a"))
 		e.await("it says why not", func() error {
-			top, err := e.Ports.Manager.Topology(e.ctx, cluster)
+			top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
 			if err == nil && (top.Code != string(port.FailoverUnsafe.Code) || top.Message == "") {
 				err = fmt.Errorf("%q %q", top.Code, top.Message)
 			}
 			return err
 		})
-		v, err := e.Ports.Storage.Look(e.ctx, cluster)
+		v, err := e.Ports.Storage.Look(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.Writer == "c" || v.Writer == "b" {
 			e.t.Errorf("%s has the grant", v.Writer)
@@ -185,6 +185,18 @@ func (e *exam) member(name string) port.Member {
 	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
 }
 
+// tell lets the manager know where a member is now, as an operator does.
+func (e *exam) tell(name string) {
+	e.t.Helper()
+	e.await("the manager knows where "+name+" is", func() error {
+		top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
+		if err != nil || !slices.ContainsFunc(top.Members, func(m port.Member) bool { return m.Name == name }) {
+			return err
+		}
+		return e.Ports.Manager.Add(e.ctx, e.Cluster, e.member(name))
+	})
+}
+
 // manage makes the manager, and waits until it sees the writer and counts on all readers.
 func (e *exam) manage(durability string, names ...string) port.ManagerSpec {
 	e.t.Helper()
@@ -195,7 +207,7 @@ func (e *exam) manage(durability string, names ...string) port.ManagerSpec {
 	writer, _ := e.find(names[0])
 	spec.AwayFrom = writer.Node
 	e.await("the manager sees the cluster", func() error {
-		top, err := e.Ports.Manager.Ensure(e.ctx, cluster, spec)
+		top, err := e.Ports.Manager.Ensure(e.ctx, e.Cluster, spec)
 		if err == nil && (!top.Present || !top.Ready || top.Writer != names[0] || top.Epoch != e.epoch || len(top.Sync) != len(names)-1 || top.Code != "") {
 			err = fmt.Errorf("%+v", top)
 		}
@@ -206,7 +218,7 @@ func (e *exam) manage(durability string, names ...string) port.ManagerSpec {
 
 func (e *exam) topology() port.Topology {
 	e.t.Helper()
-	top, err := e.Ports.Manager.Topology(e.ctx, cluster)
+	top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
 	e.must("topology", err)
 	return top
 }
@@ -239,7 +251,7 @@ func (e *exam) failover(old string) port.Topology {
 	e.t.Helper()
 	var top port.Topology
 	e.await("a failover from "+old, func() (err error) {
-		if top, err = e.Ports.Manager.Topology(e.ctx, cluster); err == nil && (top.Writer == "" || top.Writer == old) {
+		if top, err = e.Ports.Manager.Topology(e.ctx, e.Cluster); err == nil && (top.Writer == "" || top.Writer == old) {
 			err = fmt.Errorf("%s: %s %s", top.Writer, top.Code, top.Message)
 		}
 		return err

@@ -3,8 +3,9 @@
 //
 //	func TestPorts(t *testing.T) { porttest.Run(t, func(t *testing.T) porttest.Rig { … }) }
 //
-// Each question gets a world of its own. Time passes in Rig.Await only, so a
-// simulator with a virtual clock and real processes sit the same exam.
+// Each question gets a world of its own, with nodes of its own, and fresh may
+// call t.Parallel. Time passes in Rig.Await only, so a simulator with a virtual
+// clock and real processes sit the same exam.
 package porttest
 
 import (
@@ -20,8 +21,9 @@ import (
 
 // Rig is a fresh world with its ports, and the hands that reach into it.
 type Rig struct {
-	Ports port.Ports
-	Now   func() time.Time // of the world
+	Ports   port.Ports
+	Cluster port.Ref         // what the question is asked about; zero: exam/c
+	Now     func() time.Time // of the world
 
 	// Await lets time pass until holds gives nil, and fails the test after limit,
 	// which is time of the world.
@@ -59,6 +61,9 @@ func Run(t *testing.T, fresh func(t *testing.T) Rig) {
 			if r.Limit == 0 {
 				r.Limit = 2 * time.Minute
 			}
+			if r.Cluster == (port.Ref{}) {
+				r.Cluster = port.Ref{Namespace: "exam", Name: "c", UID: "1"}
+			}
 			if r.Again == nil {
 				r.Again = func(*testing.T) port.Ports { return r.Ports }
 			}
@@ -80,8 +85,6 @@ type exam struct {
 	epoch int64
 }
 
-var cluster = port.Ref{Namespace: "exam", Name: "c", UID: "1"}
-
 func (e *exam) must(what string, err error) {
 	e.t.Helper()
 	if err != nil {
@@ -102,8 +105,9 @@ func (e *exam) await(what string, holds func() error) {
 	e.Await(e.t, e.Limit, what, holds)
 }
 
+// instance is one as the operator asks for it: spread over nodes.
 func (e *exam) instance(name string, kind port.Type) port.Instance {
-	return port.Instance{Name: name, ID: name, Type: kind}
+	return port.Instance{Name: name, ID: name, Type: kind, Spread: "kubernetes.io/hostname"}
 }
 
 // up makes an instance and waits until it can be asked.
@@ -111,7 +115,7 @@ func (e *exam) up(want port.Instance) port.Instance {
 	e.t.Helper()
 	var got port.Instance
 	e.await("instance "+want.Name+" is up", func() (err error) {
-		if got, err = e.Ports.Instances.Ensure(e.ctx, cluster, want); err == nil && got.State != port.Up {
+		if got, err = e.Ports.Instances.Ensure(e.ctx, e.Cluster, want); err == nil && got.State != port.Up {
 			err = fmt.Errorf("%s %s", got.State, got.Message)
 		}
 		return err
@@ -121,7 +125,7 @@ func (e *exam) up(want port.Instance) port.Instance {
 
 func (e *exam) list() []port.Instance {
 	e.t.Helper()
-	all, err := e.Ports.Instances.List(e.ctx, cluster)
+	all, err := e.Ports.Instances.List(e.ctx, e.Cluster)
 	e.must("list", err)
 	return all
 }
@@ -141,7 +145,7 @@ func (e *exam) until(name, what string, holds func(port.Status) bool) port.Statu
 	e.t.Helper()
 	var s port.Status
 	e.await(name+" "+what, func() (err error) {
-		if s, err = e.Ports.Engine.Status(e.ctx, cluster.Of(name)); err == nil && !holds(s) {
+		if s, err = e.Ports.Engine.Status(e.ctx, e.Cluster.Of(name)); err == nil && !holds(s) {
 			err = fmt.Errorf("%+v", s)
 		}
 		return err
@@ -166,14 +170,14 @@ func (e *exam) streams(name, upstream string) port.Status {
 func (e *exam) grant(writer string) {
 	e.t.Helper()
 	e.epoch++
-	e.must("grant", e.Ports.Storage.Grant(e.ctx, cluster, writer, e.epoch))
+	e.must("grant", e.Ports.Storage.Grant(e.ctx, e.Cluster, writer, e.epoch))
 }
 
 // volume makes the volume.
 func (e *exam) volume() {
 	e.t.Helper()
 	e.await("the volume is ready", func() error {
-		v, err := e.Ports.Storage.Ensure(e.ctx, cluster, port.Volume{Size: 1 << 30}, "volume")
+		v, err := e.Ports.Storage.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "volume")
 		if err == nil && v.State != port.VolumeReady {
 			err = fmt.Errorf("%s %s", v.State, v.Message)
 		}
@@ -186,23 +190,27 @@ func (e *exam) writer(name string) {
 	e.t.Helper()
 	e.volume()
 	e.up(e.instance(name, port.Writer))
-	e.must("install", e.Ports.Engine.Install(e.ctx, cluster.Of(name), port.Source{}, "install "+name))
+	e.must("install", e.Ports.Engine.Install(e.ctx, e.Cluster.Of(name), port.Source{}, "install "+name))
 	e.until(name, "is installed", func(s port.Status) bool { return s.Installed })
 	e.grant(name)
-	e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of(name)))
+	e.must("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)))
 	e.writes(name, e.epoch)
 }
 
 // readers makes readers of a writer.
 func (e *exam) readers(writer string, names ...string) {
 	e.t.Helper()
+	for _, name := range names { // side by side
+		_, err := e.Ports.Instances.Ensure(e.ctx, e.Cluster, e.instance(name, port.Reader))
+		e.must("make "+name, err)
+	}
 	for _, name := range names {
 		e.up(e.instance(name, port.Reader))
-		e.must("install", e.Ports.Engine.Install(e.ctx, cluster.Of(name), port.Source{From: writer}, "install "+name))
+		e.must("install", e.Ports.Engine.Install(e.ctx, e.Cluster.Of(name), port.Source{From: writer}, "install "+name))
 	}
 	for _, name := range names {
 		e.until(name, "is installed", func(s port.Status) bool { return s.Installed })
-		e.must("start", e.Ports.Engine.Start(e.ctx, cluster.Of(name)))
+		e.must("start", e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)))
 	}
 	for _, name := range names {
 		e.streams(name, writer)
@@ -213,13 +221,14 @@ func (e *exam) readers(writer string, names ...string) {
 func (e *exam) revive(name string, kind port.Type) {
 	e.t.Helper()
 	e.up(e.instance(name, kind))
-	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, cluster.Of(name)) })
+	e.tell(name) // it may stand at another address
+	e.await("start of "+name, func() error { return e.Ports.Engine.Start(e.ctx, e.Cluster.Of(name)) })
 }
 
 func (e *exam) insert(name, row string) {
 	e.t.Helper()
 	if e.Insert != nil {
-		e.must("insert "+row, e.Insert(cluster.Of(name), row))
+		e.must("insert "+row, e.Insert(e.Cluster.Of(name), row))
 	}
 }
 

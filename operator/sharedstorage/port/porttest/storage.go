@@ -9,20 +9,20 @@ import (
 var storageQuestions = []question{
 	{"Storage/one volume for a cluster, whatever the key", func(e *exam) {
 		s := e.Ports.Storage
-		if v, err := s.Look(e.ctx, cluster); err != nil || v.State != "" {
+		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.State != "" {
 			e.t.Errorf("a volume before there is one: %+v, %v", v, err)
 		}
-		first, err := s.Ensure(e.ctx, cluster, port.Volume{Size: 1 << 30}, "a")
+		first, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "a")
 		e.must("ensure", err)
 		for _, key := range []string{"a", "b"} {
-			again, err := e.Again(e.t).Storage.Ensure(e.ctx, cluster, port.Volume{Size: 1 << 30}, key)
+			again, err := e.Again(e.t).Storage.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, key)
 			e.must("again", err)
 			if again.ID != first.ID || first.ID == "" {
 				e.t.Errorf("key %s: volume %q, and %q before", key, again.ID, first.ID)
 			}
 		}
 		e.volume()
-		v, err := s.Look(e.ctx, cluster)
+		v, err := s.Look(e.ctx, e.Cluster)
 		e.must("look", err)
 		if v.ID != first.ID || v.Size != 1<<30 || v.State != port.VolumeReady {
 			e.t.Errorf("look gives %+v", v)
@@ -32,15 +32,15 @@ var storageQuestions = []question{
 		e.volume()
 		s := e.Ports.Storage
 		e.await("it grows", func() error {
-			v, err := s.Ensure(e.ctx, cluster, port.Volume{Size: 2 << 30}, "grow")
+			v, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 2 << 30}, "grow")
 			if err == nil && (v.Size != 2<<30 || v.State != port.VolumeReady) {
 				err = fmt.Errorf("%+v", v)
 			}
 			return err
 		})
-		_, err := s.Ensure(e.ctx, cluster, port.Volume{Size: 1 << 30}, "shrink")
+		_, err := s.Ensure(e.ctx, e.Cluster, port.Volume{Size: 1 << 30}, "shrink")
 		e.refused("shrinking", err, port.StorageShrink)
-		if v, err := s.Look(e.ctx, cluster); err != nil || v.Size != 2<<30 {
+		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.Size != 2<<30 {
 			e.t.Errorf("after the refusal: %+v, %v", v, err)
 		}
 	}},
@@ -68,13 +68,13 @@ var storageQuestions = []question{
 			{"a", 5, true, "a", 5},
 		} {
 			what := fmt.Sprintf("grant of epoch %d to %q", step.epoch, step.writer)
-			switch err := s.Grant(e.ctx, cluster, step.writer, step.epoch); {
+			switch err := s.Grant(e.ctx, e.Cluster, step.writer, step.epoch); {
 			case step.ok:
 				e.must(what, err)
 			default:
 				e.refused(what, err, port.SwitchRefused)
 			}
-			v, err := e.Again(e.t).Storage.Look(e.ctx, cluster)
+			v, err := e.Again(e.t).Storage.Look(e.ctx, e.Cluster)
 			e.must("look", err)
 			if v.Writer != step.holder || v.Epoch != step.holds {
 				e.t.Errorf("after the %s: %q has epoch %d, want %q and %d", what, v.Writer, v.Epoch, step.holder, step.holds)
@@ -83,26 +83,26 @@ var storageQuestions = []question{
 	}},
 	{"Storage/release of what is gone", func(e *exam) {
 		s := e.Ports.Storage
-		e.must("of nothing", s.Release(e.ctx, cluster, false))
-		e.must("of nothing, kept", s.Release(e.ctx, cluster, true))
+		e.must("of nothing", s.Release(e.ctx, e.Cluster, false))
+		e.must("of nothing, kept", s.Release(e.ctx, e.Cluster, true))
 		e.volume()
 		for range 2 {
-			e.await("release", func() error { return s.Release(e.ctx, cluster, false) })
+			e.await("release", func() error { return s.Release(e.ctx, e.Cluster, false) })
 		}
-		if v, err := s.Look(e.ctx, cluster); err != nil || v.State != "" {
+		if v, err := s.Look(e.ctx, e.Cluster); err != nil || v.State != "" {
 			e.t.Errorf("after the release: %+v, %v", v, err)
 		}
 	}},
 	{"Storage/a clone of what is not there", func(e *exam) {
-		_, err := e.Ports.Storage.Clone(e.ctx, port.Ref{Namespace: "exam", Name: "nowhere"}, cluster, "clone")
+		_, err := e.Ports.Storage.Clone(e.ctx, port.Ref{Namespace: e.Cluster.Namespace, Name: "nowhere"}, e.Cluster, "clone")
 		e.refused("clone", err, port.CloneSourceMissing)
 	}},
 	{"Storage/a clone has the rows of its source and goes its own way", func(e *exam) {
 		e.writer("w")
 		e.insert("w", "one")
-		to := port.Ref{Namespace: "exam", Name: "copy", UID: "2"}
+		to := port.Ref{Namespace: e.Cluster.Namespace, Name: "copy", UID: "2"}
 		e.await("the clone is ready", func() error {
-			v, err := e.Again(e.t).Storage.Clone(e.ctx, cluster, to, "clone")
+			v, err := e.Again(e.t).Storage.Clone(e.ctx, e.Cluster, to, "clone")
 			if err == nil && v.State != port.VolumeReady {
 				err = fmt.Errorf("%s %s", v.State, v.Message)
 			}
@@ -135,6 +135,6 @@ var storageQuestions = []question{
 		}
 		e.must("insert", e.Insert(to.Of("w"), "two"))
 		e.have(to.Of("w"), "one", "two")
-		e.have(cluster.Of("w"), "one")
+		e.have(e.Cluster.Of("w"), "one")
 	}},
 }
