@@ -61,7 +61,7 @@ const (
 	writtenRule  = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
 	clusterRule  = "cluster and fdb stand on machine and what is below it, and do not know each other"
 	edgeRule     = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
-	kubeRule     = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; sibling operators never import each other"
+	kubeRule     = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; controllers hand requests to runs as kubestore reads them; sibling operators never import each other"
 	storageRule  = "the shared-storage operator stands on core, the kinds and its ports; its adapters stand on the ports, and only kube/ on a client of Kubernetes"
 	compatRule   = "compat keeps the packages of the library it stands in for: they know the engines, flowfile, kubestore, and each other in the library's order"
 	faceRule     = "view imports core, the console nothing, and examples what their readers would use: core, view and a store"
@@ -111,7 +111,7 @@ var table = map[string]room{
 	"server/query":        {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"server", "view"}), libs: anyLib},
 
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
-	"kube/controller": {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"kube/controller": {kind: edge, rule: kubeRule, rooms: slices.Concat(onKube, []string{"store/kubestore"}), libs: kubeLibs},
 	"kube/workload":   {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
 	"store/kubestore": {kind: edge, rule: kubeRule, rooms: slices.Concat(house, []string{"kube/api"}), libs: kubeLibs},
 
@@ -121,7 +121,7 @@ var table = map[string]room{
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"}), libs: anyLib},
 	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, rooms: slices.Concat(onKube, []string{"operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
+	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, rooms: slices.Concat(onKube, []string{"store/kubestore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
 	"operator/rollout":      {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},

@@ -39,7 +39,7 @@ type operatorOptions struct {
 	name, image, tool, storageClass, version          string
 	images                                            map[string]string
 	user                                              int64
-	writerLease                                       time.Duration
+	writerLease, lease                                time.Duration
 	attempts, workers                                 int
 	drain                                             time.Duration
 }
@@ -76,6 +76,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringSliceVar(&o.namespaces, "namespaces", nil, "`namespaces` that are served (default: all)")
 	f.StringVar(&o.leaseNamespace, "operator-namespace", "", "`namespace` of the leader's lease and of flow definitions (default: that of the pod, else default)")
 	f.BoolVar(&o.alone, "no-leader-election", false, "work without a lease: only where no other operator can be")
+	f.DurationVar(&o.lease, "lease", 15*time.Second, "how long a silent operator is waited for before others take over, as leader and of its runs")
 	f.StringVar(&o.store, "runs", string(kubestore.Run), "what runs are kept as: Run or ConfigMap")
 	f.StringVar(&o.name, "operator-name", "", "serve the clusters whose spec.operatorName is this (default: all)")
 	f.StringVar(&o.image, "image", defaultImage(), "`image` of pawl, for cluster managers and beside engines")
@@ -113,6 +114,9 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 	config, err := kubeConfig(o.kubeconfig, o.context)
 	if err != nil {
 		return err
+	}
+	if o.lease < 2*time.Second {
+		return Usage.Errorf("--lease %s: it is 2s at least", o.lease)
 	}
 	token := ""
 	if o.tokenFile != "" {
@@ -156,6 +160,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	m, err := controller.NewManager(config, controller.Options{
 		Scheme: scheme, Cache: cached, Namespaces: o.namespaces, Listen: o.listen, MetricsToken: token,
 		LeaseNamespace: o.leaseNamespace, Alone: o.alone, Drain: o.drain, Log: logger,
+		LeaseDuration: o.lease, RenewDeadline: o.lease * 2 / 3, RetryPeriod: o.lease * 2 / 15,
 	})
 	if err != nil {
 		return nil, err
@@ -197,10 +202,10 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 		return nil, err
 	}
 	p = &operatorProcess{manager: m, store: store}
-	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Drain: o.drain, Object: served.Object, Logger: logger}); err != nil {
+	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Lease: o.lease, Drain: o.drain, Object: served.Object, Logger: logger}); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	if err := kube.Setup(m, served, site, o.workers); err != nil {
+	if err := kube.Setup(m, served, o.name, site, p.engine, o.workers); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	if withMPD {
@@ -208,7 +213,8 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 			return nil, errors.Join(err, store.Close())
 		}
 	}
-	return p, m.Add(leading{p.engine.Serve})
+	requests := func(ctx context.Context) error { return store.ServeRequests(ctx, p.engine) }
+	return p, errors.Join(m.Add(leading{p.engine.Serve}), m.Add(leading{requests}))
 }
 
 // runOwner lets the runs of a cluster go with it. A subject is kind/namespace/name/uid.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -25,6 +26,9 @@ type worker[T client.Object] struct {
 	conditions func(T) *[]metav1.Condition
 	condition  string // the one that tells of an object given up
 	givenUp    func(control.Ref, error)
+	runs       *Runs
+	last       func(T) **v1alpha1.RunRequest
+	mine       func(T) bool
 	cached     client.Reader // what woke us stands there
 	live       client.Reader
 	client     client.Client
@@ -85,9 +89,13 @@ func (w *worker[T]) guarded(ctx context.Context, ref control.Ref) (out outcome.O
 			out = outcome.Fail(err.With("stack", string(stack[:min(len(stack), maxStack)])))
 		}
 	}()
+	trouble := w.asked(ctx, ref) // trouble with a request keeps nothing else from its pass
 	out = w.reconcile(ctx, ref)
 	if out.IsFail() {
 		return outcome.Fail(failure(out.Err()))
+	}
+	if trouble != nil {
+		return outcome.Fail(failure(trouble))
 	}
 	return out
 }

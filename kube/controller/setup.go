@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -49,6 +50,14 @@ type Controller[T client.Object] struct {
 	// GivenUp is told of an object that was given up, after that was written. err
 	// is RETRIES_EXHAUSTED and wraps the last failure. nil: nobody.
 	GivenUp func(ref control.Ref, err error)
+
+	// Runs are those that annotations of an object speak to, such as pawl.dev/pause:
+	// see RunsOf. A request that is refused becomes an Event. nil: nobody's.
+	Runs *Runs
+	// LastRequest is where the status keeps the answer to the newest of them. nil: nowhere.
+	LastRequest func(T) **v1alpha1.RunRequest
+	// Mine chooses the objects whose runs are asked. nil: all.
+	Mine func(T) bool
 
 	// Requests are further annotations that carry requests: see Asked.
 	Requests []string
@@ -99,6 +108,7 @@ func Setup[T client.Object](m *Manager, c Controller[T]) error {
 		cached: m.GetCache(), live: m.Live(), client: m.GetClient(),
 		fresh:  func() T { return c.For.DeepCopyObject().(T) },
 		passes: m.passes, retries: newRetries(cmp.Or(c.MaxRetries, control.DefaultMaxRetries)),
+		runs: c.Runs, last: c.LastRequest, mine: c.Mine,
 		events: m.Events(c.Name), metrics: m.metrics, log: m.log, now: time.Now,
 	}
 	yes, no := true, false

@@ -39,6 +39,7 @@ type Guard interface {
 // the end: the same id is accepted once. It serves a Run and its subject alike.
 type Acceptor struct {
 	Engine Verbs
+	Ended  []string         // runs that have ended: what one of them has accepted is not asked of another
 	Actor  string           // who asks; default "annotation"
 	Now    func() time.Time // default time.Now
 	NewID  func() string    // default a random one
@@ -88,11 +89,8 @@ func (a Acceptor) accept(ctx context.Context, run string, asked Asked, guard Gua
 		asked = readRequest(asked.Key, value)
 	}
 	err := asked.Err
-	if err == nil && run == "" {
-		err = workflow.RunNotFound.Errorf("no run is active here")
-	}
 	if err == nil {
-		err = a.carryOut(ctx, run, asked)
+		err = a.deliver(ctx, run, asked)
 	}
 	if err != nil && !refusal(err) {
 		return err
@@ -113,13 +111,42 @@ func refusal(err error) bool {
 	return kind == workflow.QueueFull || kind.Class != fault.Transient && !errors.Is(err, workflow.ErrConflict)
 }
 
+// deliver asks the run, unless an earlier one has accepted the same request: who
+// asked it died before the annotation was removed.
+func (a Acceptor) deliver(ctx context.Context, run string, asked Asked) error {
+	for _, ended := range a.Ended {
+		if asked.Verb == workflow.VerbProgress {
+			break // it has no id
+		}
+		// A run that has ended takes nothing but what it knows already.
+		err := a.Engine.Send(ctx, ended, workflow.Signal{ID: asked.requestID(), Name: "known"})
+		if err == nil {
+			return nil
+		}
+		if !refusal(err) {
+			return err
+		}
+	}
+	if run == "" {
+		return workflow.RunNotFound.Errorf("no run is active here")
+	}
+	return a.carryOut(ctx, run, asked)
+}
+
+// requestID is the id a run knows the request by: two verbs with one id are two requests.
+func (a Asked) requestID() string {
+	if a.Verb == Signal {
+		return a.ID
+	}
+	return string(a.Verb) + "/" + a.ID
+}
+
 func (a Acceptor) carryOut(ctx context.Context, run string, asked Asked) error {
 	name := a.Actor
 	if name == "" {
 		name = "annotation"
 	}
-	// Two verbs with one id are two requests.
-	by := workflow.Actor{Name: name, RequestID: string(asked.Verb) + "/" + asked.ID}
+	by := workflow.Actor{Name: name, RequestID: asked.requestID()}
 	switch asked.Verb {
 	case workflow.VerbPause:
 		return a.Engine.Pause(ctx, run, by)

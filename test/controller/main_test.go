@@ -17,12 +17,13 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"testdata/crd.yaml"}, Kubelet: kubelet.Options{Nodes: -1}})
+var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"testdata/crd.yaml", "../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: -1}})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
@@ -41,9 +42,10 @@ type DemoSpec struct {
 
 // DemoStatus is what became of it.
 type DemoStatus struct {
-	N          int                `json:"n,omitempty"`
-	Position   json.RawMessage    `json:"position,omitempty"`
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	N           int                  `json:"n,omitempty"`
+	Position    json.RawMessage      `json:"position,omitempty"`
+	Conditions  []metav1.Condition   `json:"conditions,omitempty"`
+	LastRequest *v1alpha1.RunRequest `json:"lastRequest,omitempty"`
 }
 
 // DeepCopyObject implements runtime.Object.
@@ -52,6 +54,7 @@ func (d *Demo) DeepCopyObject() runtime.Object {
 	d.ObjectMeta.DeepCopyInto(&c.ObjectMeta)
 	c.Status.Position = append(json.RawMessage(nil), d.Status.Position...)
 	c.Status.Conditions = append([]metav1.Condition(nil), d.Status.Conditions...)
+	c.Status.LastRequest = d.Status.LastRequest.DeepCopy()
 	return &c
 }
 

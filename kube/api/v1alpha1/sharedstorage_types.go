@@ -173,6 +173,8 @@ type SharedStorageClusterStatus struct {
 	// +listType=map
 	// +listMapKey=id
 	Requests []RequestStatus `json:"requests,omitempty"`
+	// LastRequest is the answer to the newest annotation that asked something of the run.
+	LastRequest *RunRequest `json:"lastRequest,omitempty"`
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

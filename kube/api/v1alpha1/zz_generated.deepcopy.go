@@ -687,6 +687,11 @@ func (in *SharedStorageClusterStatus) DeepCopyInto(out *SharedStorageClusterStat
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LastRequest != nil {
+		in, out := &in.LastRequest, &out.LastRequest
+		*out = new(RunRequest)
+		**out = **in
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]v1.Condition, len(*in))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -39,7 +41,11 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site
 			requests = append(requests, prefixed)
 		}
 	}
-	s := &mpdServer{operator: o, home: h, engine: engine}
+	runs, err := controller.RunsOf(engine)
+	if err != nil {
+		return err
+	}
+	s := &mpdServer{operator: o, home: h, engine: engine, runs: runs, events: m.Events("mpdcluster"), now: time.Now}
 	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
 		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &mpd.MPDCluster{} }, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
@@ -50,6 +56,9 @@ type mpdServer struct {
 	operator *sharedstorage.Operator
 	home     *MPDHome
 	engine   *workflow.Engine
+	runs     *controller.Runs
+	events   controller.Events
+	now      func() time.Time
 }
 
 // reconcile makes a pass as the operator does, and carries out what only these
@@ -67,6 +76,9 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 		return outcome.Done() // another operator's
 	}
 	if err := s.asked(ctx, c, ref); err != nil {
+		return outcome.Fail(err)
+	}
+	if err := s.askedOfRun(ctx, ref); err != nil {
 		return outcome.Fail(err)
 	}
 	out := s.operator.Reconcile(ctx, ref)
@@ -116,4 +128,35 @@ func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref con
 		}
 	}
 	return s.home.Annotate(ctx, c, cancelledKey, value, "")
+}
+
+// askedOfRun carries out what annotations ask of the run, such as pawl.dev/pause.
+// The answer stands in our status, as that of all other requests.
+func (s *mpdServer) askedOfRun(ctx context.Context, ref control.Ref) error {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	obj := &mpd.MPDCluster{}
+	if err := s.home.client.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.Annotations) {
+		return client.IgnoreNotFound(err)
+	}
+	obj = &mpd.MPDCluster{} // a cache may be behind
+	if err := s.home.live.Get(ctx, key, obj); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+	if err != nil {
+		return err
+	}
+	return s.runs.Accept(ctx, s.home.client, MPDKind, obj, c.Status.LastRequest, func(a kubestore.Answer) error {
+		s.events.TellRefusal(obj, a)
+		c, err := s.home.Load(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name})
+		if errors.Is(err, control.NotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		record := a.Record(s.now())
+		c.Status.LastRequest = &record
+		return s.home.Save(ctx, c)
+	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // Scheme knows all kinds that the operator reads and writes.
@@ -48,8 +49,13 @@ func Cache() (map[client.Object]cache.ByObject, error) {
 }
 
 // Setup adds the controller of SharedStorageClusters to a manager. The operator
-// has a Home of this package and the ports of a Site.
-func Setup(m *controller.Manager, o *sharedstorage.Operator, site *Site, workers int) error {
+// has a Home of this package and the ports of a Site, and is bound to the engine.
+// name is that of the operator, as in sharedstorage.Options.
+func Setup(m *controller.Manager, o *sharedstorage.Operator, name string, site *Site, engine *workflow.Engine, workers int) error {
+	runs, err := controller.RunsOf(engine)
+	if err != nil {
+		return err
+	}
 	var requests []string
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
@@ -57,7 +63,9 @@ func Setup(m *controller.Manager, o *sharedstorage.Operator, site *Site, workers
 	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
 		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &v1alpha1.SharedStorageCluster{} }, o.Reconcile),
 		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
-		Requests:   requests, Signals: o.Listen, Workers: workers,
+		Runs:       runs, LastRequest: func(c *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &c.Status.LastRequest },
+		Mine:     func(c *v1alpha1.SharedStorageCluster) bool { return name == "" || c.Spec.OperatorName == name },
+		Requests: requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
 	})
 }

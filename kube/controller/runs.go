@@ -1,0 +1,149 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Runs are the runs that annotations of their subject speak to (specification
+// of the core, 2.5): pawl.dev/pause, resume, cancel, skip, signal.NAME and
+// progress.STEP of an object go to the active run of it.
+type Runs struct {
+	Engine kubestore.Verbs
+	List   func(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error)
+}
+
+// RunsOf are the runs of an engine. Its store must be a workflow.Lister.
+func RunsOf(engine *workflow.Engine) (*Runs, error) {
+	lister, ok := engine.Store().(workflow.Lister)
+	if !ok {
+		return nil, fmt.Errorf("controller: the store of the engine does not list runs: %T", engine.Store())
+	}
+	return &Runs{Engine: engine, List: lister.List}, nil
+}
+
+// lookedAt is how many runs of a subject that have ended are asked whether they
+// have accepted a request: it was not taken away before its program died.
+const lookedAt = 3
+
+// find gives the active run of a subject, "" if there is none, and those that
+// have ended last. Runs of a program carry the uid of the object, those of a person need not.
+func (r *Runs) find(ctx context.Context, ref control.Ref, uid string) (active string, ended []string, err error) {
+	for _, subject := range []string{ref.String() + "/" + uid, ref.String()} {
+		runs, _, err := r.List(ctx, workflow.Query{Subject: subject, Limit: 100})
+		if err != nil {
+			return "", nil, err
+		}
+		for _, run := range runs {
+			switch {
+			case run.Phase.Final() && len(ended) < lookedAt:
+				ended = append(ended, run.ID)
+			case active == "" && run.Parent == "" && !run.Phase.Final() && run.Phase != workflow.Queued:
+				active = run.ID
+			}
+		}
+	}
+	return active, ended, nil
+}
+
+// Accept carries out what annotations of an object ask of its run, and tells what
+// became of each request before it takes the annotation away; answered may be
+// called again for the same id. last is the newest answer that was told, nil if
+// none. obj has been read just now, past caches. An error is trouble: nothing is
+// refused for it, and the call is to be repeated.
+func (r *Runs) Accept(ctx context.Context, c client.Client, kind string, obj client.Object, last *v1alpha1.RunRequest, answered func(kubestore.Answer) error) error {
+	annotations := maps.Clone(obj.GetAnnotations())
+	guard := kubestore.PatchGuard(func(ctx context.Context, patch []byte) error {
+		return c.Patch(ctx, obj.DeepCopyObject().(client.Object), client.RawPatch("application/json-patch+json", patch))
+	})
+	for _, asked := range kubestore.ReadRequests(annotations) {
+		if !answers(last, asked) {
+			continue
+		}
+		delete(annotations, asked.Key)
+		if _, err := guard.Remove(ctx, asked.Key, asked.Value); err != nil {
+			return err
+		}
+	}
+	if !kubestore.HasRequests(annotations) {
+		return nil
+	}
+	ref := control.Ref{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
+	active, ended, err := r.find(ctx, ref, string(obj.GetUID()))
+	if err != nil {
+		return err
+	}
+	return kubestore.Acceptor{Engine: r.Engine, Ended: ended}.Accept(ctx, active, annotations, guard, answered)
+}
+
+// answers reports that an answer is that to a request. Progress has no id: each is new.
+func answers(last *v1alpha1.RunRequest, asked kubestore.Asked) bool {
+	return last != nil && asked.Verb != workflow.VerbProgress && asked.ID == last.ID && string(asked.Verb) == last.Verb
+}
+
+// TellRefusal writes an Event about a request that was refused, with code and remedy.
+func (e Events) TellRefusal(about client.Object, a kubestore.Answer) {
+	if a.Err == nil {
+		return
+	}
+	kind := fault.Of(a.Err)
+	e.Warn(about, kind.Reason(), "%s %s was refused: %s %s", a.Verb, a.ID, fault.Message(a.Err), kind.Remedy)
+}
+
+// asked carries out what annotations of the object of a pass ask of its run.
+func (w *worker[T]) asked(ctx context.Context, ref control.Ref) error {
+	if w.runs == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	obj := w.fresh()
+	if err := w.cached.Get(ctx, key, obj); err != nil || !kubestore.HasRequests(obj.GetAnnotations()) || w.mine != nil && !w.mine(obj) {
+		return nil //nolint:nilerr // the pass finds out whether it is gone
+	}
+	obj = w.fresh() // what was accepted already is not refused because a cache is behind
+	if err := w.live.Get(ctx, key, obj); err != nil {
+		if gone(err) {
+			return nil
+		}
+		return err
+	}
+	return w.runs.Accept(ctx, w.client, w.kind, obj, w.lastOf(obj), func(a kubestore.Answer) error { return w.answered(ctx, obj, a) })
+}
+
+func (w *worker[T]) lastOf(obj T) *v1alpha1.RunRequest {
+	if w.last == nil {
+		return nil
+	}
+	return *w.last(obj)
+}
+
+// answered tells what became of a request: a refusal by an Event, and every
+// answer in the status.
+func (w *worker[T]) answered(ctx context.Context, obj T, a kubestore.Answer) error {
+	w.events.TellRefusal(obj, a)
+	if w.last == nil {
+		return nil
+	}
+	d, err := Load(ctx, w.live, w.client, client.ObjectKeyFromObject(obj), w.fresh())
+	if gone(err) || err == nil && d.Object.GetUID() != obj.GetUID() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	record := a.Record(w.now())
+	*w.last(d.Object) = &record
+	if _, err := d.Save(ctx); err != nil && !gone(err) {
+		return err
+	}
+	return nil
+}
