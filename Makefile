@@ -69,6 +69,10 @@ dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet
 demo: build etcd ## a real etcd cluster from YAML, then a container cluster: scale, kill, heal (KEEP=1 leaves them running)
 	$(GO) -C test run ./demo/cmd -root $(CURDIR) -pawl $(CURDIR)/bin/pawl -etcd $(CURDIR)/bin/etcd -etcdctl $(CURDIR)/bin/etcdctl $(if $(KEEP),-keep)
 
+.PHONY: demo-kubernetes
+demo-kubernetes: build controlplane ## Pawl on a real control plane, from deploy/install.yaml: PostgreSQL clusters, switch, failover, a killed operator (KEEP=1 leaves them running)
+	$(GO) -C test run ./demo/kube/cmd -root $(CURDIR) $(if $(KEEP),-keep)
+
 ##@ Test
 
 bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod

@@ -1,0 +1,248 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/test/pgtraffic"
+)
+
+// Acts are all scenes, in order.
+func (d *Demo) Acts() []Act {
+	acts := []Act{
+		{Name: "Install", Title: "Install Pawl", do: d.install},
+		{Name: "Create", Title: "One writer, two readers that stream from it", do: d.create},
+		{Name: "Switch", Title: "Switch the writer, while a client commits rows", do: d.change},
+		{Name: "Pause", Title: "Another class: paused in the middle, and resumed", do: d.pause},
+		{Name: "Failover", Title: "The writer's pod is deleted by force: failover", do: d.failover},
+		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", do: d.crash},
+		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
+		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.tell},
+		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", do: d.rows},
+		{Name: "Delete", Title: "Delete: pods, claims and secrets go", do: d.remove},
+	}
+	if d.o.Keep {
+		acts[len(acts)-1] = Act{Name: "Keep", Title: "It keeps running", do: d.keep}
+	}
+	return acts
+}
+
+func (d *Demo) install(ctx context.Context) error {
+	return steps(
+		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it looks once
+		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/install.yaml") },
+		func() error {
+			return d.kubectl(ctx, "-n", system, "wait", "--for=condition=Available", "deployment", "--all", "--timeout=3m")
+		},
+		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
+	)
+}
+
+func (d *Demo) create(ctx context.Context) error {
+	began := time.Now()
+	return steps(
+		func() error {
+			return d.kubectl(ctx, "apply", "-f", "examples/sharedstorage/classes.yaml", "-f", "examples/sharedstorage/cluster.yaml")
+		},
+		func() error {
+			return d.kubectl(ctx, "wait", "--for=condition=Ready", "ssc/orders", "--timeout=4m")
+		},
+		func() error {
+			d.facts.Ready = time.Since(began)
+			_, err := d.rests(ctx, 2, nil)
+			return err
+		},
+		func() error { return d.kubectl(ctx, "get", "ssc,pods,pvc") },
+		func() error { return d.sql(ctx) },
+		func() error {
+			d.writer = pgtraffic.Start(d.route)
+			return d.writer.Begun(ctx)
+		},
+	)
+}
+
+// sql shows that the writer takes rows and the readers have them.
+func (d *Demo) sql(ctx context.Context) error {
+	c, err := d.cluster(ctx)
+	if err != nil {
+		return err
+	}
+	for id := range c.Status.Instances {
+		i, err := d.instance(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		if id == c.Status.Writer {
+			err = d.psql(ctx, i, "SELECT application_name, state, sync_state FROM pg_stat_replication ORDER BY 1")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// change switches the writer.
+func (d *Demo) change(ctx context.Context) error {
+	d.writer.Lap()
+	return steps(
+		func() error { return d.kubectl(ctx, "annotate", "ssc", "orders", "pawl.dev/switch-writer=2") },
+		func() error {
+			_, err := d.rests(ctx, 2, writerIs("2"))
+			return err
+		},
+		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+		func() error {
+			d.facts.Switch = d.writer.Lap()
+			d.print("the client waited for at most %s", d.facts.Switch.Round(time.Millisecond))
+			return nil
+		},
+	)
+}
+
+// pause holds a change of the class where a temporary reader is made.
+func (d *Demo) pause(ctx context.Context) error {
+	var run string
+	return steps(
+		func() error {
+			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
+		},
+		func() (err error) {
+			run, err = d.at(ctx, "ModifyClass")
+			return err
+		},
+		func() error { return d.kubectl(ctx, "pawl", "pause", short(run), "--reason", "lunch") },
+		func() error {
+			return d.kubectl(ctx, "wait", "--for=condition=Interrupted", "ssc/orders", "--timeout=2m")
+		},
+		func() error { return d.kubectl(ctx, "pawl", "describe", "ssc", "orders") },
+		func() error { return d.kubectl(ctx, "pawl", "resume", short(run), "--wait", "4m") },
+		func() error {
+			_, err := d.rests(ctx, 2, classIs("wide"))
+			return err
+		},
+		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+	)
+}
+
+func (d *Demo) failover(ctx context.Context) error {
+	c, err := d.rests(ctx, 2, nil)
+	if err != nil {
+		return err
+	}
+	old := c.Status.Instances[c.Status.Writer]
+	d.writer.Lap()
+	return steps(
+		func() error { return d.until(ctx, "the manager may fail over without loss", d.safe) },
+		func() error { return d.kubectl(ctx, "delete", "pod", old.Name, "--grace-period=0", "--force") },
+		func() error {
+			_, err := d.rests(ctx, 2, writerIsNot(old.Name, old.Address))
+			return err
+		},
+		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
+		func() error {
+			d.facts.Failover = d.writer.Lap()
+			d.print("the client waited for at most %s", d.facts.Failover.Round(time.Millisecond))
+			return nil
+		},
+	)
+}
+
+// crash kills the leader while it adds a reader.
+func (d *Demo) crash(ctx context.Context) error {
+	d.writer.Lap()
+	var run string
+	return steps(
+		func() error {
+			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`)
+		},
+		func() (err error) {
+			run, err = d.at(ctx, "AddReaders")
+			return err
+		},
+		func() error { return d.killLeader(ctx) },
+		func() error {
+			_, err := d.rests(ctx, 3, nil)
+			return err
+		},
+		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
+		func() error { return d.kubectl(ctx, "pawl", "history", short(run)) },
+		func() error {
+			d.facts.ScaleCrash = d.writer.Lap()
+			d.print("the client waited for at most %s", d.facts.ScaleCrash.Round(time.Millisecond))
+			return nil
+		},
+	)
+}
+
+func (d *Demo) mpd(ctx context.Context) error {
+	return steps(
+		func() error { return d.kubectl(ctx, "apply", "-f", "examples/sharedstorage/mpdcluster.yaml") },
+		func() error {
+			return d.kubectl(ctx, "wait", "--for=jsonpath={.status.clusterStatus}=Running", "mpdcluster/polar", "--timeout=4m")
+		},
+		func() error { return d.kubectl(ctx, "get", "mpdcluster") },
+	)
+}
+
+func (d *Demo) tell(ctx context.Context) error {
+	return steps(
+		func() error { return d.kubectl(ctx, "get", "pawl") },
+		func() error { return d.kubectl(ctx, "pawl", "get") },
+		func() error { return d.kubectl(ctx, "describe", "ssc", "orders") },
+	)
+}
+
+// rows asks every instance.
+func (d *Demo) rows(ctx context.Context) error {
+	d.facts.Rows = d.writer.Stop()
+	c, err := d.rests(ctx, 3, nil)
+	if err != nil {
+		return err
+	}
+	for id := range c.Status.Instances {
+		i, err := d.instance(ctx, c, id)
+		if err != nil {
+			return err
+		}
+		missing := 0
+		err = d.until(ctx, "instance "+id+" has all rows", func(ctx context.Context) error {
+			if missing, err = d.writer.Missing(ctx, i.dsn()); err == nil && missing > 0 {
+				err = fmt.Errorf("%d rows are missing", missing)
+			}
+			return err
+		})
+		d.facts.Missing += missing
+		if err != nil {
+			return err
+		}
+	}
+	d.print("%d commits were answered, and all of these rows are on all %d instances", d.facts.Rows, len(c.Status.Instances))
+	return nil
+}
+
+func (d *Demo) remove(ctx context.Context) error {
+	return steps(
+		func() error {
+			return d.kubectl(ctx, "delete", "ssc/orders", "mpdcluster/polar", "--timeout=4m")
+		},
+		func() error {
+			return d.until(ctx, "nothing is left", func(ctx context.Context) error {
+				left, err := d.ask(ctx, "get", "pods,deploy,svc,secrets,leases", "-l", "pawl.dev/cluster", "-o", "name")
+				if err == nil && left != "" {
+					err = errors.New(strings.ReplaceAll(left, "\n", " "))
+				}
+				return err
+			})
+		},
+		func() error { return d.kubectl(ctx, "get", "ssc,mpdcluster,pods,pvc") },
+	)
+}
+
+func (d *Demo) keep(context.Context) error {
+	d.print("$ export KUBECONFIG=%s PATH=%s/bin:$PATH\n$ kubectl get ssc,pods\nCtrl-C ends it.", d.plane.Kubeconfig(), d.o.Root)
+	return nil
+}

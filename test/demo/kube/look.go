@@ -1,0 +1,168 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+)
+
+const (
+	system    = "pawl-system" // of deploy/install.yaml
+	namespace = "default"
+	name      = "orders"
+)
+
+// instance is one that can be asked.
+type instance struct {
+	v1alpha1.InstanceStatus
+	id, password string
+}
+
+func (i instance) dsn() string {
+	return fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, i.password)
+}
+
+func (d *Demo) cluster(ctx context.Context) (*v1alpha1.SharedStorageCluster, error) {
+	c := &v1alpha1.SharedStorageCluster{}
+	return c, d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, c)
+}
+
+func (d *Demo) instance(ctx context.Context, c *v1alpha1.SharedStorageCluster, id string) (instance, error) {
+	secret := &corev1.Secret{}
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-auth"}, secret)
+	return instance{c.Status.Instances[id], id, string(secret.Data["password"])}, err
+}
+
+// route is where Service orders-rw leads: the fake kubelet's pods have no route from Services.
+func (d *Demo) route(ctx context.Context) (string, error) {
+	service := &corev1.Service{}
+	if err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-rw"}, service); err != nil {
+		return "", err
+	}
+	var pods corev1.PodList
+	if err := d.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(service.Spec.Selector)); err != nil {
+		return "", err
+	}
+	for _, pod := range pods.Items {
+		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		if ready {
+			i, err := d.instance(ctx, &v1alpha1.SharedStorageCluster{}, "")
+			i.Address, i.Port = pod.Status.PodIP, service.Spec.Ports[0].Port
+			return i.dsn(), err
+		}
+	}
+	return "", errors.New("no pod of Service orders-rw is ready")
+}
+
+type check func(*v1alpha1.SharedStorageCluster) error
+
+// rests waits until the cluster is Running with so many readers, all healthy,
+// and its newest spec is what it is.
+func (d *Demo) rests(ctx context.Context, readers int32, also check) (c *v1alpha1.SharedStorageCluster, err error) {
+	err = d.until(ctx, fmt.Sprintf("%s rests with %d readers", name, readers), func(ctx context.Context) error {
+		if c, err = d.cluster(ctx); err != nil {
+			return err
+		}
+		s := c.Status
+		if s.State != "Running" || s.ObservedGeneration != c.Generation || s.Readers != readers {
+			return fmt.Errorf("it is %s with %d readers, generation %d of %d: %s %s", s.State, s.Readers, s.ObservedGeneration, c.Generation, s.Reason, s.Message)
+		}
+		for id, i := range s.Instances {
+			if i.Health != "Healthy" || i.Role == "tempro" {
+				return fmt.Errorf("instance %s (%s) is %s: %s", id, i.Role, i.Health, i.Message)
+			}
+		}
+		if also != nil {
+			return also(c)
+		}
+		return nil
+	})
+	return c, err
+}
+
+func writerIs(id string) check {
+	return func(c *v1alpha1.SharedStorageCluster) error {
+		if c.Status.Writer != id {
+			return fmt.Errorf("the writer is %s", c.Status.Writer)
+		}
+		return nil
+	}
+}
+
+func writerIsNot(name, address string) check {
+	return func(c *v1alpha1.SharedStorageCluster) error {
+		if i := c.Status.Instances[c.Status.Writer]; i.Name == name && i.Address == address {
+			return fmt.Errorf("the writer is %s still", name)
+		}
+		return nil
+	}
+}
+
+func classIs(class string) check {
+	return func(c *v1alpha1.SharedStorageCluster) error {
+		for id, i := range c.Status.Instances {
+			if i.Class != class {
+				return fmt.Errorf("instance %s is of class %s", id, i.Class)
+			}
+		}
+		return nil
+	}
+}
+
+// at waits until a run of a flow is under way, and gives its id.
+func (d *Demo) at(ctx context.Context, flow string) (run string, err error) {
+	err = d.until(ctx, "a run of "+flow+" is under way", func(ctx context.Context) error {
+		c, err := d.cluster(ctx)
+		if err != nil {
+			return err
+		}
+		if r := c.Status.Run; r == nil || r.Flow != flow || r.Step == "" {
+			return fmt.Errorf("the cluster is %s, its run %+v", c.Status.State, r)
+		}
+		run = c.Status.Run.ID
+		return nil
+	})
+	return run, err
+}
+
+// short is what a person types of a run's id.
+func short(run string) string { return run[:min(4, len(run))] }
+
+// safe is whether the manager may fail over without losing a row.
+func (d *Demo) safe(ctx context.Context) error {
+	kept := &corev1.ConfigMap{}
+	err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-manager"}, kept)
+	if err == nil && !strings.Contains(kept.Data["state.json"], `"safe":true`) {
+		err = errors.New("not yet: " + kept.Data["state.json"])
+	}
+	return err
+}
+
+// killLeader kills the pod that holds the leader's lease, as a crash would.
+func (d *Demo) killLeader(ctx context.Context) error {
+	var leases coordinationv1.LeaseList
+	if err := d.client.List(ctx, &leases, client.InNamespace(system)); err != nil {
+		return err
+	}
+	for _, lease := range leases.Items {
+		if lease.Spec.HolderIdentity == nil {
+			continue
+		}
+		pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+		for container, pid := range d.plane.Kubelet.PIDs(system, pod) {
+			d.print("$ kill -9 %d   # container %s of pod %s, which holds the lease %s", pid, container, pod, lease.Name)
+			return d.plane.Kubelet.KillPod(system, pod)
+		}
+	}
+	return errors.New("no pod holds a lease of leaders")
+}

@@ -1,0 +1,105 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const within = 4 * time.Minute // for what takes seconds: machines are busy
+
+func (d *Demo) print(format string, args ...any) { fmt.Fprintf(d.o.Out, format+"\n", args...) }
+
+// steps does one after the other, until one fails.
+func steps(of ...func() error) error {
+	for _, step := range of {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kubectl types a command and shows what it prints.
+func (d *Demo) kubectl(ctx context.Context, args ...string) error {
+	d.print("$ kubectl %s", quoted(args))
+	cmd := d.command(ctx, "kubectl", args...)
+	cmd.Stdout, cmd.Stderr = d.o.Out, d.o.Out
+	return named(cmd.Run(), "kubectl", args)
+}
+
+// ask types a command without showing it.
+func (d *Demo) ask(ctx context.Context, args ...string) (string, error) {
+	var out, said bytes.Buffer
+	cmd := d.command(ctx, "kubectl", args...)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, said.String())
+	}
+	return strings.TrimSpace(out.String()), named(err, "kubectl", args)
+}
+
+// psql asks an instance, and shows it.
+func (d *Demo) psql(ctx context.Context, i instance, sql string) error {
+	d.print("$ psql -h %s -U postgres -c %q   # instance %s", i.Address, sql, i.id)
+	cmd := d.command(ctx, "psql", "-h", i.Address, "-p", fmt.Sprint(i.Port), "-U", "postgres", "-X", "-c", sql)
+	cmd.Env = append(cmd.Env, "PGPASSWORD="+i.password)
+	cmd.Stdout, cmd.Stderr = d.o.Out, d.o.Out
+	return named(cmd.Run(), "psql", nil)
+}
+
+func named(err error, name string, args []string) error {
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", name, quoted(args), err)
+	}
+	return nil
+}
+
+// command is one of the programs here or of PostgreSQL. kubectl finds its plugin kubectl-pawl in the PATH.
+func (d *Demo) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	path := []string{filepath.Join(d.o.Root, "bin"), "/usr/lib/postgresql/15/bin", os.Getenv("PATH")}
+	if name == "kubectl" {
+		name = d.plane.Binaries.Kubectl
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = d.o.Root
+	cmd.Env = []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator)), "HOME=" + d.plane.Dir(), "KUBECONFIG=" + d.plane.Kubeconfig(), "NO_COLOR=1", "PAGER=cat"}
+	cmd.WaitDelay = time.Second
+	return cmd
+}
+
+func quoted(args []string) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		if words[i] = arg; strings.ContainsAny(arg, " $'\"{}*") {
+			words[i] = "'" + arg + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// until looks again and again, and gives up when the time is over.
+func (d *Demo) until(ctx context.Context, what string, holds func(context.Context) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it took longer than %s until %s", within, what))
+	defer cancel()
+	pause := time.NewTicker(100 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		err := holds(limited)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-pause.C:
+		case <-limited.Done():
+			return errors.Join(context.Cause(limited), err)
+		}
+	}
+}
