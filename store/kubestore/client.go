@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -126,6 +127,16 @@ func (c *client) patch(ctx context.Context, r ref, part string, body []byte) (me
 		req = req.SubResource(part)
 	}
 	return metaOf(c.do(ctx, req))
+}
+
+// untracked in a merge patch of an object (not of its status) ends the list of who
+// wrote which field: the API server keeps it in every object, sends it with every
+// answer and every change that a watch tells, and nobody here asks for it.
+var untracked = []tree{{}}
+
+// tracked tells whether an object has that list.
+func tracked(list []metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(list, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != "" })
 }
 
 // patchTested sends a JSON patch that tests what it replaces.

@@ -99,10 +99,25 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 	o.settle()
 	if s.o.Kind == ConfigMap { // it begins with its status
 		o.fresh = false
+	} else if tracked(meta.ManagedFields) {
+		s.untrack(ctx, o)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.learn(o), nil
+}
+
+// untrack ends the list of who wrote which field, which a write of the status
+// cannot: with it the answer to each save is twice as large. Without an answer
+// the list stays, or the next write meets another version.
+func (s *Store) untrack(ctx context.Context, o *object) {
+	body, err := encode(tree{"metadata": tree{"resourceVersion": versionText(o.version), "managedFields": untracked}})
+	if err != nil {
+		return
+	}
+	if meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body); err == nil {
+		o.version = parseVersion(meta.ResourceVersion)
+	}
 }
 
 // birthOf is the status a run begins with.

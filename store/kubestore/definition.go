@@ -9,6 +9,9 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -49,8 +52,8 @@ func (s *Store) PutDefinition(ctx context.Context, d workflow.Definition) error 
 
 // Definition gives a flow by its hash. ErrNotFound.
 func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definition, error) {
-	var m corev1.ConfigMap
-	if err := s.client.get(ctx, s.definitionRef(hash), &m); err != nil {
+	m, err := s.definition(ctx, hash)
+	if err != nil {
 		if isNotFound(err) {
 			return workflow.Definition{}, workflow.ErrNotFound
 		}
@@ -68,4 +71,24 @@ func (s *Store) Definition(ctx context.Context, hash string) (workflow.Definitio
 		return d, workflow.StoreCorrupt.Errorf("definition %s (ConfigMap %s/%s): %w", hash, m.Namespace, m.Name, err)
 	}
 	return d, nil
+}
+
+// definition reads the object of a definition. A client does not know where its
+// workers keep them, and may not be allowed to look everywhere.
+func (s *Store) definition(ctx context.Context, hash string) (m corev1.ConfigMap, err error) {
+	r := s.definitionRef(hash)
+	err = s.client.get(ctx, r, &m)
+	if !s.o.Client || err == nil || !isNotFound(err) && !apierrors.IsForbidden(err) {
+		return m, err
+	}
+	missing := apierrors.NewNotFound(schema.GroupResource{Resource: r.resource}, r.name)
+	var all corev1.ConfigMapList
+	err = s.client.list(ctx, ref{r.group, r.resource, "", ""}, metav1.ListOptions{FieldSelector: "metadata.name=" + r.name, LabelSelector: labelKind + "=flow"}, &all)
+	switch {
+	case apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0:
+		return m, missing
+	case err != nil:
+		return m, err
+	}
+	return all.Items[0], nil
 }

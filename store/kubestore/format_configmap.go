@@ -18,9 +18,9 @@ import (
 // configMaps keeps each run as a ConfigMap, with a key for what changes as one:
 //
 //	spec          what was asked for, written once
-//	phase, owner… each field of the status but what follows, as JSON
+//	phase, owner… each field of the status but what follows, as JSON; no step, which the records tell
 //	step.NAME     the record of a step; characters no key may have are written as _HEX_
-//	event.N       an event of the history
+//	event.N       an event of the history: time, kind and step, or JSON if there is more to say
 //	signal.N      a signal nobody has read, mail: how many there ever were
 //	consumed.N    the id of one that was read
 //	outbox.N      a signal to another run that is not delivered yet
@@ -123,8 +123,10 @@ func (configMaps) decode(from runtime.Object) (*object, error) {
 			}
 			put(&st.Steps, map[string]api.RunStep{s.Name: s.RunStep})
 		case "event":
-			var e api.RunEvent
-			read(key, &e)
+			e, plain := eventLine(value)
+			if !plain {
+				read(key, &e)
+			}
 			put(&st.Events, map[string]api.RunEvent{rest: e})
 		case "signal":
 			var s api.RunSignal
@@ -157,8 +159,8 @@ func (configMaps) save(o *object, e *edit) ([]byte, error) {
 		return nil, err
 	}
 	meta := tree{"resourceVersion": versionText(o.version)}
-	if o.unplaced { // nobody asks who wrote which key, and the list would grow with every one
-		data["unplaced"], meta["managedFields"] = nil, []tree{{}}
+	if o.unplaced { // the list would grow with every key
+		data["unplaced"], meta["managedFields"] = nil, untracked
 	}
 	return encode(tree{"metadata": meta, "data": data})
 }
@@ -174,6 +176,8 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 		return nil, err
 	}
 	data := tree{}
+	delete(a, "step")
+	delete(b, "step")
 	for field, value := range b {
 		if old, known := a[field]; !known || !reflect.DeepEqual(old, value) {
 			data[field] = text(value)
@@ -196,7 +200,7 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 		if event != nil {
 			lean := *event
 			lean.After = "" // every quote counts twice here; a follower that restarts hears more twice
-			data["event."+key] = text(lean)
+			data["event."+key] = eventText(&lean)
 		}
 	}
 	for key, mail := range e.outbox {
@@ -212,6 +216,28 @@ func entries(from api.RunStatus, e *edit) (tree, error) {
 		}
 	}
 	return data, nil
+}
+
+// eventText is an event as a line, which a person can read and costs no quotes:
+// "2026-11-21T02:47:15.2Z StepDone InitMeta". One that says more is JSON.
+func eventText(e *api.RunEvent) string {
+	line := e.At + " " + e.Kind
+	if e.Step != "" {
+		line += " " + e.Step
+	}
+	if plain, ok := eventLine(line); !ok || plain != *e {
+		return text(e)
+	}
+	return line
+}
+
+// eventLine reads such a line; false: it is none.
+func eventLine(line string) (e api.RunEvent, ok bool) {
+	if e.At, line, ok = strings.Cut(line, " "); !ok || e.At == "" || strings.HasPrefix(e.At, "{") {
+		return api.RunEvent{}, false
+	}
+	e.Kind, e.Step, _ = strings.Cut(line, " ")
+	return e, true
 }
 
 // readFields reads the keys that are fields of the status.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 
@@ -29,6 +30,7 @@ type slot struct {
 	holder  string
 	last    int64
 	queue   []queued
+	tracked bool // the Lease lists who wrote which field
 }
 
 type queued struct {
@@ -114,7 +116,7 @@ func (sl slot) text() string {
 }
 
 func readSlot(l *coordinationv1.Lease) (slot, error) {
-	sl := slot{version: parseVersion(l.ResourceVersion)}
+	sl := slot{version: parseVersion(l.ResourceVersion), tracked: tracked(l.ManagedFields)}
 	if l.Spec.HolderIdentity != nil {
 		sl.holder = *l.Spec.HolderIdentity
 	}
@@ -184,25 +186,26 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		notes[noteLast], notes[noteQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
 	}
 	spec := tree{"holderIdentity": v.next.holder}
-	var version string
+	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
 		meta := labelled(r.name, namespace, map[string]string{labelKind: "slot"})
 		notes[noteSubject] = subject
 		meta["annotations"] = notes
-		m, e := s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
-		version, err = m.ResourceVersion, e
+		written, err = s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	} else {
 		meta := tree{"resourceVersion": versionText(v.next.version)}
 		if len(notes) > 0 {
 			meta["annotations"] = notes
 		}
+		if v.next.tracked {
+			meta["managedFields"] = untracked
+		}
 		body, e := encode(tree{"metadata": meta, "spec": spec})
 		if e != nil {
 			return false, e
 		}
-		m, e := s.client.patch(ctx, r, "", body)
-		version, err = m.ResourceVersion, e
+		written, err = s.client.patch(ctx, r, "", body)
 	}
 	if err != nil {
 		s.keepSlot(namespace, subject, nil) // whatever came of it is read again
@@ -212,7 +215,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		return false, trouble(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
-	next.version = parseVersion(version)
+	next.version, next.tracked = parseVersion(written.ResourceVersion), tracked(written.ManagedFields)
 	s.keepSlot(namespace, subject, &next)
 	return true, nil
 }

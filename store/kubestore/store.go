@@ -37,6 +37,10 @@ type Options struct {
 	// namespace is enough. Default: runs stand in the namespace of their subject,
 	// and all namespaces are watched.
 	Only bool
+	// Client only reads and sends, as who looks at runs does that others work on:
+	// nothing is claimed or repaired, and rights on runs and their history are
+	// enough. Definitions are looked for in all namespaces.
+	Client bool
 	// Owner gives the object a subject is, so that its runs go when it goes; it
 	// must be in the namespace of the run. nil, or a nil answer: no owner.
 	Owner func(subject string) *metav1.OwnerReference
@@ -97,6 +101,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		o: o, client: c, log: o.Logger, cache: newCache(), workers: map[string]*worker{}, slots: map[string]*slot{},
 		wake: make(chan string, 1024), repairs: map[string]bool{}, desk: make(chan struct{}, 1), synced: make(chan struct{}), unsynced: 2,
+	}
+	if o.Client {
+		s.unsynced = 1
 	}
 	switch o.Kind {
 	case Run:
@@ -193,7 +200,7 @@ func (s *Store) Wake() <-chan string { return s.wake }
 // background does a piece of work once at a time, and again at growing delay
 // until it succeeds. s.mu is held.
 func (s *Store) background(key string, after time.Duration, work func(context.Context) error) {
-	if s.repairs[key] || s.ctx.Err() != nil {
+	if s.repairs[key] || s.ctx.Err() != nil || s.o.Client {
 		return
 	}
 	s.repairs[key] = true

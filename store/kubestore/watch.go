@@ -19,10 +19,13 @@ func isNotFound(err error) bool { return apierrors.IsNotFound(err) }
 func isConflict(err error) bool { return apierrors.IsConflict(err) }
 func isExisting(err error) bool { return apierrors.IsAlreadyExists(err) }
 
-// watch starts the two watches: runs, and leases of workers.
+// watch starts the two watches: runs, and leases of workers, which a client has no use for.
 func (s *Store) watch() {
 	_, _, selector, _ := s.format.resource()
 	s.reflect(s.runRef(s.watched(), ""), selector, s.format.list, s.format.empty(), &runSink{s: s})
+	if s.o.Client {
+		return
+	}
 	s.reflect(ref{leaseGroup, leaseResource, s.o.Namespace, ""}, labelKind+"=worker",
 		func() runtime.Object { return &coordinationv1.LeaseList{} }, &coordinationv1.Lease{}, &workerSink{s: s})
 }

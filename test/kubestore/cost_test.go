@@ -6,6 +6,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
@@ -57,17 +63,21 @@ func until(t testing.TB, s workflow.Store, id string, phase workflow.Phase) *wor
 }
 
 // Duty 8: at most 2 requests and 1 KB of bodies a step, the same after many
-// runs of one subject. Bodies of both directions are counted; what a watch tells is not.
+// runs of one subject, which owns them as a cluster does. Bodies of both directions
+// are counted; what a watch tells is not.
 func TestAStepCostsOneRequest(t *testing.T) {
 	plane := suite.Plane(t)
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
-			s, wire := open(t, plane.Config(), kind, namespace(t, plane.Client()))
+			space := namespace(t, plane.Client())
+			owner := clusterIn(t, plane.Config(), space)
+			s, wire := openOwned(t, plane.Config(), kind, space, owner)
+			subject := "SharedStorageCluster/" + space + "/" + owner.Name + "/" + string(owner.UID)
 			e := serve(t, s, []workflow.Flow{tenSteps()}, workflow.Options{})
 			const runs, steps = 100, 10
 			var parts []kubetest.Count
 			for i := range runs {
-				r, err := e.Start(t.Context(), workflow.Request{Flow: "Ten", Subject: "kind/space/one", RequestID: fmt.Sprint(i)})
+				r, err := e.Start(t.Context(), workflow.Request{Flow: "Ten", Subject: subject, RequestID: fmt.Sprint(i)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -93,6 +103,20 @@ func TestAStepCostsOneRequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// clusterIn makes a cluster object that nobody serves.
+func clusterIn(t testing.TB, config *rest.Config, space string) *metav1.OwnerReference {
+	t.Helper()
+	kind := v1alpha1.GroupVersion.WithKind("SharedStorageCluster")
+	o := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "orders"}, "spec": map[string]any{}}}
+	o.SetGroupVersionKind(kind)
+	clusters := dynamic.NewForConfigOrDie(config).Resource(v1alpha1.GroupVersion.WithResource("sharedstorageclusters")).Namespace(space)
+	made, err := clusters.Create(t.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind, Name: made.GetName(), UID: made.GetUID()}
 }
 
 // An idle store asks for nothing: what comes is told by its watches.
