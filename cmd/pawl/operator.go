@@ -39,7 +39,7 @@ type operatorOptions struct {
 	name, image, tool, storageClass, version          string
 	images                                            map[string]string
 	user                                              int64
-	writerLease, lease                                time.Duration
+	writerLease, failoverAfter, lease                 time.Duration
 	attempts, workers                                 int
 	drain                                             time.Duration
 }
@@ -86,6 +86,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.Int64Var(&o.user, "engine-user", 999, "user `id` that engines run as")
 	f.StringVar(&o.storageClass, "storage-class", "", "`class` of new claims (default: the default one)")
 	f.DurationVar(&o.writerLease, "writer-lease", 10*time.Second, "how long a writer may write without renewing its lease")
+	f.DurationVar(&o.failoverAfter, "failover-after", 5*time.Second, "how long a writer must be silent until its cluster manager fails over")
 	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
 	f.IntVar(&o.workers, "workers", controller.DefaultWorkers, "objects worked on at once")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")
@@ -117,6 +118,9 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 	}
 	if o.lease < 2*time.Second {
 		return Usage.Errorf("--lease %s: it is 2s at least", o.lease)
+	}
+	if o.failoverAfter < time.Second {
+		return Usage.Errorf("--failover-after %s: it is 1s at least", o.failoverAfter)
 	}
 	token := ""
 	if o.tokenFile != "" {
@@ -167,7 +171,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	}
 	site, err := kube.NewSite(kube.Options{
 		Client: m.GetClient(), Live: m.Live(), Image: o.image, Tool: o.tool, Images: o.images, User: o.user,
-		StorageClass: o.storageClass, Lease: o.writerLease, Log: logger,
+		StorageClass: o.storageClass, Lease: o.writerLease, FailoverAfter: o.failoverAfter, Log: logger,
 	})
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string,
 func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*appsv1.Deployment, error) {
 	config, err := json.Marshal(postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: "$(POD_IP):" + itoa(managerPort), Node: "$(NODE)", Version: want.Version,
-		TokenFile: path.Join(secretPath, tokenKey), Every: postgres.Duration(m.site.o.Every),
+		TokenFile: path.Join(secretPath, tokenKey), Every: postgres.Duration(m.site.o.Every), Misses: max(1, int(m.site.o.FailoverAfter/m.site.o.Every)),
 	})
 	if err != nil {
 		return nil, err

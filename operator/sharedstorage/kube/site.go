@@ -48,7 +48,10 @@ type Options struct {
 	Lease time.Duration
 	// Every is the time between looks of a cluster manager. Default: 1 s.
 	Every time.Duration
-	Log   *slog.Logger // nil: slog.Default
+	// FailoverAfter is how long a writer must be silent until a cluster manager
+	// fails over. Default: 5 s.
+	FailoverAfter time.Duration
+	Log           *slog.Logger // nil: slog.Default
 }
 
 // Site is a world of pods and claims: the four ports.
@@ -86,7 +89,7 @@ func NewSite(o Options) (*Site, error) {
 		o.Log = slog.Default()
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
-	o.Lease, o.Every = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second)
+	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
 	return &Site{o: o, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}}}, nil
 }
 

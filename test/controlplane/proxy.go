@@ -1,0 +1,296 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+)
+
+// Proxy stands between one program and the API server: it knows each request,
+// and can hold it, refuse it, lose its answer, or let watches lag. The program
+// reaches it with the kubeconfig file of Kubeconfig, with all rights.
+type Proxy struct {
+	kubeconfig string
+	server     *http.Server
+
+	mu     sync.Mutex
+	rule   func(*Call) Act
+	calls  []Call
+	lag    time.Duration
+	frozen bool
+}
+
+// Call is one request of the program.
+type Call struct {
+	Verb                           string // get, list, watch, create, update, patch, delete
+	Resource, Sub, Namespace, Name string
+	Body                           []byte // what it carries
+	At                             time.Time
+	Code                           int // of the API server's answer; 0: it was not asked, or has not answered
+	Answered                       bool
+	number                         int
+}
+
+// Writes reports a request that may change something.
+func (c *Call) Writes() bool {
+	switch c.Verb {
+	case "create", "update", "patch", "delete":
+		return true
+	}
+	return false
+}
+
+// String is the verb and the object.
+func (c Call) String() string {
+	what := c.Resource
+	for _, part := range []string{c.Name, c.Sub} {
+		if part != "" {
+			what += "/" + part
+		}
+	}
+	text := c.Verb + " " + what
+	if c.Code != 0 {
+		text += " " + strconv.Itoa(c.Code)
+	}
+	return text
+}
+
+// Act is what happens to a request. The zero Act lets it pass.
+type Act struct {
+	// Before is called before the API server sees the request; it may block.
+	Before func()
+	// Drop keeps the request from the API server.
+	Drop bool
+	// After is called when the API server has answered, before the program hears of it.
+	After func(code int)
+	// Answer is what the program gets instead of the true answer.
+	Answer *metav1.Status
+	// Lose breaks the connection without an answer.
+	Lose bool
+}
+
+// NewProxy starts a proxy that ends with the plane.
+func (p *Plane) NewProxy() (*Proxy, error) {
+	config := p.Config()
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	x := &Proxy{kubeconfig: filepath.Join(p.slot.dir, "proxy-"+strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)+".kubeconfig")}
+	forward := &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:      transport,
+		FlushInterval:  -1,
+		ErrorLog:       log.New(io.Discard, "", 0), // a program that was killed has broken its connections
+		ModifyResponse: x.answered,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	x.server = &http.Server{Handler: x.handler(forward), ErrorLog: log.New(io.Discard, "", 0)}
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"proxy","clusters":[{"name":"proxy","cluster":{"server":"http://%s"}}],`+
+		`"contexts":[{"name":"proxy","context":{"cluster":"proxy","user":"proxy"}}],"users":[{"name":"proxy","user":{}}]}`, listener.Addr())
+	if err := os.WriteFile(x.kubeconfig, []byte(text), 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = x.server.Serve(listener) // until it is closed
+	}()
+	p.OnStop(func() {
+		_ = x.server.Close()
+		<-served
+	})
+	return x, nil
+}
+
+// Kubeconfig is the path of the file that leads through the proxy.
+func (x *Proxy) Kubeconfig() string { return x.kubeconfig }
+
+// Meet sets what happens to requests from now on; nil: they pass. It is asked
+// one request after the other, and must not ask the proxy.
+func (x *Proxy) Meet(rule func(*Call) Act) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.rule = rule
+}
+
+// Lag delays what watches tell from now on.
+func (x *Proxy) Lag(d time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lag = d
+}
+
+// Freeze lets watches tell nothing until it is called with false.
+func (x *Proxy) Freeze(frozen bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.frozen = frozen
+}
+
+// Calls are the requests so far, oldest first.
+func (x *Proxy) Calls() []Call {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return append([]Call(nil), x.calls...)
+}
+
+type callKey struct{}
+
+func (x *Proxy) handler(forward http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		call := callOf(r)
+		if call.Writes() {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			call.Body, r.Body = body, io.NopCloser(bytes.NewReader(body))
+		}
+		x.mu.Lock()
+		call.At, call.number = time.Now(), len(x.calls)
+		x.calls = append(x.calls, *call)
+		act := Act{}
+		if x.rule != nil {
+			act = x.rule(call)
+		}
+		x.mu.Unlock()
+		if act.Before != nil {
+			act.Before()
+		}
+		ctx := context.WithValue(r.Context(), callKey{}, call)
+		switch {
+		case act.Drop:
+		case act.Lose, act.Answer != nil:
+			forward.ServeHTTP(&blind{header: http.Header{}}, r.WithContext(context.WithoutCancel(ctx)))
+		case act.After != nil:
+			kept := &blind{header: http.Header{}}
+			forward.ServeHTTP(kept, r.WithContext(context.WithoutCancel(ctx)))
+			act.After(kept.code)
+			for key, values := range kept.header {
+				w.Header()[key] = values
+			}
+			w.WriteHeader(kept.code)
+			_, _ = w.Write(kept.body.Bytes()) // whoever has gone needs no answer
+			return
+		default:
+			forward.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		if act.After != nil && !act.Drop {
+			act.After(call.Code)
+		}
+		if act.Answer == nil {
+			panic(http.ErrAbortHandler)
+		}
+		say(w, act.Answer)
+	})
+}
+
+// say answers with a status.
+func say(w http.ResponseWriter, s *metav1.Status) {
+	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
+	body, err := json.Marshal(s)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
+	}
+	w.WriteHeader(int(s.Code))
+	_, _ = w.Write(body) // whoever has gone needs no answer
+}
+
+// blind keeps an answer that the program is not to see yet.
+type blind struct {
+	header http.Header
+	body   bytes.Buffer
+	code   int
+}
+
+func (b *blind) Header() http.Header         { return b.header }
+func (b *blind) Write(p []byte) (int, error) { return b.body.Write(p) }
+func (b *blind) WriteHeader(code int)        { b.code = code }
+
+// answered notes the answer of the API server, and slows down what a watch tells.
+func (x *Proxy) answered(resp *http.Response) error {
+	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
+	if call == nil {
+		return nil
+	}
+	x.mu.Lock()
+	call.Code, call.Answered = resp.StatusCode, true
+	x.calls[call.number].Code, x.calls[call.number].Answered = resp.StatusCode, true
+	x.mu.Unlock()
+	if call.Verb == "watch" && resp.StatusCode == http.StatusOK {
+		resp.Body = x.slow(resp.Body)
+	}
+	return nil
+}
+
+// callOf reads a request as Kubernetes does.
+func callOf(r *http.Request) *Call {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	c := &Call{}
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default: // discovery
+		c.Verb, c.Name = "get", r.URL.Path
+		return c
+	}
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		c.Namespace, parts = parts[1], parts[2:]
+	}
+	for i, into := range []*string{&c.Resource, &c.Name, &c.Sub} {
+		if i < len(parts) {
+			*into = parts[i]
+		}
+	}
+	switch r.Method {
+	case http.MethodPost:
+		c.Verb = "create"
+	case http.MethodPut:
+		c.Verb = "update"
+	case http.MethodPatch:
+		c.Verb = "patch"
+	case http.MethodDelete:
+		c.Verb = "delete"
+	default:
+		c.Verb = "get"
+		if watching := r.URL.Query().Get("watch"); watching == "true" || watching == "1" {
+			c.Verb = "watch"
+		} else if c.Name == "" {
+			c.Verb = "list"
+		}
+	}
+	return c
+}

@@ -1,0 +1,201 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// soon is the lease of runs where an operator is killed: the next one waits for it.
+const soon = 3 * time.Second
+
+// point is where an operator is killed: at its nth write, before the API server
+// sees it, or behind it and before the operator hears of it.
+type point struct {
+	n     int
+	after bool
+}
+
+func (p point) String() string {
+	if p.after {
+		return fmt.Sprintf("after write %d", p.n)
+	}
+	return fmt.Sprintf("before write %d", p.n)
+}
+
+// points are those of a flow with so many writes: all, or a spread of them.
+func points(writes, sample int) (chosen []point) {
+	all := make([]point, 0, 2*writes)
+	for n := range writes {
+		all = append(all, point{n + 1, false}, point{n + 1, true})
+	}
+	if everyPoint || sample >= len(all) {
+		return all
+	}
+	for i := range sample { // from the middle of each part; both sorts in turn
+		at := (2*i + 1) * len(all) / (2 * sample)
+		chosen = append(chosen, all[at&^1|i&1])
+	}
+	return chosen
+}
+
+// more is how many writes a life may have beyond the undisturbed one: how often
+// a status is written depends on what is seen together.
+const more = 4
+
+// dieAt lets the operator be killed at a point, counted from now.
+func (o *operator) dieAt(p point) (died chan struct{}) {
+	died = make(chan struct{})
+	n := 0
+	o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+		if !flow(c) {
+			return controlplane.Act{}
+		}
+		if n++; n != p.n {
+			return controlplane.Act{}
+		}
+		die := func() {
+			o.kill()
+			close(died)
+		}
+		if p.after {
+			return controlplane.Act{After: func(int) { die() }, Lose: true}
+		}
+		return controlplane.Act{Before: die, Drop: true}
+	})
+	return died
+}
+
+// survives lets the operator die at a point of what is done now, starts it
+// again and waits for the end. It reports whether the point was reached.
+func (w *world) survives(o *operator, p point, do func() (also func(*v1alpha1.SharedStorageCluster) error)) bool {
+	w.t.Helper()
+	died := o.dieAt(p)
+	also := do()
+	var rested time.Time
+	w.await(patience, "the operator dies, or blue is at rest", func(ctx context.Context) error {
+		select {
+		case <-died:
+			return nil
+		default:
+		}
+		c, err := w.cluster(ctx)
+		if err == nil {
+			err = atRest(c)
+		}
+		if err == nil && also != nil {
+			err = also(c)
+		}
+		if err != nil {
+			rested = time.Time{}
+			return err
+		}
+		if rested.IsZero() {
+			rested = time.Now()
+		}
+		if time.Since(rested) < 3*time.Second { // the last writes of a pass
+			return errors.New("it rests")
+		}
+		return nil
+	})
+	o.proxy.Meet(nil)
+	select {
+	case <-died:
+		o.start()
+	default:
+	}
+	w.rests(also)
+	select {
+	case <-died:
+		return true
+	default:
+		return false
+	}
+}
+
+// unharmed checks what holds at every end: each writer had one epoch, each
+// instance was made once, each step was done once, no row is lost.
+func (w *world) unharmed(epoch int64, instances int) {
+	w.t.Helper()
+	if got := w.epoch(); got != epoch {
+		w.t.Errorf("the epoch is %d, and %d without faults", got, epoch)
+	}
+	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
+		if n := w.madeInAll(kind); n != instances {
+			w.t.Errorf("%d %s were created, %d without faults", n, kind, instances)
+		}
+	}
+	w.stepsOnce()
+	w.writers.rows()
+}
+
+// lane is a cluster during whose life the operator is killed again and again.
+type lane struct {
+	create   point
+	switches []point
+}
+
+// lanes deal out the points.
+func lanes(l life) (all []lane) {
+	for _, p := range points(l.createWrites+more, 5) {
+		all = append(all, lane{create: p})
+	}
+	for i, p := range points(l.switchWrites+more, 10) {
+		to := &all[i%len(all)]
+		to.switches = append(to.switches, p)
+	}
+	return all
+}
+
+// The operator is killed before and after each of its writes, while it makes a
+// cluster and while it switches the writer; rows are committed all the time.
+// Another one comes to the same end: nothing is made twice, no answered row is
+// lost, and at no time two instances take writes.
+func TestKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
+	want := reference(t)
+	var creates, switches, reached, rows atomic.Int32
+	began := time.Now()
+	t.Run("lane", func(t *testing.T) {
+		for _, l := range lanes(want) {
+			t.Run(l.create.String(), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				o := w.operator(alone(soon)...)
+				o.start()
+				creates.Add(1)
+				if w.survives(o, l.create, func() func(*v1alpha1.SharedStorageCluster) error { w.create(); return nil }) {
+					reached.Add(1)
+				}
+				w.becomes(want.created)
+				w.unharmed(want.epoch, 2)
+				for i, p := range l.switches {
+					quiet(o, time.Second) // nothing of what was before is counted
+					w.forgetRuns()
+					switches.Add(1)
+					began := time.Now()
+					if w.survives(o, p, func() func(*v1alpha1.SharedStorageCluster) error { return written(w.switchWriter()) }) {
+						reached.Add(1)
+					}
+					took := time.Since(began)
+					w.becomes(want.switched)
+					w.unharmed(want.epoch+int64(i)+1, 2)
+					t.Logf("killed %s: switched after %s", p, took.Round(100*time.Millisecond))
+				}
+				rows.Add(int32(w.writers.rows()))
+			})
+		}
+	})
+	points := creates.Load() + switches.Load()
+	t.Logf("%d points of creating and %d of switching, %d of them reached, in %s; %d rows were committed, and all are there",
+		creates.Load(), switches.Load(), reached.Load(), time.Since(began).Round(time.Second), rows.Load())
+	if reached.Load() < points-8*more {
+		t.Errorf("%d of %d points were reached", reached.Load(), points)
+	}
+}

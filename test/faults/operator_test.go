@@ -1,0 +1,204 @@
+package faults_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// operator is `pawl operator` for the namespace of a world, behind a proxy.
+type operator struct {
+	w     *world
+	proxy *controlplane.Proxy
+	log   string
+	args  []string
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	over   bool // it is not to be started again
+	starts int
+}
+
+// patient lets no failover come of a machine that is slow: who is the writer is
+// up to the operator alone.
+var patient = []string{"--writer-lease", "30s", "--failover-after", "2m"}
+
+// alone is for one operator in its namespace: it waits for nobody's lease but
+// that of the runs.
+func alone(lease time.Duration) []string {
+	return append([]string{"--no-leader-election", "--lease", lease.String()}, patient...)
+}
+
+// operator makes one. It does not run yet.
+func (w *world) operator(args ...string) *operator {
+	w.t.Helper()
+	proxy, err := w.plane.NewProxy()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	root, err := controlplane.Root()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	user := int64(os.Getuid())
+	if user == 0 {
+		images, err := controlplane.Images("")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		user = images["postgres:15"].User
+	}
+	o := &operator{w: w, proxy: proxy, log: filepath.Join(w.plane.Dir(), fmt.Sprintf("%s.operator-%d.log", w.namespace, len(w.operators)))}
+	o.args = slices.Concat([]string{filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", proxy.Kubeconfig(), "--namespaces", w.namespace,
+		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15",
+		"--engine-user", strconv.FormatInt(user, 10)}, args)
+	w.operators = append(w.operators, o)
+	return o
+}
+
+// start runs the operator.
+func (o *operator) start() {
+	o.w.t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.launch(); err != nil {
+		o.w.t.Fatal(err)
+	}
+}
+
+// keep runs the operator, and again whenever it ends, as a Deployment does.
+func (o *operator) keep() {
+	o.w.t.Helper()
+	o.start()
+	go func() {
+		for {
+			o.mu.Lock()
+			ended := o.ended
+			o.mu.Unlock()
+			<-ended
+			time.Sleep(200 * time.Millisecond)
+			o.mu.Lock()
+			if o.over || o.launch() != nil {
+				o.mu.Unlock()
+				return
+			}
+			o.mu.Unlock()
+		}
+	}()
+}
+
+func (o *operator) launch() error {
+	log, err := os.OpenFile(o.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(o.args[0], o.args[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	o.cmd, o.ended = cmd, ended
+	o.starts++
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // it is ended by a signal, or says why in its log
+	}()
+	return nil
+}
+
+func (o *operator) signal(sig syscall.Signal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cmd != nil {
+		_ = o.cmd.Process.Signal(sig) // it may have ended
+	}
+}
+
+// kill ends the process as it stands, and returns when it is gone.
+func (o *operator) kill() {
+	o.signal(syscall.SIGKILL)
+	o.mu.Lock()
+	ended := o.ended
+	o.mu.Unlock()
+	if ended != nil {
+		<-ended
+	}
+}
+
+// end lets the operator be no more.
+func (o *operator) end() {
+	o.mu.Lock()
+	o.over = true
+	o.mu.Unlock()
+	o.kill()
+}
+
+func (o *operator) started() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.starts
+}
+
+// flow reports a write that belongs to what is done: Events are told by the way,
+// and the leases of leaders and workers are renewed by the clock.
+func flow(c *controlplane.Call) bool {
+	if !c.Writes() || c.Resource == "events" {
+		return false
+	}
+	return c.Resource != "leases" || !strings.HasPrefix(c.Name, "pawl-") && !bytes.Contains(c.Body, []byte(`"pawl-worker-`)) && !bytes.Contains(c.Body, []byte(`"pawl-operator"`))
+}
+
+// tell shows what there was to see when a test has failed.
+func (w *world) tell() {
+	for _, o := range w.operators {
+		text, _ := os.ReadFile(o.log)
+		w.t.Logf("an operator, started %d times, said:\n%s", o.started(), text[max(0, len(text)-8_000):])
+		calls := o.proxy.Calls()
+		var lines []string
+		for _, c := range calls {
+			if flow(&c) {
+				lines = append(lines, c.At.Format("05.000 ")+c.String())
+			}
+		}
+		w.t.Logf("its last writes:\n%s", strings.Join(lines[max(0, len(lines)-40):], "\n"))
+	}
+	for _, args := range [][]string{{"get", "ssc,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		out, _ := exec.CommandContext(ctx, w.plane.Binaries.Kubectl, slices.Concat([]string{"--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace}, args)...).CombinedOutput()
+		cancel()
+		w.t.Logf("kubectl %v\n%s", args, out[max(0, len(out)-8_000):])
+	}
+}
+
+// pods are those of the instances.
+func (w *world) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/cluster": blue, "pawl.dev/component": "instance"})
+	return list.Items, err
+}
+
+// runs are all of the namespace.
+func (w *world) runs(ctx context.Context) ([]v1alpha1.Run, error) {
+	var list v1alpha1.RunList
+	err := w.client.List(ctx, &list, client.InNamespace(w.namespace))
+	return list.Items, err
+}

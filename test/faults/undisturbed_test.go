@@ -1,0 +1,98 @@
+package faults_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// life is a life of blue without any fault: what there is at its ends, and how
+// many writes of the operator it took.
+type life struct {
+	created, switched          string
+	createWrites, switchWrites int
+	epoch                      int64
+}
+
+var undisturbed = struct {
+	once sync.Once
+	life
+}{}
+
+// reference lives the undisturbed life, once.
+func reference(t *testing.T) life {
+	t.Helper()
+	undisturbed.once.Do(func() {
+		w := newWorld(t)
+		o := w.operator(alone(15 * time.Second)...)
+		o.start()
+		began := time.Now()
+		w.create()
+		w.rests(nil)
+		created := time.Since(began)
+		l := life{created: w.settled(o), createWrites: o.count(flow), epoch: w.epoch()}
+		w.forgetRuns()
+		began = time.Now()
+		id := w.switchWriter()
+		w.rests(written(id))
+		switched := time.Since(began)
+		l.switched, l.switchWrites = w.settled(o), o.count(flow)-l.createWrites
+		w.stepsOnce()
+		rows := w.writers.rows()
+		if epoch := w.epoch(); epoch != l.epoch+1 {
+			t.Errorf("the epoch was %d, and is %d after a switch", l.epoch, epoch)
+		}
+		undisturbed.life = l
+		t.Logf("undisturbed: created in %s with %d writes, switched in %s with %d writes; %d rows",
+			created.Round(100*time.Millisecond), l.createWrites, switched.Round(100*time.Millisecond), l.switchWrites, rows)
+	})
+	if undisturbed.switched == "" {
+		t.Fatal("there is no undisturbed life to compare with")
+	}
+	return undisturbed.life
+}
+
+// settled gives the form when the operator has written nothing for two seconds.
+func (w *world) settled(o *operator) string {
+	w.t.Helper()
+	quiet(o, 2*time.Second)
+	form, err := w.form(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return form
+}
+
+// quiet waits until an operator has written nothing for a while.
+func quiet(o *operator, d time.Duration) {
+	for n, since := o.count(flow), time.Now(); time.Since(since) < d; time.Sleep(50 * time.Millisecond) {
+		if now := o.count(flow); now != n {
+			n, since = now, time.Now()
+		}
+	}
+}
+
+// count is how many requests of an operator are of a kind.
+func (o *operator) count(of func(*controlplane.Call) bool) (n int) {
+	for _, c := range o.proxy.Calls() {
+		if of(&c) {
+			n++
+		}
+	}
+	return n
+}
+
+// made holds for what was created, and not only asked for.
+func made(resource string) func(*controlplane.Call) bool {
+	return func(c *controlplane.Call) bool { return c.Verb == "create" && c.Resource == resource && c.Code == 201 }
+}
+
+// madeInAll is how many objects of a kind all operators have created.
+func (w *world) madeInAll(resource string) (n int) {
+	for _, o := range w.operators {
+		n += o.count(made(resource))
+	}
+	return n
+}
