@@ -28,19 +28,22 @@ type driver struct {
 	gone    chan struct{}
 	running sync.WaitGroup
 
-	hidden  hidden
-	mail    int64 // the store's count of signals that s.mail reflects
-	touched bool  // under inboxMu
-	news    bool
-	inboxMu sync.Mutex
-	held    int // slots kept from attempts that have ended
-	alone   bool
-	asked   bool      // the last decision wants to be alone, and cannot yet
-	lost    bool      // given up: the store may still say that the run is ours
-	fetchAt time.Time // when the mail is read again though nobody told of any
-	timer   *time.Timer
-	armed   time.Time // what the timer is set to; zero: it has fired
-	flowErr *fault.Error
+	hidden   hidden
+	mail     int64 // the store's count of signals that s.mail reflects
+	touched  bool  // under inboxMu
+	news     bool
+	inboxMu  sync.Mutex
+	held     int    // slots kept from attempts that have ended
+	refused  bool   // the last decision was refused a slot
+	queued   bool   // slots may know it as one that waits
+	decision uint64 // number of the last decision
+	alone    bool
+	asked    bool      // the last decision wants to be alone, and cannot yet
+	lost     bool      // given up: the store may still say that the run is ours
+	fetchAt  time.Time // when the mail is read again though nobody told of any
+	timer    *time.Timer
+	armed    time.Time // what the timer is set to; zero: it has fired
+	flowErr  *fault.Error
 }
 
 func (e *Engine) newDriver(l Loaded) *driver {
@@ -114,7 +117,8 @@ func (d *driver) drive() {
 			d.s.may = func(*node, bool) bool { return false }
 		}
 		asked := d.asked
-		d.asked = false
+		d.asked, d.refused = false, false
+		d.decision++
 		d.s.decide()
 		if d.flowErr != nil && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
 			ok := d.replan()
@@ -128,6 +132,10 @@ func (d *driver) drive() {
 		d.mu.Unlock()
 		if asked && !d.asked && !d.alone { // no longer: others may go on
 			d.e.slots.together(d)
+		}
+		if d.queued && !d.refused { // a slot that is kept for it is another's
+			d.queued = false
+			d.e.slots.forget(d)
 		}
 		rest := d.rests()
 		if draining && len(d.s.open) == 0 && !d.s.run.Phase.Final() {
@@ -392,9 +400,14 @@ func (d *driver) abandon() {
 
 // may asks for the slot an attempt needs.
 func (d *driver) may(n *node, alone bool) bool {
-	if n.closes { // a bracket is closed even when all slots are taken
+	if n.closes || d.slot(alone) { // a bracket is closed even when all slots are taken
 		return true
 	}
+	d.refused, d.queued = true, true
+	return false
+}
+
+func (d *driver) slot(alone bool) bool {
 	if alone {
 		if d.e.slots.isolate(d, d.held) {
 			d.held, d.alone = 0, true

@@ -1,112 +1,232 @@
 package workflow
 
-import "sync"
+import (
+	"container/list"
+	"sync"
+)
 
 // slots limits the attempts at once of a worker, of a flow and of a tenant,
 // and lets a suspected step run with nothing beside it.
+//
+//	take ──▶ has a slot ──▶ give
+//	  └──▶ waits, in order ──▶ called: slots are kept for it ──▶ take, or forget
+//
+// A slot that is free is kept for who has waited longest of those that it
+// fits, and only that driver is woken. Several that are free at once go to one
+// that wants as many. One that has no use for them any more gives them on: each
+// decision of a driver that was told to wait ends with a refusal, which queues
+// it or keeps its place, or with forget.
 type slots struct {
 	mu      sync.Mutex
 	limit   int
-	used    int
+	used    int // those that are kept for called drivers among them
 	byFlow  map[string]int
 	byLabel map[string]int
 	label   LabelLimit
 	flows   func(string) int // limit of a flow; 0: none
-	waiting map[*driver]struct{}
-	sole    *driver // runs alone, or waits until it can
+	waiting map[*driver]*ticket
+	queues  map[share]*list.List // of tickets: whoever a share is full for does not keep others back
+	last    uint64
+	called  map[*driver]int // slots that are kept for it
+	sole    *driver         // runs alone, or waits until it can
 	freed   chan struct{}
 }
 
+// share is what an attempt counts for beside the worker.
+type share struct{ flow, tenant string }
+
+// ticket is a place among those that wait.
+type ticket struct {
+	driver   *driver
+	share    share
+	number   uint64
+	decision uint64 // of the driver: the newest that was refused
+	wants    int    // slots it was refused, less those that are kept for it since
+	at       *list.Element
+}
+
 func newSlots(limit int, label LabelLimit, flows func(string) int) *slots {
-	return &slots{limit: limit, label: label, flows: flows, byFlow: map[string]int{}, byLabel: map[string]int{}, waiting: map[*driver]struct{}{}, freed: make(chan struct{}, 1)}
+	return &slots{
+		limit: limit, label: label, flows: flows, byFlow: map[string]int{}, byLabel: map[string]int{},
+		waiting: map[*driver]*ticket{}, queues: map[share]*list.List{}, called: map[*driver]int{}, freed: make(chan struct{}, 1),
+	}
+}
+
+// share of the attempts of a driver. Only its own goroutine may ask.
+func (s *slots) share(d *driver) share {
+	return share{flow: d.s.run.Flow, tenant: d.s.run.Labels[s.label.Label]}
 }
 
 // take gets a slot for an attempt of d, or notes that d waits for one.
 func (s *slots) take(d *driver) bool {
+	of := s.share(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sole != nil && s.sole != d || s.used >= s.limit || !s.fits(d) {
-		s.waiting[d] = struct{}{}
-		return false
+	switch {
+	case s.sole != nil && s.sole != d:
+		s.decline(d, of)
+	case s.called[d] > 0:
+		if s.called[d]--; s.called[d] == 0 {
+			delete(s.called, d)
+		}
+		return true
+	case s.used < s.limit && s.fits(of):
+		s.count(of, 1)
+		return true
 	}
-	s.count(d, 1)
-	return true
+	s.queue(d, of)
+	return false
 }
 
-func (s *slots) fits(d *driver) bool {
-	r := d.s.run
-	if most := s.flows(r.Flow); most > 0 && s.byFlow[r.Flow] >= most {
+func (s *slots) fits(of share) bool {
+	if most := s.flows(of.flow); most > 0 && s.byFlow[of.flow] >= most {
 		return false
 	}
-	tenant := r.Labels[s.label.Label]
-	return s.label.Most <= 0 || tenant == "" || s.byLabel[tenant] < s.label.Most
+	return s.label.Most <= 0 || of.tenant == "" || s.byLabel[of.tenant] < s.label.Most
 }
 
-func (s *slots) count(d *driver, n int) {
+func (s *slots) count(of share, n int) {
 	s.used += n
-	if s.byFlow[d.s.run.Flow] += n; s.byFlow[d.s.run.Flow] == 0 {
-		delete(s.byFlow, d.s.run.Flow)
+	if s.byFlow[of.flow] += n; s.byFlow[of.flow] == 0 {
+		delete(s.byFlow, of.flow)
 	}
-	if tenant := d.s.run.Labels[s.label.Label]; tenant != "" {
-		s.byLabel[tenant] += n
+	if of.tenant != "" {
+		if s.byLabel[of.tenant] += n; s.byLabel[of.tenant] == 0 {
+			delete(s.byLabel, of.tenant)
+		}
 	}
 }
 
-// give returns slots and wakes who waits for one.
+// queue puts d behind those that wait; whoever waits already keeps its place.
+func (s *slots) queue(d *driver, of share) {
+	t := s.waiting[d]
+	if t == nil {
+		q := s.queues[of]
+		if q == nil {
+			q = list.New()
+			s.queues[of] = q
+		}
+		s.last++
+		t = &ticket{driver: d, share: of, number: s.last}
+		t.at = q.PushBack(t)
+		s.waiting[d] = t
+	}
+	if t.decision != d.decision {
+		t.decision, t.wants = d.decision, 0
+	}
+	t.wants++
+}
+
+func (s *slots) unqueue(d *driver) {
+	t := s.waiting[d]
+	if t == nil {
+		return
+	}
+	delete(s.waiting, d)
+	q := s.queues[t.share]
+	if q.Remove(t.at); q.Len() == 0 {
+		delete(s.queues, t.share)
+	}
+}
+
+// give returns slots and wakes who waits for them.
 func (s *slots) give(d *driver, n int) {
 	if n == 0 {
 		return
 	}
+	of := s.share(d)
 	s.mu.Lock()
-	s.count(d, -n)
-	s.wake()
+	s.count(of, -n)
+	s.call()
 	s.mu.Unlock()
+	s.tell()
+}
+
+// tell says to who claims runs that there may be room.
+func (s *slots) tell() {
 	select {
 	case s.freed <- struct{}{}:
 	default:
 	}
 }
 
-func (s *slots) wake() {
+// call keeps the slots that are free for those that have waited longest, and
+// wakes them.
+func (s *slots) call() {
 	if s.sole != nil {
 		s.sole.poke()
 		return
 	}
-	for d := range s.waiting {
-		d.poke()
+	for s.used < s.limit {
+		var next *ticket
+		for of, q := range s.queues {
+			if t := q.Front().Value.(*ticket); (next == nil || t.number < next.number) && s.fits(of) {
+				next = t
+			}
+		}
+		if next == nil {
+			return
+		}
+		if next.wants--; next.wants <= 0 {
+			s.unqueue(next.driver)
+		}
+		s.count(next.share, 1)
+		s.called[next.driver]++
+		next.driver.poke()
 	}
-	clear(s.waiting)
 }
 
-// forget drops a driver that has ended from those that wait.
+// decline gives the slots on that are kept for d; false: none is.
+func (s *slots) decline(d *driver, of share) bool {
+	n := s.called[d]
+	if n == 0 {
+		return false
+	}
+	delete(s.called, d)
+	s.count(of, -n)
+	s.call()
+	return true
+}
+
+// forget drops a driver that wants no slot any more from those that wait.
 func (s *slots) forget(d *driver) {
+	of := s.share(d)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiting, d)
+	waited := s.waiting[d] != nil
+	s.unqueue(d)
+	freed := s.decline(d, of)
+	s.mu.Unlock()
+	if freed || waited {
+		s.tell()
+	}
 }
 
 // isolate lets d open an attempt alone, once every other attempt has ended.
 func (s *slots) isolate(d *driver, held int) bool {
+	of := s.share(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d {
-		s.waiting[d] = struct{}{}
+		s.decline(d, of)
+		s.queue(d, of)
 		return false
 	}
 	s.sole = d
+	s.decline(d, of)
 	if s.used > held {
 		return false
 	}
-	s.count(d, 1-held)
+	s.count(of, 1-held)
 	return true
 }
 
 // isolated reports that another driver has, or waits for, the worker alone.
 func (s *slots) isolated(d *driver) bool {
+	of := s.share(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d {
-		s.waiting[d] = struct{}{}
+		s.queue(d, of)
 		return true
 	}
 	return false
@@ -118,15 +238,11 @@ func (s *slots) together(d *driver) {
 	ended := s.sole == d
 	if ended {
 		s.sole = nil
-		s.wake()
+		s.call()
 	}
 	s.mu.Unlock()
-	if !ended {
-		return
-	}
-	select {
-	case s.freed <- struct{}{}:
-	default:
+	if ended {
+		s.tell()
 	}
 }
 

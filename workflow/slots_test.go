@@ -1,0 +1,327 @@
+package workflow
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// waiter is a driver as far as slots know one.
+func waiter(flow, tenant string) *driver {
+	run := &Run{Flow: flow}
+	if tenant != "" {
+		run.Labels = map[string]string{"tenant": tenant}
+	}
+	return &driver{s: &state{run: run}, inbox: make(chan struct{}, 1)}
+}
+
+func (d *driver) poked() bool {
+	select {
+	case <-d.inbox:
+		return true
+	default:
+		return false
+	}
+}
+
+func noLimits(string) int { return 0 }
+
+// A slot that is freed wakes one driver, and each in its turn: a thousand that
+// wait for one slot are woken a thousand times in all.
+func TestAFreedSlotWakesOne(t *testing.T) {
+	s := newSlots(1, LabelLimit{}, noLimits)
+	holder := waiter("F", "")
+	if !s.take(holder) {
+		t.Fatal("the first one gets no slot")
+	}
+	const n = 1000
+	all := make([]*driver, n)
+	for i := range all {
+		if all[i] = waiter("F", ""); s.take(all[i]) {
+			t.Fatal("two have the one slot")
+		}
+	}
+	for i, d := range all {
+		s.give(holder, 1)
+		for k, other := range all {
+			if other.poked() != (k == i) {
+				t.Fatalf("the slot that was freed as number %d has woken, or not, the driver that waits as number %d", i, k)
+			}
+		}
+		if late := waiter("F", ""); s.take(late) {
+			t.Fatal("a driver that has not waited gets the slot that is kept for one that has")
+		} else {
+			s.forget(late)
+		}
+		if !s.take(d) {
+			t.Fatal("the driver that was woken gets no slot")
+		}
+		holder = d
+	}
+	s.give(holder, 1)
+	if s.used != 0 || len(s.waiting) != 0 || len(s.called) != 0 || len(s.queues) != 0 {
+		t.Errorf("left: %d used, %d waiting, %d called, %d queues", s.used, len(s.waiting), len(s.called), len(s.queues))
+	}
+}
+
+// Slots that are freed at once go to one driver that wants as many: a run with
+// many branches goes on with one decision.
+func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
+	s := newSlots(3, LabelLimit{}, noLimits)
+	holder, wide, other := waiter("F", ""), waiter("F", ""), waiter("F", "")
+	for range 3 {
+		s.take(holder)
+	}
+	for range 4 {
+		s.take(wide)
+	}
+	s.take(other)
+	s.give(holder, 3)
+	for range 3 {
+		if !s.take(wide) {
+			t.Fatal("a slot is kept for another one")
+		}
+	}
+	wide.decision++
+	if s.take(wide) {
+		t.Fatal("there is no room")
+	}
+	s.give(wide, 1)
+	if wide.decision++; other.poked() || !s.take(wide) {
+		t.Error("who still wants one has lost its place")
+	}
+}
+
+// Who was woken and has no use for the slot gives it on.
+func TestASlotIsGivenOn(t *testing.T) {
+	s := newSlots(1, LabelLimit{}, noLimits)
+	holder, first, second := waiter("F", ""), waiter("F", ""), waiter("F", "")
+	s.take(holder)
+	s.take(first)
+	s.take(second)
+	s.give(holder, 1)
+	<-s.freed
+	s.forget(first)
+	if !second.poked() || !s.take(second) {
+		t.Error("the slot that the first one does not want is nobody's")
+	}
+	if len(s.freed) != 1 {
+		t.Error("who claims runs is not told that a slot was given on")
+	}
+}
+
+// A flow or tenant at its limit keeps nobody else back.
+func TestAFullShareKeepsNobodyBack(t *testing.T) {
+	s := newSlots(3, LabelLimit{Label: "tenant", Most: 1}, func(flow string) int {
+		if flow == "One" {
+			return 1
+		}
+		return 0
+	})
+	one, blue, other := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
+	for _, d := range []*driver{one, blue, other} {
+		if !s.take(d) {
+			t.Fatal("there is room")
+		}
+	}
+	one2, blue2, free := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
+	for _, d := range []*driver{one2, blue2, free} {
+		if s.take(d) {
+			t.Fatal("there is no room")
+		}
+	}
+	s.give(other, 1)
+	if one2.poked() || blue2.poked() || !free.poked() || !s.take(free) {
+		t.Error("the slot goes to who may have it, and only to it")
+	}
+	s.give(blue, 1)
+	if one2.poked() || !blue2.poked() || !s.take(blue2) {
+		t.Error("the tenant's slot goes to the tenant")
+	}
+	s.give(one, 1)
+	if !one2.poked() || !s.take(one2) {
+		t.Error("the flow's slot goes to the flow")
+	}
+}
+
+// crowd is what drivers do with slots, as the engine's loop does it.
+type crowd struct {
+	s       *slots
+	drivers []*driver
+	wants   []int // slots that the driver still wants
+	has     []int
+	alone   []bool // wants to be alone
+	solo    []bool // is
+}
+
+// decide is one decision of a driver.
+func (c *crowd) decide(i int) {
+	d := c.drivers[i]
+	asked := d.asked
+	d.asked, d.refused = false, false
+	d.decision++
+	refuse := func() { d.refused, d.queued = true, true }
+	switch {
+	case c.alone[i] && c.has[i] == 0 && c.wants[i] > 0:
+		if c.s.isolate(d, 0) {
+			c.has[i], c.solo[i] = 1, true
+			c.wants[i]--
+		} else {
+			d.asked = true
+			refuse()
+		}
+	case !c.alone[i]:
+		for range c.wants[i] { // each branch asks, as the engine lets it
+			if !c.s.take(d) {
+				refuse()
+				continue
+			}
+			c.wants[i]--
+			c.has[i]++
+		}
+	}
+	if asked && !d.asked && !c.solo[i] {
+		c.s.together(d)
+	}
+	if d.queued && !d.refused {
+		d.queued = false
+		c.s.forget(d)
+	}
+}
+
+// end ends one attempt.
+func (c *crowd) end(i int) {
+	c.has[i]--
+	if c.solo[i] {
+		c.solo[i] = false
+		c.s.together(c.drivers[i])
+	}
+	c.s.give(c.drivers[i], 1)
+}
+
+// No limit is ever passed, and nobody waits for ever: once nobody asks for
+// more and attempts end, every driver has had what it wanted.
+func TestNoWakeUpIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit, most := rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "of a flow")
+		c := &crowd{s: newSlots(limit, LabelLimit{Label: "tenant", Most: 2}, func(flow string) int {
+			if flow == "A" {
+				return most
+			}
+			return 0
+		})}
+		n := rapid.IntRange(2, 12).Draw(t, "drivers")
+		for range n {
+			c.drivers = append(c.drivers, waiter(rapid.SampledFrom([]string{"A", "B"}).Draw(t, "flow"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant")))
+		}
+		c.wants, c.has, c.alone, c.solo = make([]int, n), make([]int, n), make([]bool, n), make([]bool, n)
+		check := func() {
+			used := 0
+			for _, k := range c.has {
+				used += k
+			}
+			kept := 0
+			for _, k := range c.s.called {
+				kept += k
+			}
+			if used+kept > limit || used+kept != c.s.used {
+				t.Fatalf("%d slots of %d are used, %d kept, %d counted", used, limit, kept, c.s.used)
+			}
+			if i := slices.Index(c.solo, true); i >= 0 && used != c.has[i] { // its own branches may be beside it
+				t.Fatalf("driver %d is alone with %d attempts of others", i, used-c.has[i])
+			}
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "acts") {
+			i := rapid.IntRange(0, n-1).Draw(t, "driver")
+			switch rapid.SampledFrom([]string{"want", "want", "end", "look", "give up", "alone"}).Draw(t, "act") {
+			case "want":
+				c.wants[i]++
+				c.decide(i)
+			case "alone":
+				if c.has[i] == 0 {
+					c.alone[i], c.wants[i] = true, 1
+					c.decide(i)
+				}
+			case "end":
+				if c.has[i] > 0 {
+					c.end(i)
+					c.decide(i)
+				}
+			case "look":
+				if c.drivers[i].poked() {
+					c.decide(i)
+				}
+			case "give up": // paused or cancelled: it wants nothing more
+				c.wants[i], c.alone[i] = 0, false
+				c.decide(i)
+			}
+			check()
+		}
+		for rounds := 0; ; rounds++ {
+			moved := false
+			for i, d := range c.drivers {
+				if d.poked() {
+					c.decide(i)
+					moved = true
+				}
+				check()
+				if c.has[i] > 0 {
+					c.end(i)
+					c.decide(i)
+					moved = true
+				}
+				check()
+			}
+			if !moved {
+				break
+			}
+			if rounds > 1000 {
+				t.Fatal("it does not come to rest")
+			}
+		}
+		for i, k := range c.wants {
+			if k > 0 {
+				t.Fatalf("driver %d of %s still wants %d slots and nobody wakes it: %d used, %d waiting, %d called", i, c.drivers[i].s.run.Flow, k, c.s.used, len(c.s.waiting), len(c.s.called))
+			}
+		}
+		if c.s.used != 0 || len(c.s.waiting) != 0 || len(c.s.called) != 0 || c.s.sole != nil {
+			t.Fatalf("left: %d used, %d waiting, %d called", c.s.used, len(c.s.waiting), len(c.s.called))
+		}
+	})
+}
+
+// BenchmarkSlots is one slot that is freed and taken by the next driver while
+// others wait for it.
+func BenchmarkSlots(b *testing.B) {
+	for _, n := range []int{10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+			s := newSlots(64, LabelLimit{}, noLimits)
+			var holders, rest []*driver
+			for i := range 64 + n {
+				if d := waiter("F", ""); s.take(d) {
+					holders = append(holders, d)
+				} else if i >= 64 {
+					rest = append(rest, d)
+				}
+			}
+			looks := 0
+			for b.Loop() {
+				k := rand.IntN(len(holders))
+				s.give(holders[k], 1)
+				old := holders[k]
+				for i, d := range rest { // whoever was woken decides anew
+					if d.poked() {
+						if looks++; s.take(d) {
+							holders[k], rest[i] = d, old
+						}
+					}
+				}
+				s.take(old)
+			}
+			b.ReportMetric(float64(looks)/float64(b.N), "decisions/slot")
+		})
+	}
+}
