@@ -146,6 +146,7 @@ imports: ## the import table and the links of the documents
 .PHONY: generate
 generate: ## write the generated files anew
 	$(GO) generate ./...
+	$(GO) -C tools generate ./...
 
 .PHONY: fresh
 fresh: ## fail when a generated file is not what make generate writes

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+)
+
+const chartDir = "../../deploy/chart"
+
+var everything = map[string]any{
+	"metrics":        map[string]any{"tokenSecret": map[string]any{"name": "scrape"}},
+	"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}, "dashboard": map[string]any{"enabled": true},
+	"networkPolicy": map[string]any{"enabled": true}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
+}
+
+func render(t *testing.T, values map[string]any) []Object {
+	t.Helper()
+	objects, err := Render(chartDir, Release{"pawl", "ops", "Helm"}, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
+// at follows a path of keys and numbers.
+func at(t *testing.T, from any, path ...any) any {
+	t.Helper()
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, ok := from.(map[string]any)
+			if o, is := from.(Object); is {
+				m, ok = o, true
+			}
+			if !ok {
+				t.Fatalf("%v: %T is no mapping at %q", path, from, s)
+			}
+			from = m[s]
+		case int:
+			l, ok := from.([]any)
+			if !ok || s >= len(l) {
+				t.Fatalf("%v: there is no item %d in %v", path, s, from)
+			}
+			from = l[s]
+		}
+	}
+	return from
+}
+
+func find(t *testing.T, all []Object, kind, namespace, name string) Object {
+	t.Helper()
+	for _, o := range all {
+		if o.kind() == kind && o.namespace() == namespace && o.name() == name {
+			return o
+		}
+	}
+	t.Fatalf("there is no %s %s/%s in %v", kind, namespace, name, all)
+	return nil
+}
+
+// allowed are the rights of a role, as group/resource verb.
+func allowed(t *testing.T, role Object) map[string]bool {
+	t.Helper()
+	rights := map[string]bool{}
+	rules, _ := role["rules"].([]any)
+	for _, rule := range rules {
+		for _, group := range at(t, rule, "apiGroups").([]any) {
+			for _, resource := range at(t, rule, "resources").([]any) {
+				for _, verb := range at(t, rule, "verbs").([]any) {
+					rights[fmt.Sprintf("%s/%s %s", group, resource, verb)] = true
+				}
+			}
+		}
+	}
+	return rights
+}
+
+// The linter of Helm finds no fault, with the defaults and with all options.
+func TestLint(t *testing.T) {
+	for name, values := range map[string]map[string]any{"defaults": nil, "everything": everything} {
+		t.Run(name, func(t *testing.T) {
+			for _, m := range lint.RunAll(chartDir, values, "ops").Messages {
+				if m.Severity > support.InfoSev {
+					t.Errorf("%s: %v", m.Path, m.Err)
+				}
+			}
+		})
+	}
+}
+
+// Without namespaces one ClusterRole has all rights. With namespaces each has a
+// Role, and the ClusterRole nothing but what has no namespace; several need one
+// watch of all runs, which reads only.
+func TestNamespaces(t *testing.T) {
+	bound := func(t *testing.T, all []Object) (names []string) {
+		t.Helper()
+		for _, o := range all {
+			if o.kind() == "RoleBinding" {
+				subject := at(t, o, "subjects", 0)
+				if at(t, subject, "name") != "pawl" || at(t, subject, "namespace") != "ops" || at(t, o, "roleRef", "name") != "pawl" {
+					t.Errorf("%s binds %v", o, o)
+				}
+				names = append(names, o.namespace())
+			}
+		}
+		return names
+	}
+	all := render(t, nil)
+	if rights := allowed(t, find(t, all, "ClusterRole", "", "pawl")); !rights["/secrets get"] || !rights["/nodes list"] || len(bound(t, all)) != 0 {
+		t.Errorf("for all namespaces: %v, bindings in %v", rights, bound(t, all))
+	}
+
+	all = render(t, map[string]any{"namespaces": []any{"a"}})
+	rights := allowed(t, find(t, all, "ClusterRole", "", "pawl"))
+	if want := []string{"/nodes list", "/nodes watch", "/persistentvolumes get"}; !slices.Equal(slices.Sorted(maps.Keys(rights)), want) {
+		t.Errorf("for one namespace the ClusterRole may %v, want %v", slices.Sorted(maps.Keys(rights)), want)
+	}
+	if in := bound(t, all); !slices.Equal(in, []string{"a", "ops"}) {
+		t.Errorf("for one namespace there are bindings in %v", in)
+	}
+	if rights := allowed(t, find(t, all, "Role", "a", "pawl")); !rights["/secrets get"] || !rights["pawl.dev/runs create"] {
+		t.Errorf("in the namespace: %v", rights)
+	}
+	if rights := allowed(t, find(t, all, "Role", "ops", "pawl")); rights["/secrets get"] || !rights["coordination.k8s.io/leases update"] {
+		t.Errorf("in that of the operator: %v", rights)
+	}
+
+	all = render(t, map[string]any{"namespaces": []any{"a", "b"}})
+	for right := range allowed(t, find(t, all, "ClusterRole", "", "pawl")) {
+		if verb := right[strings.LastIndex(right, " ")+1:]; verb != "get" && verb != "list" && verb != "watch" {
+			t.Errorf("for two namespaces the ClusterRole may %s", right)
+		}
+	}
+	if in := bound(t, all); !slices.Equal(in, []string{"a", "b", "ops"}) {
+		t.Errorf("for two namespaces there are bindings in %v", in)
+	}
+	for _, o := range all {
+		if args, ok := arguments(t, o); ok && !slices.Contains(args, "--namespaces=a,b") {
+			t.Errorf("the operator is not told the namespaces: %v", args)
+		}
+	}
+}
+
+func arguments(t *testing.T, o Object) (args []string, ok bool) {
+	t.Helper()
+	if o.kind() != "Deployment" {
+		return nil, false
+	}
+	for _, arg := range at(t, o, "spec", "template", "spec", "containers", 0, "args").([]any) {
+		args = append(args, fmt.Sprint(arg))
+	}
+	return args, true
+}
+
+// Options are off by default, but for the PodDisruptionBudget.
+func TestOptions(t *testing.T) {
+	kinds := func(all []Object) (names []string) {
+		for _, o := range all {
+			names = append(names, o.kind())
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	usual := []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "PodDisruptionBudget", "ServiceAccount"}
+	if got := kinds(render(t, nil)); !slices.Equal(got, usual) {
+		t.Errorf("by default: %v", got)
+	}
+	full := kinds(render(t, everything))
+	for _, kind := range []string{"ConfigMap", "NetworkPolicy", "PrometheusRule", "Service", "ServiceMonitor"} {
+		if !slices.Contains(full, kind) {
+			t.Errorf("with everything there is no %s: %v", kind, full)
+		}
+	}
+	least := render(t, map[string]any{
+		"crds": map[string]any{"install": false}, "podDisruptionBudget": map[string]any{"enabled": false}, "rbac": map[string]any{"create": false, "aggregate": false},
+		"serviceAccount": map[string]any{"create": false, "name": "ours"},
+	})
+	if got := kinds(least); !slices.Equal(got, []string{"Deployment"}) {
+		t.Errorf("with nothing: %v", got)
+	}
+	if account := at(t, least[0], "spec", "template", "spec", "serviceAccountName"); account != "ours" {
+		t.Errorf("the account is %v", account)
+	}
+}
+
+// CRDs stay when the chart is uninstalled, and are those of deploy.
+func TestCRDs(t *testing.T) {
+	found := map[string]bool{}
+	for _, o := range render(t, map[string]any{"crds": map[string]any{"mpd": true}}) {
+		if o.kind() == "CustomResourceDefinition" {
+			found[o.name()] = true
+			if at(t, o, "metadata", "annotations", "helm.sh/resource-policy") != "keep" {
+				t.Errorf("%s goes with the chart", o)
+			}
+		}
+	}
+	if want := []string{"mpdclusters.mpd.polardb.aliyun.com", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+		t.Errorf("the CRDs are %v", found)
+	}
+}
+
+// The operator's pod is what the Pod Security Standard "restricted" wants, and
+// more: a file system that cannot be written, and limits. Two of them, a leader.
+func TestRestricted(t *testing.T) {
+	d := find(t, render(t, everything), "Deployment", "ops", "pawl")
+	pod := at(t, d, "spec", "template", "spec")
+	for _, c := range []struct {
+		path []any
+		want any
+	}{
+		{[]any{"securityContext", "runAsNonRoot"}, true},
+		{[]any{"securityContext", "runAsUser"}, 65532},
+		{[]any{"securityContext", "seccompProfile", "type"}, "RuntimeDefault"},
+		{[]any{"containers", 0, "securityContext", "allowPrivilegeEscalation"}, false},
+		{[]any{"containers", 0, "securityContext", "readOnlyRootFilesystem"}, true},
+		{[]any{"containers", 0, "securityContext", "capabilities", "drop", 0}, "ALL"},
+		{[]any{"containers", 0, "livenessProbe", "httpGet", "path"}, "/healthz"},
+		{[]any{"containers", 0, "readinessProbe", "httpGet", "path"}, "/readyz"},
+		{[]any{"containers", 0, "resources", "limits", "memory"}, "512Mi"},
+		{[]any{"topologySpreadConstraints", 0, "topologyKey"}, "kubernetes.io/hostname"},
+	} {
+		if got := at(t, pod, c.path...); got != c.want {
+			t.Errorf("%v is %v, want %v", c.path, got, c.want)
+		}
+	}
+	if at(t, d, "spec", "replicas") != 2 {
+		t.Errorf("%v replicas", at(t, d, "spec", "replicas"))
+	}
+	args, _ := arguments(t, d)
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "--no-leader-election") {
+			t.Errorf("there is no leader: %v", args)
+		}
+	}
+	if !slices.Contains(args, "--operator-namespace=$(POD_NAMESPACE)") || !slices.Contains(args, "--metrics-token-file=/etc/pawl/metrics/token") {
+		t.Errorf("the arguments are %v", args)
+	}
+}
+
+// What is misspelt or does not go together is refused, and the message names it.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		values map[string]any
+		says   string
+	}{
+		{map[string]any{"replica": 3}, "replica"},
+		{map[string]any{"replicas": "three"}, "replicas"},
+		{map[string]any{"operator": map[string]any{"writerLease": "soon"}}, "writerLease"},
+		{map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
+		{map[string]any{"namespaces": []any{"Upper"}}, "namespaces"},
+		{map[string]any{"serviceMonitor": map[string]any{"enabled": true}}, "metrics.tokenSecret.name"},
+	} {
+		if _, err := Render(chartDir, Install, c.values); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want it to name %s", c.values, err, c.says)
+		}
+	}
+}
+
+// An image is named by its digest where there is one, in the pod and to the operator.
+func TestImage(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	d := find(t, render(t, map[string]any{"image": map[string]any{"repository": "r/pawl", "tag": "v1", "digest": digest}}), "Deployment", "ops", "pawl")
+	if image := at(t, d, "spec", "template", "spec", "containers", 0, "image"); image != "r/pawl@"+digest {
+		t.Errorf("the image is %v", image)
+	}
+	if args, _ := arguments(t, d); !slices.Contains(args, "--image=r/pawl@"+digest) {
+		t.Errorf("the operator gives others %v", args)
+	}
+}
+
+// The notes name what a person types next.
+func TestNotes(t *testing.T) {
+	files, err := renderFiles(chartDir, Release{"db", "ops", "Helm"}, map[string]any{"crds": map[string]any{"install": false}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"kubectl -n ops rollout status deployment/db-pawl", "KIND_MISSING", "port-forward"} {
+		if !strings.Contains(files["pawl/templates/NOTES.txt"], want) {
+			t.Errorf("the notes do not say %q:\n%s", want, files["pawl/templates/NOTES.txt"])
+		}
+	}
+}
+
+// Each value is explained, in a row of its own or together.
+func TestTable(t *testing.T) {
+	rows, err := table([]byte("# The file.\n\n# How\n# many.\nn: 3\nbox:\n  # One | other.\n  side: {a: \"1\"}\n"))
+	if want := []string{"| `n` | `3` | How many. |\n", "| `box.side` | `{a: \"1\"}` | One \\| other. |\n"}; err != nil || !slices.Equal(rows, want) {
+		t.Errorf("%q, %v", rows, err)
+	}
+	if _, err := table([]byte("# Yes.\na: 1\nb: 2\n")); err == nil || !strings.Contains(err.Error(), "b has no comment") {
+		t.Errorf("a value without a comment: %v", err)
+	}
+	page := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(page, []byte("no marks\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := document(filepath.Join(chartDir, "values.yaml"), page); err == nil {
+		t.Error("a page without marks was taken")
+	}
+}

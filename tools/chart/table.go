@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	tableBegins = "<!-- values: written by make generate from deploy/chart/values.yaml -->\n"
+	tableEnds   = "<!-- end of values -->\n"
+)
+
+// document writes the table of values into a page, between its two marks.
+func document(values, page string) error {
+	text, err := os.ReadFile(values)
+	if err != nil {
+		return err
+	}
+	rows, err := table(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", values, err)
+	}
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, begins := strings.Cut(string(old), tableBegins)
+	_, after, ends := strings.Cut(rest, tableEnds)
+	if !begins || !ends {
+		return fmt.Errorf("%s: the marks of the table of values are missing", page)
+	}
+	next := before + tableBegins + "\n| value | default | meaning |\n|---|---|---|\n" + strings.Join(rows, "") + "\n" + tableEnds + after
+	if next == string(old) {
+		return nil
+	}
+	return os.WriteFile(page, []byte(next), 0o644)
+}
+
+// table has a row for each value that has a comment; one without is an error,
+// unless values below it have theirs.
+func table(text []byte) ([]string, error) {
+	var file yaml.Node
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	if len(file.Content) != 1 || file.Content[0].Kind != yaml.MappingNode {
+		return nil, errors.New("this is no mapping")
+	}
+	return rows("", file.Content[0])
+}
+
+func rows(path string, node *yaml.Node) (all []string, err error) {
+	for n := 0; n+1 < len(node.Content); n += 2 {
+		key, value := node.Content[n], node.Content[n+1]
+		name := path + key.Value
+		comment := said(key.HeadComment)
+		if comment == "" {
+			if value.Kind != yaml.MappingNode || len(value.Content) == 0 {
+				return nil, fmt.Errorf("line %d: %s has no comment", key.Line, name)
+			}
+			below, err := rows(name+".", value)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, below...)
+			continue
+		}
+		plain, err := flow(value)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, fmt.Sprintf("| `%s` | `%s` | %s |\n", name, plain, comment))
+	}
+	return all, nil
+}
+
+// said is the last paragraph of a comment: what stands before belongs to the file.
+func said(comment string) string {
+	paragraphs := strings.Split(comment, "\n\n")
+	var words []string
+	for line := range strings.SplitSeq(paragraphs[len(paragraphs)-1], "\n") {
+		words = append(words, strings.TrimSpace(strings.TrimPrefix(line, "#")))
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "|", `\|`)
+}
+
+// flow is a value in one line.
+func flow(node *yaml.Node) (string, error) {
+	one := strip(*node)
+	text, err := yaml.Marshal(&one)
+	return strings.TrimSpace(string(text)), err
+}
+
+func strip(node yaml.Node) yaml.Node {
+	node.HeadComment, node.LineComment, node.FootComment = "", "", ""
+	node.Style |= yaml.FlowStyle
+	content := make([]*yaml.Node, len(node.Content))
+	for n, c := range node.Content {
+		below := strip(*c)
+		content[n] = &below
+	}
+	node.Content = content
+	return node
+}
