@@ -124,6 +124,15 @@ func (f *Facts) primaries() []*port.Instance {
 	return found
 }
 
+// split is the fault of two engines that accept writes; nil: there are no two.
+func (f *Facts) split() error {
+	many := f.primaries()
+	if len(many) < 2 {
+		return nil
+	}
+	return port.TwoWriters.Errorf("%s accepts writes under epoch %d, and %s under epoch %d", many[0].Name, f.Engines[many[0].Name].Epoch, many[1].Name, f.Engines[many[1].Name].Epoch)
+}
+
 // writer is the instance that takes writes and answers; nil if there is none.
 func (f *Facts) writer() *port.Instance {
 	for _, i := range f.primaries() {

@@ -144,6 +144,38 @@ func TestFaults(t *testing.T) {
 					}
 				}
 			}, visits: true, sane: true},
+		port.TargetNodeUnavailable.Code: { // it cancels the run and takes it back: nothing was destroyed yet
+			act: func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "migrate", id+"|node-9") }, visits: true, sane: true},
+		port.TwoWriters.Code: {
+			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
+			act: func(l *lab) {
+				l.edit("blue", large)
+				l.atStep("HA/Readers[3]/Replace/AllocateId")
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.ID == "2" && i.State == port.Up {
+						l.world.SplitBrain(ref("blue"), i.Name)
+					}
+				}
+			}, visits: true, sane: true},
+		port.StorageFull.Code: {
+			act: func(l *lab) {
+				l.world.Fill(ref("blue"))
+				l.ask("blue", "restart", "1")
+			}, cure: func(l *lab) {
+				l.world.Free(ref("blue"))
+				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+			}, sane: true},
+		sharedstorage.RoMetaInvalid.Code: {
+			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
+			act: func(l *lab) {
+				l.edit("blue", large)
+				l.atStep("HA/Readers[2]/Replace/RemoveInstance")
+				for _, i := range l.world.Instances(ref("blue")) {
+					if i.ID == "2" && i.Class.Name == "large" {
+						l.world.Misplace(ref("blue"), i.Name, "3")
+					}
+				}
+			}, visits: true, sane: true},
 		sharedstorage.TempInsIDNotFound.Code: {
 			act: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
@@ -238,6 +270,55 @@ func TestAHealerStopsAtItsLimit(t *testing.T) {
 		l.rests("blue", time.Hour)
 		l.sane("blue")
 	})
+}
+
+// No healer goes on for ever: whatever it does, once its limit is reached the
+// run waits for a person, and a resume by hand makes it whole (spec 9.8).
+func TestHealersStopAtTheirLimits(t *testing.T) {
+	op, err := sharedstorage.New(sharedstorage.Options{Home: newHome(), Ports: sim.New(sim.Options{}).Ports()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, healer := range op.Healers() {
+		t.Run(string(code), func(t *testing.T) {
+			kind, ok := fault.Lookup(string(code))
+			if !ok {
+				t.Fatal("it is not declared")
+			}
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				up(l, "blue")
+				l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Do: sim.Fail, Err: kind.Errorf("again and again")})
+				l.edit("blue", readers(3))
+				c := l.until("blue", "stopped by the limit", 24*time.Hour, func(c *sharedstorage.Cluster) bool {
+					return healer.Undo || c.Status.Run != nil && l.exhausted(c.Status.Run.ID)
+				})
+				if healer.Undo { // it ends the run, and the wish begins another one
+					l.until("blue", "undone", time.Hour, func(*sharedstorage.Cluster) bool { return l.healed(code) })
+				} else {
+					run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
+					l.must(err)
+					for _, h := range run.State.Healing {
+						if h.Code == code && h.Attempts != healer.Limits.Attempts {
+							t.Errorf("healed %d times, want %d", h.Attempts, healer.Limits.Attempts)
+						}
+					}
+					l.interrupted(code, time.Minute)
+					l.world.Heal()
+					l.must(l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+				}
+				l.world.Heal()
+				time.Sleep(3 * time.Second)
+				l.rests("blue", time.Hour)
+				l.sane("blue")
+			})
+		})
+	}
+}
+
+// exhausted reports a run whose healer has reached its limit.
+func (l *lab) exhausted(id string) bool {
+	run, err := l.engine.Get(l.t.Context(), id)
+	return err == nil && run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
 }
 
 // What the spec asks for and cannot be done is refused without a run, and all

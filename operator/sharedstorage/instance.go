@@ -174,10 +174,16 @@ func (w *work) safe(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return w.keepHA(ctx)
 }
 
-// alive asks for a healthy writer, with some patience.
+// alive asks for a healthy writer, with some patience, and for no other beside it.
 func (w *work) alive() (ok bool, out outcome.Outcome) {
+	if err := w.f.split(); err != nil {
+		return false, outcome.Fail(err)
+	}
 	if w.f.writer() != nil {
 		return true, out
+	}
+	if w.f.full() {
+		return false, outcome.Fail(port.StorageFull.Errorf("%s", w.whyNoWriter()))
 	}
 	if w.waited() >= unhealthy {
 		return false, outcome.Fail(port.WriterUnhealthy.Errorf("%s", w.whyNoWriter()))

@@ -121,6 +121,9 @@ func enableHA(ctx context.Context, w *work) outcome.Outcome {
 // writes, records that fit the roles, failover as the spec asks. The request is
 // closed in the write that ends the state.
 func updateRunningStatus(ctx context.Context, w *work) outcome.Outcome {
+	if err := w.f.split(); err != nil {
+		return outcome.Fail(err)
+	}
 	writer := w.f.writer()
 	if writer == nil {
 		if w.waited() >= time.Minute {

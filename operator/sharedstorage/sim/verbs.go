@@ -99,6 +99,14 @@ func (w *World) Lag(ref port.Ref, name string, bytes int64) {
 // Fill leaves the volume without space, until it is made larger.
 func (w *World) Fill(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = true }) }
 
+// Free gives the volume space again, as when somebody has removed data.
+func (w *World) Free(ref port.Ref) { w.touch(ref, func(c *cluster) { c.volume.full = false }) }
+
+// Misplace lets the record of an instance name another place.
+func (w *World) Misplace(ref port.Ref, name, id string) {
+	w.harm(ref, name, func(_ *cluster, i *instance) { i.ID = id })
+}
+
 // BreakVolume makes the volume unusable; an empty reason mends it.
 func (w *World) BreakVolume(ref port.Ref, reason string) {
 	w.touch(ref, func(c *cluster) { c.volume.broken = reason })
