@@ -51,6 +51,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 		{"workers and VMs of several clusters in one read", rosterOfSeveral},
 		{"totals follow changes at once", totalsFollow},
 		{"totals are right when several change and list", totalsOfSeveral},
+		{"pages by number are parts of the whole list", pagesByNumber},
 		{"pages behind a cluster lose and repeat nothing", pagesUnderChange},
 		{"how several clusters are reached in one read", reachOfSeveral},
 		{"a scan goes on while others write", scanWhileWriting},

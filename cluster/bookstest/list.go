@@ -2,10 +2,7 @@ package bookstest
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
 )
@@ -108,75 +105,5 @@ func totalsOfSeveral(e exam) {
 	all.Wait()
 	if page, total := e.list(cluster.ClusterQuery{Scope: everyone, Limit: 1}); total != 100 || len(page) != 1 {
 		e.Errorf("%d clusters in the page, %d in all, want 1 of 100", len(page), total)
-	}
-}
-
-// pagesUnderChange walks through a list while clusters are made, change, are
-// destroyed and forgotten: each that lives throughout comes once, in order.
-func pagesUnderChange(e exam) {
-	for _, newest := range []bool{false, true} {
-		for seed := range uint64(4) {
-			r := rand.New(rand.NewPCG(seed, 42))
-			made := 0
-			another := func() *cluster.Cluster {
-				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, made))
-				c.Owner.AccountID = fmt.Sprint(newest, seed)
-				c.Created = now.Add(time.Duration(made/5) * time.Nanosecond) // some at the same instant
-				made++
-				e.commit(&cluster.Change{Cluster: c})
-				return c
-			}
-			var living []*cluster.Cluster
-			for range 40 {
-				living = append(living, another())
-			}
-			throughout := slices.Clone(living)
-			q := cluster.ClusterQuery{Scope: cluster.Scope{AccountID: fmt.Sprint(newest, seed)}, NewestFirst: newest, Limit: 3}
-			var told []string
-			for {
-				page, _ := e.list(q)
-				for _, c := range page {
-					told = append(told, c.UUID)
-				}
-				if len(page) < q.Limit {
-					break
-				}
-				q.AfterID = page[len(page)-1].ID
-				gone := living[r.IntN(len(living))]
-				if r.IntN(2) == 0 { // the very place the list stands at
-					gone = living[slices.IndexFunc(living, func(c *cluster.Cluster) bool { return c.ID == q.AfterID })]
-				}
-				if gone.State != cluster.Destroyed {
-					gone.State, gone.Removed = cluster.Destroyed, now
-					e.commit(&cluster.Change{Cluster: gone})
-					throughout = slices.DeleteFunc(throughout, func(c *cluster.Cluster) bool { return c == gone })
-				}
-				if r.IntN(3) == 0 {
-					if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
-						e.Fatal(err)
-					}
-				}
-				if made < 60 {
-					living = append(living, another())
-				}
-			}
-			var want []string
-			for _, c := range throughout {
-				want = append(want, c.UUID)
-			}
-			if newest {
-				slices.Reverse(want)
-			}
-			var kept []string
-			for _, uuid := range told {
-				if slices.Contains(want, uuid) {
-					kept = append(kept, uuid)
-				}
-			}
-			e.equal(fmt.Sprintf("seed %d, newest first %v", seed, newest), want, kept)
-			if slices.Sort(told); len(slices.Compact(slices.Clone(told))) != len(told) {
-				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, told)
-			}
-		}
 	}
 }

@@ -108,59 +108,6 @@ func listScopes(e exam) {
 	}
 }
 
-func listOrder(e exam) {
-	for i, name := range []string{"b", "d", "a", "c"} { // a and b were made at the same instant, in the order of their ids
-		c := newCluster(name)
-		c.Created = now.Add([]time.Duration{0, 2 * time.Second, 0, time.Nanosecond}[i])
-		e.commit(&cluster.Change{Cluster: c})
-	}
-	e.names("oldest first", cluster.ClusterQuery{}, 4, "b", "a", "c", "d")
-	e.names("newest first", cluster.ClusterQuery{NewestFirst: true}, 4, "d", "c", "a", "b")
-}
-
-func listPages(e exam) {
-	e.put("a", "b", "c", "d", "e")
-	type q = cluster.ClusterQuery
-	e.names("first", q{Limit: 2}, 5, "a", "b")
-	e.names("second", q{Limit: 2, Offset: 2}, 5, "c", "d")
-	e.names("last", q{Limit: 2, Offset: 4}, 5, "e")
-	e.names("past the end", q{Limit: 2, Offset: 6}, 5)
-	e.names("all", q{Limit: -1}, 5, "a", "b", "c", "d", "e")
-	e.names("filtered", q{Limit: 1, Offset: 1, Keyword: "uuid"}, 0)
-	e.names("backward", q{Limit: 2, Offset: 1, NewestFirst: true}, 5, "d", "c")
-
-	var change []string
-	for i := range 510 {
-		change = append(change, fmt.Sprintf("x%03d", i))
-	}
-	e.put(change...)
-	if all, n := e.list(q{Scope: everyone}); len(all) != cluster.PageLimit || n != 515 {
-		e.Errorf("without a limit: %d of %d, want %d of 515", len(all), n, cluster.PageLimit)
-	}
-	if all, n := e.list(q{Scope: everyone, Limit: -1, Keyword: "X"}); len(all) != 510 || n != 510 {
-		e.Errorf("unlimited: %d of %d, want 510 of 510", len(all), n)
-	}
-}
-
-func listAfter(e exam) {
-	all := e.put("a", "b", "c", "d")
-	type q = cluster.ClusterQuery
-	e.names("behind b", q{AfterID: all["b"].ID}, 4, "c", "d")
-	e.names("behind b, one", q{AfterID: all["b"].ID, Limit: 1}, 4, "c")
-	e.names("behind the last", q{AfterID: all["d"].ID}, 4)
-	e.names("backward behind c", q{AfterID: all["c"].ID, NewestFirst: true}, 4, "b", "a")
-	all["b"].State = cluster.Destroyed // the place stays a place
-	e.commit(&cluster.Change{Cluster: all["b"]})
-	e.names("behind a destroyed one", q{AfterID: all["b"].ID}, 3, "c", "d")
-	all["b"].Removed = now
-	e.commit(&cluster.Change{Cluster: all["b"]})
-	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
-		e.Fatal(err)
-	}
-	e.names("behind one that is forgotten", q{AfterID: all["b"].ID}, 3, "c", "d")
-	e.names("backward behind one that is forgotten", q{AfterID: all["b"].ID, NewestFirst: true}, 3, "a")
-}
-
 func listPatterns(e exam) {
 	e.put("100%", "100 of them", "a_b", "axb", `back\slash`, "it's")
 	type q = cluster.ClusterQuery

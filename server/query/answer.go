@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"strconv"
 	"strings"
 )
 
@@ -75,5 +74,3 @@ func cut[T any](all []T, p page) []T {
 func like(name, part string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(part))
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

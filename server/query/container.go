@@ -338,11 +338,10 @@ func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*show
 	if err != nil {
 		return nil, err
 	}
-	items := make([]*shown, len(clusters))
+	all, items := make([]shown, len(clusters)), make([]*shown, len(clusters))
 	for i := range clusters {
-		one := &clusters[i]
-		s, err := c.showOne(ctx, one, nodes[one.ID], c.command.kube)
-		if err != nil {
+		one, s := &clusters[i], &all[i]
+		if err := c.showOne(ctx, s, one, nodes[one.ID], c.command.kube); err != nil {
 			return nil, err
 		}
 		if s.reach = reach[one.ID]; !c.command.kube {

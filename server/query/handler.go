@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/account"
@@ -299,7 +300,14 @@ func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body an
 	var data []byte
 	var err error
 	if list, ok := body.(*clusterPage); ok {
-		data, err = list.encode(c.key())
+		room := pages.Get().(*[]byte)
+		data, err = list.encode((*room)[:0], c.key())
+		defer func(made []byte) {
+			if cap(made) <= mostKept {
+				*room = made
+				pages.Put(room)
+			}
+		}(data)
 	} else {
 		data, err = encodeJSON(map[string]any{c.key(): body})
 	}
@@ -308,9 +316,16 @@ func (c *call) write(w http.ResponseWriter, _ *http.Request, status int, body an
 		c.options.Logger.Error("an answer cannot be encoded", "command", c.name, "error", err)
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)
 	_, _ = w.Write(data) // the caller may have gone
 }
+
+// pages is room in which pages of lists were written before. What is larger
+// than mostKept is not kept.
+var pages = sync.Pool{New: func() any { return new([]byte) }}
+
+const mostKept = 1 << 20
 
 // changes reports commands that do more than read.
 func (c *command) changes() bool {

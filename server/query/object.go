@@ -27,70 +27,70 @@ type shown struct {
 // field is a line of an object: what answers hold, and what listApis says of it.
 type field struct {
 	name, kind, about string
-	of                func(*shown) any // nil, or an empty text: it is left out
+	of                func(*shown) value
 }
 
 // Both shapes begin alike.
 var clusterFields = []field{
-	{"id", "string", "the id of the cluster", func(s *shown) any { return s.UUID }},
-	{"name", "string", "its name", func(s *shown) any { return s.Name }},
-	{"description", "string", "its description", func(s *shown) any { return s.Description }},
-	{"zoneid", "string", "the zone it is in", func(s *shown) any { return s.Zone.ID }},
-	{"zonename", "string", "the name of the zone", func(s *shown) any { return s.Zone.Name }},
-	{"serviceofferingid", "string", "the offering of its nodes", func(s *shown) any { return s.Offering.ID }},
-	{"serviceofferingname", "string", "the name of the offering", func(s *shown) any { return s.Offering.Name }},
-	{"templateid", "string", "the template of its nodes", func(s *shown) any { return s.Template.ID }},
-	{"networkid", "string", "its network", func(s *shown) any { return s.Network.ID }},
-	{"associatednetworkname", "string", "the name of its network", func(s *shown) any { return s.Network.Name }},
-	{"keypair", "string", "the key pair of its nodes", func(s *shown) any { return s.KeyPair }},
-	{"clustersize", "integer", "workers that are wanted", func(s *shown) any { return s.NodeCount }},
-	{"controlnodes", "integer", "control nodes that are wanted", func(s *shown) any { return s.ControlCount }},
-	{"state", "string", "its state", func(s *shown) any { return s.state() }},
-	{"cpunumber", "string", "cores of all nodes", func(s *shown) any { return itoa(s.Cores) }},
-	{"memory", "string", "memory of all nodes in MB", func(s *shown) any { return itoa(s.MemoryMB) }},
-	{"endpoint", "string", "where it is reached", func(s *shown) any { return s.Endpoint }},
-	{"consoleendpoint", "string", "where its console is reached", func(s *shown) any { return s.ConsoleEndpoint }},
-	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) any { return s.vms }},
-	{"account", "string", "the account that owns it", func(s *shown) any { return s.account }},
-	{"domainid", "string", "the domain of the owner", func(s *shown) any { return s.Owner.DomainID }},
-	{"domain", "string", "the name of the domain", func(s *shown) any { return s.domain }},
-	{"created", "date", "when it was made", func(s *shown) any { return date(s.Created) }},
-	{"username", "string", "the user of its endpoint", func(s *shown) any { return s.reach.Username }},
-	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) any { return s.password.Reveal() }},
-	{"desired", "string", "the state that was asked for", func(s *shown) any { return string(s.Desired) }},
-	{"reasoncode", "string", "the fault that keeps it from there", func(s *shown) any { return string(s.Reason.Code) }},
-	{"reason", "string", "the same in words", func(s *shown) any { return s.reason }},
-	{"remedy", "string", "what ends it", func(s *shown) any { return s.Reason.RemedyOf() }},
-	{"step", "string", "the step that failed", func(s *shown) any { return s.Reason.Step }},
-	{"jobid", "string", "the job that is under way", func(s *shown) any { return s.job() }},
-	{"nextattempt", "date", "when it is tried again", func(s *shown) any { return s.next() }},
+	{"id", "string", "the id of the cluster", func(s *shown) value { return textOf(s.UUID) }},
+	{"name", "string", "its name", func(s *shown) value { return textOf(s.Name) }},
+	{"description", "string", "its description", func(s *shown) value { return textOf(s.Description) }},
+	{"zoneid", "string", "the zone it is in", func(s *shown) value { return textOf(s.Zone.ID) }},
+	{"zonename", "string", "the name of the zone", func(s *shown) value { return textOf(s.Zone.Name) }},
+	{"serviceofferingid", "string", "the offering of its nodes", func(s *shown) value { return textOf(s.Offering.ID) }},
+	{"serviceofferingname", "string", "the name of the offering", func(s *shown) value { return textOf(s.Offering.Name) }},
+	{"templateid", "string", "the template of its nodes", func(s *shown) value { return textOf(s.Template.ID) }},
+	{"networkid", "string", "its network", func(s *shown) value { return textOf(s.Network.ID) }},
+	{"associatednetworkname", "string", "the name of its network", func(s *shown) value { return textOf(s.Network.Name) }},
+	{"keypair", "string", "the key pair of its nodes", func(s *shown) value { return textOf(s.KeyPair) }},
+	{"clustersize", "integer", "workers that are wanted", func(s *shown) value { return numberOf(s.NodeCount) }},
+	{"controlnodes", "integer", "control nodes that are wanted", func(s *shown) value { return numberOf(s.ControlCount) }},
+	{"state", "string", "its state", func(s *shown) value { return textOf(s.state()) }},
+	{"cpunumber", "string", "cores of all nodes", func(s *shown) value { return quotedOf(s.Cores) }},
+	{"memory", "string", "memory of all nodes in MB", func(s *shown) value { return quotedOf(s.MemoryMB) }},
+	{"endpoint", "string", "where it is reached", func(s *shown) value { return textOf(s.Endpoint) }},
+	{"consoleendpoint", "string", "where its console is reached", func(s *shown) value { return textOf(s.ConsoleEndpoint) }},
+	{"virtualmachineids", "list", "the VMs of its nodes, control nodes first", func(s *shown) value { return listOf(s.vms) }},
+	{"account", "string", "the account that owns it", func(s *shown) value { return textOf(s.account) }},
+	{"domainid", "string", "the domain of the owner", func(s *shown) value { return textOf(s.Owner.DomainID) }},
+	{"domain", "string", "the name of the domain", func(s *shown) value { return textOf(s.domain) }},
+	{"created", "date", "when it was made", func(s *shown) value { return dateOf(s.Created) }},
+	{"username", "string", "the user of its endpoint", func(s *shown) value { return textOf(s.reach.Username) }},
+	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) value { return textOf(s.password.Reveal()) }},
+	{"desired", "string", "the state that was asked for", func(s *shown) value { return textOf(string(s.Desired)) }},
+	{"reasoncode", "string", "the fault that keeps it from there", func(s *shown) value { return textOf(string(s.Reason.Code)) }},
+	{"reason", "string", "the same in words", func(s *shown) value { return textOf(s.reason) }},
+	{"remedy", "string", "what ends it", func(s *shown) value { return textOf(s.Reason.RemedyOf()) }},
+	{"step", "string", "the step that failed", func(s *shown) value { return textOf(s.Reason.Step) }},
+	{"jobid", "string", "the job that is under way", func(s *shown) value { return textOf(s.job()) }},
+	{"nextattempt", "date", "when it is tried again", func(s *shown) value { return s.next() }},
 }
 
 var containerFields = slices.Concat(clusterFields, []field{
-	{"size", "string", "workers that are wanted", func(s *shown) any { return itoa(s.NodeCount) }},
+	{"size", "string", "workers that are wanted", func(s *shown) value { return quotedOf(s.NodeCount) }},
 })
 
 var kubeFields = slices.Concat(clusterFields, []field{
-	{"size", "integer", "workers that are wanted", func(s *shown) any { return s.NodeCount }},
-	{"masternodes", "integer", "control nodes that are wanted", func(s *shown) any { return s.ControlCount }},
-	{"kubernetesversionid", "string", "the version of its nodes", func(s *shown) any { return s.Version }},
-	{"kubernetesversionname", "string", "the name of the version", func(s *shown) any { return s.version.Name }},
-	{"autoscalingenabled", "boolean", "whether an autoscaler changes its size", func(s *shown) any { return s.Autoscale.Enabled }},
-	{"minsize", "integer", "the least it scales to", func(s *shown) any { return whenSome(s.Autoscale.Min) }},
-	{"maxsize", "integer", "the most it scales to", func(s *shown) any { return whenSome(s.Autoscale.Max) }},
-	{"clustertype", "string", "always CloudManaged", func(*shown) any { return managed }},
-	{"ipaddress", "string", "the address of its endpoint", func(s *shown) any { return s.address() }},
-	{"ipaddressid", "string", "the id of that address", func(s *shown) any { return s.reach.AddressID }},
-	{"virtualmachines", "list", "its nodes, control nodes first", func(s *shown) any { return s.machines() }},
+	{"size", "integer", "workers that are wanted", func(s *shown) value { return numberOf(s.NodeCount) }},
+	{"masternodes", "integer", "control nodes that are wanted", func(s *shown) value { return numberOf(s.ControlCount) }},
+	{"kubernetesversionid", "string", "the version of its nodes", func(s *shown) value { return textOf(s.Version) }},
+	{"kubernetesversionname", "string", "the name of the version", func(s *shown) value { return textOf(s.version.Name) }},
+	{"autoscalingenabled", "boolean", "whether an autoscaler changes its size", func(s *shown) value { return flagOf(s.Autoscale.Enabled) }},
+	{"minsize", "integer", "the least it scales to", func(s *shown) value { return whenSome(s.Autoscale.Min) }},
+	{"maxsize", "integer", "the most it scales to", func(s *shown) value { return whenSome(s.Autoscale.Max) }},
+	{"clustertype", "string", "always CloudManaged", func(*shown) value { return textOf(managed) }},
+	{"ipaddress", "string", "the address of its endpoint", func(s *shown) value { return textOf(s.address()) }},
+	{"ipaddressid", "string", "the id of that address", func(s *shown) value { return textOf(s.reach.AddressID) }},
+	{"virtualmachines", "list", "its nodes, control nodes first", func(s *shown) value { return objectOf(s.machines()) }},
 })
 
 const managed = "CloudManaged"
 
-func whenSome(n int) any {
+func whenSome(n int) value {
 	if n == 0 {
-		return nil
+		return value{}
 	}
-	return n
+	return numberOf(n)
 }
 
 // fields are those of its family.
@@ -105,7 +105,8 @@ func (s *shown) fields() []field {
 func (s *shown) object() object {
 	o := object{}
 	for _, f := range s.fields() {
-		o.set(f.name, f.of(s))
+		v := f.of(s)
+		o.set(f.name, v.any())
 	}
 	return o
 }
@@ -138,14 +139,14 @@ func (s *shown) job() string {
 }
 
 // next is when the policy or the collector tries again.
-func (s *shown) next() any {
+func (s *shown) next() value {
 	switch {
 	case s.State == cluster.Alert && !s.RecoverNext.IsZero():
-		return date(s.RecoverNext)
+		return dateOf(s.RecoverNext)
 	case s.State == cluster.Expunge && !s.GCNext.IsZero():
-		return date(s.GCNext)
+		return dateOf(s.GCNext)
 	}
-	return nil
+	return value{}
 }
 
 // ordered are the nodes as answers list them.
@@ -223,8 +224,8 @@ func (s *shown) address() string {
 
 // show gathers what an answer says of one cluster.
 func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, error) {
-	s, err := c.showOne(ctx, &b.Cluster, b.Nodes, kube)
-	if err != nil {
+	s := new(shown)
+	if err := c.showOne(ctx, s, &b.Cluster, b.Nodes, kube); err != nil {
 		return nil, err
 	}
 	reach, err := c.options.Clusters.Reach(ctx, []cluster.Cluster{b.Cluster})
@@ -232,12 +233,12 @@ func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, er
 	return s, err
 }
 
-func (c *call) showOne(ctx context.Context, one *cluster.Cluster, nodes []cluster.Node, kube bool) (*shown, error) {
+func (c *call) showOne(ctx context.Context, s *shown, one *cluster.Cluster, nodes []cluster.Node, kube bool) error {
 	account, domain, err := c.namesOf(ctx, one.Owner)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &shown{Cluster: one, nodes: nodes, vms: vmIDs(nodes), account: account, domain: domain, kube: kube}
+	*s = shown{Cluster: one, nodes: nodes, vms: vmIDs(nodes), account: account, domain: domain, kube: kube}
 	if one.Reason.Code != "" {
 		s.reason = told(one.Reason.Code, one.Reason.Text, c.who.Operator)
 	}
@@ -246,7 +247,7 @@ func (c *call) showOne(ctx context.Context, one *cluster.Cluster, nodes []cluste
 			s.version = v
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // namesOf gives the names of an owner's account and domain, once a request.

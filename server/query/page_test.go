@@ -29,7 +29,7 @@ func TestPageIsWhatObjectsAre(t *testing.T) {
 		} {
 			p.items, objects = append(p.items, s), append(objects, s.object())
 		}
-		got, err := p.encode("listresponse")
+		got, err := p.encode(nil, "listresponse")
 		if err != nil {
 			t.Fatal(err)
 		}

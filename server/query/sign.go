@@ -116,4 +116,6 @@ func parseTime(text string) (time.Time, error) {
 }
 
 // date writes a time as this face does.
-func date(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05-0700") }
+func date(t time.Time) string { return t.UTC().Format(dateForm) }
+
+const dateForm = "2006-01-02T15:04:05-0700"

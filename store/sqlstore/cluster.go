@@ -21,25 +21,26 @@ import (
 // cluster/bookstest is its exam. What is secret in it is sealed with the
 // master key of Options.
 type Clusters struct {
-	m      medium
-	seal   *Sealer
-	totals *totals
+	m     medium
+	seal  *Sealer
+	lists *lists
 }
 
 var _ cluster.Ledger = (*Clusters)(nil)
 
 // Clusters are those of this file.
-func (s *SQLite) Clusters() *Clusters { return &Clusters{sqMedium{s}, s.seal, &s.totals} }
+func (s *SQLite) Clusters() *Clusters { return &Clusters{sqMedium{s}, s.seal, &s.lists} }
 
 // Clusters are those of this database.
-func (p *Postgres) Clusters() *Clusters { return &Clusters{pgMedium{p}, p.seal, &p.totals} }
+func (p *Postgres) Clusters() *Clusters { return &Clusters{pgMedium{p}, p.seal, &p.lists} }
 
 // Commit implements cluster.Books. On SQLite it shares its transaction with
 // what else is written at the moment, and keeps its own all or nothing.
 func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
 	w := commit{seal: c.seal, change: change}
 	if change.Cluster != nil {
-		defer c.totals.forget() // also after an error: what became of the change may be unknown
+		// Also after an error: what became of the change may be unknown.
+		defer c.lists.changed(change.Cluster.ID == 0 || change.Cluster.State == cluster.Destroyed)
 	}
 	if err := c.m.write(ctx, w.lock(), w.write); err != nil {
 		return badRecord(err)

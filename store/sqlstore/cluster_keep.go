@@ -17,7 +17,7 @@ const pruneMost = 500 // rows of one write
 // removed when it fails stays removed.
 func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (removed int, err error) {
 	keep = keep.OrDefault()
-	defer c.totals.forget()
+	defer c.lists.changed(true)
 	n, err := c.pruneClusters(ctx, now.Add(-keep.Clusters).UnixNano())
 	if err != nil {
 		return n, err

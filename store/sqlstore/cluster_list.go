@@ -24,11 +24,13 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 	}
 	w := listWhere(q)
 	count := "SELECT count(*) FROM container_cluster" + w.String()
-	key := totalKey(count, w.args)
-	known, changes := c.totals.get(key)
+	key := listKey(count, w.args)
+	of := c.lists.of(q)
+	known, changes := of.totals.get(key)
+	start, begun := of.start(key, q)
 	counted := false
 	err = c.m.still(ctx, func(s session) error {
-		if page, err = w.clusters(s, q); err != nil {
+		if page, err = w.clusters(s, q, start); err != nil {
 			return err
 		}
 		if total = endOf(q, len(page)); total >= 0 {
@@ -42,7 +44,10 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 		return err
 	})
 	if err == nil && counted {
-		c.totals.put(key, total, changes)
+		of.totals.put(key, total, changes)
+	}
+	if err == nil {
+		of.ended(key, q, page, begun)
 	}
 	return page, total, err
 }
@@ -96,28 +101,41 @@ func listWhere(q cluster.ClusterQuery) *where {
 	return w
 }
 
-// clusters reads a page. Behind a cluster there are first those of the same
+// clusters reads a page. start is the last cluster before it, if that is known.
+func (w *where) clusters(s session, q cluster.ClusterQuery, start listPlace) (page []cluster.Cluster, err error) {
+	switch {
+	case q.AfterID != 0:
+		known := false
+		if err := s.query(`SELECT created FROM container_cluster WHERE id = $1`, []any{q.AfterID}, func(r row) error {
+			start, known = listPlace{r.int(0), q.AfterID}, true
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		if !known { // it was removed: ids grow as time does
+			return w.part(s, q, q.Limit, "id "+behindSign(q)+" ?", q.AfterID)
+		}
+	case q.Offset <= 0:
+		return w.part(s, q, q.Limit, "")
+	case start.id == 0:
+		// An index has all of this: what is passed over is not read.
+		to := where{slices.Clone(w.conditions), slices.Clone(w.args)}
+		tail := to.page(orderOf(q), q.Offset-1, 1)
+		if err := s.query("SELECT created, id FROM container_cluster"+to.String()+tail, to.args, func(r row) error {
+			start = listPlace{r.int(0), r.int(1)}
+			return nil
+		}); err != nil || start.id == 0 {
+			return nil, err // the list ends before
+		}
+	}
+	return w.behind(s, q, start)
+}
+
+// behind reads a page. Behind a cluster there are first those of the same
 // instant, then the later ones: each is a range of an index, however long the
 // list is. (SQLite uses no more than the instant of a pair.)
-func (w *where) clusters(s session, q cluster.ClusterQuery) (page []cluster.Cluster, err error) {
-	if q.AfterID == 0 {
-		return w.part(s, q, q.Offset, q.Limit, "")
-	}
-	behind := ">"
-	if q.NewestFirst {
-		behind = "<"
-	}
-	created, known := int64(0), false
-	if err := s.query(`SELECT created FROM container_cluster WHERE id = $1`, []any{q.AfterID}, func(r row) error {
-		created, known = r.int(0), true
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	if !known { // it was removed: ids grow as time does
-		return w.part(s, q, 0, q.Limit, "id "+behind+" ?", q.AfterID)
-	}
-	page, err = w.part(s, q, 0, q.Limit, "created = ? AND id "+behind+" ?", created, q.AfterID)
+func (w *where) behind(s session, q cluster.ClusterQuery, start listPlace) ([]cluster.Cluster, error) {
+	page, err := w.part(s, q, q.Limit, "created = ? AND id "+behindSign(q)+" ?", start.created, start.id)
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
 	if err != nil || limit > 0 && len(page) >= limit {
 		return page, err
@@ -125,28 +143,48 @@ func (w *where) clusters(s session, q cluster.ClusterQuery) (page []cluster.Clus
 	if limit > 0 {
 		limit -= len(page)
 	}
-	later, err := w.part(s, q, 0, limit, "created "+behind+" ?", created)
+	later, err := w.part(s, q, limit, "created "+behindSign(q)+" ?", start.created)
+	if len(page) == 0 {
+		return later, err
+	}
 	return append(page, later...), err
 }
 
+func behindSign(q cluster.ClusterQuery) string {
+	if q.NewestFirst {
+		return "<"
+	}
+	return ">"
+}
+
+func orderOf(q cluster.ClusterQuery) string {
+	if q.NewestFirst {
+		return "created DESC, id DESC"
+	}
+	return "created, id"
+}
+
 // part reads what one more condition leaves of a page; empty: none.
-func (w *where) part(s session, q cluster.ClusterQuery, offset, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
+func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
 	one := where{slices.Clone(w.conditions), slices.Clone(w.args)}
 	if condition != "" {
 		one.and(condition, args...)
 	}
-	order := "created, id"
-	if q.NewestFirst {
-		order = "created DESC, id DESC"
-	}
-	tail := one.page(order, offset, limit)
+	tail := one.page(orderOf(q), 0, limit)
+	var from reader
 	err = s.query(selectCluster+one.String()+tail, one.args, func(r row) error {
-		c, err := readCluster(r)
-		page = append(page, c)
-		return err
+		if page == nil { // clusters are large: they are moved seldom
+			page = make([]cluster.Cluster, 0, min(uint(cmp.Or(limit, cluster.PageLimit)), pageRoom))
+			from.like = make([]string, clusterTable.width())
+		}
+		page = append(page, cluster.Cluster{})
+		return from.cluster(r, &page[len(page)-1])
 	})
 	return page, err
 }
+
+// pageRoom is how many clusters a page has room for before it grows.
+const pageRoom = 101
 
 // Workers implements cluster.Ledger. The index of the roster has all it reads.
 func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
@@ -157,14 +195,39 @@ func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int
 	return found, err
 }
 
-// VMs implements cluster.Ledger, as Workers does.
+// VMs implements cluster.Ledger, as Workers does. The ids of a page are many
+// and small: they are parts of one text, and of one list.
 func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
-	found := make(map[int64][]string, len(clusters))
-	err := c.roster(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { clear(found) }, func(r row) {
-		id := r.int(0)
-		found[id] = append(found[id], r.text(1))
+	type roll struct {
+		cluster int64
+		from    int // of its ids in the list
+	}
+	var text []byte
+	var ends []int // of ids in the text
+	var rolls []roll
+	err := c.roster(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { text, ends, rolls = nil, nil, nil }, func(r row) {
+		if id := r.int(0); len(rolls) == 0 || rolls[len(rolls)-1].cluster != id {
+			rolls = append(rolls, roll{id, len(ends)})
+		}
+		text = r.appendText(text, 1)
+		ends = append(ends, len(text))
 	})
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	whole, begin, ids := string(text), 0, make([]string, len(ends))
+	for i, end := range ends {
+		ids[i], begin = whole[begin:end], end
+	}
+	found := make(map[int64][]string, len(clusters))
+	for i, one := range rolls {
+		end := len(ids)
+		if i+1 < len(rolls) {
+			end = rolls[i+1].from
+		}
+		found[one.cluster] = ids[one.from:end:end]
+	}
+	return found, nil
 }
 
 // roster reads the living nodes of clusters. again forgets what was read by an attempt before.

@@ -8,9 +8,11 @@ import (
 // textRow is a row of one text.
 type textRow string
 
-func (r textRow) int(int) int64    { return 0 }
-func (r textRow) text(int) string  { return string(r) }
-func (r textRow) bytes(int) []byte { return nil }
+func (r textRow) int(int) int64   { return 0 }
+func (r textRow) text(int) string { return string(r) }
+
+func (r textRow) appendText(to []byte, _ int) []byte { return append(to, r...) }
+func (r textRow) bytes(int) []byte                   { return nil }
 
 // What a document means is the same each time, whoever has changed what he was
 // given before; and one that is no JSON is damage, not the zero value.

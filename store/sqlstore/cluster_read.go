@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -32,7 +32,7 @@ func (w *where) and(condition string, args ...any) {
 
 func (w *where) arg(v any) string {
 	w.args = append(w.args, v)
-	return fmt.Sprintf("$%d", len(w.args))
+	return "$" + strconv.Itoa(len(w.args))
 }
 
 // String is the clause.
@@ -45,21 +45,31 @@ func (w *where) String() string {
 
 // in is a condition for one of several values. Their number is rounded up, so
 // that few different statements are made.
-func in[T ~string | ~int64](w *where, column string, values []T) string {
+func in[T ~string | int64](w *where, column string, values []T) string {
 	size := 1
 	for size < len(values) {
 		size *= 2
 	}
-	var list []string
+	var list strings.Builder
+	list.WriteString(column)
 	for i := range size {
-		switch v := reflect.ValueOf(values[min(i, len(values)-1)]); v.Kind() {
-		case reflect.String:
-			list = append(list, w.arg(v.String()))
-		default:
-			list = append(list, w.arg(v.Int()))
+		sign := ", "
+		if i == 0 {
+			sign = " IN ("
 		}
+		list.WriteString(sign)
+		list.WriteString(w.arg(plainOf(values[min(i, len(values)-1)])))
 	}
-	return column + " IN (" + strings.Join(list, ", ") + ")"
+	list.WriteByte(')')
+	return list.String()
+}
+
+// plainOf is a value as an argument: of a type that both databases know.
+func plainOf[T ~string | int64](v T) any {
+	if number, ok := any(v).(int64); ok {
+		return number
+	}
+	return reflect.ValueOf(v).String()
 }
 
 // scope restricts to what a caller may see. The zero Scope sees nothing.

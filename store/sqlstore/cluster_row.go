@@ -36,6 +36,9 @@ func newTable(name, columns string) table {
 	return t
 }
 
+// width is the number of columns of a SELECT that has the id before all of them.
+func (t table) width() int { return 1 + len(t.columns) }
+
 // parameters are n of them, from a number on.
 func parameters(from, n int) string {
 	var list []string
@@ -106,11 +109,25 @@ type reader struct {
 	row  row
 	next int
 	err  error
+	like []string // texts of the row before, by column; nil: it has no row before
+	room []byte
 }
 
 func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
 
-func (r *reader) text() string { r.next++; return r.row.text(r.next - 1) }
+// text keeps the text of the row before where it is the same: many columns of a
+// list have few values.
+func (r *reader) text() string {
+	r.next++
+	if r.like == nil {
+		return r.row.text(r.next - 1)
+	}
+	last := &r.like[r.next-1]
+	if r.room = r.row.appendText(r.room[:0], r.next-1); string(r.room) != *last {
+		*last = string(r.room)
+	}
+	return *last
+}
 
 func (r *reader) bytes() []byte { r.next++; return r.row.bytes(r.next - 1) }
 
@@ -193,9 +210,15 @@ func clusterValues(c *cluster.Cluster, revision int64) ([]any, error) {
 
 // readCluster reads id and the columns of clusterTable.
 func readCluster(from row) (c cluster.Cluster, err error) {
-	r := &reader{row: from}
+	err = new(reader).cluster(from, &c)
+	return c, err
+}
+
+// cluster reads id and the columns of clusterTable into an empty cluster.
+func (r *reader) cluster(from row, c *cluster.Cluster) error {
+	r.row, r.next, r.err = from, 0, nil
 	c.ID, c.UUID, c.Name, c.Description = r.int(), r.text(), r.text(), r.text()
-	for _, e := range []*cluster.Entity{&c.Zone, &c.Offering, &c.Template, &c.Network} {
+	for _, e := range [...]*cluster.Entity{&c.Zone, &c.Offering, &c.Template, &c.Network} {
 		e.ID, e.Name = r.text(), r.text()
 	}
 	c.NodeCount, c.ControlCount = int(r.int()), int(r.int())
@@ -211,7 +234,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 	r.document(&c.Ask)
 	r.document(&c.Findings)
 	c.DiskGB = int(r.int())
-	return c, r.err
+	return r.err
 }
 
 func nodeValues(n *cluster.Node, book int64) []any {

@@ -5,29 +5,123 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
 )
 
-// totalKept is how long a total is believed that another process may have changed.
-const totalKept = time.Second
+// recentKept is how long is believed what another process may have changed.
+const recentKept = time.Second
 
-// totalsMost bounds how many totals are kept: they are forgotten all together.
-const totalsMost = 1_000
+// recentMost bounds how much of a kind is kept: it is forgotten all together.
+const recentMost = 2_000
 
-// totals keeps how many clusters there are of a kind, so that not each page of
-// a list counts them. A change of this process forgets them all.
-type totals struct {
+// recent keeps what was found out about lists a moment ago, so that not each
+// page of one finds it out anew. A change of this process forgets it.
+type recent[V any] struct {
 	mu     sync.Mutex
 	number int64 // of changes
-	kept   map[string]keptTotal
+	kept   map[string]keptValue[V]
 }
 
-type keptTotal struct {
-	total int
+type keptValue[V any] struct {
+	value V
 	at    time.Time
 }
 
-// totalKey names what a statement counts.
-func totalKey(sql string, args []any) string {
+// get gives a value, the zero one if none is known, and the number of changes
+// so far, which is for put.
+func (t *recent[V]) get(key string) (value V, changes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k, known := t.kept[key]; known && time.Since(k.at) < recentKept {
+		value = k.value
+	}
+	return value, t.number
+}
+
+// put keeps a value unless something has changed since get.
+func (t *recent[V]) put(key string, value V, changes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.number != changes {
+		return
+	}
+	if t.kept == nil || len(t.kept) >= recentMost {
+		t.kept = map[string]keptValue[V]{}
+	}
+	t.kept[key] = keptValue[V]{value, time.Now()}
+}
+
+// forget is called when a change may have become visible, before its maker is told.
+func (t *recent[V]) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.number++
+	clear(t.kept)
+}
+
+// lists is what is known of lists of clusters. Whether a cluster is in a steady
+// one its making and its end decide, and nothing between them.
+type lists struct{ steady, others list }
+
+// list is what is known: totals, and the last clusters of former pages, by the
+// offsets of the next ones.
+type list struct {
+	totals recent[int]
+	starts recent[listPlace]
+}
+
+// of gives what is known of the list that a query asks for.
+func (l *lists) of(q cluster.ClusterQuery) *list {
+	if !q.WithDestroyed && q.State == "" && q.Name+q.Keyword+q.Network == "" {
+		return &l.steady
+	}
+	return &l.others
+}
+
+// changed is called as forget is. came: clusters may have come or gone.
+func (l *lists) changed(came bool) {
+	if came {
+		l.steady.forget()
+	}
+	l.others.forget()
+}
+
+func (l *list) forget() {
+	l.totals.forget()
+	l.starts.forget()
+}
+
+// start gives the last cluster before the page of a query, if it is known, and
+// what ended needs.
+func (l *list) start(key string, q cluster.ClusterQuery) (listPlace, int64) {
+	if q.AfterID != 0 || q.Offset <= 0 {
+		_, changes := l.starts.get("")
+		return listPlace{}, changes
+	}
+	return l.starts.get(startKey(key, q))
+}
+
+// ended keeps where the next page begins.
+func (l *list) ended(key string, q cluster.ClusterQuery, page []cluster.Cluster, changes int64) {
+	if q.AfterID != 0 || q.Limit <= 0 || len(page) < q.Limit {
+		return
+	}
+	last := &page[len(page)-1]
+	q.Offset = max(0, q.Offset) + len(page)
+	l.starts.put(startKey(key, q), listPlace{nanos(last.Created), last.ID}, changes)
+}
+
+// listPlace is a cluster's place in a list. The zero value is before the first.
+type listPlace struct{ created, id int64 }
+
+// startKey names an offset in a list.
+func startKey(key string, q cluster.ClusterQuery) string {
+	return fmt.Sprintf("%s %v %d", key, q.NewestFirst, q.Offset)
+}
+
+// listKey names the list that a statement selects.
+func listKey(sql string, args []any) string {
 	var b strings.Builder
 	b.WriteString(sql)
 	for _, arg := range args {
@@ -35,36 +129,4 @@ func totalKey(sql string, args []any) string {
 		fmt.Fprintf(&b, " %d:%s", len(text), text) // the length keeps one from looking like two
 	}
 	return b.String()
-}
-
-// get gives a total, 0 if none is known, and the number of changes so far,
-// which is for put.
-func (t *totals) get(key string) (total int, changes int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if k, known := t.kept[key]; known && time.Since(k.at) < totalKept {
-		total = k.total
-	}
-	return total, t.number
-}
-
-// put keeps a total unless something has changed since get.
-func (t *totals) put(key string, total int, changes int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.number != changes {
-		return
-	}
-	if t.kept == nil || len(t.kept) >= totalsMost {
-		t.kept = map[string]keptTotal{}
-	}
-	t.kept[key] = keptTotal{total, time.Now()}
-}
-
-// forget is called when a change may have become visible, before its maker is told.
-func (t *totals) forget() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.number++
-	clear(t.kept)
 }

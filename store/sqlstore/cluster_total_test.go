@@ -5,12 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
 )
 
-// What another process changes is in a total after a second; what this one changes at once.
-func TestTotalsAreKeptForASecond(t *testing.T) {
+// What another process changes is in a list after a second; what this one changes at once.
+func TestListsAreKeptForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all totals
+		var all recent[int]
 		want := func(when string, want int) {
 			t.Helper()
 			if got, _ := all.get("k"); got != want {
@@ -20,7 +22,7 @@ func TestTotalsAreKeptForASecond(t *testing.T) {
 		want("nothing is known", 0)
 		_, changes := all.get("k")
 		all.put("k", 7, changes)
-		time.Sleep(totalKept - 1)
+		time.Sleep(recentKept - 1)
 		want("just before", 7)
 		time.Sleep(time.Nanosecond)
 		want("a second later", 0)
@@ -33,20 +35,77 @@ func TestTotalsAreKeptForASecond(t *testing.T) {
 	})
 }
 
-// Totals of many kinds do not fill the memory.
-func TestTotalsAreBounded(t *testing.T) {
-	var all totals
-	for i := range 3 * totalsMost {
+// Totals and places of many lists do not fill the memory.
+func TestListsAreBounded(t *testing.T) {
+	var all recent[int]
+	for i := range 3 * recentMost {
 		all.put(fmt.Sprint(i), 1, 0)
 	}
-	if n := len(all.kept); n > totalsMost {
-		t.Errorf("%d totals are kept, at most %d are to be", n, totalsMost)
+	if n := len(all.kept); n > recentMost {
+		t.Errorf("%d totals are kept, at most %d are to be", n, recentMost)
 	}
 }
 
 // Values that stand beside each other are not mistaken for others.
-func TestTotalKeysDiffer(t *testing.T) {
-	if a, b := totalKey("s", []any{"a", "b"}), totalKey("s", []any{"a\x00b"}); a == b {
+func TestListKeysDiffer(t *testing.T) {
+	if a, b := listKey("s", []any{"a", "b"}), listKey("s", []any{"a\x00b"}); a == b {
 		t.Error("two lists of values have one key")
+	}
+}
+
+// What a list is known to be is forgotten when it may be another one: a steady
+// list only when a cluster comes or goes.
+func TestWhatAListForgets(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		q              cluster.ClusterQuery
+		by, whenMember bool
+	}{
+		{"all", cluster.ClusterQuery{}, false, true},
+		{"of an account", cluster.ClusterQuery{AccountID: "a"}, false, true},
+		{"in a state", cluster.ClusterQuery{State: cluster.Running}, true, true},
+		{"of a name", cluster.ClusterQuery{Name: "a"}, true, true},
+		{"with a word", cluster.ClusterQuery{Keyword: "a"}, true, true},
+		{"in a network", cluster.ClusterQuery{Network: "n"}, true, true},
+		{"destroyed ones too", cluster.ClusterQuery{WithDestroyed: true}, true, true},
+	} {
+		for came, want := range map[bool]bool{false: c.by, true: c.whenMember} {
+			var all lists
+			of := all.of(c.q)
+			_, changes := of.starts.get("k")
+			of.starts.put("k", listPlace{1, 2}, changes)
+			of.totals.put("k", 3, 0)
+			all.changed(came)
+			start, _ := of.starts.get("k")
+			total, _ := of.totals.get("k")
+			if (start == listPlace{}) != want || (total == 0) != want {
+				t.Errorf("%s: a cluster came or went %v: start %v and total %d are known", c.name, came, start, total)
+			}
+		}
+	}
+}
+
+// A page says where the next one begins; the last one, and one behind a
+// cluster, say nothing.
+func TestWhereAPageBegins(t *testing.T) {
+	page := []cluster.Cluster{{ID: 7, Created: time.Unix(0, 70)}, {ID: 8, Created: time.Unix(0, 80)}}
+	for _, c := range []struct {
+		name string
+		q    cluster.ClusterQuery
+		next cluster.ClusterQuery
+		want listPlace
+	}{
+		{"the first", cluster.ClusterQuery{Limit: 2}, cluster.ClusterQuery{Offset: 2}, listPlace{80, 8}},
+		{"the second", cluster.ClusterQuery{Limit: 2, Offset: 2}, cluster.ClusterQuery{Offset: 4}, listPlace{80, 8}},
+		{"another order", cluster.ClusterQuery{Limit: 2, NewestFirst: true}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
+		{"the last", cluster.ClusterQuery{Limit: 3}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
+		{"behind a cluster", cluster.ClusterQuery{Limit: 2, AfterID: 1}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
+		{"everything", cluster.ClusterQuery{Limit: -1}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
+	} {
+		var l list
+		l.ended("k", c.q, page, 0)
+		if got, _ := l.start("k", c.next); got != c.want {
+			t.Errorf("%s: the next page begins behind %v, want %v", c.name, got, c.want)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type session interface {
 type row interface {
 	int(column int) int64
 	text(column int) string
+	appendText(to []byte, column int) []byte
 	bytes(column int) []byte // nil for NULL; a copy
 }
 

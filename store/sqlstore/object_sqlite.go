@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -34,8 +35,19 @@ func (x sqSession) query(sql string, args []any, each func(row) error) error {
 // sqValues is the row a statement stands on.
 type sqValues struct{ stmt *sqlite.Stmt }
 
-func (v sqValues) int(i int) int64    { return v.stmt.ColumnInt64(i) }
-func (v sqValues) text(i int) string  { return v.stmt.ColumnText(i) }
+func (v sqValues) int(i int) int64   { return v.stmt.ColumnInt64(i) }
+func (v sqValues) text(i int) string { return v.stmt.ColumnText(i) }
+
+func (v sqValues) appendText(to []byte, i int) []byte {
+	free := to[len(to):cap(to)]
+	n := v.stmt.ColumnBytes(i, free)
+	if n == len(free) { // it may be longer
+		to = slices.Grow(to, v.stmt.ColumnLen(i)+1)
+		n = v.stmt.ColumnBytes(i, to[len(to):cap(to)])
+	}
+	return to[:len(to)+n]
+}
+
 func (v sqValues) bytes(i int) []byte { return column(v.stmt, i) }
 
 func (m sqMedium) read(ctx context.Context, do func(session) error) error {

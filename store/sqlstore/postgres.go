@@ -30,7 +30,7 @@ type Postgres struct {
 	writer  *pgWriter
 	wake    *waker
 	changed bell // rings when a feed may have grown
-	totals  totals
+	lists   lists
 	seal    *Sealer
 
 	turns chan struct{} // of those who may wait for a lock while holding a connection

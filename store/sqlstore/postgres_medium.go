@@ -70,6 +70,8 @@ func (v pgValues) text(i int) string {
 	return s
 }
 
+func (v pgValues) appendText(to []byte, i int) []byte { return append(to, v.text(i)...) }
+
 func (v pgValues) bytes(i int) []byte {
 	b, _ := v[i].([]byte)
 	return b

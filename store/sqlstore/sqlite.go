@@ -34,7 +34,7 @@ type SQLite struct {
 	readers chan *sqReader
 	wake    *waker
 	changed bell // rings when a feed may have grown
-	totals  totals
+	lists   lists
 	seal    *Sealer
 	hands   hands
 	stats   sqStats

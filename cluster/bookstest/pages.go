@@ -1,0 +1,192 @@
+package bookstest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/machine"
+)
+
+func listOrder(e exam) {
+	for i, name := range []string{"b", "d", "a", "c"} { // a and b were made at the same instant, in the order of their ids
+		c := newCluster(name)
+		c.Created = now.Add([]time.Duration{0, 2 * time.Second, 0, time.Nanosecond}[i])
+		e.commit(&cluster.Change{Cluster: c})
+	}
+	e.names("oldest first", cluster.ClusterQuery{}, 4, "b", "a", "c", "d")
+	e.names("newest first", cluster.ClusterQuery{NewestFirst: true}, 4, "d", "c", "a", "b")
+}
+
+func listPages(e exam) {
+	e.put("a", "b", "c", "d", "e")
+	type q = cluster.ClusterQuery
+	e.names("first", q{Limit: 2}, 5, "a", "b")
+	e.names("second", q{Limit: 2, Offset: 2}, 5, "c", "d")
+	e.names("last", q{Limit: 2, Offset: 4}, 5, "e")
+	e.names("past the end", q{Limit: 2, Offset: 6}, 5)
+	e.names("all", q{Limit: -1}, 5, "a", "b", "c", "d", "e")
+	e.names("filtered", q{Limit: 1, Offset: 1, Keyword: "uuid"}, 0)
+	e.names("backward", q{Limit: 2, Offset: 1, NewestFirst: true}, 5, "d", "c")
+
+	var change []string
+	for i := range 510 {
+		change = append(change, fmt.Sprintf("x%03d", i))
+	}
+	e.put(change...)
+	if all, n := e.list(q{Scope: everyone}); len(all) != cluster.PageLimit || n != 515 {
+		e.Errorf("without a limit: %d of %d, want %d of 515", len(all), n, cluster.PageLimit)
+	}
+	if all, n := e.list(q{Scope: everyone, Limit: -1, Keyword: "X"}); len(all) != 510 || n != 510 {
+		e.Errorf("unlimited: %d of %d, want 510 of 510", len(all), n)
+	}
+}
+
+func listAfter(e exam) {
+	all := e.put("a", "b", "c", "d")
+	type q = cluster.ClusterQuery
+	e.names("behind b", q{AfterID: all["b"].ID}, 4, "c", "d")
+	e.names("behind b, one", q{AfterID: all["b"].ID, Limit: 1}, 4, "c")
+	e.names("behind the last", q{AfterID: all["d"].ID}, 4)
+	e.names("backward behind c", q{AfterID: all["c"].ID, NewestFirst: true}, 4, "b", "a")
+	all["b"].State = cluster.Destroyed // the place stays a place
+	e.commit(&cluster.Change{Cluster: all["b"]})
+	e.names("behind a destroyed one", q{AfterID: all["b"].ID}, 3, "c", "d")
+	all["b"].Removed = now
+	e.commit(&cluster.Change{Cluster: all["b"]})
+	if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+		e.Fatal(err)
+	}
+	e.names("behind one that is forgotten", q{AfterID: all["b"].ID}, 3, "c", "d")
+	e.names("backward behind one that is forgotten", q{AfterID: all["b"].ID, NewestFirst: true}, 3, "a")
+}
+
+// pagesByNumber walks through a list by offsets, forward, backward and again,
+// while clusters are made, change and go: each page is what the whole list has
+// there at that moment.
+func pagesByNumber(e exam) {
+	r := rand.New(rand.NewPCG(7, 11))
+	var living []*cluster.Cluster
+	another := func() {
+		c := newCluster(fmt.Sprint("p", len(living), "-", r.Int64()))
+		c.Created = now.Add(time.Duration(r.IntN(40)) * time.Nanosecond) // some at the same instant, some earlier than others
+		e.commit(&cluster.Change{Cluster: c})
+		living = append(living, c)
+	}
+	for range 30 {
+		another()
+	}
+	for range 60 {
+		switch one := living[r.IntN(len(living))]; r.IntN(8) {
+		case 0:
+			another()
+		case 1:
+			if one.State != cluster.Destroyed {
+				one.State, one.Removed = cluster.Destroyed, now
+				e.commit(&cluster.Change{Cluster: one})
+			}
+		case 2:
+			if one.State != cluster.Destroyed {
+				one.State = []machine.State{cluster.Running, cluster.Alert}[r.IntN(2)]
+				e.commit(&cluster.Change{Cluster: one})
+			}
+		}
+		q := cluster.ClusterQuery{Scope: everyone, NewestFirst: r.IntN(4) == 0, Limit: -1}
+		if r.IntN(3) == 0 {
+			q.State = cluster.Running
+		}
+		whole, total := e.list(q)
+		if total != len(whole) {
+			e.Errorf("%d clusters of %d", len(whole), total)
+		}
+		for q.Limit, q.Offset = 1+r.IntN(7), r.IntN(3); ; q.Offset += q.Limit {
+			page, total := e.list(q)
+			var got, want []string
+			for _, c := range page {
+				got = append(got, c.UUID)
+			}
+			for _, c := range whole[min(q.Offset, len(whole)):min(q.Offset+q.Limit, len(whole))] {
+				want = append(want, c.UUID)
+			}
+			e.equal(fmt.Sprintf("%+v", q), want, got)
+			if total != len(whole) {
+				e.Errorf("%+v: total %d, want %d", q, total, len(whole))
+			}
+			if len(page) < q.Limit {
+				break
+			}
+		}
+	}
+}
+
+// pagesUnderChange walks through a list while clusters are made, change, are
+// destroyed and forgotten: each that lives throughout comes once, in order.
+func pagesUnderChange(e exam) {
+	for _, newest := range []bool{false, true} {
+		for seed := range uint64(4) {
+			r := rand.New(rand.NewPCG(seed, 42))
+			made := 0
+			another := func() *cluster.Cluster {
+				c := newCluster(fmt.Sprintf("%v-%d-%d", newest, seed, made))
+				c.Owner.AccountID = fmt.Sprint(newest, seed)
+				c.Created = now.Add(time.Duration(made/5) * time.Nanosecond) // some at the same instant
+				made++
+				e.commit(&cluster.Change{Cluster: c})
+				return c
+			}
+			var living []*cluster.Cluster
+			for range 40 {
+				living = append(living, another())
+			}
+			throughout := slices.Clone(living)
+			q := cluster.ClusterQuery{Scope: cluster.Scope{AccountID: fmt.Sprint(newest, seed)}, NewestFirst: newest, Limit: 3}
+			var told []string
+			for {
+				page, _ := e.list(q)
+				for _, c := range page {
+					told = append(told, c.UUID)
+				}
+				if len(page) < q.Limit {
+					break
+				}
+				q.AfterID = page[len(page)-1].ID
+				gone := living[r.IntN(len(living))]
+				if r.IntN(2) == 0 { // the very place the list stands at
+					gone = living[slices.IndexFunc(living, func(c *cluster.Cluster) bool { return c.ID == q.AfterID })]
+				}
+				if gone.State != cluster.Destroyed {
+					gone.State, gone.Removed = cluster.Destroyed, now
+					e.commit(&cluster.Change{Cluster: gone})
+					throughout = slices.DeleteFunc(throughout, func(c *cluster.Cluster) bool { return c == gone })
+				}
+				if r.IntN(3) == 0 {
+					if _, err := e.books.Prune(e.Context(), now.AddDate(1, 0, 0), cluster.Keep{}); err != nil {
+						e.Fatal(err)
+					}
+				}
+				if made < 60 {
+					living = append(living, another())
+				}
+			}
+			var want []string
+			for _, c := range throughout {
+				want = append(want, c.UUID)
+			}
+			if newest {
+				slices.Reverse(want)
+			}
+			var kept []string
+			for _, uuid := range told {
+				if slices.Contains(want, uuid) {
+					kept = append(kept, uuid)
+				}
+			}
+			e.equal(fmt.Sprintf("seed %d, newest first %v", seed, newest), want, kept)
+			if slices.Sort(told); len(slices.Compact(slices.Clone(told))) != len(told) {
+				e.Errorf("seed %d, newest first %v: told twice: %v", seed, newest, told)
+			}
+		}
+	}
+}
