@@ -60,10 +60,11 @@ func newParams(source string, literal []string, further func(map[string]any, rep
 func compile(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	if err := c.AddResource("with.json", doc); err != nil {
+	const name = "urn:pawl:with" // no file: where the process runs is of no matter, and may be gone
+	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
-	return c.Compile("with.json")
+	return c.Compile(name)
 }
 
 // noLoader keeps schemas from files and networks.
