@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -36,6 +35,7 @@ type Flows interface {
 
 // Planner is what Flows may offer beside: the plan of a run.
 type Planner interface {
+	// Plan takes kind/flow: the flow that serves objects of this kind.
 	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
 }
 
@@ -68,7 +68,7 @@ func New[T any](table Table[T], options Options[T]) (*Machine[T], error) {
 	if options.Known == nil {
 		if lister, ok := options.Flows.(interface{ Flows() []workflow.Flow }); ok {
 			options.Known = func(flow string) bool {
-				return slices.ContainsFunc(lister.Flows(), func(f workflow.Flow) bool { return f.Name == flow })
+				return workflow.FlowFor(lister.Flows(), flow, table.Kind) != nil
 			}
 		}
 	}

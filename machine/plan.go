@@ -73,12 +73,20 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 	if input == nil {
 		input = json.RawMessage("{}")
 	}
-	fp, err := planner.Plan(flow, input)
+	fp, err := planner.Plan(kindly(m.table.Kind, flow), input)
 	if err != nil {
 		return plan, err
 	}
 	plan.Flow = &fp
 	return plan, nil
+}
+
+// kindly names the flow that serves a kind of objects, as a Planner takes it.
+func kindly(kind, flow string) string {
+	if kind == "" {
+		return flow
+	}
+	return kind + "/" + flow
 }
 
 func why(p Position) string {

@@ -126,12 +126,7 @@ func (s *Server) lister() (workflow.Lister, error) {
 	return lister, nil
 }
 
-// flow finds a loaded flow; nil if there is none of that name.
-func (s *Server) flow(name string) *workflow.Flow {
-	for _, f := range s.options.Engine.Flows() {
-		if f.Name == name {
-			return &f
-		}
-	}
-	return nil
+// flow finds the loaded flow of a name that serves a subject; nil if there is none.
+func (s *Server) flow(name, subject string) *workflow.Flow {
+	return workflow.FlowFor(s.options.Engine.Flows(), name, subject)
 }

@@ -166,7 +166,7 @@ func (s *Server) clusterRuns(ctx context.Context, in *struct {
 	}
 	out := listed[view.Run](nil)
 	for _, r := range runs {
-		out.Body.Items = append(out.Body.Items, view.OfRun(r, s.flow(r.Flow)))
+		out.Body.Items = append(out.Body.Items, view.OfRun(r, s.flow(r.Flow, r.Subject)))
 	}
 	out.Body.Next = next
 	return out, nil

@@ -43,9 +43,10 @@ type flowAnswer struct {
 
 func (s *Server) getFlow(ctx context.Context, in *struct {
 	Name        string `path:"name"`
+	Kind        string `query:"kind" doc:"of subjects: the flow that serves these, where several have the name"`
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*flowAnswer, error) {
-	f := s.flow(in.Name)
+	f := s.flow(in.Name, in.Kind)
 	if f == nil {
 		return nil, workflow.FlowUnknown.Errorf("no flow %q is loaded", in.Name)
 	}

@@ -21,7 +21,7 @@ type runAnswer struct {
 }
 
 func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
-	v := view.OfRun(r, s.flow(r.Flow))
+	v := view.OfRun(r, s.flow(r.Flow, r.Subject))
 	if v.Phase == workflow.Queued {
 		if ahead, err := s.ahead(ctx, r.Subject); err == nil { // only a courtesy
 			v.Behind = ahead
@@ -250,11 +250,7 @@ func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view
 	if err != nil {
 		return nil, cursorError(in.Cursor, err)
 	}
-	flows := map[string]*workflow.Flow{}
-	for _, f := range s.options.Engine.Flows() {
-		flows[f.Name] = &f
-	}
-	page := view.OfRuns(runs, next, flows)
+	page := view.OfRuns(runs, next, s.options.Engine.Flows())
 	known := map[string]string{}
 	for i := range page.Items {
 		r := &page.Items[i]

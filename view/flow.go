@@ -9,6 +9,7 @@ import (
 // Flow is the JSON form of a loaded flow.
 type Flow struct {
 	Name        string          `json:"name"`
+	Kind        string          `json:"kind,omitempty" doc:"of the subjects it serves alone; absent: all"`
 	Version     int             `json:"version"`
 	Description string          `json:"description,omitempty"`
 	Hash        string          `json:"hash" doc:"content hash: everything that decides what is executed"`
@@ -50,7 +51,7 @@ func OfFlow(f workflow.Flow) (Flow, error) {
 		return Flow{}, err
 	}
 	v := Flow{
-		Name: f.Name, Version: f.Version, Description: f.Description, Hash: hash, OnDeadline: f.OnDeadline, OnChange: f.OnChange,
+		Name: f.Name, Kind: f.Kind, Version: f.Version, Description: f.Description, Hash: hash, OnDeadline: f.OnDeadline, OnChange: f.OnChange,
 		FromFirst: f.RecoverFromFirstStep, Steps: flowSteps(f.Steps), Finally: flowSteps(f.Finally),
 	}
 	if f.Deadline > 0 {

@@ -210,10 +210,10 @@ func ofStep(s *workflow.StepRecord, flow *workflow.Flow) Step {
 }
 
 // OfRuns reads a page of a list; flows by name may be nil.
-func OfRuns(runs []*workflow.Run, next string, flows map[string]*workflow.Flow) Runs {
+func OfRuns(runs []*workflow.Run, next string, flows []workflow.Flow) Runs {
 	page := Runs{Items: make([]Run, len(runs)), Next: next}
 	for i, r := range runs {
-		page.Items[i] = OfRun(r, flows[r.Flow])
+		page.Items[i] = OfRun(r, workflow.FlowFor(flows, r.Flow, r.Subject))
 	}
 	Queue(page.Items)
 	return page

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -64,9 +65,16 @@ func KindTable(kinds []Kind) Table {
 // FlowTable is the table of loaded flows.
 func FlowTable(flows []Flow) Table {
 	t := Table{Head: []string{"NAME", "VERSION", "STEPS", "HASH", "DESCRIPTION"}}
+	kinds := slices.ContainsFunc(flows, func(f Flow) bool { return f.Kind != "" })
+	if kinds { // two may have one name
+		t.Head = slices.Insert(t.Head, 1, "FOR")
+	}
 	for _, f := range flows {
-		t.Rows = append(t.Rows, []string{f.Name, strconv.Itoa(f.Version), strconv.Itoa(f.Count), or(f.Hash[:min(12, len(f.Hash))], none),
-			strings.TrimSpace(oneLine(f.Description))})
+		row := []string{f.Name, strconv.Itoa(f.Version), strconv.Itoa(f.Count), or(f.Hash[:min(12, len(f.Hash))], none), strings.TrimSpace(oneLine(f.Description))}
+		if kinds {
+			row = slices.Insert(row, 1, or(f.Kind, "all"))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -112,7 +112,7 @@ type Engine struct {
 	kill context.CancelFunc
 
 	mu      sync.Mutex
-	flows   map[string]*plan
+	flows   map[flowKey]*plan
 	healers map[fault.Code]Healer
 	stored  map[string]*plan // by hash: definitions of runs that go on with an older one
 	known   map[string]bool  // hashes whose definition is stored
@@ -198,7 +198,7 @@ func (e *Engine) Healers() map[fault.Code]Healer {
 // LoadAll replaces the flows and the healers: all or nothing. A healing that
 // has begun ends as it began; what heals next is what is loaded then.
 func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
-	plans := make(map[string]*plan, len(flows))
+	plans := make(map[flowKey]*plan, len(flows))
 	var errs []error
 	for i := range flows {
 		p, err := compile(&flows[i], e.actions, false)
@@ -206,14 +206,15 @@ func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
 			errs = append(errs, err)
 			continue
 		}
-		if plans[flows[i].Name] != nil {
-			errs = append(errs, FlowInvalid.Errorf("two flows are named %s", flows[i].Name))
+		key := keyOf(flows[i])
+		if plans[key] != nil {
+			errs = append(errs, FlowInvalid.Errorf("two flows are named %s", key))
 		}
-		plans[flows[i].Name] = p
+		plans[key] = p
 	}
 	errs = append(errs, checkChildren(plans)...)
 	for code, h := range healers {
-		if h.Do == nil && plans[h.Flow] == nil {
+		if h.Do == nil && plans[flowKey{name: h.Flow}] == nil {
 			errs = append(errs, FlowInvalid.Errorf("the healer of %s uses the flow %q, which is not loaded", code, h.Flow))
 		}
 	}
@@ -228,7 +229,7 @@ func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
 }
 
 // checkChildren finds sub-flows that are not loaded, nested too deep, or cyclic.
-func checkChildren(plans map[string]*plan) []error {
+func checkChildren(plans map[flowKey]*plan) []error {
 	var errs []error
 	uses := func(p *plan) []string {
 		var names []string
@@ -239,10 +240,11 @@ func checkChildren(plans map[string]*plan) []error {
 		}
 		return names
 	}
-	for _, name := range slices.Sorted(maps.Keys(plans)) {
+	for _, key := range sortedKeys(plans) {
+		name := key.String()
 		var visit func(flow string, path []string) bool
 		visit = func(flow string, path []string) bool {
-			p := plans[flow]
+			p := planFor(plans, flow, key.kind)
 			if slices.Contains(path, flow) {
 				errs = append(errs, FlowInvalid.Errorf("%s: its sub-flows form a cycle: %s", name, strings.Join(append(path, flow), " > ")))
 				return false
@@ -262,35 +264,21 @@ func checkChildren(plans map[string]*plan) []error {
 			}
 			return true
 		}
-		visit(name, nil)
+		visit(key.name, nil)
 	}
 	return errs
 }
 
-// Flows gives the loaded flows, ordered by name.
+// Flows gives the loaded flows, ordered by name; of one name that for all
+// subjects comes first.
 func (e *Engine) Flows() []Flow {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var flows []Flow
-	for _, name := range slices.Sorted(maps.Keys(e.flows)) {
-		flows = append(flows, *e.flows[name].flow)
+	for _, key := range sortedKeys(e.flows) {
+		flows = append(flows, *e.flows[key].flow)
 	}
 	return flows
-}
-
-func (e *Engine) limitOf(flow string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if p := e.flows[flow]; p != nil {
-		return p.flow.Limit
-	}
-	return 0
-}
-
-func (e *Engine) loaded(flow string) *plan {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.flows[flow]
 }
 
 // Store gives the store the engine works on.
@@ -316,7 +304,7 @@ func (e *Engine) startChild(ctx context.Context, req Request, parent *Run, step 
 }
 
 func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run, error) {
-	p := e.loaded(req.Flow)
+	p := e.loaded(req.Flow, req.Subject)
 	if p == nil {
 		return nil, FlowUnknown.Errorf("no flow %q is loaded", req.Flow)
 	}

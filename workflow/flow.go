@@ -16,6 +16,7 @@ type Func func(context.Context, *Task) outcome.Outcome
 // Flow is the definition of a durable procedure: steps in order.
 type Flow struct {
 	Name                 string
+	Kind                 string // serves subjects of this kind (its first part) only, before a flow of its name for all; empty: all subjects
 	Version              int
 	Description          string
 	Input                Schema // nil: any JSON

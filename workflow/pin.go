@@ -32,7 +32,7 @@ func (e *Engine) define(ctx context.Context, p *plan) error {
 // planOf finds the definition a run is executed with (workflow.md 2.10): the
 // loaded one while the content hash is the same, else what onChange says.
 func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
-	loaded := e.loaded(r.Flow)
+	loaded := e.loaded(r.Flow, r.Subject)
 	if loaded != nil && (loaded.hash == r.Hash || r.Hash == "") {
 		return loaded, nil
 	}

@@ -20,9 +20,10 @@ type PlanStep struct {
 	Why     string `json:"why,omitempty"`
 }
 
-// Plan says what a run with this input would do. It writes nothing.
+// Plan says what a run with this input would do. It writes nothing. Kind/Flow
+// is the flow that serves subjects of that kind.
 func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
-	p := e.loaded(flow)
+	p := e.named(flow)
 	if p == nil {
 		return Plan{}, FlowUnknown.Errorf("no flow %q is loaded", flow)
 	}
@@ -30,6 +31,7 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
+	flow = p.flow.Name
 	s := newState(&Run{Flow: flow, Input: input, Hash: p.hash}, p, nil)
 	s.now = time.Now().UTC()
 	out := Plan{Flow: flow, Hash: p.hash}

@@ -34,7 +34,7 @@ func (e *Engine) Retain(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	policy := func(flow string) Retention {
-		if p := e.loaded(flow); p != nil && p.flow.Retention != nil {
+		if p := e.named(flow); p != nil && p.flow.Retention != nil {
 			return p.flow.Retention.filled()
 		}
 		return e.options.Retention.filled()

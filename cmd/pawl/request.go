@@ -288,7 +288,7 @@ func (a *app) toldCancel(ctx context.Context, b backend.Backend, before, r view.
 		return err
 	}
 	var finally []view.FlowStep
-	if f, err := b.Flow(ctx, r.Flow); err == nil { // without the flow, finally steps read as closed
+	if f, err := b.Flow(ctx, flowFor(r.Flow, r.Subject)); err == nil { // without the flow, finally steps read as closed
 		finally = f.Finally
 	}
 	var parts []string

@@ -95,7 +95,7 @@ func (a *app) start(ctx context.Context, what string, o runOptions, waitGiven bo
 			return err
 		}
 	}
-	flow, err := b.Flow(ctx, req.Flow)
+	flow, err := b.Flow(ctx, flowFor(req.Flow, req.Subject))
 	if err != nil {
 		return err
 	}
@@ -110,6 +110,12 @@ func (a *app) start(ctx context.Context, what string, o runOptions, waitGiven bo
 		return a.emit(r, []string{r.ID}, func() string { return "accepted " + view.Short(r.ID) + "\n" })
 	}
 	return a.follow(ctx, b, reading{id: r.ID, wait: o.wait})
+}
+
+// flowFor names the flow that serves a subject, for Backend.Flow.
+func flowFor(flow, subject string) string {
+	kind, _, _ := strings.Cut(subject, "/")
+	return kind + "/" + flow
 }
 
 // sameDefinition refuses to start another definition than the file's.

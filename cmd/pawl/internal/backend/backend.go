@@ -47,6 +47,7 @@ type Runs interface {
 // Definitions are the flows, machines and faults that are loaded.
 type Definitions interface {
 	Flows(ctx context.Context) ([]view.Flow, error)
+	// Flow finds a flow by its name; KIND/NAME is the one that serves subjects of this kind.
 	Flow(ctx context.Context, name string) (view.Flow, error)
 	Faults(ctx context.Context) ([]view.Kind, error)
 	Fault(ctx context.Context, code string) (view.Kind, error)

@@ -153,7 +153,7 @@ func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
 func (l *Local) view(ctx context.Context, r *workflow.Run) view.Run {
 	l.adopt(r)
 	store, engine := l.now()
-	v := view.OfRun(r, flowOf(engine, r.Flow))
+	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject))
 	if v.Phase == workflow.Queued {
 		if ahead, _, err := store.List(ctx, workflow.Query{Subject: r.Subject, Active: true, Oldest: true}); err == nil { // only a courtesy
 			for _, other := range ahead {
@@ -215,15 +215,6 @@ func (l *Local) loads(path string) bool {
 	return false
 }
 
-func flowOf(engine *workflow.Engine, name string) *workflow.Flow {
-	for _, f := range engine.Flows() {
-		if f.Name == name {
-			return &f
-		}
-	}
-	return nil
-}
-
 // List implements Runs.
 func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
 	store, engine := l.now()
@@ -231,14 +222,10 @@ func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
 	if err != nil {
 		return view.Runs{}, err
 	}
-	flows := map[string]*workflow.Flow{}
-	for _, f := range engine.Flows() {
-		flows[f.Name] = &f
-	}
 	for _, r := range runs {
 		l.learn(r)
 	}
-	page := view.OfRuns(runs, next, flows)
+	page := view.OfRuns(runs, next, engine.Flows())
 	view.Queue(page.Items)
 	return page, nil
 }

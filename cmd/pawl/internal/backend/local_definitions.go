@@ -29,10 +29,19 @@ func (l *Local) Flows(context.Context) ([]view.Flow, error) {
 	return flows, nil
 }
 
+// flowName splits KIND/FLOW, the flow that serves subjects of that kind.
+func flowName(name string) (kind, flow string) {
+	if kind, flow, ok := strings.Cut(name, "/"); ok {
+		return kind, flow
+	}
+	return "", name
+}
+
 // Flow implements Definitions.
 func (l *Local) Flow(_ context.Context, name string) (view.Flow, error) {
 	_, engine := l.now()
-	if f := flowOf(engine, name); f != nil {
+	kind, bare := flowName(name)
+	if f := workflow.FlowFor(engine.Flows(), bare, kind); f != nil {
 		return view.OfFlow(*f)
 	}
 	return view.Flow{}, workflow.FlowUnknown.Errorf("no flow %q is loaded", name)

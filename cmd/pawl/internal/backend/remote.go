@@ -319,7 +319,12 @@ func (r *Remote) Flows(ctx context.Context) ([]view.Flow, error) {
 // Flow implements Definitions.
 func (r *Remote) Flow(ctx context.Context, name string) (view.Flow, error) {
 	var f view.Flow
-	err := r.get(ctx, &f, nil, "flows", name)
+	kind, bare := flowName(name)
+	var query url.Values
+	if kind != "" {
+		query = url.Values{"kind": {kind}}
+	}
+	err := r.get(ctx, &f, query, "flows", bare)
 	return f, err
 }
 

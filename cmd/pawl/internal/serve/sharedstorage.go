@@ -26,7 +26,7 @@ import (
 type SharedStorage struct {
 	Dir string
 	// Optional leaves them out, with a line in the log, where the loaded files
-	// define flows or a machine of the same name. Else the server does not start.
+	// define a machine of their kind. Else the server does not start.
 	Optional bool
 }
 
@@ -56,11 +56,12 @@ func LocalSharedStorage(store string, log *slog.Logger) *SharedStorage {
 	return &SharedStorage{Dir: dir, Optional: true}
 }
 
-// SharedStorageClash is the fault of files that define what the server brings itself.
+// SharedStorageClash is the fault of files that define what the server brings
+// itself. Flows of the same names are none: those here serve clusters alone.
 var SharedStorageClash = fault.Declare(fault.Kind{
 	Code: "SHARED_STORAGE_CLASH", Class: fault.Invalid,
-	Title:  "the files define flows or a machine that clusters on shared storage bring themselves",
-	Remedy: "Rename those that the message names, or serve them without --shared-storage.",
+	Title:  "the files define a machine for clusters on shared storage, which bring their own",
+	Remedy: "Rename the kind of that machine, or serve it without --shared-storage.",
 })
 
 // shared are the parts of clusters on shared storage.
@@ -87,9 +88,12 @@ func (p *parts) makeShared(lib library.Library) error {
 	if made.flows, err = made.operator.Flows(); err != nil {
 		return err
 	}
+	for i := range made.flows { // files may define flows of these names for objects of their own
+		made.flows[i].Kind = sharedstorage.Kind
+	}
 	switch err := made.beside(lib); {
 	case err != nil && config.Optional:
-		p.log.Warn("clusters on shared storage are off: "+fault.Message(err), "remedy", "rename what the files define, and start again")
+		p.log.Warn("clusters on shared storage are off: "+fault.Message(err), "remedy", SharedStorageClash.Remedy)
 		return nil
 	case err != nil:
 		return err
@@ -108,19 +112,10 @@ func (s shared) beside(lib library.Library) error {
 	if s.operator == nil {
 		return nil
 	}
-	var twice []string
-	for _, flow := range lib.Flows {
-		if slices.ContainsFunc(s.flows, func(f workflow.Flow) bool { return f.Name == flow.Name }) {
-			twice = append(twice, "the flow "+flow.Name)
-		}
-	}
 	for _, m := range lib.Machines {
 		if s.serves(m.Table.Kind) {
-			twice = append(twice, "the machine of kind "+m.Table.Kind)
+			return SharedStorageClash.Errorf("the files define the machine %s of kind %s", m.Table.Name, m.Table.Kind)
 		}
-	}
-	if len(twice) > 0 {
-		return SharedStorageClash.Errorf("the files define %s, as clusters on shared storage do", strings.Join(twice, ", "))
 	}
 	return nil
 }

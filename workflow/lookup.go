@@ -1,0 +1,91 @@
+package workflow
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// flowKey names a loaded flow: files and operators may bring flows of one name,
+// each for the subjects of its own kind.
+type flowKey struct{ name, kind string }
+
+func keyOf(f Flow) flowKey { return flowKey{f.Name, f.Kind} }
+
+func (k flowKey) String() string {
+	if k.kind == "" {
+		return k.name
+	}
+	return k.kind + "/" + k.name
+}
+
+func sortedKeys(plans map[flowKey]*plan) []flowKey {
+	return slices.SortedFunc(maps.Keys(plans), func(a, b flowKey) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind)) })
+}
+
+// kindOf is the kind of a subject: kind/namespace/name.
+func kindOf(subject string) string {
+	kind, _, _ := strings.Cut(subject, "/")
+	return kind
+}
+
+// FlowFor finds the flow that serves a subject under a name: the one of its
+// kind, else the one for all. nil: there is none. Without a subject it is the
+// one for all, else the first of the name.
+func FlowFor(flows []Flow, name, subject string) *Flow {
+	var found *Flow
+	kind := kindOf(subject)
+	for i := range flows {
+		f := &flows[i]
+		switch {
+		case f.Name != name:
+		case f.Kind == kind:
+			return f
+		case f.Kind == "", kind == "" && found == nil:
+			found = f
+		}
+	}
+	return found
+}
+
+func planFor(plans map[flowKey]*plan, name, kind string) *plan {
+	if p := plans[flowKey{name, kind}]; p != nil {
+		return p
+	}
+	return plans[flowKey{name: name}]
+}
+
+// loaded is the flow that serves a subject; nil: there is none.
+func (e *Engine) loaded(flow, subject string) *plan {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return planFor(e.flows, flow, kindOf(subject))
+}
+
+// named is the flow of a name, or of kind/name: the one for all, else the first.
+func (e *Engine) named(flow string) *plan {
+	kind := ""
+	if before, after, ok := strings.Cut(flow, "/"); ok {
+		kind, flow = before, after
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := planFor(e.flows, flow, kind); p != nil || kind != "" {
+		return p
+	}
+	for _, key := range sortedKeys(e.flows) {
+		if key.name == flow {
+			return e.flows[key]
+		}
+	}
+	return nil
+}
+
+// limitOf is how many attempts flows of a name may make at once; 0: no limit.
+func (e *Engine) limitOf(flow string) int {
+	if p := e.named(flow); p != nil {
+		return p.flow.Limit
+	}
+	return 0
+}
