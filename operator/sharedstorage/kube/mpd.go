@@ -68,10 +68,8 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 			c.Annotations[ours] = translated
 		}
 	}
-	if text := obj.Annotations[MPDStatus]; text != "" {
-		if err := json.Unmarshal([]byte(text), &c.Status); err != nil {
-			return nil, sharedstorage.SpecInvalid.Errorf("annotation %s: %w", MPDStatus, err)
-		}
+	if err := h.status(ctx, c, obj); err != nil {
+		return nil, err
 	}
 	c.Spec, c.Refused = specOf(obj)
 	if obj.Spec.OperatorName == "" || obj.Spec.OperatorName == cmp.Or(h.name, MPDOperator) {
@@ -85,6 +83,20 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 		return nil, err
 	}
 	return c, nil
+}
+
+// status is what an object says of itself: in our annotation, or as an operator
+// before this one has left it.
+func (h *MPDHome) status(ctx context.Context, c *sharedstorage.Cluster, obj *mpd.MPDCluster) (err error) {
+	text := obj.Annotations[MPDStatus]
+	if text == "" {
+		c.Status, err = h.takeOver(ctx, obj)
+		return err
+	}
+	if err := json.Unmarshal([]byte(text), &c.Status); err != nil {
+		return sharedstorage.SpecInvalid.Errorf("annotation %s: %w", MPDStatus, err)
+	}
+	return nil
 }
 
 // specOf is the spec of an MPDCluster as ours says it, and why it cannot be served.
@@ -193,7 +205,7 @@ func (h *MPDHome) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	if err != nil {
 		return err
 	}
-	wanted := c.Finalized
+	wanted, was := c.Finalized, k.draft.Object.Status.ClusterStatus
 	c.Finalized = wanted || slices.Contains(k.draft.Object.Finalizers, sharedstorage.Finalizer) // it goes last
 	err = save(ctx, &h.objects, c, k, func(obj *mpd.MPDCluster) error { derive(c, &obj.Status); return nil })
 	c.Finalized = wanted
@@ -202,7 +214,7 @@ func (h *MPDHome) Save(ctx context.Context, c *sharedstorage.Cluster) error {
 	}
 	obj := k.draft.Object
 	patch := map[string]any{MPDStatus: string(text)}
-	for key, value := range interrupted(c) {
+	for key, value := range interrupted(c, was, obj.Annotations) {
 		if value != "" {
 			patch[key] = value
 		} else if _, there := obj.Annotations[key]; there {
@@ -284,24 +296,6 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 			Type: cond.Type, Status: string(cond.Status), LastProbeTime: cond.LastTransitionTime, LastTransitionTime: cond.LastTransitionTime, Reason: cond.Reason, Message: cond.Message,
 		})
 	}
-}
-
-// The annotations that tell of an interruption and end it.
-const (
-	interruptRecover  = "interrupt.recover"
-	interruptReason   = "interrupt.reason"
-	interruptMessage  = "interrupt.message"
-	interruptPrevious = "interrupt.previous.status"
-	cancelledKey      = "cancelled"
-)
-
-// interrupted are the annotations of a cluster that is Interrupted, empty ones for another.
-func interrupted(c *sharedstorage.Cluster) map[string]string {
-	s := &c.Status
-	if s.State != string(sharedstorage.Interrupted) {
-		return map[string]string{interruptReason: "", interruptMessage: "", interruptPrevious: ""}
-	}
-	return map[string]string{interruptReason: cmp.Or(s.Reason, "Interrupted"), interruptMessage: cmp.Or(s.Message, "-"), interruptPrevious: stateOf(s, s.PreviousState)}
 }
 
 // settleWishes copies a wish that is done to its plain field and removes it. A

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
@@ -95,39 +94,6 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 		return outcome.Fail(err)
 	}
 	return out
-}
-
-// asked carries out interrupt.recover and cancelled, and removes them then.
-func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
-	by := workflow.Actor{Name: "annotation"}
-	run := ""
-	if c.Status.Run != nil {
-		run = c.Status.Run.ID
-	}
-	if value := c.Annotations[interruptRecover]; truthy(value) && c.Status.State == string(sharedstorage.Interrupted) {
-		var err error
-		if run != "" {
-			err = s.engine.Resume(ctx, run, workflow.FromFailed, "", by)
-		} else {
-			err = s.operator.Resume(ctx, ref)
-		}
-		if err != nil && fault.Of(err).Class != fault.Invalid {
-			return err
-		}
-		if err := s.home.Annotate(ctx, c, interruptRecover, value, ""); err != nil {
-			return err
-		}
-	}
-	value := c.Annotations[cancelledKey]
-	if !truthy(value) {
-		return nil
-	}
-	if run != "" {
-		if err := s.engine.Cancel(ctx, run, "", false, by); err != nil && fault.Of(err).Class != fault.Invalid {
-			return err
-		}
-	}
-	return s.home.Annotate(ctx, c, cancelledKey, value, "")
 }
 
 // askedOfRun carries out what annotations ask of the run, such as pawl.dev/pause.

@@ -104,6 +104,9 @@ func deletion(t *testing.T, client *backend.Remote, ref control.Ref, spec, in st
 		_, err := objects.Get(ctx, ref)
 		return fault.Of(err) == control.NotFound
 	})
+	if run, err = client.Run(t.Context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range run.Steps {
 		steps = append(steps, s.Name)
 	}

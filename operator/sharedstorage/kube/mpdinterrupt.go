@@ -1,0 +1,167 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// The annotations that tell of an interruption and end it.
+const (
+	interruptRecover  = "interrupt.recover"
+	interruptReason   = "interrupt.reason"
+	interruptMessage  = "interrupt.message"
+	interruptPrevious = "interrupt.previous.status"
+	cancelledKey      = "cancelled"
+)
+
+// mpdInterrupt is the state Interrupted there.
+const mpdInterrupt = "Interrupt"
+
+// interrupted are the annotations of a cluster in its state, after the one that
+// is shown now; empty ones go. interrupt.recover is F until somebody asks; what
+// was asked before an interruption is no answer to it.
+func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) map[string]string {
+	s := &c.Status
+	if s.State != string(sharedstorage.Interrupted) {
+		none := map[string]string{interruptReason: "", interruptMessage: "", interruptPrevious: ""}
+		if !truthy(has[interruptRecover]) {
+			none[interruptRecover] = ""
+		}
+		return none
+	}
+	all := map[string]string{interruptReason: cmp.Or(s.Reason, "Interrupted"), interruptMessage: cmp.Or(s.Message, "-")}
+	if previous := stateOf(s, s.PreviousState); s.PreviousState != string(sharedstorage.Init) || has[interruptPrevious] == "" {
+		all[interruptPrevious] = previous // else it was taken over, and says more than we know
+	}
+	if was != mpdInterrupt || has[interruptRecover] == "" {
+		all[interruptRecover] = "F"
+	}
+	return all
+}
+
+// asked carries out interrupt.recover and cancelled, and removes them then.
+func (s *mpdServer) asked(ctx context.Context, c *sharedstorage.Cluster, ref control.Ref) error {
+	by := workflow.Actor{Name: "annotation"}
+	run := ""
+	if c.Status.Run != nil {
+		run = c.Status.Run.ID
+	}
+	if value := c.Annotations[interruptRecover]; truthy(value) && c.Status.State == string(sharedstorage.Interrupted) {
+		var err error
+		if run != "" {
+			err = s.engine.Resume(ctx, run, workflow.FromFailed, "", by)
+		} else {
+			err = s.operator.Resume(ctx, ref)
+		}
+		if err != nil && fault.Of(err).Class != fault.Invalid {
+			return err
+		}
+		if run == "" { // that has written the object
+			if c, err = s.home.Load(ctx, c.Ref); err != nil {
+				return err
+			}
+		}
+		if value := c.Annotations[interruptRecover]; value != "" {
+			if err := s.home.Annotate(ctx, c, interruptRecover, value, ""); err != nil {
+				return err
+			}
+		}
+	}
+	value := c.Annotations[cancelledKey]
+	if !truthy(value) {
+		return nil
+	}
+	if run != "" {
+		if err := s.engine.Cancel(ctx, run, "", false, by); err != nil && fault.Of(err).Class != fault.Invalid {
+			return err
+		}
+	}
+	return s.home.Annotate(ctx, c, cancelledKey, value, "")
+}
+
+// takeOver reads what an operator before this one says of a cluster that it has
+// left interrupted: the cluster stays so until somebody asks to go on, and then
+// what its spec asks for is done anew from what is there. All others are new here.
+func (h *MPDHome) takeOver(ctx context.Context, obj *mpd.MPDCluster) (s v1alpha1.SharedStorageClusterStatus, err error) {
+	if obj.Status.ClusterStatus != mpdInterrupt {
+		return s, nil
+	}
+	left := &corev1.ConfigMap{}
+	err = h.live.Get(ctx, client.ObjectKey{Namespace: obj.Namespace, Name: obj.Name + "-workflow"}, left)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return s, err
+	}
+	at := machine.Position{State: sharedstorage.Interrupted, Previous: sharedstorage.Init, Rest: sharedstorage.Init, Visit: 1, Since: obj.CreationTimestamp.UTC(), Held: true}
+	at.Code = sharedstorage.Code(obj.Annotations[interruptReason])
+	kind, known := fault.Lookup(string(at.Code))
+	if !known {
+		kind = workflow.PausedByPerson
+		at.Code = kind.Code
+	}
+	at.Reason, at.Message = kind.Reason(), fmt.Sprintf("%s was interrupted by the operator before this one", cmp.Or(obj.Annotations[interruptPrevious], "it"))
+	for _, more := range []string{openRun(left.Data), obj.Annotations[interruptMessage]} {
+		if more != "" {
+			at.Message += ": " + more
+		}
+	}
+	s.State, s.PreviousState, s.Reason, s.Message, s.Visit = string(at.State), string(at.Previous), at.Reason, at.Message, at.Visit
+	s.Position, err = json.Marshal(at)
+	return s, err
+}
+
+// openRun says where the newest run stands that the PolarDB Stack engine has not
+// brought to its end; empty if there is none, or none that can be read.
+func openRun(records map[string]string) string {
+	number := func(key string) int {
+		n, err := strconv.Atoi(key[:max(strings.IndexByte(key, '-'), 0)])
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	keys := slices.SortedFunc(maps.Keys(records), func(a, b string) int { return cmp.Or(number(b)-number(a), strings.Compare(a, b)) })
+	for _, key := range keys {
+		var r struct {
+			FlowName     string `json:"flowName"`
+			FlowStatus   string `json:"flowStatus"`
+			ErrorMessage string `json:"errorMessage"`
+			RunningSteps []struct {
+				StepName   string `json:"StepName"`
+				StepStatus string `json:"stepStatus"`
+			} `json:"runningSteps"`
+		}
+		if number(key) < 0 || json.Unmarshal([]byte(records[key]), &r) != nil || r.FlowStatus == "" || r.FlowStatus == "completed" {
+			continue
+		}
+		said := "flow " + r.FlowName
+		for _, step := range r.RunningSteps {
+			if step.StepStatus != "completed" {
+				said += " at step " + step.StepName
+				break
+			}
+		}
+		if r.ErrorMessage != "" {
+			said += " (" + r.ErrorMessage + ")"
+		}
+		return said
+	}
+	return ""
+}
