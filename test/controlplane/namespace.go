@@ -24,9 +24,14 @@ import (
 // namespace.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
+	return p.namespace(t, nil)
+}
+
+func (p *Plane) namespace(t testing.TB, annotations map[string]string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	name, err := p.MakeNamespace(ctx, t.Name())
+	name, err := p.makeNamespace(ctx, t.Name(), annotations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,15 +51,17 @@ func (p *Plane) leave(ctx context.Context, name string) error {
 		return err
 	}
 	p.background.Go(func() {
-		if err := p.DeleteNamespace(p.ctx, name); err != nil && p.ctx.Err() == nil {
+		if err := p.deleteNamespace(p.ctx, name, time.Second); err != nil && p.ctx.Err() == nil {
 			p.o.Log("namespace %s: %v", name, err)
 		}
 	})
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for p.running(name) > 0 {
-		if err := p.empty(ctx, name); err != nil { // one may have come meanwhile
-			return err
+	for n := 1; p.running(name) > 0; n++ {
+		if n%10 == 0 { // one may have come meanwhile
+			if err := p.empty(ctx, name); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -91,8 +98,12 @@ func (p *Plane) running(name string) (n int) {
 // MakeNamespace makes a namespace whose name begins like the given one, and
 // waits until pods can be created there.
 func (p *Plane) MakeNamespace(ctx context.Context, like string) (string, error) {
+	return p.makeNamespace(ctx, like, nil)
+}
+
+func (p *Plane) makeNamespace(ctx context.Context, like string, annotations map[string]string) (string, error) {
 	ns, err := p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: label(like) + "-"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: label(like) + "-", Annotations: annotations},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return "", err
@@ -116,8 +127,12 @@ func label(s string) string {
 // and returns when all is gone. Finalizers that nobody serves any more are
 // taken off.
 func (p *Plane) DeleteNamespace(ctx context.Context, name string) error {
-	var released time.Time
-	tick := time.NewTicker(100 * time.Millisecond)
+	return p.deleteNamespace(ctx, name, 100*time.Millisecond)
+}
+
+func (p *Plane) deleteNamespace(ctx context.Context, name string, every time.Duration) error {
+	released := time.Now() // the controller manager gets its time: to look for finalizers is much work
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if err := p.empty(ctx, name); err != nil {
@@ -127,7 +142,7 @@ func (p *Plane) DeleteNamespace(ctx context.Context, name string) error {
 		if apierrors.IsNotFound(err) && p.running(name) == 0 {
 			return nil
 		}
-		if err == nil && held(ns) && time.Since(released) > time.Second {
+		if err == nil && held(ns) && time.Since(released) > 2*time.Second {
 			err = p.release(ctx, name)
 			released = time.Now()
 		}

@@ -32,6 +32,8 @@ type Options struct {
 	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes
 	// and default: 50 s), and EvictAfter how long its pods stay then (5 min).
 	NodeGrace, EvictAfter time.Duration
+	// Admission are admission plugins beside those that Kubernetes has on.
+	Admission []string
 	// Keep leaves the folder with logs and pods behind after Stop.
 	Keep bool
 	// Log is told what goes wrong in the fake kubelet; by default kubelet.log in
@@ -188,6 +190,9 @@ func (p *Plane) startServers() error {
 		seconds := fmt.Sprint(max(1, int(p.o.EvictAfter/time.Second)))
 		flags.Set("default-not-ready-toleration-seconds", seconds)
 		flags.Set("default-unreachable-toleration-seconds", seconds)
+	}
+	if len(p.o.Admission) > 0 {
+		flags.Append("enable-admission-plugins", p.o.Admission...)
 	}
 	config, err := p.env.Start()
 	p.recordServers()

@@ -19,6 +19,7 @@ import (
 // goes on; then the writer's pod is deleted at once: a reader takes over or the
 // writer comes back with its data, and no answered row is lost.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
 	for kill := range 3 {

@@ -3,25 +3,27 @@ package sharedstorage_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port/porttest"
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// Pods of a real control plane sit the exam of the ports.
+// Pods of a real control plane sit the exam of the ports, several questions at a
+// time, each on nodes of its own.
 func TestExam(t *testing.T) {
+	t.Parallel()
 	plane := suite.Plane(t)
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -31,55 +33,14 @@ func TestExam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	images, err := controlplane.Images("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := func(t *testing.T) *kube.Site {
-		t.Helper()
-		site, err := kube.NewSite(kube.Options{Client: direct, Image: "pawl:dev", User: max(images["postgres:15"].User, int64(min(os.Getuid(), 1))), Lease: 3 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return site
-	}
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
-		fresh(t, plane, "exam")
-		site := open(t)
-		session := func(id port.Ref, do func(context.Context, *pgx.Conn) error) error {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			place, err := site.Instances().Place(ctx, id)
-			if err != nil {
-				return err
-			}
-			password, err := site.Password(ctx, id.Cluster())
-			if err != nil {
-				return err
-			}
-			config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable", place.Engine.Host, place.Engine.Port, password))
-			if err != nil {
-				return err
-			}
-			conn, err := pgx.ConnectConfig(ctx, config)
-			if err != nil {
-				return err
-			}
-			defer conn.Close(ctx)
-			return do(ctx, conn)
-		}
+		t.Parallel()
+		namespace, label, nodes := plane.Apart(t)
+		d := &desk{t: t, client: direct, nodes: label}
+		d.site = d.open()
 		return porttest.Rig{
-			Ports: site.Ports(), Now: time.Now, Limit: 3 * time.Minute,
-			Await: func(t *testing.T, limit time.Duration, what string, holds func() error) {
-				t.Helper()
-				err := holds()
-				for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = holds() {
-					time.Sleep(100 * time.Millisecond)
-				}
-				if err != nil {
-					t.Fatalf("%s, not within %s: %v", what, limit, err)
-				}
-			},
+			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 4 * time.Minute,
+			Await: await,
 			Kill: func(t *testing.T, id port.Ref) {
 				t.Helper()
 				err := direct.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: kube.PodName(id)}}, client.GracePeriodSeconds(0))
@@ -89,63 +50,117 @@ func TestExam(t *testing.T) {
 			},
 			Break: func(t *testing.T, node string) {
 				t.Helper()
-				t.Cleanup(func() { _ = plane.Kubelet.StartNode(context.Background(), node) }) // it may be mended
-				if err := plane.Kubelet.StopNode(node); err != nil {
+				if err := nodes.StopNode(node); err != nil {
 					t.Fatal(err)
 				}
 			},
 			Mend: func(t *testing.T, node string) {
 				t.Helper()
-				if err := plane.Kubelet.StartNode(t.Context(), node); err != nil {
+				if err := nodes.StartNode(t.Context(), node); err != nil {
 					t.Fatal(err)
 				}
 			},
-			Again: func(t *testing.T) port.Ports { return open(t).Ports() },
-			Insert: func(id port.Ref, row string) error {
-				return session(id, func(ctx context.Context, c *pgx.Conn) error {
-					if _, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS exam (row text)"); err != nil {
-						return err
-					}
-					_, err := c.Exec(ctx, "INSERT INTO exam VALUES ($1)", row)
-					return err
-				})
-			},
-			Rows: func(id port.Ref) (rows []string, err error) {
-				err = session(id, func(ctx context.Context, c *pgx.Conn) error {
-					found, err := c.Query(ctx, "SELECT row FROM exam ORDER BY row")
-					if err != nil {
-						return err
-					}
-					rows, err = pgx.CollectRows(found, pgx.RowTo[string])
-					return err
-				})
-				return rows, err
-			},
+			Again:  func(*testing.T) port.Ports { d.site = d.open(); return d.ports() },
+			Insert: d.insert, Rows: d.rows,
 			Reload: map[string]string{"work_mem": "8MB"}, Restart: map[string]string{"max_connections": "50"}, Wrong: map[string]string{"work_mem": "much"},
 		}
 	})
 }
 
-// fresh makes a namespace that the exam names, and takes it away after the question.
-func fresh(t *testing.T, plane *controlplane.Plane, name string) {
+// await looks often and waits long: a busy machine is slow, and no answer is worse.
+func await(t *testing.T, limit time.Duration, what string, holds func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		_, err := plane.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		if err == nil {
-			break
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
+	err := holds()
+	for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = holds() {
+		time.Sleep(200 * time.Millisecond)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := plane.DeleteNamespace(ctx, name); err != nil && !errors.Is(err, context.Canceled) {
-			t.Error(err)
+	if err != nil {
+		t.Fatalf("%s, not within %s: %v", what, limit, err)
+	}
+}
+
+// desk is where one question is sat.
+type desk struct {
+	t      *testing.T
+	client client.Client
+	site   *kube.Site
+	nodes  string
+}
+
+// open makes a site, as an operator that has just started does. Leases are long
+// enough for a machine that stands still for seconds.
+func (d *desk) open() *kube.Site {
+	d.t.Helper()
+	site, err := kube.NewSite(kube.Options{Client: d.client, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return site
+}
+
+func (d *desk) ports() port.Ports {
+	p := d.site.Ports()
+	p.Instances = own{p.Instances, d.nodes}
+	return p
+}
+
+// own are instances that can stand on the nodes of their question only.
+type own struct {
+	port.Instances
+	label string
+}
+
+func (o own) Nodes(ctx context.Context, c port.Ref) ([]port.Node, error) {
+	nodes, err := o.Instances.Nodes(ctx, c)
+	return slices.DeleteFunc(nodes, func(n port.Node) bool { return n.Labels[controlplane.ApartLabel] != o.label }), err
+}
+
+// insert commits a row. An engine that restarts meanwhile is asked again, and
+// has the row once.
+func (d *desk) insert(id port.Ref, row string) (err error) {
+	for range 100 {
+		err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
+			if _, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS exam (row text PRIMARY KEY)"); err != nil {
+				return err
+			}
+			_, err := c.Exec(ctx, "INSERT INTO exam VALUES ($1) ON CONFLICT DO NOTHING", row)
+			return err
+		})
+		if refused := new(pgconn.PgError); err == nil || errors.As(err, &refused) && refused.Code == "25006" { // read only
+			return err
 		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	return err
+}
+
+func (d *desk) rows(id port.Ref) (rows []string, err error) {
+	err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
+		found, err := c.Query(ctx, "SELECT row FROM exam ORDER BY row")
+		if err != nil {
+			return err
+		}
+		rows, err = pgx.CollectRows(found, pgx.RowTo[string])
+		return err
 	})
+	return rows, err
+}
+
+func (d *desk) session(id port.Ref, do func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
+	defer cancel()
+	place, err := d.site.Instances().Place(ctx, id)
+	if err != nil {
+		return err
+	}
+	password, err := d.site.Password(ctx, id.Cluster())
+	if err != nil {
+		return err
+	}
+	conn, err := connect(ctx, password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port})
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	return do(ctx, conn)
 }

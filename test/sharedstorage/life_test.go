@@ -15,6 +15,7 @@ import (
 // answer SQL; a change of the spec and a request are carried out while a client
 // writes, and no row whose commit was answered is lost; a delete leaves nothing.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	began := time.Now()
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,12 +39,41 @@ func options() controlplane.Options {
 		panic(err)
 	}
 	return controlplane.Options{
-		CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, NodeGrace: 8 * time.Second, Keep: os.Getenv("KEEP") != "",
-		Kubelet: kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Lease: 2 * time.Second},
+		CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, NodeGrace: 8 * time.Second, Admission: []string{controlplane.NodeSelector}, Keep: os.Getenv("KEEP") != "",
+		Kubelet: kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Lease: 2 * time.Second, Labels: map[string]string{controlplane.ApartLabel: shared}},
 	}
 }
 
-func TestMain(m *testing.M) { suite.Main(m) }
+// abreast is how many tests run at a time: most of their time they wait.
+const abreast = "5"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		if err := flag.Set("test.parallel", abreast); err != nil {
+			panic(err)
+		}
+	}
+	suite.Main(m)
+}
+
+// engineUser runs engines: PostgreSQL refuses root.
+func engineUser(t *testing.T) int64 {
+	t.Helper()
+	if user := os.Getuid(); user != 0 {
+		return int64(user)
+	}
+	images, err := controlplane.Images("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return images["postgres:15"].User
+}
+
+// shared are the nodes that no test breaks.
+const shared = "shared"
 
 // world is a namespace with an operator of its own.
 type world struct {
@@ -62,7 +92,7 @@ func newWorld(t *testing.T) *world {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
 	w := &world{t: t, plane: suite.Plane(t)}
-	w.namespace = w.plane.Namespace(t)
+	w.namespace = w.plane.NamespaceOn(t, shared)
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, mpd.AddToScheme} {
 		if err := add(s); err != nil {
@@ -96,16 +126,8 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	defer log.Close()
-	user := int64(os.Getuid())
-	if user == 0 {
-		images, err := controlplane.Images("")
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		user = images["postgres:15"].User
-	}
 	cmd := exec.Command(filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", w.plane.Kubeconfig(), "--namespaces", w.namespace,
-		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15", "--engine-user", fmt.Sprint(user))
+		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15", "--engine-user", fmt.Sprint(engineUser(w.t)))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -15,6 +15,7 @@ import (
 // An MPDCluster is served like one of ours: its fields, wishes, annotations and
 // the names of states are those of PolarDB Stack; a local one is refused.
 func TestMPDCluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
 	get := func(ctx context.Context, name string) (*mpd.MPDCluster, error) {

@@ -36,6 +36,8 @@ type Options struct {
 	// ("node" by default) and a number from 1, and each is a zone of its own.
 	Nodes int
 	Name  string
+	// Labels are given to all nodes, beside those of a node.
+	Labels map[string]string
 	// Ready says in the mode Paper which pod is Ready; all are by default. It is
 	// asked five times a second for each pod and must not block.
 	Ready func(*corev1.Pod) bool

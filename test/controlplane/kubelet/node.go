@@ -3,7 +3,9 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -65,6 +67,7 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 			},
 		},
 	}
+	maps.Copy(object.Labels, k.o.Labels)
 	if _, err := k.client.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating node %s: %w", name, err)
 	}
@@ -142,6 +145,13 @@ func (k *Kubelet) renew(ctx context.Context, name string) error {
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: &seconds, RenewTime: &now},
 	}, metav1.CreateOptions{})
 	return err
+}
+
+// Names are those of its nodes.
+func (k *Kubelet) Names() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(maps.Keys(k.nodes))
 }
 
 func (k *Kubelet) mine(name string) bool {
