@@ -32,6 +32,8 @@ type Options struct {
 	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes
 	// and default: 50 s), and EvictAfter how long its pods stay then (5 min).
 	NodeGrace, EvictAfter time.Duration
+	// Audit are the users whose requests the API server writes down: see Requests.
+	Audit []string
 	// Admission are admission plugins beside those that Kubernetes has on.
 	Admission []string
 	// Keep leaves the folder with logs and pods behind after Stop.
@@ -193,6 +195,9 @@ func (p *Plane) startServers() error {
 	}
 	if len(p.o.Admission) > 0 {
 		flags.Append("enable-admission-plugins", p.o.Admission...)
+	}
+	if err := p.audit(api); err != nil {
+		return err
 	}
 	config, err := p.env.Start()
 	p.recordServers()

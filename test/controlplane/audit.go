@@ -1,0 +1,82 @@
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// Request is one that the API server has answered to a user of Options.Audit:
+// a line of its audit log.
+type Request struct {
+	User struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	Verb      string `json:"verb"` // as roles say it: watch, not get
+	URI       string `json:"requestURI"`
+	UserAgent string `json:"userAgent"`
+	Object    struct {
+		Group       string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Response struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"responseStatus"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// String tells a request in one line.
+func (r Request) String() string {
+	return fmt.Sprintf("%d %s %s: %s", r.Response.Code, r.Verb, r.URI, r.Response.Message)
+}
+
+const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [
+  {"level": "Metadata", "users": %s},
+  {"level": "None"}
+]}`
+
+// audit lets the API server write down what users ask.
+func (p *Plane) audit(api *envtest.APIServer) error {
+	if len(p.o.Audit) == 0 {
+		return nil
+	}
+	users, err := json.Marshal(p.o.Audit)
+	if err != nil {
+		return err
+	}
+	flags := api.Configure()
+	flags.Set("audit-policy-file", p.path("audit-policy.json"))
+	flags.Set("audit-log-path", p.path("audit.log"))
+	flags.Set("audit-log-mode", "blocking") // what was answered stands there
+	return os.WriteFile(p.path("audit-policy.json"), fmt.Appendf(nil, auditPolicy, users), 0o644)
+}
+
+// Requests are those of the users of Options.Audit that were answered, in order.
+// A watch is told when it begins and when it ends.
+func (p *Plane) Requests() (all []Request, err error) {
+	file, err := os.Open(p.path("audit.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil || strings.TrimSpace(line) == "" {
+			return all, nil // what is being written is not told yet
+		}
+		var r Request
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			return nil, fmt.Errorf("a line of the audit log: %w", err)
+		}
+		all = append(all, r)
+	}
+}
