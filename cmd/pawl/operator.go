@@ -180,7 +180,8 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 		o.version = slices.MaxFunc(slices.Collect(maps.Keys(o.images)), kube.CompareVersions)
 	}
 	var homes map[string]sharedstorage.Home
-	legacy := kube.NewMPDHome(m.GetClient(), m.Live(), o.name)
+	home, legacy := kube.NewHome(m.GetClient(), m.Live()), kube.NewMPDHome(m.GetClient(), m.Live(), o.name)
+	home.Site, legacy.Site = site, site
 	withMPD, err := kube.MPDServed(m.GetRESTMapper())
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 		homes = map[string]sharedstorage.Home{kube.MPDKind: legacy}
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
-		Homes: homes, Home: kube.NewHome(m.GetClient(), m.Live()), Ports: site.Ports(), Name: o.name, Version: o.version,
+		Homes: homes, Home: home, Ports: site.Ports(), Name: o.name, Version: o.version,
 		Event: kube.Teller(m.Events("sharedstorage")), Logger: logger,
 	})
 	if err != nil {

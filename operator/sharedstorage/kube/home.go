@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,14 +31,17 @@ func unserved(err error) bool {
 }
 
 // Home keeps clusters as SharedStorageCluster objects.
-type Home struct{ objects }
+type Home struct {
+	objects
+	Site *Site // whose images are meant by a version; nil: a version is what the spec says
+}
 
 var _ sharedstorage.Home = &Home{}
 
 // NewHome makes a Home that reads from a cache, and from the API server what
 // this process has written and the cache has not seen yet.
 func NewHome(cached client.Client, live client.Reader) *Home {
-	return &Home{objects{client: cached, live: live, written: map[string]uint64{}}}
+	return &Home{objects: objects{client: cached, live: live, written: map[string]uint64{}}}
 }
 
 // objects reads and writes objects of one kind.
@@ -95,6 +99,7 @@ func (h *Home) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, 
 	c := clusterOf(obj)
 	obj.Spec.DeepCopyInto(&c.Spec)
 	obj.Status.DeepCopyInto(&c.Status)
+	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
 	c.Version = &kept[*v1alpha1.SharedStorageCluster]{draft}
 	return c, nil
 }
@@ -139,13 +144,36 @@ func save[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Clu
 	if err := fill(obj); err != nil {
 		return err
 	}
-	if _, err := k.draft.Save(ctx); err != nil {
-		return controller.Fault(err)
+	if err := o.write(ctx, k.draft.Save, func() (bool, error) { return k.draft.Rebase(ctx, o.live, ours) }); err != nil {
+		return err
 	}
 	if !c.Finalized {
 		return controller.Fault(controller.Release(ctx, o.client, obj, sharedstorage.Finalizer))
 	}
 	return nil
+}
+
+// rebases is how often a status is written anew that met edits which are none of
+// our business: a tool that never rests must not keep a cluster from moving.
+const rebases = 8
+
+func (o *objects) write(ctx context.Context, save func(context.Context) (bool, error), rebase func() (bool, error)) error {
+	for try := 0; ; try++ {
+		_, err := save(ctx)
+		if err == nil || !errors.Is(err, fault.WriteConflict) || try == rebases {
+			return controller.Fault(err)
+		}
+		if same, failed := rebase(); failed != nil || !same {
+			return controller.Fault(err)
+		}
+	}
+}
+
+// ours reports an annotation that may ask something of us: those of PolarDB Stack
+// have no domain.
+func ours(annotation string) bool {
+	domain, _, qualified := strings.Cut(annotation, "/")
+	return !qualified || domain == "pawl.dev" || strings.HasSuffix(domain, ".pawl.dev")
 }
 
 // Annotate implements sharedstorage.Home.

@@ -43,6 +43,7 @@ var mpdKind = mpd.GroupVersion.WithKind(MPDKind)
 // MPDHome keeps clusters as MPDCluster objects.
 type MPDHome struct {
 	objects
+	Site *Site // as in Home
 	name string
 }
 
@@ -51,7 +52,7 @@ var _ sharedstorage.Home = &MPDHome{}
 // NewMPDHome makes a Home as NewHome does. name is that of the operator, as in
 // sharedstorage.Options.
 func NewMPDHome(cached client.Client, live client.Reader, name string) *MPDHome {
-	return &MPDHome{objects{client: cached, live: live, written: map[string]uint64{}}, name}
+	return &MPDHome{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}
 }
 
 // Load implements sharedstorage.Home.
@@ -72,6 +73,7 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 		return nil, err
 	}
 	c.Spec, c.Refused = specOf(obj)
+	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
 	if obj.Spec.OperatorName == "" || obj.Spec.OperatorName == cmp.Or(h.name, MPDOperator) {
 		c.Spec.OperatorName = h.name
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
@@ -118,13 +119,41 @@ func (s *Site) image(version string) (string, error) {
 	if image := s.o.Images[version]; image != "" {
 		return image, nil
 	}
-	known := slices.SortedFunc(maps.Keys(s.o.Images), func(a, b string) int { return CompareVersions(b, a) })
-	for _, v := range known {
-		if version == "" || strings.HasPrefix(v, version+".") {
-			return s.o.Images[v], nil
+	if v := newest(s.o.Images, version); v != "" {
+		return s.o.Images[v], nil
+	}
+	known := slices.SortedFunc(maps.Keys(s.o.Images), CompareVersions)
+	return "", port.VersionUnsupported.Errorf("there is no image for version %s; there are images for %s", version, strings.Join(known, ", ")).With("version", version)
+}
+
+// newest is the newest version that begins with one; of an empty one: of all.
+func newest(images map[string]string, version string) (found string) {
+	for v := range images {
+		if (version == "" || v == version || strings.HasPrefix(v, version+".")) && (found == "" || CompareVersions(v, found) > 0) {
+			found = v
 		}
 	}
-	return "", port.VersionUnsupported.Errorf("there is no image for version %s; there are images for %s", version, strings.Join(known, ", ")).With("version", version)
+	return found
+}
+
+// version is the one that a spec means, as instances are recorded with it: 15 is
+// the newest 15.x there is an image for. Where the spec says nothing, a cluster
+// stays with its major version. What there is no image for stays as it is said:
+// the flow tells of it.
+func (s *Site) version(spec *v1alpha1.SharedStorageClusterSpec, is string) string {
+	want := spec.Engine.Version
+	if s == nil || want == "" && is == "" {
+		return want
+	}
+	images := s.o.Images
+	if len(spec.Images) > 0 {
+		images = spec.Images
+	}
+	if _, exact := images[want]; exact {
+		return want
+	}
+	major, _, _ := strings.Cut(is, ".")
+	return cmp.Or(newest(images, cmp.Or(want, major)), want)
 }
 
 // CompareVersions orders versions such as 15.9 and 15.18.
