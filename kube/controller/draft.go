@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +63,40 @@ func (d *Draft[T]) Save(ctx context.Context) (wrote bool, err error) {
 	}
 	d.before, err = statusOf(d.Object)
 	return true, err
+}
+
+// Rebase is for a Save that met fault.WriteConflict: when only what is not ours
+// was changed, the draft becomes one of the newest version, and Save may be
+// called again. Others may have changed labels and those annotations that do not
+// matter; anything else (the spec, the status, finalizers, a deletion) is to be
+// judged anew: it reports false, and the draft is of no more use.
+func (d *Draft[T]) Rebase(ctx context.Context, from client.Reader, matters func(annotation string) bool) (bool, error) {
+	newest, ok := reflect.New(reflect.TypeOf(d.Object).Elem()).Interface().(T)
+	if !ok {
+		return false, fmt.Errorf("controller: %T is no pointer to an object", d.Object)
+	}
+	if err := from.Get(ctx, client.ObjectKeyFromObject(d.Object), newest); err != nil {
+		return false, Fault(err)
+	}
+	status, err := statusOf(newest)
+	if err != nil {
+		return false, err
+	}
+	unasked := func(o client.Object) map[string]string {
+		kept := maps.Clone(o.GetAnnotations())
+		maps.DeleteFunc(kept, func(key, _ string) bool { return !matters(key) })
+		return kept
+	}
+	old := d.Object
+	if newest.GetUID() != old.GetUID() || newest.GetGeneration() != old.GetGeneration() || !newest.GetDeletionTimestamp().Equal(old.GetDeletionTimestamp()) ||
+		!slices.Equal(newest.GetFinalizers(), old.GetFinalizers()) || !maps.Equal(unasked(newest), unasked(old)) ||
+		len(difference(d.before, status)) > 0 || len(difference(status, d.before)) > 0 {
+		return false, nil
+	}
+	old.SetResourceVersion(newest.GetResourceVersion())
+	old.SetAnnotations(newest.GetAnnotations())
+	old.SetLabels(newest.GetLabels())
+	return true, nil
 }
 
 // Changed reports whether Save would write.

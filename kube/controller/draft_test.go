@@ -2,9 +2,12 @@ package controller
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func object(t interface{ Fatal(...any) }, text string) map[string]any {
@@ -89,4 +92,48 @@ func merge(target any, patch any) map[string]any {
 		}
 	}
 	return out
+}
+
+// A save that met an edit of what is not ours is made again on the newest
+// version; one that met anything else is not.
+func TestADraftIsRebasedOnWhatDoesNotMatter(t *testing.T) {
+	at := metav1.Now()
+	for name, c := range map[string]struct {
+		edit func(*demo)
+		want bool
+	}{
+		"a foreign annotation": {func(d *demo) { d.Annotations["example.com/touched"] = "2" }, true},
+		"a label":              {func(d *demo) { d.Labels = map[string]string{"team": "blue"} }, true},
+		"a request":            {func(d *demo) { d.Annotations["pawl.dev/resume"] = "1" }, false},
+		"the spec":             {func(d *demo) { d.Generation++ }, false},
+		"the status":           {func(d *demo) { d.Status.N = 7 }, false},
+		"a finalizer":          {func(d *demo) { d.Finalizers = []string{"example.com/held"} }, false},
+		"its deletion":         {func(d *demo) { d.DeletionTimestamp = &at }, false},
+		"another of its name":  {func(d *demo) { d.UID = "2" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &store{obj: &demo{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", ResourceVersion: "1", Generation: 1, Annotations: map[string]string{"example.com/touched": "1"}}}}
+			s.obj.Status.N = 1
+			draft, err := Load(t.Context(), client.Reader(s), client.Client(s), client.ObjectKey{Name: "a"}, &demo{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			draft.Object.Status.N = 2
+			s.obj.ResourceVersion = "5"
+			c.edit(s.obj)
+			got, err := draft.Rebase(t.Context(), s, func(key string) bool { return strings.HasPrefix(key, "pawl.dev/") })
+			if err != nil || got != c.want {
+				t.Fatalf("rebased: %t, %v", got, err)
+			}
+			if !got {
+				return
+			}
+			if wrote, err := draft.Save(t.Context()); err != nil || !wrote || len(s.writes) != 1 {
+				t.Fatalf("wrote %t %v: %v", wrote, err, s.writes)
+			}
+			if want := `{"metadata":{"resourceVersion":"5","uid":"1"},"status":{"n":2}}`; s.writes[0] != want {
+				t.Errorf("wrote %s, want %s", s.writes[0], want)
+			}
+		})
+	}
 }

@@ -162,7 +162,7 @@ func (w *world) formOfRuns(ctx context.Context, say func(string, ...any)) error 
 // becomes waits until the form is a wanted one.
 func (w *world) becomes(want string) {
 	w.t.Helper()
-	w.await(2*time.Minute, "the end is that of an undisturbed life", func(ctx context.Context) error {
+	w.awaitEvery(500*time.Millisecond, patience, "the end is that of an undisturbed life", func(ctx context.Context) error {
 		got, err := w.form(ctx)
 		if err == nil && got != want {
 			err = fmt.Errorf("%s", difference(want, got))

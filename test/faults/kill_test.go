@@ -127,7 +127,7 @@ func (w *world) unharmed(epoch int64, instances int) {
 		w.t.Errorf("the epoch is %d, and %d without faults", got, epoch)
 	}
 	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
-		if n := w.madeInAll(kind); n != instances {
+		if n := w.madeInAll(kind); n > instances { // fewer: the answer came when nobody was there
 			w.t.Errorf("%d %s were created, %d without faults", n, kind, instances)
 		}
 	}
@@ -143,10 +143,10 @@ type lane struct {
 
 // lanes deal out the points.
 func lanes(l life) (all []lane) {
-	for _, p := range points(l.createWrites+more, 5) {
+	for _, p := range points(l.createWrites+more, 4) {
 		all = append(all, lane{create: p})
 	}
-	for i, p := range points(l.switchWrites+more, 10) {
+	for i, p := range points(l.switchWrites+more, 8) {
 		to := &all[i%len(all)]
 		to.switches = append(to.switches, p)
 	}

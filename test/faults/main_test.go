@@ -48,7 +48,11 @@ func options() controlplane.Options {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "3"); err != nil { // they wait most of the time, whatever the number of cores
+	lanes := "4" // they wait most of the time, whatever the number of cores
+	if everyPoint {
+		lanes = "6"
+	}
+	if err := flag.Set("test.parallel", lanes); err != nil {
 		panic(err)
 	}
 	suite.Main(m)
@@ -165,18 +169,27 @@ func (w *world) switchWriter() string {
 
 func (w *world) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
+	w.awaitEvery(150*time.Millisecond, limit, what, holds)
+}
+
+func (w *world) awaitEvery(look, limit time.Duration, what string, holds func(ctx context.Context) error) {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
+	var last error
 	for {
 		err := holds(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			w.t.Fatalf("%s, not within %s: %v", what, limit, err)
+			w.t.Fatalf("%s, not within %s: %v", what, limit, last)
 		case <-tick.C:
 		}
 	}

@@ -33,6 +33,7 @@ type operator struct {
 	ended  chan struct{}
 	over   bool // it is not to be started again
 	starts int
+	since  time.Time // of the newest start
 }
 
 // patient lets no failover come of a machine that is slow: who is the writer is
@@ -117,7 +118,7 @@ func (o *operator) launch() error {
 	}
 	ended := make(chan struct{})
 	o.cmd, o.ended = cmd, ended
-	o.starts++
+	o.starts, o.since = o.starts+1, time.Now()
 	go func() {
 		defer close(ended)
 		_ = cmd.Wait() // it is ended by a signal, or says why in its log

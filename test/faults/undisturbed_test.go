@@ -1,6 +1,9 @@
 package faults_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -54,14 +57,22 @@ func reference(t *testing.T) life {
 	return undisturbed.life
 }
 
-// settled gives the form when the operator has written nothing for two seconds.
-func (w *world) settled(o *operator) string {
+// settled gives the form when the operator has written nothing for two seconds,
+// and nothing comes or goes.
+func (w *world) settled(o *operator) (form string) {
 	w.t.Helper()
 	quiet(o, 2*time.Second)
-	form, err := w.form(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.awaitEvery(500*time.Millisecond, patience, "nothing comes or goes", func(ctx context.Context) (err error) {
+		if form, err = w.form(ctx); err != nil {
+			return err
+		}
+		for _, passing := range []string{"not at rest", "deleted true", "ready false", ", 0 ready", "Pending", " False ManagerUnreachable", "generation false"} {
+			if strings.Contains(form, passing) {
+				return errors.New(form)
+			}
+		}
+		return nil
+	})
 	return form
 }
 

@@ -87,7 +87,7 @@ func (ws *writers) probe(ctx context.Context, pod corev1.Pod) {
 			_ = conn.Close(closing) // the server may be gone
 			cancel()
 		}
-		pause(ctx, 50*time.Millisecond)
+		pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -127,7 +127,7 @@ func (ws *writers) session(ctx context.Context, conn *pgx.Conn, pod string) {
 		return err
 	}
 	made := false
-	for ; ctx.Err() == nil; pause(ctx, 25*time.Millisecond) {
+	for ; ctx.Err() == nil; pause(ctx, 50*time.Millisecond) {
 		if !made {
 			err := exec("CREATE TABLE IF NOT EXISTS traffic (n bigint PRIMARY KEY, pod text)")
 			if made = err == nil; !made {

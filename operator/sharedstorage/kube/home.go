@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -143,13 +144,36 @@ func save[T client.Object](ctx context.Context, o *objects, c *sharedstorage.Clu
 	if err := fill(obj); err != nil {
 		return err
 	}
-	if _, err := k.draft.Save(ctx); err != nil {
-		return controller.Fault(err)
+	if err := o.write(ctx, k.draft.Save, func() (bool, error) { return k.draft.Rebase(ctx, o.live, ours) }); err != nil {
+		return err
 	}
 	if !c.Finalized {
 		return controller.Fault(controller.Release(ctx, o.client, obj, sharedstorage.Finalizer))
 	}
 	return nil
+}
+
+// rebases is how often a status is written anew that met edits which are none of
+// our business: a tool that never rests must not keep a cluster from moving.
+const rebases = 8
+
+func (o *objects) write(ctx context.Context, save func(context.Context) (bool, error), rebase func() (bool, error)) error {
+	for try := 0; ; try++ {
+		_, err := save(ctx)
+		if err == nil || !errors.Is(err, fault.WriteConflict) || try == rebases {
+			return controller.Fault(err)
+		}
+		if same, failed := rebase(); failed != nil || !same {
+			return controller.Fault(err)
+		}
+	}
+}
+
+// ours reports an annotation that may ask something of us: those of PolarDB Stack
+// have no domain.
+func ours(annotation string) bool {
+	domain, _, qualified := strings.Cut(annotation, "/")
+	return !qualified || domain == "pawl.dev" || strings.HasSuffix(domain, ".pawl.dev")
 }
 
 // Annotate implements sharedstorage.Home.

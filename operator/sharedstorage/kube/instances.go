@@ -224,7 +224,8 @@ func (s *Site) inherit(ctx context.Context, c port.Ref, take func(*corev1.Persis
 	return claim, s.o.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// retype gives an instance the wanted id and type.
+// retype gives an instance the wanted id and type. The claim is the record, and
+// comes last: until it says so, the next call does what this one has left undone.
 func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
 	add := map[string]string{}
 	if want.ID != "" {
@@ -233,7 +234,7 @@ func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
 	if want.Type != "" {
 		add[TypeLabel] = string(want.Type)
 	}
-	for _, obj := range []client.Object{h.claim, h.pod} {
+	for _, obj := range []client.Object{h.pod, h.claim} {
 		if obj == client.Object((*corev1.Pod)(nil)) {
 			continue
 		}
@@ -246,7 +247,9 @@ func (s *Site) retype(ctx context.Context, h *held, want port.Instance) error {
 		}
 		before := obj.DeepCopyObject().(client.Object)
 		label(obj, add)
-		if err := s.o.Client.Patch(ctx, obj, client.MergeFrom(before)); err != nil {
+		// Of the version that was read: one that arrives late, from an operator that
+		// is no longer the leader, must not say what was true then.
+		if err := s.o.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,346 @@
+package faults_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// when calls a function, once, as soon as the operator asks for something.
+func (o *operator) when(chosen func(*controlplane.Call) bool) (reached chan struct{}) {
+	reached = make(chan struct{})
+	once := false
+	o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+		if !once && chosen(c) {
+			once = true
+			close(reached)
+		}
+		return controlplane.Act{}
+	})
+	return reached
+}
+
+func (w *world) reached(what string, reached chan struct{}) {
+	w.t.Helper()
+	select {
+	case <-reached:
+	case <-time.After(patience):
+		w.t.Fatalf("%s: that moment did not come", what)
+	}
+}
+
+// remove deletes an object at once.
+func (w *world) remove(obj client.Object) {
+	w.t.Helper()
+	if err := w.client.Delete(w.t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func named(w *world, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
+}
+
+// deleteRun deletes the run that is under way.
+func (w *world) deleteRun() {
+	w.t.Helper()
+	runs, err := w.runs(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range runs {
+		if !w.old[r.UID] && r.Status.Phase != "Succeeded" {
+			w.remove(&r)
+			return
+		}
+	}
+	w.t.Fatalf("no run is under way: %+v", runs)
+}
+
+// A run is deleted while it makes the cluster, and one while it switches the
+// writer; a pod is deleted in the middle of a switch: the new writer's, then that
+// of the old one. What was asked for is done all the same.
+func TestRunsAndPodsAreDeleted(t *testing.T) {
+	t.Parallel()
+	reference(t)
+	w := newWorld(t)
+	o := w.operator(alone(15 * time.Second)...)
+	o.start()
+
+	begun := o.when(writes("create", "pods", ""))
+	w.create()
+	w.reached("the first pod", begun)
+	w.deleteRun()
+	w.rests(nil)
+	w.onlyTwo()
+	w.writers.rows()
+
+	for _, m := range []struct {
+		what string
+		at   func(*controlplane.Call) bool
+		do   func(c *v1alpha1.SharedStorageCluster)
+	}{
+		{"the run, behind the grant", writes("update", "leases", blue+"-grant"), func(*v1alpha1.SharedStorageCluster) { w.deleteRun() }},
+		{"the candidate's pod", writes("create", "runs", ""), func(c *v1alpha1.SharedStorageCluster) {
+			w.remove(&corev1.Pod{ObjectMeta: named(w, c.Status.Instances[other(c)].Name)})
+		}},
+		{"the old writer's pod", writes("update", "leases", blue+"-grant"), func(c *v1alpha1.SharedStorageCluster) {
+			w.remove(&corev1.Pod{ObjectMeta: named(w, c.Status.Instances[c.Status.Writer].Name)})
+		}},
+	} {
+		quiet(o, time.Second)
+		w.forgetRuns()
+		c := w.rests(nil)
+		reached := o.when(m.at)
+		began := time.Now()
+		id := w.switchWriter()
+		w.reached(m.what, reached)
+		m.do(c)
+		w.resumed(id)
+		c = w.rests(nil)
+		if c.Status.Writer != id && !rejected(c) {
+			t.Errorf("%s was deleted: the writer is %s, not %s, and nothing says why: %+v", m.what, c.Status.Writer, id, c.Status.Requests)
+		}
+		w.onlyTwo()
+		w.writers.rows()
+		t.Logf("%s was deleted in the middle of a switch: at rest after %s", m.what, time.Since(began).Round(100*time.Millisecond))
+	}
+}
+
+// resumed is what a person does when a switch was refused, because the one who
+// was to write did not answer: as soon as it does, they resume the run. It
+// returns at once when nothing was refused.
+func (w *world) resumed(id string) {
+	w.t.Helper()
+	w.await(patience, "blue is at rest, or its instances are healthy again", func(ctx context.Context) error {
+		c, err := w.cluster(ctx)
+		if err != nil {
+			return err
+		}
+		if err := atRest(c); err == nil {
+			return nil
+		}
+		if i := c.Status.Instances[id]; c.Status.State != "Interrupted" || i.Health != "Healthy" {
+			return fmt.Errorf("%s %s, instance %s is %s", c.Status.State, c.Status.Reason, id, i.Health)
+		}
+		if c.Status.Reason != "SwitchRefused" || c.Status.Run == nil || c.Status.Run.Remedy == "" {
+			return fmt.Errorf("interrupted by %s: %+v", c.Status.Reason, c.Status.Run)
+		}
+		w.annotate("pawl.dev/resume", "again")
+		return nil
+	})
+}
+
+// rejected reports that the newest request was refused.
+func rejected(c *v1alpha1.SharedStorageCluster) bool {
+	return len(c.Status.Requests) > 0 && c.Status.Requests[len(c.Status.Requests)-1].State == "Rejected"
+}
+
+// other is the id of the instance that does not write.
+func other(c *v1alpha1.SharedStorageCluster) string {
+	for id := range c.Status.Instances {
+		if id != c.Status.Writer {
+			return id
+		}
+	}
+	return ""
+}
+
+// onlyTwo waits until there are two instances and nothing more: one pod and one
+// claim of each, one writer.
+func (w *world) onlyTwo() {
+	w.t.Helper()
+	w.await(patience, "there are two instances and nothing more", func(ctx context.Context) error {
+		pods, err := w.pods(ctx)
+		if err != nil {
+			return err
+		}
+		var claims corev1.PersistentVolumeClaimList
+		if err := w.client.List(ctx, &claims, client.InNamespace(w.namespace)); err != nil {
+			return err
+		}
+		var roles []string
+		for _, p := range pods {
+			roles = append(roles, p.Labels["pawl.dev/type"]+p.Labels["pawl.dev/role"])
+		}
+		slices.Sort(roles)
+		if len(claims.Items) != 2 || !slices.Equal(roles, []string{"roro", "rwrw"}) {
+			return fmt.Errorf("pods %v, %d claims", roles, len(claims.Items))
+		}
+		return nil
+	})
+}
+
+// The claim of the reader is deleted with its pod, then that of the writer: their
+// data are gone. A reader is made anew from the writer; for the writer, the reader
+// takes over. No answered row is lost.
+func TestClaimsAreDeleted(t *testing.T) {
+	t.Parallel()
+	reference(t)
+	w := newWorld(t)
+	o := w.operator("--no-leader-election", "--lease", "15s", "--writer-lease", "6s")
+	o.start()
+	w.create()
+	for _, role := range []string{"reader", "writer"} {
+		c := w.rests(nil)
+		w.safe()
+		id := c.Status.Writer
+		if role == "reader" {
+			id = other(c)
+		}
+		gone := c.Status.Instances[id].Name
+		began := time.Now()
+		w.remove(&corev1.PersistentVolumeClaim{ObjectMeta: named(w, gone)})
+		w.remove(&corev1.Pod{ObjectMeta: named(w, gone)})
+		w.rests(func(c *v1alpha1.SharedStorageCluster) error {
+			for id, i := range c.Status.Instances {
+				if i.Name == gone {
+					return fmt.Errorf("%s is still instance %s", gone, id)
+				}
+			}
+			return nil
+		})
+		w.onlyTwo()
+		rows := w.writers.rows()
+		t.Logf("the claim and the pod of the %s were deleted: at rest after %s, %d rows", role, time.Since(began).Round(100*time.Millisecond), rows)
+	}
+}
+
+// safe waits until a failover would lose nothing: the manager knows that each
+// answered commit is at an instance that is there.
+func (w *world) safe() {
+	w.t.Helper()
+	w.await(2*time.Minute, "the manager may fail over without loss", func(ctx context.Context) error {
+		kept := &corev1.ConfigMap{}
+		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: blue + "-manager"}, kept); err != nil {
+			return err
+		}
+		var state struct {
+			Sync struct {
+				Names []string `json:"names"`
+				Safe  bool     `json:"safe"`
+			} `json:"sync"`
+		}
+		if err := json.Unmarshal([]byte(kept.Data["state.json"]), &state); err != nil {
+			return err
+		}
+		pods, err := w.pods(ctx)
+		if err != nil {
+			return err
+		}
+		for _, name := range state.Sync.Names {
+			if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == name }) {
+				return fmt.Errorf("%s is counted on still, and is gone", name)
+			}
+		}
+		if !state.Sync.Safe || len(state.Sync.Names) == 0 {
+			return fmt.Errorf("%+v", state)
+		}
+		return nil
+	})
+}
+
+// A person, and a tool of theirs that never rests, edit the object while the
+// operator works on it; then they delete it in the middle of a switch.
+func TestEditedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	reference(t)
+	w := newWorld(t)
+	o := w.operator(alone(15 * time.Second)...)
+	o.start()
+
+	begun := o.when(writes("create", "pods", ""))
+	w.create()
+	ctx, stop := context.WithCancel(t.Context())
+	var tool sync.WaitGroup
+	edits := 0
+	tool.Go(func() {
+		c := &v1alpha1.SharedStorageCluster{ObjectMeta: named(w, blue)}
+		for ; ctx.Err() == nil; pause(ctx, 250*time.Millisecond) {
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/touched":"%d"}}}`, edits)
+			if err := w.client.Patch(ctx, c, client.RawPatch("application/merge-patch+json", []byte(patch))); err == nil {
+				edits++
+			}
+		}
+	})
+	defer tool.Wait()
+	defer stop()
+
+	w.reached("the first pod", begun)
+	w.patch(tree{"spec": tree{"readers": 2}}) // while one reader is being made
+	w.rests(nil)
+
+	promoting := o.when(writes("update", "leases", blue+"-grant"))
+	id := w.switchWriter()
+	w.reached("the grant of the switch", promoting)
+	w.patch(tree{"spec": tree{"readers": 1, "parameters": tree{"work_mem": "8MB"}}}) // two wishes in the middle of a switch
+	c := w.rests(func(c *v1alpha1.SharedStorageCluster) error {
+		if c.Status.ParametersHash == "" || len(c.Status.Instances) != 2 {
+			return fmt.Errorf("%d instances, parameters %q", len(c.Status.Instances), c.Status.ParametersHash)
+		}
+		return nil
+	})
+	switched := slices.ContainsFunc(c.Status.Requests, func(r v1alpha1.RequestStatus) bool { return r.Kind == "switch-writer" && r.State == "Done" })
+	if !switched || c.Status.Writer != id {
+		t.Errorf("the writer is %s, not %s: %+v", c.Status.Writer, id, c.Status.Requests)
+	}
+	w.onlyTwo()
+	for _, name := range []string{c.Status.Instances[id].Name, c.Status.Instances[other(c)].Name} {
+		w.setting(name, "work_mem", "8MB")
+	}
+	w.writers.rows()
+	stop()
+	tool.Wait()
+	t.Logf("%d edits by a tool meanwhile", edits)
+	if edits < 10 {
+		t.Errorf("the tool edited %d times", edits)
+	}
+
+	promoting = o.when(writes("update", "leases", blue+"-grant"))
+	w.switchWriter()
+	w.reached("the grant of the next switch", promoting)
+	w.remove(&v1alpha1.SharedStorageCluster{ObjectMeta: named(w, blue)})
+	w.await(patience, "nothing is left", func(ctx context.Context) error {
+		if _, err := w.cluster(ctx); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the cluster is there still: %w", err)
+		}
+		pods, err := w.pods(ctx)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d pods are there still", len(pods))
+		}
+		return err
+	})
+}
+
+// setting asks an instance for a parameter.
+func (w *world) setting(pod, name, want string) {
+	w.t.Helper()
+	w.await(time.Minute, pod+" runs with "+name+" "+want, func(ctx context.Context) error {
+		p := &corev1.Pod{}
+		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: pod}, p); err != nil {
+			return err
+		}
+		conn, err := w.writers.connect(ctx, p.Status.PodIP)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		got := ""
+		if err := conn.QueryRow(ctx, "SHOW "+name).Scan(&got); err != nil || got == want {
+			return err
+		}
+		return fmt.Errorf("it is %s", got)
+	})
+}
