@@ -124,7 +124,7 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 			Failures: o.rec.Failures, Epoch: r.Epoch, Undoing: o.rec.Undoing, Input: r.Input, With: step.With,
 			MaxOutput: step.MaxOutput, Secrets: step.Secrets, Retry: step.Retry,
 		},
-		ctx: ctx, secrets: d.e.options.Secrets, redact: d.hidden.add, room: s.room(o.rec), base: d.log, hidden: &d.hidden,
+		ctx: ctx, secrets: d.e.options.Secrets, redact: d.hidden.add, room: s.room(o.rec, d.e.runLimit()), limit: d.e.runLimit(), base: d.log, hidden: &d.hidden,
 	}
 	if len(s.mail) > 0 {
 		t.facts.Signals = slices.Clone(s.mail)

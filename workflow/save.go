@@ -41,6 +41,9 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 		if errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced) || errors.Is(err, ErrNotFound) {
 			return false, false
 		}
+		if errors.Is(err, OutputTooLarge) && d.tooLarge(err, want) {
+			return false, false
+		}
 		d.e.trouble(err)
 		if try == 0 {
 			d.e.stuck.Add(1)
@@ -54,6 +57,48 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	d.e.publish(r, s.events)
 	s.events, s.consumed, s.outbox, s.changed = s.events[:0], s.consumed[:0], s.outbox[:0], false
 	return true, true
+}
+
+// tooLarge pauses a run that the store refuses to hold with what was to be saved:
+// trying again would not help, and is no trouble of the store. What is paused is
+// the run as it was saved last; the steps under way there count as lost. false: that could
+// not be saved either.
+func (d *driver) tooLarge(why error, want int64) bool {
+	r, signals, err := d.e.store.Load(d.life, d.s.run.ID)
+	if err != nil || r.Revision != want || r.Epoch != d.s.run.Epoch || r.Phase == Paused || r.Phase == Queued || r.Phase.Final() {
+		return false
+	}
+	s := newState(r, d.s.plan, signals)
+	s.now = now()
+	f := s.faultOf(why)
+	most := -1
+	for _, rec := range d.s.run.Changed() { // the one that says most
+		if len(rec.Output) > most {
+			most, f.Step, f.Attempt = len(rec.Output), rec.Name, rec.Attempt
+		}
+	}
+	for rec := range r.Steps() {
+		if rec.Phase == StepRunning {
+			rec.Phase, rec.NextAt = StepRetrying, s.now
+			s.put(rec)
+		}
+	}
+	s.healers = d.s.healers
+	s.pause(f, Event{Actor: "engine"})
+	r.Owner, r.NextAt = "", s.soonest
+	if err := d.e.store.Save(d.life, &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}); err != nil {
+		return false
+	}
+	d.e.publish(r, s.events)
+	return true
+}
+
+// runLimit is how many bytes input and outputs of a run may have.
+func (e *Engine) runLimit() int {
+	if b, ok := e.store.(Bounded); ok {
+		return min(b.RunLimit(), MaxRun)
+	}
+	return MaxRun
 }
 
 // happened finds out whether a save with an unknown result was made; if not,

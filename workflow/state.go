@@ -95,8 +95,9 @@ func (s *state) event(kind EventKind, rec *StepRecord, e Event) {
 	s.changed = true
 }
 
-// room is how many bytes the output of a step may have before the run is full.
-func (s *state) room(rec *StepRecord) int {
+// room is how many bytes the output of a step may have before the run is full:
+// a run holds so many in all.
+func (s *state) room(rec *StepRecord, limit int) int {
 	if s.size == 0 {
 		s.size = len(s.run.Input)
 		for other := range s.run.Steps() {
@@ -106,7 +107,7 @@ func (s *state) room(rec *StepRecord) int {
 			}
 		}
 	}
-	return max(MaxRun-s.size+len(rec.Output), 1)
+	return max(limit-s.size+len(rec.Output), 1)
 }
 
 func (s *state) put(rec *StepRecord) { s.run.Put(rec); s.changed = true }

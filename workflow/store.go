@@ -150,6 +150,12 @@ type Definition struct {
 	Source  []byte // what a loader can read again; empty for flows written in Go
 }
 
+// Bounded is a Store that holds less of a run than MaxRun.
+type Bounded interface {
+	// RunLimit is how many bytes input and outputs of a run may have.
+	RunLimit() int
+}
+
 // Retainer removes finished runs.
 type Retainer interface {
 	// Expired gives finished runs that the policy no longer keeps, oldest first.

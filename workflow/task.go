@@ -37,6 +37,7 @@ type Task struct {
 	ctx      context.Context
 	redact   func(string) // tells the run which value to hide
 	room     int          // what the run may still hold; 0: not known
+	limit    int          // of what it holds in all
 	base     *slog.Logger
 	hidden   *hidden
 }
@@ -176,7 +177,7 @@ func (t *Task) Set(v any) error {
 		return OutputTooLarge.Errorf("the output has %d bytes, the limit is %d", len(data), limit)
 	}
 	if t.room > 0 && len(data) > t.room {
-		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.room, MaxRun)
+		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.room, t.limit)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,6 +19,7 @@ const (
 	keepEvents  = 50
 	shardEvents = 100
 	shardBytes  = 512 << 10
+	eventBytes  = 128 << 10 // of the events in the object: beyond, the older half goes at once
 )
 
 // write changes the status of a run: judge looks at the newest object that is
@@ -242,6 +243,17 @@ func (ed *edit) consume(o *object, consumed []string) {
 	}
 }
 
+// sizeOf is about what events take in an object.
+func sizeOf(events map[string]api.RunEvent) int {
+	size := 0
+	for _, event := range events {
+		size += eventSize(&event)
+	}
+	return size
+}
+
+func eventSize(e *api.RunEvent) int { return len(e.Data) + len(e.Message) + 300 }
+
 // sharded gives the numbers of the events that stand in an object of their own already.
 func sharded(e *entry) []int64 {
 	if e.shard == 0 {
@@ -262,17 +274,23 @@ func sharded(e *entry) []int64 {
 func (s *Store) makeRoom(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	st := &e.status
-	if len(st.Events) < keepEvents+shardEvents || e.shard > 0 && len(sharded(e)) > 0 || e.fresh {
+	many, large := len(st.Events) >= keepEvents+shardEvents, len(st.Events) > 1 && sizeOf(st.Events) > eventBytes
+	if !many && !large || e.shard > 0 && len(sharded(e)) > 0 || e.fresh {
 		s.mu.Unlock()
 		return nil
 	}
-	keys := slices.SortedFunc(maps.Keys(st.Events), byNumber)[:shardEvents]
+	keys := slices.SortedFunc(maps.Keys(st.Events), byNumber)
+	if many {
+		keys = keys[:shardEvents]
+	} else {
+		keys = keys[:len(keys)/2]
+	}
 	d := &reader{}
 	var events []workflow.Event
 	size := 0
 	for _, key := range keys {
 		event := st.Events[key]
-		if size += len(event.Data) + len(event.Message) + 300; size > shardBytes/2 && len(events) > 0 {
+		if size += eventSize(&event); size > shardBytes/2 && len(events) > 0 {
 			break
 		}
 		events = append(events, d.event(e.id(), d.number(key), &event))

@@ -30,7 +30,8 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			return s.sendEnded(ctx, e, sig)
 		}
 		s.mu.Lock()
-		known, full := e.knows(sig.ID), len(e.unread()) >= workflow.MaxUnread
+		unread := e.unread()
+		known, full := e.knows(sig.ID), len(unread) >= workflow.MaxUnread || len(unread) > 0 && mailSize(e.object)+len(sig.Payload) > mailBytes
 		final := e.phase().Final()
 		p := newPost(e.object, sig)
 		body, err := s.format.post(e.object, p)
@@ -50,7 +51,7 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 		case final:
 			return workflow.ErrFinal
 		case full:
-			return workflow.QueueFull.Errorf("run %s has %d unread signals", id, workflow.MaxUnread)
+			return workflow.QueueFull.Errorf("run %s has %d unread signals, and no room for %d bytes more: at most %d, of %d bytes in all", id, len(unread), len(sig.Payload), workflow.MaxUnread, mailBytes)
 		}
 		meta, err := s.client.patch(ctx, s.runRef(o.namespace, o.name), "", body)
 		switch wait, isBusy := busy(err); {
@@ -80,6 +81,20 @@ func (s *Store) Send(ctx context.Context, id string, sig workflow.Signal) error 
 			return trouble(ctx, "sending signal "+sig.ID+" to run "+id, err)
 		}
 	}
+}
+
+// mailBytes is what the payloads of the unread signals of a run may have: the
+// rest of the object needs room too.
+const mailBytes = 256 << 10
+
+func mailSize(o *object) int {
+	size := 0
+	for key, s := range o.spec.Signals {
+		if _, read := o.status.Consumed[key]; !read { // the others leave with the next signal
+			size += len(s.Payload)
+		}
+	}
+	return size
 }
 
 // sendEnded answers for a run that has ended, whose signals only the API server has.

@@ -80,6 +80,7 @@ var (
 	_ workflow.Lister      = (*Store)(nil)
 	_ workflow.Definitions = (*Store)(nil)
 	_ workflow.Retainer    = (*Store)(nil)
+	_ workflow.Bounded     = (*Store)(nil)
 )
 
 // Open begins to watch and returns when everything that is there has been
@@ -148,6 +149,10 @@ func (s *Store) Close() error {
 	s.client.close()
 	return nil
 }
+
+// RunLimit is half of what other stores hold of a run: an object of the API
+// server has signals and history too, and quotes count twice. See workflow.Bounded.
+func (s *Store) RunLimit() int { return workflow.MaxRun / 2 }
 
 // Requests is how many requests this store has sent, watches not counted.
 func (s *Store) Requests() int64 { return s.client.sent.Load() }

@@ -31,6 +31,7 @@ const (
 	Lost     Trouble = "lost answer"    // carried out, the connection breaks
 	Cut      Trouble = "cut connection" // not carried out
 	Full     Trouble = "full"           // etcd has no space
+	Large    Trouble = "too large"      // the object would be larger than etcd takes; not carried out
 )
 
 // Troubles are all that Wire.Break deals out.
@@ -145,6 +146,8 @@ func (l *line) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer(req, http.StatusInternalServerError, "InternalError", "refused (injected)"), nil
 	case Full:
 		return answer(req, http.StatusInternalServerError, "InternalError", "etcdserver: mvcc: database space exceeded"), nil
+	case Large:
+		return answer(req, http.StatusInternalServerError, "InternalError", "etcdserver: request is too large"), nil
 	case Cut:
 		return nil, errors.New("connection reset by peer (injected)")
 	}
