@@ -28,7 +28,7 @@ another value stays, unless --overwrite is given.`,
 			if len(args) <= words {
 				return Usage.Errorf("give KIND NAME and at least one KEY=VALUE")
 			}
-			ref, _ := objectOf(args[:words], namespace)
+			ref, _ := a.objectOf(args[:words], namespace)
 			b, err := a.open(ctx, reads)
 			if err != nil {
 				return err
@@ -42,10 +42,10 @@ another value stays, unless --overwrite is given.`,
 			if err != nil {
 				return err
 			}
-			return a.emit(o, []string{o.Ref.String()}, func() string { return ref.String() + " annotated\n" })
+			return a.emit(o, []string{o.Ref.String()}, func() string { return o.Ref.String() + " annotated\n" })
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "replace what is there with another value")
 	return cmd
 }

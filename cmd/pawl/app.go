@@ -29,12 +29,16 @@ import (
 type app struct {
 	in       io.Reader
 	out, err io.Writer
+	plugin   bool // called as kubectl pawl
 	flags    globals
+	place    place // of the verb that runs
 }
 
 // globals are the flags of all verbs.
 type globals struct {
 	config, server, store, dsn, output, as, logLevel, secretsDir string
+	kubeconfig, context                                          string
+	kubernetes                                                   bool
 	flows, machines, actions, httpAllow                          []string
 	noColor                                                      bool
 	timeout                                                      time.Duration
@@ -268,6 +272,9 @@ const (
 
 // open gives the backend that the flags ask for. files are flow files to be executed.
 func (a *app) open(ctx context.Context, how access, files ...string) (backend.Backend, error) {
+	if a.place.kubernetes {
+		return a.openCluster(ctx, files)
+	}
 	if a.flags.server != "" {
 		return backend.OpenRemote(ctx, backend.RemoteOptions{URL: a.flags.server, Token: os.Getenv("PAWL_TOKEN"), Actor: a.actor()})
 	}
@@ -305,7 +312,7 @@ func (a *app) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 // verb wraps what a command does: configuration first, then the time it has.
 func (a *app) verb(do func(ctx context.Context, cmd *cobra.Command, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := configure(cmd, os.LookupEnv); err != nil {
+		if err := a.configured(cmd); err != nil {
 			return err
 		}
 		if err := a.checkFlags(); err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,14 +20,14 @@ import (
 const completeWithin = 2 * time.Second
 
 // suggested opens what a completion asks; what does not answer suggests nothing.
-func suggested[B io.Closer](cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
+func suggested[B io.Closer](a *app, cmd *cobra.Command, open func(ctx context.Context) (B, error), read func(ctx context.Context, b B) []string) ([]string, cobra.ShellCompDirective) {
 	base := cmd.Context()
 	if base == nil {
 		base = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(base, completeWithin)
 	defer cancel()
-	if configure(cmd, os.LookupEnv) != nil {
+	if a.configured(cmd) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	b, err := open(ctx)
@@ -41,7 +40,7 @@ func suggested[B io.Closer](cmd *cobra.Command, open func(ctx context.Context) (
 
 // completing asks the backend.
 func (a *app) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
-	return suggested(cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
+	return suggested(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.open(ctx, reads) }, do)
 }
 
 func runIDs(ctx context.Context, b backend.Backend) []string {
@@ -61,6 +60,9 @@ func runIDs(ctx context.Context, b backend.Backend) []string {
 
 // kindNames are the kinds of objects there are.
 func kindNames(ctx context.Context, b backend.Backend) []string {
+	if known, ok := b.(interface{ Kinds() []string }); ok {
+		return known.Kinds()
+	}
 	objects, err := b.Objects()
 	if err != nil {
 		return nil
@@ -77,7 +79,22 @@ func kindNames(ctx context.Context, b backend.Backend) []string {
 	return slices.Compact(kinds)
 }
 
-func objectNames(ctx context.Context, b backend.Backend, kind string) []string {
+// spacesOf are the namespaces that objects stand in.
+func spacesOf(ctx context.Context, b backend.Backend) []string {
+	objects, err := b.Objects()
+	if err != nil {
+		return nil
+	}
+	page, err := objects.List(ctx, control.Query{Limit: control.MaxPage})
+	if err != nil {
+		return nil
+	}
+	names := namesOf(page.Items, func(o control.Object) string { return o.Namespace })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (a *app) objectNames(ctx context.Context, b backend.Backend, kind string) []string {
 	objects, err := b.Objects()
 	if err != nil {
 		return nil
@@ -89,7 +106,7 @@ func objectNames(ctx context.Context, b backend.Backend, kind string) []string {
 	var names []string
 	for _, o := range page.Items {
 		name := o.Name
-		if o.Namespace != "default" {
+		if home := a.named("", a.place.asked, "").Namespace; o.Namespace != home {
 			name = o.Namespace + "/" + o.Name
 		}
 		names = append(names, name)
@@ -131,7 +148,7 @@ func (a *app) completeKinds(cmd *cobra.Command, args []string, _ string) ([]stri
 	case 0:
 		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return append(kindNames(ctx, b), listed...) })
 	case 1:
-		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return objectNames(ctx, b, args[0]) })
+		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return a.objectNames(ctx, b, args[0]) })
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }

@@ -13,7 +13,7 @@ import (
 // fromAccounts suggests what it reads of the accounts.
 func (a *app) fromAccounts(read func(ctx context.Context, b backend.Accounts) ([]string, error)) completion {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return suggested(cmd, func(ctx context.Context) (backend.Accounts, error) { return a.accounts(ctx, false) },
+		return suggested(a, cmd, func(ctx context.Context) (backend.Accounts, error) { return a.accounts(ctx, false) },
 			func(ctx context.Context, b backend.Accounts) []string {
 				names, _ := read(ctx, b) // what cannot be read suggests nothing
 				return names

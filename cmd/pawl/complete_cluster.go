@@ -93,5 +93,5 @@ func (a *app) completeNodes(cmd *cobra.Command, args []string, text string) ([]s
 
 // suggestions asks the server.
 func (a *app) suggestions(cmd *cobra.Command, read func(context.Context, *backend.Remote) []string) ([]string, cobra.ShellCompDirective) {
-	return suggested(cmd, a.remote, read)
+	return suggested(a, cmd, a.remote, read)
 }

@@ -30,7 +30,7 @@ func (a *app) describeCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			if ref, ok := objectOf(args, namespace); ok {
+			if ref, ok := a.objectOf(args, namespace); ok {
 				return a.describeObject(ctx, b, ref)
 			}
 			r, err := b.Run(ctx, args[0])
@@ -46,17 +46,17 @@ func (a *app) describeCommand() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	return cmd
 }
 
 // objectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
-func objectOf(args []string, namespace string) (control.Ref, bool) {
+func (a *app) objectOf(args []string, namespace string) (control.Ref, bool) {
 	if len(args) == 2 {
-		return refOf(args[0], namespace, args[1]), true
+		return a.named(args[0], namespace, args[1]), true
 	}
 	kind, name, ok := strings.Cut(args[0], "/")
-	return refOf(kind, namespace, name), ok
+	return a.named(kind, namespace, name), ok
 }
 
 // newest gives the last events of a run.
@@ -126,7 +126,7 @@ func (a *app) historyCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			if ref, ok := objectOf(args, namespace); ok {
+			if ref, ok := a.objectOf(args, namespace); ok {
 				return a.objectHistory(ctx, b, ref)
 			}
 			r, err := b.Run(ctx, args[0])
@@ -137,7 +137,7 @@ func (a *app) historyCommand() *cobra.Command {
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	f.Int64Var(&after, "after", 0, "only events behind this `number`")
 	f.IntVar(&limit, "limit", 0, "at most this `number` of events (default: all)")
 	f.BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
@@ -239,7 +239,7 @@ func (a *app) watchCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			if ref, ok := objectOf(args, namespace); ok {
+			if ref, ok := a.objectOf(args, namespace); ok {
 				return a.watchObject(ctx, b, ref, wait)
 			}
 			first, err := b.Run(ctx, args[0])
@@ -258,7 +258,7 @@ func (a *app) watchCommand() *cobra.Command {
 			return end(view.ExitOfRun(r))
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	waitFlag(cmd, &wait, forever, "watch at most this long")
 	return cmd
 }
@@ -274,9 +274,11 @@ func (a *app) watchObject(ctx context.Context, b backend.Backend, ref control.Re
 	if err != nil {
 		return err
 	}
-	if _, err := objects.Get(ctx, ref); err != nil {
+	first, err := objects.Get(ctx, ref)
+	if err != nil {
 		return err
 	}
+	ref = first.Ref
 	var last control.Object
 	held := false
 	err = a.repeat(ctx, b, true, func() (any, []string, string, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/machine/machinefile"
-	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
@@ -334,6 +332,9 @@ func (c concern) consequence() string {
 
 // openForCount opens what may hold runs; nil if there is no store yet.
 func (a *app) openForCount(ctx context.Context) (backend.Backend, error) {
+	if a.place.kubernetes {
+		return a.open(ctx, reads)
+	}
 	if a.flags.server == "" && (a.flags.store == "" || a.flags.store == "sqlite") && !strings.HasPrefix(a.flags.dsn, "postgres") {
 		if _, err := os.Stat(a.storeOptions().Path()); err != nil {
 			return nil, nil //nolint:nilerr // there is no store yet: nothing to count
@@ -343,34 +344,4 @@ func (a *app) openForCount(ctx context.Context) (backend.Backend, error) {
 		return nil, nil
 	}
 	return a.open(ctx, reads)
-}
-
-// withStubs adds actions that do nothing for those that another program registers.
-func withStubs(flows []workflow.Flow, actions []workflow.Action) []workflow.Action {
-	actions = slices.Clone(actions)
-	add := func(name string) {
-		if name != "" && !slices.ContainsFunc(actions, func(a workflow.Action) bool { return a.Name == name }) {
-			actions = append(actions, workflow.Action{Name: name, Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
-		}
-	}
-	var visit func([]workflow.Step)
-	visit = func(steps []workflow.Step) {
-		for _, s := range steps {
-			add(s.Uses)
-			if s.UndoCall != nil {
-				add(s.UndoCall.Uses)
-			}
-			for _, end := range []*workflow.Step{s.Open, s.Close} {
-				if end != nil {
-					visit([]workflow.Step{*end})
-				}
-			}
-			visit(s.Steps)
-		}
-	}
-	for _, f := range flows {
-		visit(f.Steps)
-		visit(f.Finally)
-	}
-	return actions
 }

@@ -81,6 +81,7 @@ func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOp
 	if name == "" && strings.Count(kind, "/") > 0 {
 		kind, name, _ = strings.Cut(kind, "/")
 	}
+	o.namespace = a.within(o.namespace)
 	switch strings.ToLower(kind) {
 	case "run", "runs":
 		if name != "" {
@@ -201,7 +202,7 @@ func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (an
 		q.Limit = 500
 	}
 	all := view.Runs{Items: []view.Run{}}
-	subjects := subjectsOf(ctx, b, o.subject)
+	subjects := a.subjectsOf(ctx, b, o.subject)
 	for _, q.Subject = range subjects {
 		found, err := listRuns(ctx, b, q, o.all || len(subjects) > 1) // no cursor stands in two lists
 		if err != nil {
@@ -259,7 +260,7 @@ func namesOf[T any](all []T, name func(T) string) []string {
 
 // subjectsOf are the names that runs may have for a subject: an object's runs
 // carry its uid, and people leave it out.
-func subjectsOf(ctx context.Context, b backend.Backend, subject string) []string {
+func (a *app) subjectsOf(ctx context.Context, b backend.Backend, subject string) []string {
 	if strings.Count(subject, "/") != 2 {
 		return []string{subject}
 	}
@@ -268,7 +269,7 @@ func subjectsOf(ctx context.Context, b backend.Backend, subject string) []string
 		return []string{subject}
 	}
 	kind, name, _ := strings.Cut(subject, "/")
-	o, err := objects.Get(ctx, refOf(kind, "", name))
+	o, err := objects.Get(ctx, a.named(kind, "", name))
 	if err != nil {
 		return []string{subject}
 	}
@@ -299,7 +300,7 @@ func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name str
 		return nil, nil, "", err
 	}
 	if name != "" {
-		object, err := objects.Get(ctx, refOf(kind, o.namespace, name))
+		object, err := objects.Get(ctx, a.named(kind, o.namespace, name))
 		if err != nil {
 			return nil, nil, "", err
 		}
@@ -335,17 +336,6 @@ func (a *app) objectTable(ctx context.Context, b backend.Backend, kind, name str
 	return all, namesOf(all.Items, func(o control.Object) string { return o.Ref.String() }), text, nil
 }
 
-// refOf names an object: NAME, or NAMESPACE/NAME.
-func refOf(kind, namespace, name string) control.Ref {
-	if before, after, ok := strings.Cut(name, "/"); ok {
-		namespace, name = before, after
-	}
-	if namespace == "" {
-		namespace = "default"
-	}
-	return control.Ref{Kind: kind, Namespace: namespace, Name: name}
-}
-
 func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) error {
 	if name != "" {
 		f, err := b.Flow(ctx, name)
@@ -370,7 +360,7 @@ func (a *app) getFlows(ctx context.Context, b backend.Backend, name string) erro
 }
 
 func (a *app) getMachines(ctx context.Context, b backend.Backend, name string) error {
-	if a.flags.server != "" {
+	if a.flags.server != "" && !a.place.kubernetes {
 		return LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
 	}
 	machines, err := b.Machines(ctx)
@@ -427,7 +417,7 @@ func (a *app) explainCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeCodes,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			if a.flags.server == "" && len(a.flags.flows) == 0 {
+			if (a.flags.server == "" || a.place.kubernetes) && len(a.flags.flows) == 0 {
 				if k, ok := fault.Lookup(args[0]); ok { // no store is needed for what the binary knows
 					v := view.OfKind(k, nil)
 					return a.emit(v, []string{args[0]}, func() string { return view.Explain(v, a.style(a.out)) })

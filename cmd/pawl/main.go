@@ -1,9 +1,10 @@
 // Package main is pawl: runs, objects and machines on a command line, and the server that carries them.
 //
 //	pawl VERB ─▶ flags > PAWL_… > --config ─▶ backend ─┬─ a store: SQLite, PostgreSQL, memory ─▶ engine, in this process
-//	                                                   └─ --server URL ─▶ /v1
+//	                                                   ├─ --server URL ─▶ /v1
+//	kubectl pawl VERB ─────────────────────────────────┴─ --context NAME ─▶ Kubernetes
 //
-// Both backends give the JSON forms of view, so every verb prints the same
+// All backends give the JSON forms of view, so every verb prints the same
 // whatever stands behind it. The exit codes are those of workflow.md 8.2.
 package main
 
@@ -14,6 +15,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 // version is set by the linker.
@@ -26,6 +29,11 @@ func realMain() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
-	return a.run(ctx, os.Args[1:])
+	args := os.Args[1:]
+	calls, completes := plugin(os.Args[0])
+	if completes {
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, plugin: calls || completes}
+	return a.run(ctx, args)
 }

@@ -30,6 +30,7 @@ type manifest struct {
 	object control.Object
 	file   string
 	line   int
+	free   bool // it names no namespace
 }
 
 // The keys of manifests, and those that only the store sets.
@@ -71,6 +72,20 @@ func readManifests(paths []string, in io.Reader) ([]manifest, error) {
 		return nil, FileWrong.Errorf("%s: there is no object in it", strings.Join(paths, ", "))
 	}
 	return all, nil
+}
+
+// inNamespace puts objects into a namespace, whatever they say; without one those
+// that name none into that of the cluster's context.
+func (a *app) inNamespace(manifests []manifest, namespace string) {
+	for i := range manifests {
+		m := &manifests[i]
+		switch {
+		case namespace != "":
+			m.object.Namespace = namespace
+		case m.free && a.place.namespace != "":
+			m.object.Namespace = a.place.namespace
+		}
+	}
 }
 
 func manifestFiles(path string) ([]string, error) {
@@ -166,7 +181,6 @@ func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
 		return manifest{}, r.problems
 	}
 	m := manifest{file: file, line: root.Line}
-	m.object.Namespace = "default"
 	named := root
 	var data *yaml.Node
 	r.keys(root, manifestKeys, true, func(key, value *yaml.Node) {
@@ -197,6 +211,9 @@ func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
 	}
 	if m.object.Kind == "" {
 		r.wrong(root, "kind is missing")
+	}
+	if m.free = m.object.Namespace == ""; m.free {
+		m.object.Namespace = "default"
 	}
 	if m.object.Name == "" {
 		r.wrong(named, "metadata.name is missing")

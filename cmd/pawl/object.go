@@ -43,11 +43,7 @@ with exit code 4 when one needs a remedy.`,
 			if err != nil {
 				return err
 			}
-			if namespace != "" {
-				for i := range manifests {
-					manifests[i].object.Namespace = namespace
-				}
-			}
+			a.inNamespace(manifests, namespace)
 			b, err := a.open(ctx, reads)
 			if err != nil {
 				return err
@@ -226,7 +222,7 @@ machine's table and is gone when that has come to its end; --wait waits for it.`
 	}
 	f := cmd.Flags()
 	f.StringSliceVarP(&files, "filename", "f", nil, "`files`, folders, or - for standard input")
-	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	f.Int64Var(&revision, "revision", 0, "only this `revision`")
 	f.BoolVar(&missing, "ignore-not-found", false, "what is not there counts as deleted")
 	waitFlag(cmd, &wait, forever, "wait until the objects are gone, at most this long")
@@ -243,18 +239,16 @@ func (a *app) refsOf(args, files []string, namespace string) ([]control.Ref, err
 		if err != nil {
 			return nil, err
 		}
+		a.inNamespace(manifests, namespace)
 		var refs []control.Ref
 		for _, m := range manifests {
-			if namespace != "" {
-				m.object.Namespace = namespace
-			}
 			refs = append(refs, m.object.Ref)
 		}
 		return refs, nil
 	case len(args) == 0:
 		return nil, Usage.Errorf("name the object: KIND NAME, or -f FILE")
 	}
-	ref, ok := objectOf(args, namespace)
+	ref, ok := a.objectOf(args, namespace)
 	if !ok {
 		return nil, Usage.Errorf("%s is no object: it is KIND NAME", args[0])
 	}
@@ -284,11 +278,11 @@ func (a *app) delete(ctx context.Context, b backend.Backend, refs []control.Ref,
 		}
 		page.Items = append(page.Items, o)
 		if o.Deleting() && len(o.Finalizers) > 0 {
-			a.say("%s marked for deletion", ref)
+			a.say("%s marked for deletion", o.Ref)
 			left = append(left, o)
 			continue
 		}
-		a.say("%s deleted", ref)
+		a.say("%s deleted", o.Ref)
 	}
 	if how.waits {
 		for _, o := range left {
@@ -348,7 +342,7 @@ what was changed. If someone else has changed it meanwhile, nothing is written.`
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeKinds,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			ref, ok := objectOf(args, namespace)
+			ref, ok := a.objectOf(args, namespace)
 			if !ok {
 				return Usage.Errorf("%s is no object: it is KIND NAME", args[0])
 			}
@@ -360,7 +354,7 @@ what was changed. If someone else has changed it meanwhile, nothing is written.`
 			return a.edit(ctx, b, ref)
 		}),
 	}
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	return cmd
 }
 
@@ -373,6 +367,7 @@ func (a *app) edit(ctx context.Context, b backend.Backend, ref control.Ref) erro
 	if err != nil {
 		return err
 	}
+	ref = o.Ref
 	before, err := editable(o)
 	if err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -92,18 +91,6 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	return cmd
-}
-
-// kubeConfig is the way to the API server: of a file, the pod's account, or the
-// user's own file.
-func kubeConfig(file, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if err != nil {
-		return nil, Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
-	}
-	return config, nil
 }
 
 func (a *app) operate(ctx context.Context, o operatorOptions) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -40,7 +41,7 @@ if the manifest had been applied.`,
 	f := cmd.Flags()
 	in.flags(f)
 	f.StringSliceVarP(&files, "filename", "f", nil, "`manifest` of an object, - for standard input")
-	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default)")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	return cmd
 }
 
@@ -67,7 +68,7 @@ func (a *app) planFile(_ context.Context, path string, in inputOptions) error {
 	if err != nil {
 		return err
 	}
-	engine, err := workflow.New(workflow.NewMemory(), lib.Flows, workflow.Options{Actions: withStubs(lib.Flows, knownActions()), Logger: a.logger()})
+	engine, err := workflow.New(workflow.NewMemory(), lib.Flows, workflow.Options{Actions: library.WithStubs(lib.Flows, knownActions()), Logger: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (a *app) planFlow(ctx context.Context, name string, in inputOptions) error 
 }
 
 func (a *app) planObject(ctx context.Context, args []string, namespace string) error {
-	ref, ok := objectOf(args, namespace)
+	ref, ok := a.objectOf(args, namespace)
 	if !ok {
 		return Usage.Errorf("%s is no object: it is KIND NAME", args[0])
 	}
@@ -129,10 +130,8 @@ func (a *app) planManifests(ctx context.Context, files []string, namespace strin
 	defer b.Close()
 	plans := []machine.Plan{}
 	var text strings.Builder
+	a.inNamespace(manifests, namespace)
 	for _, m := range manifests {
-		if namespace != "" {
-			m.object.Namespace = namespace
-		}
 		p, err := b.PlanObject(ctx, m.object.Ref, &m.object)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", m.file, m.line, err)

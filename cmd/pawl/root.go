@@ -19,9 +19,14 @@ func (a *app) root() *cobra.Command {
 		Long: `Pawl moves stateful clusters from the state they are in to the state that was
 asked for, one durable step at a time.
 
-The verbs work on files, on a local store (SQLite by default, see --dsn), and
-with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
-2 usage or bad input, 3 still going, 4 paused and in need of a remedy.`,
+The verbs work on files, on a local store (SQLite by default, see --dsn), with
+--server on a server, and on Kubernetes with --kubernetes, --context or
+--kubeconfig, or called as kubectl pawl. Of two places that one counts which a
+flag names, then Kubernetes for kubectl pawl, then the one of the environment
+(PAWL_SERVER, PAWL_CONTEXT, …), then that of --config.
+
+Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
+3 still going, 4 paused and in need of a remedy.`,
 		Example: `  pawl run create.yaml --input readers=2 --subject demo/default/c1
   pawl get
   pawl resume gk3v --from failed --wait 10m
@@ -32,8 +37,11 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.config, "config", "", "YAML `file` with values for flags")
 	f.StringVar(&a.flags.server, "server", "", "`URL` of a server to ask instead of a store; its token is PAWL_TOKEN")
-	f.StringVar(&a.flags.store, "store", "", "memory, sqlite or postgres (default: what --dsn says)")
+	f.StringVar(&a.flags.store, "store", "", "memory, sqlite or postgres (default: what --dsn says); on Kubernetes run or configmap")
 	f.StringVar(&a.flags.dsn, "dsn", "", "SQLite `file` or postgres://… (default pawl.db in the user's state folder)")
+	f.BoolVar(&a.flags.kubernetes, "kubernetes", false, "ask the Kubernetes cluster of the current context instead of a store")
+	f.StringVar(&a.flags.context, "context", "", "ask the Kubernetes cluster of this `context`")
+	f.StringVar(&a.flags.kubeconfig, "kubeconfig", "", "ask the Kubernetes cluster of this `file` (default $KUBECONFIG, ~/.kube/config)")
 	f.StringVarP(&a.flags.output, "output", "o", "", "text, json, yaml or name")
 	f.BoolVar(&a.flags.noColor, "no-color", false, "no colors; NO_COLOR does the same")
 	f.StringVar(&a.flags.as, "as", "", "`name` of the one who asks, for history (default $USER)")
@@ -44,7 +52,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 	f.StringSliceVar(&a.flags.actions, "actions", nil, "ready-made `actions` that flows may use")
 	f.StringSliceVar(&a.flags.httpAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
 	f.StringVar(&a.flags.secretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
-	suggests(root, map[string]completion{"output": words("text", "json", "yaml", "name"), "store": words("memory", "sqlite", "postgres"), "log-level": words("debug", "info", "warn", "error")})
+	suggests(root, map[string]completion{"output": words("text", "json", "yaml", "name"), "store": words("memory", "sqlite", "postgres", "run", "configmap"), "context": completeContexts(a), "log-level": words("debug", "info", "warn", "error")})
 
 	groups := []struct {
 		id, title string
@@ -64,6 +72,7 @@ with --server on a server. Exit codes: 0 done, 1 failed, refused or not found,
 		for _, c := range g.commands {
 			c.GroupID = g.id
 			root.AddCommand(c)
+			a.spaceFlags(g.id, c)
 		}
 	}
 	root.AddCommand(a.docsCommand(), a.nodeCommand(), a.instanceCommand(), a.managerCommand())

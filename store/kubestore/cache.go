@@ -103,7 +103,7 @@ func (s *Store) learn(o *object) *entry {
 	if slim {
 		e.slim()
 	}
-	if news && e.id() != "" {
+	if (news || s.o.Client) && e.id() != "" {
 		s.hint(e.id())
 	}
 	return e

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
@@ -155,7 +153,7 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	if position != nil {
 		status["position"] = position
 	}
-	if held := heldBy(c); held != nil {
+	if held := sharedstorage.HeldBy(c.Status.Conditions); held != nil {
 		status[control.StatusFault] = held
 	}
 	return json.Marshal(status)
@@ -176,33 +174,4 @@ func bare(v any) {
 			bare(one)
 		}
 	}
-}
-
-// heldBy is the fault that keeps a cluster from going on; nil: there is none.
-func heldBy(c *sharedstorage.Cluster) *control.FaultRecord {
-	find := func(kind string, status metav1.ConditionStatus) *metav1.Condition {
-		at := slices.IndexFunc(c.Status.Conditions, func(one metav1.Condition) bool { return one.Type == kind && one.Status == status })
-		if at < 0 {
-			return nil
-		}
-		return &c.Status.Conditions[at]
-	}
-	why := find(sharedstorage.InterruptedCondition, metav1.ConditionTrue)
-	if why == nil {
-		why = find(sharedstorage.ProgressingCondition, metav1.ConditionFalse)
-	}
-	if why == nil {
-		return nil
-	}
-	for _, kind := range fault.All() {
-		if kind.Reason() != why.Reason {
-			continue
-		}
-		message := strings.TrimSuffix(strings.TrimSuffix(why.Message, kind.Remedy), ". ")
-		return &control.FaultRecord{
-			Code: kind.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy,
-			Message: strings.TrimPrefix(message, string(kind.Code)+": "), ObservedGeneration: why.ObservedGeneration, At: why.LastTransitionTime.UTC(),
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -155,13 +154,7 @@ func (l *Local) view(ctx context.Context, r *workflow.Run) view.Run {
 	store, engine := l.now()
 	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject))
 	if v.Phase == workflow.Queued {
-		if ahead, _, err := store.List(ctx, workflow.Query{Subject: r.Subject, Active: true, Oldest: true}); err == nil { // only a courtesy
-			for _, other := range ahead {
-				if other.Parent == "" && other.Phase != workflow.Queued {
-					v.Behind = other.ID
-				}
-			}
-		}
+		v.Behind = behind(ctx, store, r.Subject)
 	}
 	return v
 }
@@ -244,23 +237,7 @@ func (l *Local) History(ctx context.Context, id string, after int64, limit int) 
 // Ask implements Runs.
 func (l *Local) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
 	_, engine := l.now()
-	switch verb {
-	case workflow.VerbPause:
-		return engine.Pause(ctx, id, ask.Actor)
-	case workflow.VerbResume:
-		return engine.Resume(ctx, id, ask.From, ask.Definition, ask.Actor)
-	case workflow.VerbCancel:
-		return engine.Cancel(ctx, id, ask.Mode, ask.GiveUp, ask.Actor)
-	case workflow.VerbSkip:
-		var output any
-		if ask.Output != nil {
-			output = ask.Output
-		}
-		return engine.Skip(ctx, id, ask.Step, output, ask.Force, ask.Actor)
-	case workflow.VerbProgress:
-		return engine.Report(ctx, id, ask.Step, *ask.Progress)
-	}
-	return fmt.Errorf("there is no request %q", verb)
+	return askEngine(ctx, engine, id, verb, ask)
 }
 
 // Send implements Runs.

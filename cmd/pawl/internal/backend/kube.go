@@ -1,0 +1,316 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	discoverycache "k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// KubeOptions say which cluster is asked.
+type KubeOptions struct {
+	Config    *rest.Config
+	Namespace string         // of runs and objects that name none; empty: all
+	Runs      kubestore.Kind // what runs are kept as; empty: Run objects where the cluster knows them, else ConfigMaps
+	Flows     []string       // files and folders, beside what this program brings
+	Machines  []string
+	Logger    *slog.Logger
+}
+
+// Kube is a Kubernetes cluster: runs are Run objects or ConfigMaps, and objects
+// are custom resources. Operators work on them; requests reach a run as they do
+// from a server, by the store.
+type Kube struct {
+	options   KubeOptions
+	library   library.Library
+	brought   brought
+	actions   []workflow.Action
+	client    dynamic.Interface
+	discovery discovery.CachedDiscoveryInterface
+	mapper    *restmapper.DeferredDiscoveryRESTMapper
+	bell      bell
+	watches   watches
+
+	ctx  context.Context // of all that goes on beside the verb
+	stop context.CancelFunc
+	all  sync.WaitGroup
+
+	mu     sync.Mutex
+	stores map[string]*kubeRuns // by namespace; "": all
+}
+
+var _ Backend = (*Kube)(nil)
+
+// kubeRuns are the runs of a namespace, or of all.
+type kubeRuns struct {
+	store  *kubestore.Store
+	engine *workflow.Engine
+}
+
+// OpenKube names a cluster; it is not asked yet.
+func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	k := &Kube{options: o, stores: map[string]*kubeRuns{}}
+	var err error
+	if k.actions, err = action.Standard(action.Options{StateDir: StateDir()}); err != nil {
+		return nil, err
+	}
+	if k.brought, err = bring(); err != nil {
+		return nil, err
+	}
+	k.actions = append(k.actions, k.brought.actions...)
+	if k.library, err = library.Load(o.Flows, o.Machines, flowfile.Options{Actions: k.actions, AnyAction: true}); err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(o.Config)
+	config.QPS, config.Burst = -1, 0 // priority and fairness are the server's
+	if k.client, err = dynamic.NewForConfig(config); err != nil {
+		return nil, workflow.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
+	}
+	asked, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, workflow.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)
+	}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	k.discovery = discoverycache.NewMemCacheClient(asked)
+	k.mapper = restmapper.NewDeferredDiscoveryRESTMapper(k.discovery)
+	return k, nil
+}
+
+// Close implements Backend.
+func (k *Kube) Close() error {
+	k.stop()
+	k.all.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var errs []error
+	for _, r := range k.stores {
+		errs = append(errs, r.store.Close())
+	}
+	clear(k.stores)
+	return errors.Join(errs...)
+}
+
+// openWithin is how long the first look at the runs of a namespace may take.
+const openWithin = time.Minute
+
+// runs opens the runs of a namespace.
+func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if all := k.stores[""]; all != nil {
+		return all, nil
+	}
+	if r := k.stores[namespace]; r != nil {
+		return r, nil
+	}
+	opening, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	o := kubestore.Options{Config: k.options.Config, Kind: k.options.Runs, Namespace: namespace, Only: namespace != "", Client: true, Logger: k.options.Logger}
+	if o.Kind == "" {
+		if o.Kind = kubestore.Run; !k.served(kubestore.Run) {
+			o.Kind = kubestore.ConfigMap
+		}
+	}
+	store, err := kubestore.Open(opening, o)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := workflow.New(store, slices.Concat(k.library.Flows, k.brought.flows), workflow.Options{
+		Actions: library.WithStubs(k.library.Flows, k.actions), Healers: k.library.Healers, Logger: k.options.Logger, Compile: k.compile,
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	k.stores[namespace] = &kubeRuns{store, engine}
+	k.all.Go(func() { k.hear(store.Wake()) })
+	return k.stores[namespace], nil
+}
+
+func (k *Kube) compile(source []byte) (workflow.Flow, error) {
+	return flowfile.FromSource(source, flowfile.Options{Actions: k.actions, AnyAction: true})
+}
+
+// home is where the runs of a subject are looked for.
+func (k *Kube) home(subject string) string {
+	if parts := strings.Split(subject, "/"); len(parts) > 2 && k.options.Namespace != "" {
+		return parts[1]
+	}
+	return k.options.Namespace
+}
+
+// Alone implements Runs: operators work on the runs.
+func (k *Kube) Alone() bool { return false }
+
+// Work implements Runs.
+func (k *Kube) Work(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Advance implements Runs.
+func (k *Kube) Advance(context.Context, string) error { return nil }
+
+// find looks for a run in the namespace, and in those that were looked at before.
+func (k *Kube) find(ctx context.Context, id string) (*kubeRuns, *workflow.Run, error) {
+	first, err := k.runs(ctx, k.options.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	k.mu.Lock()
+	all := []*kubeRuns{first}
+	for _, r := range k.stores {
+		if r != first {
+			all = append(all, r)
+		}
+	}
+	k.mu.Unlock()
+	for _, from := range all {
+		r, err := from.engine.Get(ctx, id)
+		if err == nil {
+			return from, r, nil
+		}
+		if fault.Of(err) != workflow.RunNotFound || strings.HasPrefix(fault.Message(err), "more than one") {
+			return nil, nil, err
+		}
+	}
+	if k.options.Namespace != "" {
+		return nil, nil, workflow.RunNotFound.Errorf("no run of namespace %s has the id %s; -n NAMESPACE looks elsewhere, -A everywhere", k.options.Namespace, id)
+	}
+	return nil, nil, workflow.RunNotFound.Errorf("no run has the id %s", id)
+}
+
+// Run implements Runs.
+func (k *Kube) Run(ctx context.Context, id string) (view.Run, error) {
+	from, r, err := k.find(ctx, id)
+	if err != nil {
+		return view.Run{}, err
+	}
+	v := view.OfRun(r, k.flowOf(ctx, from, r))
+	if v.Phase == workflow.Queued {
+		v.Behind = behind(ctx, from.store, r.Subject)
+	}
+	return v, nil
+}
+
+// flowOf is the flow of a run: one that is known here, or the one it is pinned to.
+func (k *Kube) flowOf(ctx context.Context, from *kubeRuns, r *workflow.Run) *workflow.Flow {
+	if known := workflow.FlowFor(from.engine.Flows(), r.Flow, r.Subject); known != nil {
+		return known
+	}
+	d, err := from.store.Definition(ctx, r.Hash)
+	if err != nil {
+		return nil // its steps are shown as they stand in the run
+	}
+	f, err := k.compile(d.Source)
+	if err != nil {
+		return nil
+	}
+	return &f
+}
+
+// List implements Runs.
+func (k *Kube) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
+	from, err := k.runs(ctx, k.home(q.Subject))
+	if err != nil {
+		return view.Runs{}, err
+	}
+	runs, next, err := from.store.List(ctx, q)
+	if err != nil {
+		return view.Runs{}, err
+	}
+	page := view.OfRuns(runs, next, from.engine.Flows())
+	view.Queue(page.Items)
+	return page, nil
+}
+
+// History implements Runs.
+func (k *Kube) History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error) {
+	from, r, err := k.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	events, err := from.store.History(ctx, r.ID, after, limit)
+	return view.OfEvents(events), err
+}
+
+// Ask implements Runs: the request is kept in the run's object, where its worker finds it.
+func (k *Kube) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
+	from, r, err := k.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if ask.Revision != 0 && ask.Revision != r.Revision {
+		return fault.WriteConflict.Errorf("the run has revision %d, the request expects %d", r.Revision, ask.Revision)
+	}
+	return askEngine(ctx, from.engine, r.ID, verb, ask)
+}
+
+// Send implements Runs.
+func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
+	from, r, err := k.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return from.engine.Send(ctx, r.ID, s)
+}
+
+// Objects implements Backend.
+func (k *Kube) Objects() (control.Objects, error) { return kubeObjects{k}, nil }
+
+// askEngine makes a request of an engine.
+func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.Ask) error {
+	switch verb {
+	case workflow.VerbPause:
+		return engine.Pause(ctx, id, ask.Actor)
+	case workflow.VerbResume:
+		return engine.Resume(ctx, id, ask.From, ask.Definition, ask.Actor)
+	case workflow.VerbCancel:
+		return engine.Cancel(ctx, id, ask.Mode, ask.GiveUp, ask.Actor)
+	case workflow.VerbSkip:
+		var output any
+		if ask.Output != nil {
+			output = ask.Output
+		}
+		return engine.Skip(ctx, id, ask.Step, output, ask.Force, ask.Actor)
+	case workflow.VerbProgress:
+		return engine.Report(ctx, id, ask.Step, *ask.Progress)
+	}
+	return fmt.Errorf("there is no request %q", verb)
+}
+
+// behind is the run that a queued one waits for.
+func behind(ctx context.Context, store workflow.Lister, subject string) string {
+	ahead, _, err := store.List(ctx, workflow.Query{Subject: subject, Active: true, Oldest: true})
+	if err != nil {
+		return "" // only a courtesy
+	}
+	found := ""
+	for _, other := range ahead {
+		if other.Parent == "" && other.Phase != workflow.Queued {
+			found = other.ID
+		}
+	}
+	return found
+}

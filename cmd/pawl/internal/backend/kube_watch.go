@@ -1,0 +1,109 @@
+package backend
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// watches ring when objects change that were read.
+type watches struct {
+	mu  sync.Mutex
+	ctx context.Context // of who waits for changes; nil: nobody
+	at  map[watched]bool
+}
+
+// watched are objects of a kind in a namespace; a name is one of them.
+type watched struct {
+	kind            kubeKind
+	namespace, name string
+}
+
+// touch watches what is being read, if somebody waits for its changes. The watch
+// begins before the read, so that nothing comes in between.
+func (w *watches) touch(k *Kube, kind kubeKind, namespace, name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what := watched{kind, namespace, name}
+	if w.ctx == nil || w.ctx.Err() != nil || w.at[what] {
+		return
+	}
+	w.at[what] = true
+	ctx, cancel := context.WithCancel(w.ctx)
+	context.AfterFunc(k.ctx, cancel)
+	k.all.Go(func() {
+		defer cancel()
+		k.follow(ctx, what)
+	})
+}
+
+func (w *watches) listen(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ctx, w.at = ctx, map[watched]bool{}
+}
+
+// follow rings at each change of objects until ctx ends.
+func (k *Kube) follow(ctx context.Context, what watched) {
+	options := metav1.ListOptions{}
+	if what.name != "" {
+		options.FieldSelector = fields.OneTermEqualSelector("metadata.name", what.name).String()
+	}
+	for ctx.Err() == nil {
+		changes, err := k.client.Resource(what.kind.resource).Namespace(what.namespace).Watch(ctx, options)
+		if err == nil {
+			k.bell.ring()
+			for range changes.ResultChan() {
+				k.bell.ring()
+			}
+			changes.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(againEvery): // a look is due every now and then anyway
+		}
+	}
+}
+
+// Changes implements Runs by watches of what is read, and a look now and then.
+func (k *Kube) Changes(ctx context.Context, _ string) <-chan struct{} {
+	c := make(chan struct{}, 1)
+	k.watches.listen(ctx)
+	rung := k.bell.wait()
+	k.all.Go(func() {
+		defer close(c)
+		look := time.NewTicker(safetyEvery)
+		defer look.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-k.ctx.Done():
+				return
+			case <-rung:
+				rung = k.bell.wait() // before anybody reads, so that nothing comes in between
+			case <-look.C:
+			}
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return c
+}
+
+// hear rings when a run changes.
+func (k *Kube) hear(wake <-chan string) {
+	for {
+		select {
+		case <-k.ctx.Done():
+			return
+		case <-wake:
+			k.bell.ring()
+		}
+	}
+}

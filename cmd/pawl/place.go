@@ -1,0 +1,230 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/store/kubestore"
+)
+
+// place is what the verbs of one call speak to.
+type place struct {
+	kubernetes bool   // a cluster, not a store or a server
+	namespace  string // of the cluster's context; empty: standalone
+	everywhere bool   // --all-namespaces
+	asked      string // the namespace that --namespace names
+}
+
+// How a flag was given, from the strongest. A call as kubectl pawl asks for
+// Kubernetes louder than the environment does.
+const (
+	onLine    = 4
+	asPlugin  = 3
+	inEnviron = 2
+	inFile    = 1
+)
+
+// The flags that name one of the places.
+var (
+	clusterFlags = []string{"kubernetes", "context", "kubeconfig"}
+	otherFlags   = []string{"server", "dsn", "store"}
+)
+
+// plugin reports a call as kubectl pawl, and one by which kubectl completes it.
+func plugin(program string) (calls, completes bool) {
+	name, _, _ := strings.Cut(filepath.Base(program), ".") // .exe
+	return name == "kubectl-pawl", name == "kubectl_complete-pawl"
+}
+
+// configured fills in the flags that were not given, and finds the place.
+func (a *app) configured(cmd *cobra.Command) error {
+	line := map[string]bool{}
+	for _, name := range append(clusterFlags, otherFlags...) {
+		line[name] = cmd.Flags().Changed(name)
+	}
+	if err := configure(cmd, os.LookupEnv); err != nil {
+		return err
+	}
+	loud := func(names []string) (rank int, flag string) {
+		for _, name := range names {
+			if by := given(cmd, name, line[name]); by > rank {
+				rank, flag = by, name
+			}
+		}
+		return rank, flag
+	}
+	cluster, clusterFlag := loud(clusterFlags)
+	other, otherFlag := loud(otherFlags)
+	if cmd.Flags().Changed("kubernetes") && !a.flags.kubernetes {
+		cluster = 0
+	} else if a.plugin {
+		cluster = max(cluster, asPlugin)
+	}
+	a.place = place{}
+	switch {
+	case ownFlag(cmd, "context"), ownFlag(cmd, "kubernetes"), cluster < other, cluster == 0:
+		return nil
+	case cluster == other:
+		return Usage.Errorf("--%s and --%s name two places: give one of them", clusterFlag, otherFlag)
+	}
+	if why := elsewhere(cmd); why != "" {
+		if cluster >= asPlugin {
+			return backend.NotOnKubernetes.Errorf("%s", why)
+		}
+		return nil
+	}
+	return a.locate(cmd)
+}
+
+// given says how a flag was given: 0 if it was not, or is empty.
+func given(cmd *cobra.Command, name string, line bool) int {
+	f := cmd.Flags().Lookup(name)
+	if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "false" {
+		return 0
+	}
+	if line {
+		return onLine
+	}
+	if _, has := os.LookupEnv(variable(name)); has {
+		return inEnviron
+	}
+	return inFile
+}
+
+// ownFlag reports a command for which a flag of this name means something else.
+func ownFlag(cmd *cobra.Command, name string) bool {
+	return cmd.Flags().Lookup(name) != cmd.Root().PersistentFlags().Lookup(name)
+}
+
+// elsewhere says why a command has nothing to do with a cluster; empty: it has.
+func elsewhere(cmd *cobra.Command) string {
+	top := cmd
+	for top.HasParent() && top.Parent().HasParent() {
+		top = top.Parent()
+	}
+	switch top.GroupID {
+	case "clusters":
+		return "container clusters are kept by a pawl server: name it with --server"
+	case "accounts":
+		return "accounts are those of a pawl server (--server); on Kubernetes rights are given by roles: kubectl auth can-i --list"
+	case "servers":
+		return "pawl " + top.Name() + " works on a store; on Kubernetes pawl operator works"
+	}
+	switch top.Name() {
+	case "store", "import", "bench":
+		return "pawl " + top.Name() + " is for a store (--dsn); runs of a cluster are backed up with the cluster"
+	}
+	return ""
+}
+
+// locate reads where in the cluster to look.
+func (a *app) locate(cmd *cobra.Command) error {
+	home, _, err := wayTo(a.flags.kubeconfig, a.flags.context).Namespace()
+	if err != nil {
+		return noWay(err)
+	}
+	a.place = place{kubernetes: true, namespace: home}
+	if f := cmd.Flags().Lookup("namespace"); f != nil {
+		a.place.asked = f.Value.String()
+	}
+	if f := cmd.Flags().Lookup("all-namespaces"); f != nil {
+		a.place.everywhere = f.Value.String() == "true"
+	}
+	return nil
+}
+
+// wayTo is the way to an API server: of a file, the pod's account, or the user's own file.
+func wayTo(file, context string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+}
+
+func noWay(err error) error {
+	return Usage.Errorf("there is no way to a Kubernetes cluster; name a file with --kubeconfig: %w", err)
+}
+
+// kubeConfig is that way, for a client.
+func kubeConfig(file, context string) (*rest.Config, error) {
+	config, err := wayTo(file, context).ClientConfig()
+	if err != nil {
+		return nil, noWay(err)
+	}
+	return config, nil
+}
+
+// openCluster gives the backend of a cluster.
+func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, error) {
+	if len(files) > 0 {
+		return nil, backend.NotOnKubernetes.Errorf("a file is not executed on Kubernetes: an operator has the flow; start it by its name")
+	}
+	config, err := kubeConfig(a.flags.kubeconfig, a.flags.context)
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent, config.WarningHandler = "pawl/"+versionText(), rest.NoWarnings{}
+	klog.SetLogger(logr.Discard()) // what fails is told once, by the verb
+	o := backend.KubeOptions{Config: config, Namespace: cmp.Or(a.place.asked, a.place.namespace), Flows: a.flags.flows, Machines: a.flags.machines, Logger: a.logger()}
+	if a.place.everywhere {
+		o.Namespace = ""
+	}
+	switch strings.ToLower(a.flags.store) {
+	case "run", "runs":
+		o.Runs = kubestore.Run
+	case "configmap", "configmaps":
+		o.Runs = kubestore.ConfigMap
+	}
+	return backend.OpenKube(ctx, o)
+}
+
+// named names an object: NAME, or NAMESPACE/NAME.
+func (a *app) named(kind, namespace, name string) control.Ref {
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		namespace, name = before, after
+	}
+	return control.Ref{Kind: kind, Namespace: cmp.Or(namespace, a.place.namespace, "default"), Name: name}
+}
+
+// within is the namespace of a list; empty: all.
+func (a *app) within(namespace string) string {
+	if a.place.everywhere {
+		return ""
+	}
+	return cmp.Or(namespace, a.place.namespace)
+}
+
+// spaceFlags gives the verbs that speak to a cluster its namespaces.
+func (a *app) spaceFlags(group string, cmd *cobra.Command) {
+	f := cmd.Flags()
+	switch group {
+	case "runs":
+		f.StringP("namespace", "n", "", "`namespace` of the run, on Kubernetes (default: that of the context)")
+	case "look":
+		if cmd.Name() == "explain" {
+			return
+		}
+	case "objects":
+		suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+		return
+	case "files":
+		if f.Lookup("namespace") != nil {
+			suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+		}
+		return
+	default:
+		return
+	}
+	f.BoolP("all-namespaces", "A", false, "look in all namespaces, on Kubernetes")
+	suggests(cmd, map[string]completion{"namespace": a.completeNamespaces})
+}
