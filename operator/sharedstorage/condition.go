@@ -23,11 +23,24 @@ const (
 
 // conditions judges facts and position. It reads its arguments only.
 func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
-	return []metav1.Condition{o.ready(c), available(c), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
+	return []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// failing is a condition that does not hold because of a fault, with what ends it.
+func failing(kind string, why *fault.Kind, format string, args ...any) metav1.Condition {
+	return condition(kind, metav1.ConditionFalse, why.Reason(), "%s. %s", fmt.Sprintf(format, args...), why.Remedy)
+}
+
+// told is failing for a code that somebody else tells.
+func told(kind, code, message string) metav1.Condition {
+	if why, ok := fault.Lookup(string(Code(code))); ok {
+		return failing(kind, why, "%s", message)
+	}
+	return condition(kind, metav1.ConditionFalse, fault.Camel(Code(code)), "%s", message)
 }
 
 // unasked is the condition of what could not be asked.
@@ -39,26 +52,26 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 	f := c.Facts
 	kind := ReadyCondition
 	if c.Refused != nil {
-		return condition(kind, metav1.ConditionFalse, fault.Of(c.Refused).Reason(), "%s. %s", fault.Message(c.Refused), fault.Of(c.Refused).Remedy)
+		return failing(kind, fault.Of(c.Refused), "%s", fault.Message(c.Refused))
 	}
 	if err := f.Unknown[askedInstances]; err != nil {
 		return unasked(kind, err)
 	}
 	if many := f.primaries(); len(many) > 1 {
-		return condition(kind, metav1.ConditionFalse, port.TwoWriters.Reason(), "%s and %s both accept writes; the one with the lower epoch is being fenced", many[0].Name, many[1].Name)
+		return failing(kind, port.TwoWriters, "%s and %s both accept writes", many[0].Name, many[1].Name)
 	}
 	if writer := f.writer(); writer != nil {
 		if f.full() {
-			return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s", port.StorageFull.Title)
+			return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
 		}
 		return condition(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
 	}
 	leader := f.leader()
 	switch {
 	case f.full():
-		return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s. %s", port.StorageFull.Title, port.StorageFull.Remedy)
+		return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
 	case f.Topology.Code != "":
-		return condition(kind, metav1.ConditionFalse, fault.Camel(Code(f.Topology.Code)), "%s", f.Topology.Message)
+		return told(kind, f.Topology.Code, f.Topology.Message)
 	case leader == nil:
 		return condition(kind, metav1.ConditionFalse, "NoWriter", "there is no writer yet")
 	}
@@ -66,10 +79,10 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 	if health == Unknown {
 		return condition(kind, metav1.ConditionUnknown, "NotAsked", "instance %s: %s", leader.ID, message)
 	}
-	return condition(kind, metav1.ConditionFalse, port.WriterUnhealthy.Reason(), "instance %s: %s", leader.ID, orElse(message, "it is not the writer"))
+	return failing(kind, port.WriterUnhealthy, "instance %s: %s", leader.ID, orElse(message, "it is not the writer"))
 }
 
-func available(c *Cluster) metav1.Condition {
+func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	f, kind := c.Facts, AvailableCondition
 	if err := f.Unknown[askedInstances]; err != nil {
 		return unasked(kind, err)
@@ -95,6 +108,9 @@ func available(c *Cluster) metav1.Condition {
 	message := fmt.Sprintf("%d of %d readers are healthy", healthy, want)
 	if len(sick) > 0 {
 		message += "; " + strings.Join(sick, "; ")
+		if v.position.State == Running && f.writer() != nil {
+			message += fmt.Sprintf(". A reader that has failed for %s is made anew by itself.", o.options.Failed)
+		}
 	}
 	return condition(kind, metav1.ConditionFalse, "ReadersMissing", "%s", message)
 }
@@ -111,11 +127,13 @@ func progressing(c *Cluster, v view) metav1.Condition {
 	case p.Visit > 0 && p.State != Running && p.State != Init:
 		return condition(kind, metav1.ConditionTrue, string(p.State), "%s", orElse(c.step(), p.Message))
 	case refusal != nil:
-		return condition(kind, metav1.ConditionFalse, fault.Of(refusal).Reason(), "%s. %s", fault.Message(refusal), fault.Of(refusal).Remedy)
+		return failing(kind, fault.Of(refusal), "%s", fault.Message(refusal))
 	case v.out.IsFail():
 		return condition(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
 	case p.State == Running && !c.Facts.known(askedInstances):
 		return unasked(kind, c.Facts.Unknown[askedInstances])
+	case p.State == Running && c.Facts.writer() == nil:
+		return condition(kind, metav1.ConditionFalse, "AwaitsWriter", "nothing new is begun before a writer is healthy: see Ready")
 	case p.State == Running:
 		return condition(kind, metav1.ConditionFalse, "Rests", "all that was asked for is done")
 	}
@@ -125,6 +143,9 @@ func progressing(c *Cluster, v view) metav1.Condition {
 // step is where the run stands, in words.
 func (c *Cluster) step() string {
 	if r := c.Status.Run; r != nil && r.Step != "" {
+		if r.Message != "" && r.Code == "" {
+			return fmt.Sprintf("run %s is at step %s: %s", r.ID, r.Step, r.Message)
+		}
 		return fmt.Sprintf("run %s is at step %s", r.ID, r.Step)
 	}
 	return ""
@@ -133,7 +154,7 @@ func (c *Cluster) step() string {
 func highAvailability(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, HighAvailabilityCondition
 	if err := f.Unknown[askedManager]; err != nil {
-		at := condition(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"))
+		at := condition(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
 		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when it was heard of last
 			at.Status = metav1.ConditionFalse
 		}
@@ -146,7 +167,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 	case !t.Ready:
 		return condition(kind, metav1.ConditionUnknown, "ManagerStarting", "the cluster manager starts")
 	case t.Code != "":
-		return condition(kind, metav1.ConditionFalse, fault.Camel(Code(t.Code)), "%s", t.Message)
+		return told(kind, t.Code, t.Message)
 	case t.HA:
 		return condition(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
 	case !c.wantsHA() && t.Until.IsZero():
@@ -161,21 +182,25 @@ func storageReady(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, StorageReadyCondition
 	if err := f.Unknown[askedVolume]; err != nil {
 		if k := fault.Of(err); k.Code == port.StorageFailed.Code {
-			return condition(kind, metav1.ConditionFalse, k.Reason(), "%s", fault.Message(err))
+			return failing(kind, k, "%s", fault.Message(err))
 		}
 		return unasked(kind, err)
 	}
 	switch {
 	case f.full():
-		return condition(kind, metav1.ConditionFalse, port.StorageFull.Reason(), "%s. %s", port.StorageFull.Title, port.StorageFull.Remedy)
-	case f.Volume.Message != "":
-		return condition(kind, metav1.ConditionFalse, port.StorageFailed.Reason(), "%s", f.Volume.Message)
+		return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
+	case f.Volume.Message != "" && (f.Volume.State == port.VolumeReady || f.Volume.State == ""):
+		return failing(kind, port.StorageFailed, "%s", f.Volume.Message)
 	case f.Volume.State == "":
 		return condition(kind, metav1.ConditionFalse, "NoVolume", "there is no volume yet")
 	case f.Volume.State == port.VolumeReady:
 		return condition(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready", f.Volume.ID)
 	}
-	return condition(kind, metav1.ConditionFalse, "Volume"+string(f.Volume.State), "volume %s is %s", f.Volume.ID, strings.ToLower(string(f.Volume.State)))
+	message := fmt.Sprintf("volume %s is %s", f.Volume.ID, strings.ToLower(string(f.Volume.State)))
+	if f.Volume.Message != "" {
+		message += ": " + f.Volume.Message
+	}
+	return condition(kind, metav1.ConditionFalse, "Volume"+string(f.Volume.State), "%s", message)
 }
 
 func interrupted(c *Cluster, v view) metav1.Condition {

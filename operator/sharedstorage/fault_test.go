@@ -227,6 +227,34 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// While a step waits, the cluster says for what (spec 8).
+func TestAWaitIsTold(t *testing.T) {
+	o := times()
+	o.PerNode = 1
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		c := l.until("blue", "told", time.Minute, func(c *sharedstorage.Cluster) bool {
+			return c.Status.Run != nil && strings.Contains(c.Status.Run.Message, "waits for a node")
+		})
+		if cond := conditionOf(c, "Progressing"); cond.Status != metav1.ConditionTrue || !strings.Contains(cond.Message, "Readers[4]/CreateReader: instance blue-4-") || !strings.HasSuffix(cond.Message, "waits for a node") {
+			t.Errorf("%+v", cond)
+		}
+		l.world.Room(2)
+		l.rests("blue", time.Hour)
+		l.world.Inject(sim.Rule{Port: "Manager", Method: "Add", Times: 3, Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("no answer")})
+		l.edit("blue", readers(4))
+		c = l.until("blue", "tried again", time.Minute, func(c *sharedstorage.Cluster) bool {
+			return c.Status.Run != nil && strings.Contains(c.Status.Run.Message, "tried again")
+		})
+		if cond := conditionOf(c, "Progressing"); !strings.Contains(cond.Message, "MANAGER_UNREACHABLE (no answer)") {
+			t.Errorf("%+v", cond)
+		}
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
 // healed reports a run that a healer of this code has worked on: it may have
 // been faster than any pass.
 func (l *lab) healed(code fault.Code) bool {

@@ -82,7 +82,7 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 			}
 		}
 		if step := v.run.Current(); step != nil {
-			r.Step = step.Name
+			r.Step, r.Message = step.Name, pending(step)
 		}
 		r.Progress = fmt.Sprintf("%d of %d steps begun are done", done, all)
 		if f := v.run.Fault; f != nil && !v.run.Phase.Final() {
@@ -93,6 +93,18 @@ func (o *Operator) computeRun(c *Cluster, v view) {
 		}
 	}
 	c.Status.Run = r
+}
+
+// pending says why a step goes no further now: what it waits for, or what its
+// last attempt has met.
+func pending(step *workflow.StepRecord) string {
+	switch {
+	case step.Phase == workflow.StepWaiting && step.Wait != nil:
+		return step.Wait.Message
+	case step.Phase == workflow.StepRetrying && step.Fault != nil:
+		return fmt.Sprintf("attempt %d met %s (%s), and it is tried again", step.Attempt, step.Fault.Code, step.Fault.Message)
+	}
+	return ""
 }
 
 // lagStep keeps small changes of the lag out of the status.

@@ -220,6 +220,12 @@ func TestConditions(t *testing.T) {
 			c.Status.Manager.Since = metav1.NewTime(at)
 			c.Status.Run = &v1alpha1.RunStatusOf{ID: "gk3v", Step: "HA/Replace/AwaitCaughtUp"}
 		}, view{position: machine.Position{State: Migrating, Visit: 3}}},
+		{"a step waits", func(c *Cluster) {
+			c.Status.Run = &v1alpha1.RunStatusOf{ID: "gk3v", Step: "Readers[4]/CreateReader", Message: "instance blue-4 waits for a node"}
+		}, view{position: machine.Position{State: ScalingOut, Visit: 3}}},
+		{"the volume is filled with a copy", func(c *Cluster) {
+			c.Facts.Volume.State, c.Facts.Volume.Message = port.VolumeCloning, "copying the data of default/green"
+		}, view{position: machine.Position{State: Cloning, Visit: 1, Message: "a cluster to copy is named"}}},
 		{"failover is off and not wanted", func(c *Cluster) { c.Facts.Topology.HA, c.Spec.HA.Enabled = false, &off }, view{position: running}},
 		{"failover is off for good, and wanted", func(c *Cluster) { c.Facts.Topology.HA = false; c.Status.Manager.Since = metav1.NewTime(at) }, view{position: running}},
 		{"failover would be unsafe", func(c *Cluster) {

@@ -33,7 +33,7 @@ var (
 	StorageFailed = declare("STORAGE_FAILED", fault.Blocked, "the volume cannot be used",
 		"Repair the volume or its claim, then resume.")
 	StorageFull = declare("STORAGE_FULL", fault.Blocked, "the volume has no space left",
-		"Raise storage.size, or remove data.")
+		"Raise storage.size, or remove data. The volume grows while the cluster is Running: where a run is paused by this, cancel it first, or resume it once there is space.")
 	StorageShrink = declare("STORAGE_SHRINK", fault.Invalid, "a volume cannot shrink",
 		"Ask for at least the size there is.")
 	VersionUnsupported = declare("VERSION_UNSUPPORTED", fault.Invalid, "this version of the engine cannot be had, or not reached from the present one",
