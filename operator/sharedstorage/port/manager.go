@@ -10,7 +10,8 @@ type Manager interface {
 	// Ensure makes the manager be there with this membership and wish for HA,
 	// and gives what it sees. MANAGER_UNREACHABLE.
 	Ensure(ctx context.Context, c Ref, want ManagerSpec) (Topology, error)
-	// Add makes an instance a member, or changes its entry.
+	// Add makes an instance a member, or changes its entry. The manager finds a
+	// member at the address of its entry only, so one that has moved is told anew.
 	Add(ctx context.Context, c Ref, m Member) error
 	// Remove takes an instance out. One that is no member is no error.
 	Remove(ctx context.Context, c Ref, name string) error
