@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
@@ -10,10 +11,12 @@ import (
 // changePlan is a change of a cluster that is only planned.
 type changePlan struct {
 	Cluster   string             `json:"cluster" doc:"id or name"`
-	Kind      string             `json:"kind" enum:"start,stop,scale,upgrade,recover,delete"`
+	Kind      string             `json:"kind" enum:"start,stop,scale,upgrade,recover,delete,set,forget"`
 	Size      int                `json:"size,omitempty"`
 	Nodes     []string           `json:"nodes,omitempty"`
 	Autoscale *cluster.Autoscale `json:"autoscale,omitempty"`
+	Settings  json.RawMessage    `json:"settings,omitempty" doc:"set: a merge patch, as PATCH takes it"`
+	Confirm   string             `json:"confirm,omitempty" doc:"forget: name of the cluster"`
 	ChangeBody
 }
 
@@ -30,11 +33,28 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 	if err != nil {
 		return nil, err
 	}
-	r := change.request(cluster.AskKind(change.Kind))
-	r.Size, r.NodeIDs, r.Autoscale = change.Size, change.Nodes, change.Autoscale
-	plan, err := clusters.PlanChange(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	var plan *service.DryRun
+	switch change.Kind {
+	case "set":
+		r, bad := patchRequest(change.Settings)
+		if bad != nil {
+			return nil, bad
+		}
+		plan, err = clusters.PlanPatch(ctx, s.caller(ctx), book.Cluster.UUID, r)
+	case "forget":
+		plan, err = clusters.PlanForget(ctx, s.caller(ctx), book.Cluster.UUID, change.Confirm)
+	default:
+		plan, err = clusters.PlanChange(ctx, s.caller(ctx), book.Cluster.UUID, change.asked())
+	}
 	if err != nil {
 		return nil, failCluster(ctx, book.Cluster.UUID, false, err)
 	}
 	return plan, nil
+}
+
+// asked is the change as it would be asked for.
+func (change *changePlan) asked() service.ChangeRequest {
+	r := change.request(cluster.AskKind(change.Kind))
+	r.Size, r.NodeIDs, r.Autoscale = change.Size, change.Nodes, change.Autoscale
+	return r
 }

@@ -178,7 +178,7 @@ type DryRunStep struct {
 
 // DryRunResource is a resource that would be made, changed or deleted.
 type DryRunResource struct {
-	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace
+	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace, forget, close
 	Kind cluster.Kind `json:"kind"`
 	Name string       `json:"name"`
 	Role cluster.Role `json:"role,omitempty"`

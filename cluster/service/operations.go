@@ -50,16 +50,22 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 // change is decided; one that has nothing to do is done at once. Where another
 // was faster, a request that names no revision is decided anew.
 func (s *Service) Change(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
-	for try := 1; ; try++ {
-		c, job, err := s.changeOnce(ctx, who, uuid, r)
-		if r.Revision != 0 || try == changeTries || !errors.Is(err, fault.WriteConflict) {
-			return c, job, err
-		}
-	}
+	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.changeOnce(ctx, who, uuid, r) })
 }
 
 // changeTries bounds how often a change is decided anew.
 const changeTries = 5
+
+// decidedAnew decides a change again that has lost to another one, unless it is
+// for one revision.
+func decidedAnew(revision int64, once func() (*cluster.Cluster, *cluster.Job, error)) (*cluster.Cluster, *cluster.Job, error) {
+	for try := 1; ; try++ {
+		c, job, err := once()
+		if revision != 0 || try == changeTries || !errors.Is(err, fault.WriteConflict) {
+			return c, job, err
+		}
+	}
+}
 
 func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid string, r ChangeRequest) (*cluster.Cluster, *cluster.Job, error) {
 	book, err := s.Get(ctx, who, uuid)
@@ -223,15 +229,36 @@ func (s *Service) version(id string) (Version, error) {
 }
 
 // Patch changes settings. A new size is a scale, other rules are put in place
-// by one; then the job is given.
+// by one; then the job is given. Where another was faster, a patch that names no
+// revision is decided anew.
 func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
+	return decidedAnew(r.Revision, func() (*cluster.Cluster, *cluster.Job, error) { return s.patchOnce(ctx, who, uuid, r) })
+}
+
+func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*cluster.Cluster, *cluster.Job, error) {
 	book, err := s.Get(ctx, who, uuid)
 	if err != nil {
 		return nil, nil, err
 	}
+	change, err := s.decidePatch(ctx, who, book, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.commit(ctx, change); err != nil {
+		return nil, nil, err
+	}
+	s.ring(book.Cluster.UUID)
+	if change.Jobs == nil {
+		return &book.Cluster, nil, nil
+	}
+	return &book.Cluster, change.Jobs[0], nil
+}
+
+// decidePatch says what a patch writes: its first job is that of a scale, if there is one.
+func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *cluster.Book, r PatchRequest) (*cluster.Change, error) {
 	c := &book.Cluster
 	if err := s.patch(c, who, r); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	change := &cluster.Change{Cluster: c, Events: []*cluster.Event{s.event(c, who, "cluster", "Patch")}}
 	rules := r.CIDRs != nil && c.State == cluster.Running
@@ -242,7 +269,7 @@ func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r 
 		}
 		scale, err := s.decide(ctx, who, book, ChangeRequest{Kind: cluster.AskScale, Size: size, Revision: r.Revision}, digestOf("patch", c.UUID, r))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if job := scale.Jobs[0]; rules && job.Status == cluster.JobDone { // the same size: the run corrects the rules
 			job.Status, job.Completed = cluster.JobOpen, time.Time{}
@@ -250,14 +277,7 @@ func (s *Service) Patch(ctx context.Context, who cluster.Caller, uuid string, r 
 		}
 		change.Jobs, change.Events = scale.Jobs, append(change.Events, scale.Events...)
 	}
-	if err := s.commit(ctx, change); err != nil {
-		return nil, nil, err
-	}
-	s.ring(c.UUID)
-	if change.Jobs == nil {
-		return c, nil, nil
-	}
-	return c, change.Jobs[0], nil
+	return change, nil
 }
 
 func (s *Service) patch(c *cluster.Cluster, who cluster.Caller, r PatchRequest) error {
@@ -304,10 +324,7 @@ func (s *Service) patch(c *cluster.Cluster, who cluster.Caller, r PatchRequest) 
 // that is not proven gone is read once more, then forgotten; it stays in the
 // leak report. confirm is the cluster's name.
 func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error) {
-	if !who.Operator {
-		return nil, cluster.AccessRefused.Errorf("to forget a cluster is for operators")
-	}
-	book, err := s.Get(ctx, who, uuid)
+	book, err := s.forgettable(ctx, who, uuid)
 	if err != nil {
 		return nil, err
 	}
@@ -316,6 +333,31 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 	if job, err := s.known(ctx, who, jobID, digest); job != nil || err != nil {
 		return job, err
 	}
+	rows, err := s.decideForget(ctx, book, confirm)
+	if err != nil {
+		return nil, err
+	}
+	job := s.job(who, c, jobID, "", "forget", digest)
+	c.Forget = true
+	change := &cluster.Change{Cluster: c, Journal: rows, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{s.event(c, who, "leak", "ForceForget")}}
+	if err := s.commit(ctx, change); err != nil {
+		return nil, err
+	}
+	s.ring(c.UUID)
+	return job, nil
+}
+
+// forgettable is the book of a cluster for who may forget it.
+func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Book, error) {
+	if !who.Operator {
+		return nil, cluster.AccessRefused.Errorf("to forget a cluster is for operators")
+	}
+	return s.Get(ctx, who, uuid)
+}
+
+// decideForget reads what a cluster has left once more, and says what becomes of its rows.
+func (s *Service) decideForget(ctx context.Context, book *cluster.Book, confirm string) (rows []*cluster.JournalRow, err error) {
+	c := &book.Cluster
 	if confirm != c.Name {
 		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name)
 	}
@@ -326,8 +368,6 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 	if err != nil {
 		return nil, err
 	}
-	job := s.job(who, c, jobID, "", "forget", digest)
-	change := &cluster.Change{Cluster: c, Jobs: []*cluster.Job{job}, Events: []*cluster.Event{s.event(c, who, "leak", "ForceForget")}}
 	now := s.options.Now()
 	for i := range book.Journal {
 		row := &book.Journal[i]
@@ -340,14 +380,9 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 		} else {
 			row.Phase = cluster.Forgotten
 		}
-		change.Journal = append(change.Journal, row)
+		rows = append(rows, row)
 	}
-	c.Forget = true
-	if err := s.commit(ctx, change); err != nil {
-		return nil, err
-	}
-	s.ring(c.UUID)
-	return job, nil
+	return rows, nil
 }
 
 // overtaken are the open jobs of a cluster that its deletion ends.

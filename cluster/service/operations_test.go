@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -464,45 +465,17 @@ func TestALoserDecidesAnew(t *testing.T) {
 	if got, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStop}); err != nil || got.Desired != cluster.WantStopped {
 		t.Errorf("of any revision: %+v, %v", got, err)
 	}
+	books.faster = 2
+	policy := cluster.Recovery{cluster.Replace}
+	if _, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy, Revision: b.Cluster.Revision}); !errors.Is(err, fault.WriteConflict) {
+		t.Errorf("a patch of a revision: %v", err)
+	}
+	if got, _, err := s.Patch(t.Context(), chief, id, service.PatchRequest{Recovery: &policy}); err != nil || !slices.Equal(got.Recovery, policy) {
+		t.Errorf("a patch of any revision: %+v, %v", got, err)
+	}
 	books.faster = 1000
 	if _, _, err := s.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskStart}); err == nil {
 		t.Error("it tries for ever, or believes what was not written")
-	}
-}
-
-// Forgetting asks for the name, is for Expunge only, and reads each resource once more (7.2).
-func TestForgetting(t *testing.T) {
-	c := atCounter(t, cluster.Limits{})
-	id := c.make(as("uma"), "blue").UUID
-	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); !errors.Is(err, cluster.StateRefused) {
-		t.Errorf("in Created: %v", err)
-	}
-	c.put(id, cluster.Expunge, func(c *cluster.Cluster) { c.Desired = cluster.WantDestroyed })
-	if _, err := c.Forget(t.Context(), chief, id, "green", ""); !errors.Is(err, cluster.ClusterInvalid) {
-		t.Errorf("with another name: %v", err)
-	}
-	b, _ := c.Get(t.Context(), chief, id)
-	rows := []*cluster.JournalRow{
-		{Kind: cluster.VM, Name: "gone", Key: "a", ProviderID: "vm-that-never-was", Phase: cluster.Closing, Origin: cluster.Made},
-		{Kind: cluster.VM, Name: "unknown", Key: "b", Phase: cluster.Leaked, Origin: cluster.Made},
-		{Kind: cluster.Network, Name: "theirs", Key: "c", ProviderID: "n", Phase: cluster.Present, Origin: cluster.Given},
-	}
-	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: rows}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Forget(t.Context(), chief, id, "blue", ""); err != nil {
-		t.Fatal(err)
-	}
-	b, _ = c.Get(t.Context(), chief, id)
-	got := map[string]cluster.Phase{}
-	for _, r := range b.Journal {
-		got[r.Name] = r.Phase
-	}
-	if got["gone"] != cluster.Gone || got["unknown"] != cluster.Forgotten || got["theirs"] != cluster.Present || !b.Cluster.Forget {
-		t.Errorf("journal %v, forget %v", got, b.Cluster.Forget)
-	}
-	if leaks, _, _ := c.Leaks(t.Context(), chief, "", "", 0, 0); len(leaks) != 1 || leaks[0].Resource != "unknown" {
-		t.Errorf("leaks %+v", leaks)
 	}
 }
 

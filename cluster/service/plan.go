@@ -1,9 +1,12 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -70,6 +73,91 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		}
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
 		return s.planScale(ctx, book, plan)
+	}
+	return plan, nil
+}
+
+// PlanPatch says what Patch would do. Nothing is stored or made.
+func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string, r PatchRequest) (*DryRun, error) {
+	book, err := s.Get(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	was := book.Cluster
+	change, err := s.decidePatch(ctx, who, book, r)
+	if err != nil {
+		return nil, err
+	}
+	plan, c := &DryRun{Steps: settingsOf(&was, &book.Cluster), Resources: []DryRunResource{}, Findings: []cluster.Finding{}}, &book.Cluster
+	switch {
+	case change.Jobs == nil || change.Jobs[0].Status == cluster.JobDone:
+		return plan, nil
+	case was.State == cluster.Alert:
+		more, err := s.planRecovery(ctx, book, new(DryRun), c.Ask)
+		if err == nil {
+			plan.Steps, plan.Resources, plan.Findings = append(plan.Steps, more.Steps...), append(plan.Resources, more.Resources...), append(plan.Findings, more.Findings...)
+		}
+		return plan, err
+	}
+	in := cluster.RunInput{Cluster: c.UUID, Event: cluster.Due(c, nil, s.options.Now()), From: was.State, Ask: c.Ask}
+	plan.Steps = append(plan.Steps, s.stepsOf(cluster.FlowScale, in)...)
+	if c.NodeCount == was.NodeCount { // the rules alone
+		return plan, nil
+	}
+	return s.planScale(ctx, book, plan)
+}
+
+// settingsOf tells what a patch writes, as steps.
+func settingsOf(was, is *cluster.Cluster) []DryRunStep {
+	steps := []DryRunStep{}
+	for _, s := range []struct{ name, was, is string }{
+		{"description", was.Description, is.Description},
+		{"recovery", policyText(was.Recovery), policyText(is.Recovery)},
+		{"onFailure", string(was.OnFailure), string(is.OnFailure)},
+		{"cidrs", strings.Join(was.CIDRs, ","), strings.Join(is.CIDRs, ",")},
+		{"size", strconv.Itoa(was.NodeCount), strconv.Itoa(is.NodeCount)},
+		{"gc", strconv.FormatBool(was.GC), strconv.FormatBool(is.GC)},
+	} {
+		if s.was != s.is {
+			steps = append(steps, DryRunStep{Name: "set", Text: s.name + " becomes " + cmp.Or(s.is, "the default") + ", it was " + cmp.Or(s.was, "the default")})
+		}
+	}
+	return steps
+}
+
+// policyText is empty for the default.
+func policyText(r cluster.Recovery) string {
+	if r == nil {
+		return ""
+	}
+	words := make([]string, len(r))
+	for i, remedy := range r {
+		words[i] = string(remedy)
+	}
+	return cmp.Or(strings.Join(words, ","), "none")
+}
+
+// PlanForget says what Forget would do: each resource that is not proven gone is
+// read once more. Nothing is stored.
+func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, confirm string) (*DryRun, error) {
+	book, err := s.forgettable(ctx, who, uuid)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.decideForget(ctx, book, confirm)
+	if err != nil {
+		return nil, err
+	}
+	plan := &DryRun{
+		Steps:     []DryRunStep{{Name: "forget", Text: "nothing is deleted; the cluster becomes Destroyed, what is left stays in the leak report"}},
+		Resources: []DryRunResource{}, Findings: []cluster.Finding{},
+	}
+	for _, row := range rows {
+		act := "forget"
+		if row.Phase == cluster.Gone {
+			act = "close"
+		}
+		plan.add(act, row.Kind, row.Name, row.Spec.Role)
 	}
 	return plan, nil
 }

@@ -331,11 +331,12 @@ What cannot be deleted now is tried again by the collector until it is gone.`,
 }
 
 func (a *app) clusterSet() *cobra.Command {
+	var o changing
 	var description, recovery, onFailure, gc string
 	var cidrs []string
 	cmd := &cobra.Command{
 		Use: "set NAME", Short: "Change settings of a cluster",
-		Example: "  pawl cluster set blue --recovery restart,replace\n  pawl cluster set blue --cidr 10.0.0.0/8,192.0.2.0/24\n  pawl cluster set blue --gc off",
+		Example: "  pawl cluster set blue --recovery restart,replace\n  pawl cluster set blue --cidr 10.0.0.0/8,192.0.2.0/24\n  pawl cluster set blue --gc off\n  pawl cluster set blue --recovery none --dry-run",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
 	}
 	f := cmd.Flags()
@@ -373,26 +374,31 @@ func (a *app) clusterSet() *cobra.Command {
 		default:
 			return Usage.Errorf("--gc %s: it is on or off", gc)
 		}
-		return a.carryOut(ctx, r, changing{}, nil, func() (backend.Accepted, error) { return r.PatchCluster(ctx, args[0], body) })
+		plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": "set", "settings": body}}
+		return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) { return r.PatchCluster(ctx, args[0], body) })
 	})
+	o.flags(cmd)
 	return cmd
 }
 
 func (a *app) clusterForget() *cobra.Command {
+	var o changing
 	var confirm string
 	cmd := &cobra.Command{
 		Use: "forget NAME", Short: "Give up what could not be deleted (operators)",
 		Long: `Of a cluster in Expunge: nothing is deleted any more, the cluster becomes
 Destroyed, and what is left stays in the leak report. --confirm is its name.`,
-		Example: "  pawl cluster forget blue --confirm blue", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
+		Example: "  pawl cluster forget blue --confirm blue\n  pawl cluster forget blue --confirm blue --dry-run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeClusters,
 		RunE: a.asks(func(ctx context.Context, r *backend.Remote, args []string) error {
-			return a.carryOut(ctx, r, changing{}, nil, func() (backend.Accepted, error) {
+			plan := map[string]any{"change": map[string]any{"cluster": args[0], "kind": "forget", "confirm": confirm}}
+			return a.carryOut(ctx, r, o, plan, func() (backend.Accepted, error) {
 				return r.ChangeCluster(ctx, args[0], "forget", map[string]any{"confirm": confirm})
 			})
 		}),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "`name` of the cluster, as a sign that you mean it")
 	_ = cmd.MarkFlagRequired("confirm")
+	o.flags(cmd)
 	return cmd
 }
 

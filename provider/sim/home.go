@@ -22,7 +22,7 @@ import (
 
 const (
 	helloEvery    = 30 * time.Second
-	hellosAtOnce  = 64
+	hellosAtOnce  = 1024
 	endpointPort  = 6443
 	drainedReason = "drained"
 )
@@ -80,18 +80,24 @@ func (t *thing) works(now time.Time) bool {
 	return !t.gone && t.Node != nil && (t.State == stateRunning || t.State == stateMigrating) && !now.Before(t.Node.Booted)
 }
 
-// Serve lets nodes call home until the context ends.
+// Serve lets nodes call home until the context ends. None waits for another,
+// as long as no more than hellosAtOnce speak.
 func (c *Cloud) Serve(ctx context.Context) error {
+	var speaking sync.WaitGroup
+	defer speaking.Wait()
+	places := make(chan struct{}, hellosAtOnce)
 	for ctx.Err() == nil {
 		sleeping, wake := context.WithCancel(ctx)
-		next := c.Tick(ctx)
-		c.mu.Lock()
-		now := c.o.Now()
-		if due := c.nextDue(); !due.IsZero() {
-			next = due
+		for _, one := range c.callers() {
+			places <- struct{}{}
+			speaking.Go(func() {
+				defer func() { <-places }()
+				c.talk(ctx, one)
+			})
 		}
-		wait := time.Hour
-		if !next.IsZero() {
+		c.mu.Lock()
+		now, wait := c.o.Now(), time.Hour
+		if next := c.nextDue(); !next.IsZero() {
 			wait = max(next.Sub(now), 0)
 		}
 		c.wake, c.sleeps = wake, now.Add(wait)
@@ -107,17 +113,38 @@ func (c *Cloud) Serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Tick settles what is over and lets the nodes that are due call home. It says
-// when it is worth calling again; zero: nothing will happen by itself.
+// Tick settles what is over, lets the nodes that are due call home, and waits
+// for the answers. It says when it is worth calling again; zero: nothing will
+// happen by itself.
 func (c *Cloud) Tick(ctx context.Context) time.Time {
-	type talk struct {
-		id    string
-		boot  int64
-		token string
-		hello cluster.Hello
+	var speaking sync.WaitGroup
+	places := make(chan struct{}, hellosAtOnce)
+	for _, one := range c.callers() {
+		places <- struct{}{}
+		speaking.Go(func() {
+			defer func() { <-places }()
+			c.talk(ctx, one)
+		})
 	}
+	speaking.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.nextDue()
+}
+
+// talk is what a node is about to say.
+type talk struct {
+	id    string
+	boot  int64
+	token string
+	hello cluster.Hello
+}
+
+// callers settles what is over and gives the talks that are due.
+func (c *Cloud) callers() []talk {
 	var talks []talk
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := c.o.Now()
 	c.advance(now)
 	for len(c.hellos) > 0 && !c.hellos[0].at.After(now) {
@@ -127,28 +154,19 @@ func (c *Cloud) Tick(ctx context.Context) time.Time {
 			talks = append(talks, talk{e.id, e.boot, t.Node.Token, c.hello(t, now)})
 		}
 	}
-	c.mu.Unlock()
+	return talks
+}
 
-	var wg sync.WaitGroup
-	places := make(chan struct{}, hellosAtOnce)
-	for _, s := range talks {
-		places <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-places }()
-			answer, err := c.o.Home(ctx, s.token, s.hello)
-			c.heard(s.id, s.boot, s.hello, answer, err)
-		})
-	}
-	wg.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.nextDue()
+func (c *Cloud) talk(ctx context.Context, one talk) {
+	answer, err := c.o.Home(ctx, one.token, one.hello)
+	c.heard(one.id, one.boot, one.hello, answer, err)
 }
 
 // heard takes in what a node was told.
 func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.HelloAnswer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.rouse() // its next call may be the soonest
 	now := c.o.Now()
 	t, ok := c.things[id]
 	if !ok || t.Node.Boots != boot {
