@@ -145,9 +145,13 @@ func (c *Clusters) Book(ctx context.Context, uuid string) (*cluster.Book, error)
 type scratch struct {
 	nodes []cluster.Node
 	rows  []cluster.JournalRow
+	node  reader
+	row   reader
 }
 
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
+var scratches = sync.Pool{New: func() any {
+	return &scratch{node: reader{like: make([]string, nodeTable.width())}, row: reader{like: make([]string, rowTable.width())}}
+}}
 
 // fill adds nodes and journal to a cluster.
 func fill(s session, b *cluster.Book) error {
@@ -156,20 +160,21 @@ func fill(s session, b *cluster.Book) error {
 		clear(of.nodes)
 		clear(of.rows)
 		of.nodes, of.rows = of.nodes[:0], of.rows[:0]
+		of.node.row, of.row.row = nil, nil
 		scratches.Put(of)
 	}()
 	id := []any{b.Cluster.ID}
 	if err := s.query(nodesOfSQL, id, func(r row) error {
-		of.nodes = append(of.nodes, readNode(r))
+		of.node.stand(r)
+		of.nodes = append(of.nodes, of.node.node())
 		return nil
 	}); err != nil {
 		return err
 	}
-	from := reader{}
 	if err := s.query(rowsOfSQL, id, func(r row) error {
-		from = reader{row: r}
-		of.rows = append(of.rows, readRow(&from))
-		return from.err
+		of.row.stand(r)
+		of.rows = append(of.rows, readRow(&of.row))
+		return of.row.err
 	}); err != nil {
 		return err
 	}

@@ -113,6 +113,9 @@ type reader struct {
 	room []byte
 }
 
+// stand begins another row.
+func (r *reader) stand(on row) { r.row, r.next, r.err = on, 0, nil }
+
 func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
 
 // text keeps the text of the row before where it is the same: many columns of a
@@ -216,7 +219,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 
 // cluster reads id and the columns of clusterTable into an empty cluster.
 func (r *reader) cluster(from row, c *cluster.Cluster) error {
-	r.row, r.next, r.err = from, 0, nil
+	r.stand(from)
 	c.ID, c.UUID, c.Name, c.Description = r.int(), r.text(), r.text(), r.text()
 	for _, e := range [...]*cluster.Entity{&c.Zone, &c.Offering, &c.Template, &c.Network} {
 		e.ID, e.Name = r.text(), r.text()
@@ -242,8 +245,10 @@ func nodeValues(n *cluster.Node, book int64) []any {
 		nanos(n.HelloAt), n.Version, n.Address, nanos(n.ReadyAt), plain(n.NotReady)}
 }
 
-func readNode(from row) (n cluster.Node) {
-	r := &reader{row: from}
+func readNode(from row) cluster.Node { return (&reader{row: from}).node() }
+
+// node reads id and the columns of nodeTable.
+func (r *reader) node() (n cluster.Node) {
 	n.ID, n.ClusterID, n.VMID, n.Key, n.Name, n.Role, n.Ordinal = r.int(), r.int(), r.text(), r.text(), r.text(), cluster.Role(r.text()), int(r.int())
 	n.Template, n.Removed = cluster.Entity{ID: r.text(), Name: r.text()}, r.time()
 	n.HelloAt, n.Version, n.Address, n.ReadyAt, n.NotReady = r.time(), r.text(), r.text(), r.time(), r.text()
