@@ -25,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -148,9 +149,10 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	if err != nil {
 		return nil, err
 	}
+	counted := telemetry.NewMetrics()
 	m, err := controller.NewManager(config, controller.Options{
 		Scheme: scheme, Cache: cached, Namespaces: o.namespaces, Listen: o.listen, MetricsToken: token,
-		LeaseNamespace: o.leaseNamespace, Alone: o.alone, Drain: o.drain, Log: logger,
+		LeaseNamespace: o.leaseNamespace, Alone: o.alone, Drain: o.drain, Metrics: counted.Registry(), Log: logger,
 		LeaseDuration: o.lease, RenewDeadline: o.lease * 2 / 3, RetryPeriod: o.lease * 2 / 15,
 	})
 	if err != nil {
@@ -194,9 +196,13 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 		return nil, err
 	}
 	p = &operatorProcess{manager: m, store: store}
-	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Lease: o.lease, Drain: o.drain, Object: served.Object, Logger: logger}); err != nil {
+	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Lease: o.lease, Drain: o.drain, Object: served.Object, Hooks: []workflow.Hook{counted.Hook()}, Logger: logger}); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	counted.Watch(telemetry.Sources{
+		Engine: p.engine, Runs: telemetry.CountActive(store, 10*time.Second),
+		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(store.Requests())} },
+	})
 	if err := kube.Setup(m, served, o.name, site, p.engine, o.workers); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
