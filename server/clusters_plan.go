@@ -29,6 +29,11 @@ func (s *Server) planCluster(ctx context.Context, create *createBody, change *ch
 	if create != nil {
 		return clusters.PlanCreate(ctx, s.caller(ctx), create.request())
 	}
+	if change.Kind == "forget" {
+		if err := allow(ctx, Operator); err != nil {
+			return nil, err
+		}
+	}
 	_, book, err := s.book(ctx, change.Cluster)
 	if err != nil {
 		return nil, err

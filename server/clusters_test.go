@@ -188,6 +188,10 @@ func TestWhoMayCallTheRoutesOfClusters(t *testing.T) {
 		{"GET", "/v1/catalog/zone", "", 200, 200, 200, 200, 401},
 		{"GET", "/v1/operations/nothing", "", 404, 404, 404, 404, 401},
 		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"delete"}}`, 200, 200, 200, 404, 401},
+		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"set","settings":{"description":"x"}}}`, 200, 200, 200, 404, 401},
+		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"set","settings":{"size":101}}}`, 422, 422, 422, 404, 401},
+		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"set"}}`, 422, 422, 422, 404, 401},
+		{"POST", "/v1/plans", `{"change":{"cluster":"ID","kind":"forget","confirm":"blue"}}`, 409, 403, 403, 403, 401},
 	} {
 		for who, want := range map[string]int{"op": c.op, "dan": c.dan, "uma": c.uma, "eve": c.eve, "": c.nobdy} {
 			m.put(mine, cluster.Running)
