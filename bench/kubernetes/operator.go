@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// operate runs the operator as `pawl operator` puts it together, in this process
+// and with other ports. stop ends it and waits for it.
+func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop func() error, err error) {
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := kube.Cache()
+	if err != nil {
+		return nil, err
+	}
+	// Leases are renewed as often as always, and last longer than this machine is busy.
+	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Cache: kept, LeaseDuration: 2 * time.Minute, RenewDeadline: 90 * time.Second})
+	if err != nil {
+		return nil, err
+	}
+	// Pods of nobody are revived, as nothing but the ports makes any.
+	site, err := kube.NewSite(kube.Options{Client: m.GetClient(), Live: m.Live(), Image: "none"})
+	if err != nil {
+		return nil, err
+	}
+	served, err := sharedstorage.New(sharedstorage.Options{
+		Home: kube.NewHome(m.GetClient(), m.Live()), Ports: ports, Version: "15", Event: kube.Teller(m.Events("sharedstorage")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	opening, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	store, err := kubestore.Open(opening, kubestore.Options{Config: config, Owner: owner})
+	if err != nil {
+		return nil, err
+	}
+	engine, err := served.Engine(store, workflow.Options{Object: served.Object, Lease: 2 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = errors.Join(kube.Setup(m, served, "", site, engine, 0), m.Add(leading{engine.Serve}))
+	}
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	running, halt := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(running) }()
+	return func() error {
+		halt()
+		return errors.Join(<-ended, store.Close())
+	}, nil
+}
+
+// leading runs while this operator is the leader.
+type leading struct{ serve func(context.Context) error }
+
+var _ manager.LeaderElectionRunnable = leading{}
+
+// Start implements manager.Runnable.
+func (l leading) Start(ctx context.Context) error { return l.serve(ctx) }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (leading) NeedLeaderElection() bool { return true }
