@@ -60,7 +60,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.operator(elected(6*time.Second)...), w.operator(elected(6*time.Second)...)
 	a.keep()
-	w.await(time.Minute, "the first one leads", func(context.Context) error { return leads(a) })
+	w.await(patience, "the first one leads", func(context.Context) error { return leads(a) })
 	b.keep()
 
 	frozen, thaw := a.freezeAt(writes("create", "pods", ""))
@@ -90,7 +90,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 		if leads(b) == nil {
 			leader, other = b, a
 		}
-		w.await(time.Minute, "one leads and the other does not", func(context.Context) error {
+		w.await(patience, "one leads and the other does not", func(context.Context) error {
 			if leads(other) == nil {
 				leader, other = other, leader
 			}
@@ -151,7 +151,7 @@ func (w *world) thawed(o *operator, thaw func()) {
 	w.t.Helper()
 	before, starts := len(o.proxy.Calls()), o.started()
 	thaw()
-	w.await(time.Minute, "the one who was frozen gives way", func(context.Context) error {
+	w.await(patience, "the one who was frozen gives way", func(context.Context) error {
 		if o.started() == starts {
 			return fmt.Errorf("it has not ended")
 		}

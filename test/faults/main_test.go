@@ -196,7 +196,7 @@ func (w *world) awaitEvery(look, limit time.Duration, what string, holds func(ct
 }
 
 // patience is how long a cluster may take to come to rest on a busy machine.
-const patience = 4 * time.Minute
+const patience = 6 * time.Minute
 
 // rests waits until blue is Running, healthy and of its newest spec, with
 // nothing left to do.

@@ -222,7 +222,7 @@ func TestClaimsAreDeleted(t *testing.T) {
 // answered commit is at an instance that is there.
 func (w *world) safe() {
 	w.t.Helper()
-	w.await(2*time.Minute, "the manager may fail over without loss", func(ctx context.Context) error {
+	w.await(patience, "the manager may fail over without loss", func(ctx context.Context) error {
 		kept := &corev1.ConfigMap{}
 		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: blue + "-manager"}, kept); err != nil {
 			return err
@@ -327,7 +327,7 @@ func TestEditedInTheMiddle(t *testing.T) {
 // setting asks an instance for a parameter.
 func (w *world) setting(pod, name, want string) {
 	w.t.Helper()
-	w.await(time.Minute, pod+" runs with "+name+" "+want, func(ctx context.Context) error {
+	w.await(patience, pod+" runs with "+name+" "+want, func(ctx context.Context) error {
 		p := &corev1.Pod{}
 		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: pod}, p); err != nil {
 			return err

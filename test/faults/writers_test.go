@@ -198,7 +198,7 @@ func (ws *writers) rows() int {
 	ws.w.t.Helper()
 	since := time.Now()
 	var answered []int64
-	ws.w.await(time.Minute, "a row is committed", func(context.Context) error {
+	ws.w.await(patience, "a row is committed", func(context.Context) error {
 		ws.mu.Lock()
 		defer ws.mu.Unlock()
 		answered = append([]int64(nil), ws.answered...)
@@ -207,7 +207,7 @@ func (ws *writers) rows() int {
 		}
 		return nil
 	})
-	ws.w.await(time.Minute, "each answered row is on each instance", func(ctx context.Context) error {
+	ws.w.await(patience, "each answered row is on each instance", func(ctx context.Context) error {
 		pods, err := ws.w.pods(ctx)
 		if err != nil {
 			return err
