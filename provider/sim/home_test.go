@@ -110,6 +110,39 @@ func TestHello(t *testing.T) {
 	})
 }
 
+// A node whose call is not answered keeps no other from calling, and calls
+// again after its answer.
+func TestNodesDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var slow, fast atomic.Int64
+		cloud := open(t, sim.Options{HelloEvery: 10 * time.Second, Home: func(_ context.Context, _ string, said cluster.Hello) (cluster.HelloAnswer, error) {
+			if said.Node == "fast" {
+				fast.Add(1)
+			} else {
+				slow.Add(1)
+				time.Sleep(time.Minute)
+			}
+			return cluster.HelloAnswer{}, nil
+		}})
+		serve(t, cloud)
+		for _, name := range []string{"slow", "fast"} {
+			if _, err := cloud.Create(t.Context(), node(t, name, cluster.Worker, "")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(65 * time.Second)
+		synctest.Wait()
+		if slow, fast := slow.Load(), fast.Load(); slow != 1 || fast != 7 {
+			t.Errorf("in 65 s %d calls of a node that waits a minute for its answer, %d of another, want 1 and 7", slow, fast)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if slow := slow.Load(); slow != 2 {
+			t.Errorf("%d calls in 75 s, want one more", slow)
+		}
+	})
+}
+
 // A refused node tries again; a silent, stopped or destroyed one says nothing.
 func TestHelloTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
