@@ -52,15 +52,6 @@ type payment struct {
 	paid       bool
 }
 
-// roll is what hellos of one cluster are answered from.
-type roll struct {
-	at       time.Time
-	book     *cluster.Book
-	details  *cluster.Details
-	caps     cluster.Capabilities
-	draining map[string]bool // names; every worker if the cluster stops
-}
-
 // Hello hears a node. token is its join token, which pays for one answer with
 // a credential, or that credential. NODE_TOKEN_REFUSED. A node that becomes
 // ready, or no longer is, is written at once and told to the run under way;
@@ -104,64 +95,6 @@ func refusedHello(err error) error {
 
 func refusedToken(Hello) error {
 	return cluster.TokenRefused.Errorf("the token speaks for no node of this name")
-}
-
-// roll gives what hellos of a cluster are answered from. It is read unless it is
-// known freshly; who wants it at the same time has it read together.
-func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, error) {
-	if r := s.newest(uuid); r != nil && !anew && s.options.Now().Sub(r.at) < rollFresh {
-		return r, nil
-	}
-	var r *roll
-	err := s.hellos.read.do(ctx, uuid, &r, func(ctx context.Context, all []**roll) error {
-		read, err := s.readRoll(ctx, uuid)
-		for _, one := range all {
-			*one = read
-		}
-		return err
-	})
-	return r, err
-}
-
-func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
-	r := &roll{at: s.options.Now()}
-	var err error
-	if r.book, err = s.options.Books.Book(ctx, uuid); err != nil {
-		return nil, err
-	}
-	if r.details, err = s.options.Books.Details(ctx, uuid); err != nil {
-		return nil, err
-	}
-	if p, err := s.provider(r.book.Cluster.Provider); err == nil {
-		r.caps = p.Capabilities()
-	}
-	if r.draining, err = s.draining(ctx, r.book); err != nil {
-		return nil, err
-	}
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	if s.hellos.rolls == nil {
-		s.hellos.rolls = map[string]*roll{}
-	}
-	s.hellos.rolls[uuid] = r
-	return r, nil
-}
-
-func (r *roll) node(name string) *cluster.Node {
-	for i := range r.book.Nodes {
-		if n := &r.book.Nodes[i]; n.Name == name && n.Removed.IsZero() {
-			return n
-		}
-	}
-	return nil
-}
-
-// knows reports a token that speaks for a node: its credential, or the join
-// token of the run that makes it.
-func (r *roll) knows(n *cluster.Node, token string, now time.Time) bool {
-	known := matches(token, r.details.Credentials[n.Name])
-	joins := matches(token, r.details.JoinTokenHash)
-	return known || joins && now.Before(r.details.JoinTokenExpires) && expected(r.book, r.details, n)
 }
 
 // welcome gives a node its credential: that it is ready counts from then on.
@@ -209,60 +142,6 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 		s.renew(uuid, stored)
 		return nil
 	})
-}
-
-// newest is the last roll of a cluster that was read; nil: none.
-func (s *Service) newest(uuid string) *roll {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	return s.hellos.rolls[uuid]
-}
-
-// renew writes into the roll of a cluster what was stored just now.
-func (s *Service) renew(uuid string, stored pair) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	old := s.hellos.rolls[uuid]
-	if old == nil || old.book.Cluster.Revision >= stored.c.Revision {
-		return
-	}
-	next := *old
-	next.book = &cluster.Book{Cluster: *stored.c, Nodes: old.book.Nodes, Journal: old.book.Journal}
-	next.details = stored.d
-	s.hellos.rolls[uuid] = &next
-}
-
-// meet writes nodes that were read just now into the roll of their cluster: the
-// join token speaks for none that was ready.
-func (s *Service) meet(uuid string, nodes []cluster.Node) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	if old := s.hellos.rolls[uuid]; old != nil {
-		next := *old
-		next.book = &cluster.Book{Cluster: old.book.Cluster, Nodes: nodes, Journal: old.book.Journal}
-		s.hellos.rolls[uuid] = &next
-	}
-}
-
-// enroll writes the nodes that are about to be made into the roll of their
-// cluster, if there is one: they will call home in a moment.
-func (s *Service) enroll(uuid string, hands []*hand) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	old := s.hellos.rolls[uuid]
-	if old == nil {
-		return
-	}
-	next := *old
-	next.book = &cluster.Book{Cluster: old.book.Cluster, // others may be reading the old ones
-		Nodes:   append(make([]cluster.Node, 0, len(old.book.Nodes)+len(hands)), old.book.Nodes...),
-		Journal: append(make([]cluster.JournalRow, 0, len(old.book.Journal)+len(hands)), old.book.Journal...)}
-	for _, h := range hands {
-		if h.send == cluster.SendCreate && h.node != nil && old.node(h.node.Name) == nil {
-			next.book.Nodes, next.book.Journal = append(next.book.Nodes, *h.node), append(next.book.Journal, *h.row)
-		}
-	}
-	s.hellos.rolls[uuid] = &next
 }
 
 // news takes what a control node brings: endpoint, CA and configuration. It
@@ -372,13 +251,6 @@ func (s *Service) waiting(ctx context.Context, uuid string, news []heard, anew b
 	return c.RunID, nil
 }
 
-// madeBy reports a node whose VM a run makes, or has made.
-func (r *roll) madeBy(n *cluster.Node, run string) bool {
-	return slices.ContainsFunc(r.book.Journal, func(row cluster.JournalRow) bool {
-		return row.Kind == cluster.VM && row.Key == n.Key && row.RunID == run && (row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
-	})
-}
-
 // answer is what a node is told.
 func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 	a := HelloAnswer{Every: helloReady, Drain: r.draining[n.Name]}
@@ -407,71 +279,6 @@ func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 		}
 	}
 	return a
-}
-
-// draining are the names of nodes that are about to be stopped or removed, as
-// the run under way has chosen them.
-func (s *Service) draining(ctx context.Context, book *cluster.Book) (map[string]bool, error) {
-	c, names := &book.Cluster, map[string]bool{}
-	if c.State == cluster.Stopping {
-		for _, n := range book.Nodes {
-			if n.Role == cluster.Worker {
-				names[n.Name] = true
-			}
-		}
-		return names, nil
-	}
-	if c.State != cluster.Scaling && c.State != cluster.Recovering || c.RunID == "" || s.engine == nil {
-		return names, nil
-	}
-	run, err := s.engine.Get(ctx, c.RunID)
-	if err != nil {
-		if errors.Is(err, workflow.RunNotFound) {
-			err = nil
-		}
-		return names, err
-	}
-	for step := range run.Steps() {
-		for _, name := range chosen(run, step) {
-			names[name] = true
-		}
-	}
-	return names, nil
-}
-
-// chosen are the nodes that a step of a run drains: those of the output before
-// it, or of the item of its loop.
-func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
-	loop, inLoop := strings.CutSuffix(step.Name, "]/drain")
-	switch {
-	case step.Name == "drain":
-		for _, before := range []string{"victims", "plan"} {
-			if rec := run.Step(before); rec != nil && rec.Output != nil {
-				var doc struct{ Names, Drop []string }
-				if unmarshal(rec.Output, &doc) == nil {
-					return append(doc.Names, doc.Drop...)
-				}
-			}
-		}
-	case inLoop:
-		name, key, _ := strings.Cut(loop, "[")
-		if rec := run.Step(name); rec != nil {
-			for _, item := range rec.Items {
-				var b batch
-				if item.Key == key && unmarshal(item.Value, &b) == nil {
-					return b.Names
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// drop forgets the roll of a cluster: it was changed.
-func (s *Service) drop(uuid string) {
-	s.hellos.mu.Lock()
-	defer s.hellos.mu.Unlock()
-	delete(s.hellos.rolls, uuid)
 }
 
 // flushHellos writes what nodes have said, now and then, until the context ends.

@@ -90,7 +90,7 @@ func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string
 	}
 	plan, c := &DryRun{Steps: settingsOf(&was, &book.Cluster), Resources: []DryRunResource{}, Findings: []cluster.Finding{}}, &book.Cluster
 	switch {
-	case change.Jobs == nil || change.Jobs[0].Status == cluster.JobDone:
+	case len(change.Jobs) == 0 || change.Jobs[0].Status == cluster.JobDone:
 		return plan, nil
 	case was.State == cluster.Alert:
 		more, err := s.planRecovery(ctx, book, new(DryRun), c.Ask)

@@ -1,0 +1,123 @@
+package service
+
+import (
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// take stores what proves that a thing is the one.
+func (h *hand) take(r cluster.Resource) {
+	h.name(r.Ref())
+	if h.node != nil && r.Address != "" && h.node.Address == "" {
+		h.node.Address, h.dirty = r.Address, true
+	}
+}
+
+// name stores the ids of an answer, as far as they are new.
+func (h *hand) name(ref cluster.Ref) {
+	if ref.ID != "" && h.row.ProviderID == "" {
+		h.row.ProviderID, h.dirty = ref.ID, true
+	}
+	if ref.Identity != "" && h.row.Identity == "" {
+		h.row.Identity, h.dirty = ref.Identity, true
+	}
+	if h.node != nil && h.node.VMID == "" && h.row.ProviderID != "" {
+		h.node.VMID, h.dirty = h.row.ProviderID, true
+	}
+}
+
+// note keeps the newest failure of a row.
+func (h *hand) note(err error) {
+	code, text := fault.Of(err).Code, fault.Message(err)
+	if h.row.LastCode != code || h.row.LastError != text {
+		h.row.LastCode, h.row.LastError, h.dirty = code, text, true
+	}
+}
+
+// final is the failure that ends the tries of a row: one that is not
+// transient, or, of a call that makes something, the last of so many. nil: it
+// may be tried again.
+func (h *hand) final() error {
+	err := failureOf(h.row)
+	kind := fault.Of(err)
+	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Free || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
+		return nil
+	}
+	return err
+}
+
+// backoff is the pause behind a failed call, 1 s doubling to 60 s.
+func (h *hand) backoff(w *work) time.Duration {
+	if h.unmake {
+		return min(max(w.waited(), time.Second), time.Minute)
+	}
+	return doubling(h.row.Attempts)
+}
+
+// failureOf is the failure that a row has noted; nil if it has none.
+func failureOf(row *cluster.JournalRow) error {
+	if row.LastCode == "" {
+		return nil
+	}
+	kind, ok := fault.Lookup(string(row.LastCode))
+	if !ok {
+		kind = cluster.ProviderRefused
+	}
+	return kind.Errorf("%s %s: %s", row.Kind, row.Name, row.LastError).With("resource", row.Name)
+}
+
+// wait leaves a row for the next look, and ends the patience with one that
+// does not get further.
+func (h *hand) wait(w *work) {
+	h.rests = true
+	age, patience := w.waited(), h.within.timeout
+	if !h.unmake {
+		age, patience = min(age, w.now.Sub(h.row.IntentAt)), patience*time.Duration(max(h.within.tries, 1))
+	}
+	if h.fails = h.jobFailed(); h.fails != nil || age < patience {
+		return
+	}
+	if h.row.LastCode == "" {
+		h.note(workflow.Timeout.Errorf("nothing has come of it in %s", patience))
+	}
+	h.fails = failureOf(h.row)
+}
+
+// jobFailed is the refusal of the provider that a row was accepted with: it
+// will not be made, and nothing is left to follow.
+func (h *hand) jobFailed() error {
+	if err := failureOf(h.row); !h.unmake && h.row.Phase == cluster.Accepted && h.row.JobID == "" && err != nil && fault.Of(err).Class != fault.Transient {
+		return err
+	}
+	return nil
+}
+
+// close ends a row: what it stood for is gone, or never was.
+func (h *hand) close(act cluster.JournalAct, now time.Time) {
+	h.row.Phase, h.row.GoneAt, h.row.JobID = cluster.Gone, now, ""
+	if act == cluster.NeverMade {
+		h.row.Phase = cluster.NeverCreated
+	}
+	if h.node != nil && h.node.Removed.IsZero() {
+		h.node.Removed = now
+	}
+	h.dirty, h.done = true, true
+	if act == cluster.Lost {
+		if h.row.LastCode == "" {
+			h.note(cluster.NodeMissing.Errorf("it was accepted and is gone"))
+		}
+		h.done, h.fails = false, failureOf(h.row)
+	}
+}
+
+// unseen notes that the provider could not be asked: one that refuses will not
+// answer by waiting.
+func (h *hand) unseen(err error) {
+	h.note(err)
+	if fault.Of(err).Class != fault.Transient {
+		h.fails = failureOf(h.row)
+	}
+}
