@@ -49,37 +49,38 @@ func (l *lab) interrupted(code fault.Code, most time.Duration) *sharedstorage.Cl
 	return c
 }
 
-// Each code: raised by the simulator, shown with its remedy, healed or waiting (spec 9.8).
-func TestFaults(t *testing.T) {
+// trouble is how a run meets a fault, and what ends it.
+type trouble struct {
+	world  func(o *sim.Options)
+	act    func(l *lab)
+	cure   func(l *lab) // nil: it heals by itself
+	visits bool         // it may be healed before anybody sees it
+}
+
+// troubles are those of runs, by code.
+func troubles() map[fault.Code]trouble {
 	readersTo := func(n int32) func(l *lab) { return func(l *lab) { l.edit("blue", readers(n)) } }
-	for code, c := range map[fault.Code]struct {
-		world   func(o *sim.Options)
-		prepare func(l *lab)
-		act     func(l *lab)
-		cure    func(l *lab) // nil: it heals by itself
-		visits  bool         // it may be healed before anybody sees it
-		sane    bool
-	}{
-		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *lab) { l.world.Room(2) }, sane: true},
+	return map[fault.Code]trouble{
+		port.PodUnscheduled.Code: {world: func(o *sim.Options) { o.PerNode = 1 }, act: readersTo(3), cure: func(l *lab) { l.world.Room(2) }},
 		port.NoAvailableNode.Code: {
 			act: func(l *lab) {
 				for i := range 3 {
 					l.world.Cordon(fmt.Sprintf("node-%d", i+1), true)
 				}
 				l.edit("blue", readers(3))
-			}, cure: func(l *lab) { l.world.Cordon("node-2", false) }, sane: true},
+			}, cure: func(l *lab) { l.world.Cordon("node-2", false) }},
 		port.StartFailed.Code: { // a new reader that does not start is made anew, once
 			act: func(l *lab) {
 				l.world.Inject(sim.Rule{Label: "no start", Method: "Start", Instance: "blue-4-*", Times: 1, Do: sim.Fail, Err: port.StartFailed.Errorf("no shared memory")})
 				l.edit("blue", readers(3))
-			}, visits: true, sane: true},
+			}, visits: true},
 		port.WriterUnhealthy.Code: {
 			act: func(l *lab) {
 				_, i := l.writer("blue")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
 				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
 				l.world.KillEngine(ref("blue"), i.Name)
-			}, visits: true, sane: true}, // the bracket gives failover back, and that gives a writer
+			}, visits: true}, // the bracket gives failover back, and that gives a writer
 		port.ReplicaLag.Code: {
 			act: func(l *lab) {
 				l.edit("blue", readers(3))
@@ -93,7 +94,7 @@ func TestFaults(t *testing.T) {
 				for _, i := range l.world.Instances(ref("blue")) {
 					l.world.Lag(ref("blue"), i.Name, 0)
 				}
-			}, sane: true},
+			}},
 		port.SwitchRefused.Code: {
 			act: func(l *lab) {
 				_, i := l.reader("blue")
@@ -104,12 +105,12 @@ func TestFaults(t *testing.T) {
 					l.world.Lag(ref("blue"), i.Name, 0)
 				}
 				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
-			}, sane: true},
+			}},
 		port.ManagerUnreachable.Code: {
 			act: func(l *lab) {
 				l.world.BreakManager(ref("blue"))
 				l.ask("blue", "restart", "2")
-			}, visits: true, sane: true},
+			}, visits: true},
 		port.StorageFailed.Code: {
 			act: func(l *lab) {
 				l.world.BreakVolume(ref("blue"), "the disk is gone")
@@ -117,21 +118,21 @@ func TestFaults(t *testing.T) {
 			}, cure: func(l *lab) {
 				l.world.BreakVolume(ref("blue"), "")
 				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
-			}, sane: true},
+			}},
 		port.ParameterInvalid.Code: {
 			act: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"bad_one": "1"} })
 			}, cure: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
 				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
-			}, sane: true},
+			}},
 		port.VersionUnsupported.Code: {
 			world: func(o *sim.Options) { o.Versions = []string{"15.4", "15.5"} },
 			act:   func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" }) },
 			cure: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
 				l.must(l.engine.Cancel(l.t.Context(), l.look("blue").Status.Run.ID, workflow.Undo, false, workflow.Actor{Name: "uma"}))
-			}, sane: true},
+			}},
 		port.PodLost.Code: {
 			act: func(l *lab) {
 				l.edit("blue", readers(3))
@@ -143,9 +144,9 @@ func TestFaults(t *testing.T) {
 						l.world.Inject(sim.Rule{Method: "Ensure", Port: "Instances", Instance: i.Name, Times: 12, Do: sim.Fail, Err: port.PodLost.Errorf("its node does not answer").With("instance", i.Name)})
 					}
 				}
-			}, visits: true, sane: true},
+			}, visits: true},
 		port.TargetNodeUnavailable.Code: { // it cancels the run and takes it back: nothing was destroyed yet
-			act: func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "migrate", id+"|node-9") }, visits: true, sane: true},
+			act: func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "migrate", id+"|node-9") }, visits: true},
 		port.TwoWriters.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *lab) {
@@ -156,7 +157,7 @@ func TestFaults(t *testing.T) {
 						l.world.SplitBrain(ref("blue"), i.Name)
 					}
 				}
-			}, visits: true, sane: true},
+			}, visits: true},
 		port.StorageFull.Code: {
 			act: func(l *lab) {
 				l.world.Fill(ref("blue"))
@@ -164,7 +165,7 @@ func TestFaults(t *testing.T) {
 			}, cure: func(l *lab) {
 				l.world.Free(ref("blue"))
 				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
-			}, sane: true},
+			}},
 		sharedstorage.RoMetaInvalid.Code: {
 			world: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *lab) {
@@ -175,7 +176,7 @@ func TestFaults(t *testing.T) {
 						l.world.Misplace(ref("blue"), i.Name, "3")
 					}
 				}
-			}, visits: true, sane: true},
+			}, visits: true},
 		sharedstorage.TempInsIDNotFound.Code: {
 			act: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
@@ -185,7 +186,7 @@ func TestFaults(t *testing.T) {
 						l.world.DropInstance(ref("blue"), i.Name)
 					}
 				}
-			}, visits: true, sane: true},
+			}, visits: true},
 		sharedstorage.TempRoForRwMetaLost.Code: {
 			act: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
@@ -195,8 +196,13 @@ func TestFaults(t *testing.T) {
 						l.world.DropInstance(ref("blue"), i.Name)
 					}
 				}
-			}, visits: true, sane: true},
-	} {
+			}, visits: true},
+	}
+}
+
+// Each code: raised by the simulator, shown with its remedy, healed or waiting (spec 9.8).
+func TestFaults(t *testing.T) {
+	for code, c := range troubles() {
 		t.Run(string(code), func(t *testing.T) {
 			o := times()
 			if c.world != nil {
@@ -204,9 +210,6 @@ func TestFaults(t *testing.T) {
 			}
 			inLab(t, setup{sim: o}, func(l *lab) {
 				up(l, "blue")
-				if c.prepare != nil {
-					c.prepare(l)
-				}
 				c.act(l)
 				if !c.visits {
 					l.interrupted(code, time.Hour)
@@ -216,9 +219,7 @@ func TestFaults(t *testing.T) {
 				}
 				time.Sleep(3 * time.Second)
 				l.rests("blue", 3*time.Hour)
-				if c.sane {
-					l.sane("blue")
-				}
+				l.sane("blue")
 				if !strings.Contains(l.heard(), fault.Camel(code)+":") && !l.healed(code) {
 					t.Errorf("nobody heard of %s\n%s", code, l.story())
 				}
@@ -349,20 +350,48 @@ func (l *lab) exhausted(id string) bool {
 	return err == nil && run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Healer == string(workflow.HealerExhausted.Code)
 }
 
-// What the spec asks for and cannot be done is refused without a run, and all
-// else goes on (sections 1 and 7).
-func TestRefusedSpecs(t *testing.T) {
-	for name, c := range map[string]struct {
-		code fault.Code
-		edit func(s *v1alpha1.SharedStorageClusterSpec)
-	}{
+type refusal struct {
+	code fault.Code
+	edit func(s *v1alpha1.SharedStorageClusterSpec)
+}
+
+// refusals are specs that cannot be.
+func refusals() map[string]refusal {
+	return map[string]refusal{
 		"class":   {sharedstorage.ClassUnknown.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "huge" }},
 		"engine":  {sharedstorage.SpecInvalid.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Type = "mysql" }},
 		"major":   {port.VersionUnsupported.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "16.1" }},
 		"image":   {port.VersionUnsupported.Code, func(s *v1alpha1.SharedStorageClusterSpec) { s.Images = map[string]string{"15.9": "x"} }},
 		"shrink":  {port.StorageShrink.Code, func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("1Gi"); s.Storage.Size = &size }},
 		"readers": {sharedstorage.SpecInvalid.Code, readers(16)},
-	} {
+	}
+}
+
+// The table of section 7 of the specification: no code without a test (spec 9.8).
+func TestEveryCodeHasATest(t *testing.T) {
+	has := map[fault.Code]bool{
+		port.FailoverUnsafe.Code:     true,                                                  // TestLosses
+		port.CloneSourceMissing.Code: true, sharedstorage.ClusterTypeUnsupported.Code: true, // TestCloneSourceMissing, TestRefusedSpecs by the home
+	}
+	for code := range troubles() {
+		has[code] = true
+	}
+	for _, r := range refusals() {
+		has[r.code] = true
+	}
+	for _, code := range strings.Fields(`POD_LOST POD_UNSCHEDULED DB_START_FAIL NO_AVAILABLE_NODE TARGET_NODE_UNAVAILABLE TEMP_INS_ID_NOT_FOUND TEMP_RO_FOR_RW_META_LOST
+		RO_META_INVALID WRITER_UNHEALTHY REPLICA_LAG SWITCH_REFUSED FAILOVER_UNSAFE TWO_WRITERS MANAGER_UNREACHABLE STORAGE_FAILED STORAGE_FULL STORAGE_SHRINK CLASS_UNKNOWN
+		VERSION_UNSUPPORTED PARAMETER_INVALID CLONE_SOURCE_MISSING CLUSTER_TYPE_UNSUPPORTED`) {
+		if kind, ok := fault.Lookup(code); !ok || kind.Remedy == "" || !has[fault.Code(code)] {
+			t.Errorf("%s: declared with a remedy %t, tested %t", code, ok && kind.Remedy != "", has[fault.Code(code)])
+		}
+	}
+}
+
+// What the spec asks for and cannot be done is refused without a run, and all
+// else goes on (sections 1 and 7).
+func TestRefusedSpecs(t *testing.T) {
+	for name, c := range refusals() {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, setup{sim: times()}, func(l *lab) {
 				up(l, "blue")
@@ -423,126 +452,4 @@ func TestOldSpelling(t *testing.T) {
 			t.Errorf("%s is %s", text, got)
 		}
 	}
-}
-
-// Losses: of a reader, of all readers, of all instances, of the manager, of a
-// node, of the volume's space (spec 9.9).
-func TestLosses(t *testing.T) {
-	kill := func(how func(l *lab, name string), which func(l *lab, i port.Instance) bool) func(l *lab) {
-		return func(l *lab) {
-			for _, i := range l.world.Instances(ref("blue")) {
-				if which(l, i) {
-					how(l, i.Name)
-				}
-			}
-		}
-	}
-	engine := func(l *lab, name string) { l.world.KillEngine(ref("blue"), name) }
-	place := func(l *lab, name string) { l.world.KillInstance(ref("blue"), name) }
-	drop := func(l *lab, name string) { l.world.DropInstance(ref("blue"), name) }
-	all := func(*lab, port.Instance) bool { return true }
-	isReader := func(_ *lab, i port.Instance) bool { return i.Type == port.Reader }
-	isWriter := func(_ *lab, i port.Instance) bool { return i.Type == port.Writer }
-	second := func(_ *lab, i port.Instance) bool { return i.ID == "2" }
-	for name, c := range map[string]struct {
-		lose   func(l *lab)
-		shared bool
-		state  string
-	}{
-		"a reader's engine":        {lose: kill(engine, second), state: "RebuildingReader"},
-		"a reader's place":         {lose: kill(place, second), state: "RebuildingReader"},
-		"a reader and its data":    {lose: kill(drop, second), state: "Locking"},
-		"all readers' engines":     {lose: kill(engine, isReader), state: "RebuildingReader"},
-		"all readers":              {lose: kill(drop, isReader), state: "Locking"},
-		"the writer's engine":      {lose: kill(engine, isWriter), state: "RebuildingReader"},
-		"the writer and its data":  {lose: kill(drop, isWriter), state: "Locking"},
-		"all engines":              {lose: kill(engine, all), state: "Recreating"},
-		"all places":               {lose: kill(place, all), state: "Recreating"},
-		"all, data on the volume":  {lose: kill(drop, all), shared: true, state: "Recreating"},
-		"the manager":              {lose: func(l *lab) { l.world.DropManager(ref("blue")) }},
-		"the manager's answers":    {lose: func(l *lab) { l.world.BreakManager(ref("blue")) }},
-		"a reader's node":          {lose: func(l *lab) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the writer's node":        {lose: func(l *lab) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
-		"the volume's space":       {lose: func(l *lab) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
-		"the order: a second head": {lose: func(l *lab) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := times()
-			o.Shared = c.shared
-			inLab(t, setup{sim: o}, func(l *lab) {
-				up(l, "blue")
-				time.Sleep(time.Minute)
-				c.lose(l)
-				time.Sleep(3 * time.Minute)
-				if name == "the volume's space" {
-					if cond := conditionOf(l.look("blue"), "StorageReady"); cond.Reason != "StorageFull" || cond.Status != metav1.ConditionFalse {
-						t.Errorf("%+v", cond)
-					}
-					l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
-					time.Sleep(2 * time.Second)
-				}
-				l.rests("blue", 2*time.Hour)
-				if strings.HasSuffix(name, "node") {
-					for i := range 3 {
-						l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
-					}
-					time.Sleep(5 * time.Minute)
-					l.rests("blue", time.Hour)
-				}
-				l.sane("blue")
-				if c.state != "" {
-					l.mu.Lock()
-					moves := strings.Join(l.moves, ";")
-					l.mu.Unlock()
-					if !strings.Contains(moves, ">"+c.state+" ") {
-						t.Errorf("it was not in %s: %s", c.state, moves)
-					}
-				}
-			})
-		})
-	}
-	t.Run("all, with their data", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
-			up(l, "blue")
-			kill(drop, all)(l)
-			l.interrupted(port.FailoverUnsafe.Code, time.Hour)
-		})
-	})
-	t.Run("a reader that comes back elsewhere ends the wait of a failover", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
-			up(l, "blue")
-			_, r := l.reader("blue")
-			_, wr := l.writer("blue")
-			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it is made anew
-			l.world.LoseNode(wr.Node)
-			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
-				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
-			})
-			l.until("blue", "written to by another", time.Hour, func(c *sharedstorage.Cluster) bool {
-				writer := l.world.Writer(ref("blue"))
-				return writer != "" && writer != wr.Name
-			})
-			l.rests("blue", time.Hour)
-			l.sane("blue")
-		})
-	})
-	t.Run("no failover that could lose a row", func(t *testing.T) {
-		inLab(t, setup{sim: times()}, func(l *lab) {
-			up(l, "blue")
-			_, r := l.reader("blue")
-			_, wr := l.writer("blue")
-			l.world.LoseNode(r.Node) // a reader that may have a row, and the writer
-			l.world.KillEngine(ref("blue"), wr.Name)
-			c := l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
-				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
-			})
-			if cond := conditionOf(c, "Ready"); cond.Status != metav1.ConditionFalse || cond.Reason != "FailoverUnsafe" {
-				t.Errorf("%+v", cond)
-			}
-			l.world.ReturnNode(r.Node)
-			time.Sleep(time.Minute)
-			l.rests("blue", time.Hour)
-			l.sane("blue")
-		})
-	})
 }

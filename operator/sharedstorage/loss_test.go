@@ -1,0 +1,137 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Losses: of a reader, of all readers, of all instances, of the manager, of a
+// node, of the volume's space (spec 9.9).
+func TestLosses(t *testing.T) {
+	kill := func(how func(l *lab, name string), which func(l *lab, i port.Instance) bool) func(l *lab) {
+		return func(l *lab) {
+			for _, i := range l.world.Instances(ref("blue")) {
+				if which(l, i) {
+					how(l, i.Name)
+				}
+			}
+		}
+	}
+	engine := func(l *lab, name string) { l.world.KillEngine(ref("blue"), name) }
+	place := func(l *lab, name string) { l.world.KillInstance(ref("blue"), name) }
+	drop := func(l *lab, name string) { l.world.DropInstance(ref("blue"), name) }
+	all := func(*lab, port.Instance) bool { return true }
+	isReader := func(_ *lab, i port.Instance) bool { return i.Type == port.Reader }
+	isWriter := func(_ *lab, i port.Instance) bool { return i.Type == port.Writer }
+	second := func(_ *lab, i port.Instance) bool { return i.ID == "2" }
+	for name, c := range map[string]struct {
+		lose   func(l *lab)
+		shared bool
+		state  string
+	}{
+		"a reader's engine":        {lose: kill(engine, second), state: "RebuildingReader"},
+		"a reader's place":         {lose: kill(place, second), state: "RebuildingReader"},
+		"a reader and its data":    {lose: kill(drop, second), state: "Locking"},
+		"all readers' engines":     {lose: kill(engine, isReader), state: "RebuildingReader"},
+		"all readers":              {lose: kill(drop, isReader), state: "Locking"},
+		"the writer's engine":      {lose: kill(engine, isWriter), state: "RebuildingReader"},
+		"the writer and its data":  {lose: kill(drop, isWriter), state: "Locking"},
+		"all engines":              {lose: kill(engine, all), state: "Recreating"},
+		"all places":               {lose: kill(place, all), state: "Recreating"},
+		"all, data on the volume":  {lose: kill(drop, all), shared: true, state: "Recreating"},
+		"the manager":              {lose: func(l *lab) { l.world.DropManager(ref("blue")) }},
+		"the manager's answers":    {lose: func(l *lab) { l.world.BreakManager(ref("blue")) }},
+		"a reader's node":          {lose: func(l *lab) { _, i := l.reader("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the writer's node":        {lose: func(l *lab) { _, i := l.writer("blue"); l.world.LoseNode(i.Node) }, state: "RebuildingReader"},
+		"the volume's space":       {lose: func(l *lab) { l.world.Fill(ref("blue")) }, state: "ExtendingStorage"},
+		"the order: a second head": {lose: func(l *lab) { _, i := l.reader("blue"); l.world.SplitBrain(ref("blue"), i.Name) }, state: "RebuildingReader"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := times()
+			o.Shared = c.shared
+			inLab(t, setup{sim: o}, func(l *lab) {
+				up(l, "blue")
+				time.Sleep(time.Minute)
+				c.lose(l)
+				time.Sleep(3 * time.Minute)
+				if name == "the volume's space" {
+					if cond := conditionOf(l.look("blue"), "StorageReady"); cond.Reason != "StorageFull" || cond.Status != metav1.ConditionFalse {
+						t.Errorf("%+v", cond)
+					}
+					l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size })
+					time.Sleep(2 * time.Second)
+				}
+				l.rests("blue", 2*time.Hour)
+				if strings.HasSuffix(name, "node") {
+					for i := range 3 {
+						l.world.ReturnNode(fmt.Sprintf("node-%d", i+1))
+					}
+					time.Sleep(5 * time.Minute)
+					l.rests("blue", time.Hour)
+				}
+				l.sane("blue")
+				if c.state != "" {
+					l.mu.Lock()
+					moves := strings.Join(l.moves, ";")
+					l.mu.Unlock()
+					if !strings.Contains(moves, ">"+c.state+" ") {
+						t.Errorf("it was not in %s: %s", c.state, moves)
+					}
+				}
+			})
+		})
+	}
+	t.Run("all, with their data", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			kill(drop, all)(l)
+			l.interrupted(port.FailoverUnsafe.Code, time.Hour)
+		})
+	})
+	t.Run("a reader that comes back elsewhere ends the wait of a failover", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			_, r := l.reader("blue")
+			_, wr := l.writer("blue")
+			l.world.KillInstance(ref("blue"), r.Name) // it gets another address when it is made anew
+			l.world.LoseNode(wr.Node)
+			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
+				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
+			})
+			l.until("blue", "written to by another", time.Hour, func(c *sharedstorage.Cluster) bool {
+				writer := l.world.Writer(ref("blue"))
+				return writer != "" && writer != wr.Name
+			})
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	})
+	t.Run("no failover that could lose a row", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			_, r := l.reader("blue")
+			_, wr := l.writer("blue")
+			l.world.LoseNode(r.Node) // a reader that may have a row, and the writer
+			l.world.KillEngine(ref("blue"), wr.Name)
+			c := l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
+				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
+			})
+			if cond := conditionOf(c, "Ready"); cond.Status != metav1.ConditionFalse || cond.Reason != "FailoverUnsafe" {
+				t.Errorf("%+v", cond)
+			}
+			l.world.ReturnNode(r.Node)
+			time.Sleep(time.Minute)
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	})
+}

@@ -1,0 +1,86 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// sane looks at a cluster at rest: one writer, as many readers as are wanted
+// that stream, no temporaries, no place twice, failover as wanted.
+func (l *lab) sane(name string) {
+	l.t.Helper()
+	var wrong []string
+	for range 30 { // the status is that of the last pass
+		if wrong = l.findings(name); len(wrong) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Second)
+	}
+	l.t.Fatalf("%s:\n%s\n%s", name, strings.Join(wrong, "\n"), l.story())
+}
+
+func (l *lab) findings(name string) (wrong []string) {
+	c := l.look(name)
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	want := int(*c.Spec.Readers)
+	writer := l.world.Writer(ref(name))
+	if writer == "" {
+		say("there is no writer")
+	}
+	if n := len(l.world.Streaming(ref(name))); n != want {
+		say("%d readers stream, %d are wanted", n, want)
+	}
+	places := map[string]string{}
+	for _, i := range l.world.Instances(ref(name)) {
+		if i.State == port.Leaving {
+			continue
+		}
+		if i.Type == port.Temporary {
+			say("%s is a temporary", i.Name)
+		}
+		if other := places[i.ID]; other != "" {
+			say("%s and %s hold place %s", other, i.Name, i.ID)
+		}
+		if (i.Type == port.Writer) != (i.Name == writer) {
+			say("%s is recorded as %s", i.Name, i.Type)
+		}
+		places[i.ID] = i.Name
+	}
+	if len(places) != want+1 {
+		say("%d places: %v", len(places), places)
+	}
+	t := l.world.Topology(ref(name))
+	wanted := c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled
+	if !t.Present || t.HA != wanted || !t.Until.IsZero() {
+		say("failover is %+v, wanted %t", t, wanted)
+	}
+	members := map[string]string{}
+	for _, m := range t.Members {
+		members[m.ID] = m.Name
+	}
+	if !maps.Equal(members, places) {
+		say("members %v, places %v", members, places)
+	}
+	if c.Status.Writer == "" || places[c.Status.Writer] != writer {
+		say("status names %q as the writer", c.Status.Writer)
+	}
+	for _, cond := range c.Status.Conditions {
+		want := map[string]string{"Ready": "True", "Available": "True", "Progressing": "False", "StorageReady": "True", "Interrupted": "False"}[cond.Type]
+		if want != "" && string(cond.Status) != want {
+			say("condition %s is %s: %s %s", cond.Type, cond.Status, cond.Reason, cond.Message)
+		}
+	}
+	return wrong
+}
+
+// resume sends the run of a cluster on, as a person does.
+func (l *lab) resume(c *sharedstorage.Cluster) {
+	l.t.Helper()
+	l.must(l.engine.Resume(l.t.Context(), c.Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
+}

@@ -1,0 +1,175 @@
+package sharedstorage_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+)
+
+// Of several operators each serves the clusters that name it; one without a name
+// serves all (spec 1).
+func TestOperatorName(t *testing.T) {
+	for name, served := range map[string]bool{"ours": true, "theirs": false, "": false} {
+		t.Run(name, func(t *testing.T) {
+			inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.Name = "ours" }}, func(l *lab) {
+				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.OperatorName = name })
+				time.Sleep(10 * time.Minute)
+				c := l.look("blue")
+				if got := c.Status.State == "Running"; got != served || !served && (len(c.Status.Conditions) > 0 || len(l.world.Calls()) > 0) {
+					t.Errorf("served %t: %+v", got, c.Status)
+				}
+			})
+		})
+	}
+}
+
+// Failover that is not wanted is off from the beginning, through every change,
+// and has no end; once it is wanted it is on (spec 1 and 5).
+func TestFailoverThatIsNotWanted(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		wanted := false
+		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		l.edit("blue", large)
+		time.Sleep(2 * time.Second)
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		for _, call := range l.world.Calls() {
+			if call.Method == "SetHA" && call.Detail == "true" {
+				t.Errorf("failover was switched on: %s", call)
+			}
+		}
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = nil })
+		time.Sleep(2 * time.Minute)
+		l.rests("blue", time.Hour)
+		l.haOn()
+	})
+}
+
+// Instances stand where the spec lets them, at ports of its range (spec 1).
+func TestPlacesOfInstances(t *testing.T) {
+	o := times()
+	for _, name := range []string{"fast-1", "fast-2", "slow-1", "slow-2"} {
+		o.Nodes = append(o.Nodes, port.Node{Name: name, Ready: true, Schedulable: true, Labels: map[string]string{"disk": name[:4]}})
+	}
+	inLab(t, setup{sim: o}, func(l *lab) {
+		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Scheduling.NodeSelector = map[string]string{"disk": "fast"}
+			s.Ports = &v1alpha1.PortRange{Start: 6000, Step: 5}
+		})
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		var ports []int32
+		for _, i := range l.world.Instances(ref("blue")) {
+			ports = append(ports, i.Port)
+			if i.Node != "fast-1" && i.Node != "fast-2" {
+				t.Errorf("%s stands on %s", i.Name, i.Node)
+			}
+		}
+		slices.Sort(ports)
+		if _, w := l.writer("blue"); !slices.Equal(ports, []int32{6000, 6005, 6010}) || w.Port != 6000 {
+			t.Errorf("the ports are %v, the writer's is %d", ports, w.Port)
+		}
+	})
+}
+
+// The first readers are made side by side, two at most (spec 4).
+func TestReadersAreMadeTwoAtATime(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.create("blue", readers(5))
+		most := 0
+		for range 3000 {
+			n := 0
+			for _, i := range l.world.Instances(ref("blue")) {
+				if i.Type == port.Reader && i.State == port.Pending {
+					n++
+				}
+			}
+			if most = max(most, n); l.look("blue").Status.State == "Running" {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if most != 2 {
+			t.Errorf("%d readers were made at once, want 2", most)
+		}
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
+// If the writer fails while the first readers are made, the run pauses, and goes
+// on when the writer is back (spec 4).
+func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.create("blue", nil)
+		l.atStep("CreateRoPods[2]/CreateReader")
+		_, writer := l.writer("blue")
+		l.world.BreakEngine(ref("blue"), writer.Name, "no shared memory")
+		l.interrupted(port.WriterUnhealthy.Code, 10*time.Minute)
+		l.world.BreakEngine(ref("blue"), writer.Name, "")
+		l.must(l.world.Ports().Engine.Start(l.t.Context(), ref("blue").Of(writer.Name)))
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
+// Failover is off with an end, and stays off as long as a step waits: each look
+// moves the end. It returns by itself when the operator never does (spec 5).
+func TestFailoverIsOffWithAnEnd(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", large)
+		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
+		lagging := func() {
+			for _, i := range l.world.Instances(ref("blue")) {
+				if i.Type == port.Temporary {
+					l.world.Lag(ref("blue"), i.Name, 64<<20)
+				}
+			}
+		}
+		for range 28 {
+			lagging()
+			time.Sleep(time.Minute)
+			if state := l.look("blue").Status.State; state != "ChangingSpecification" {
+				t.Fatalf("it is %s\n%s", state, l.story())
+			}
+			if at := l.world.Topology(ref("blue")); at.HA || at.Until.Sub(time.Now()) > 31*time.Minute || at.Until.Before(time.Now()) {
+				t.Fatalf("failover is %+v at %s\n%s", at, time.Now(), l.story())
+			}
+		}
+		l.halt()
+		time.Sleep(31 * time.Minute)
+		if at := l.world.Topology(ref("blue")); !at.HA {
+			t.Errorf("without an operator it is %+v", at)
+		}
+		l.start()
+		for _, i := range l.world.Instances(ref("blue")) {
+			l.world.Lag(ref("blue"), i.Name, 0)
+		}
+		l.rests("blue", 2*time.Hour)
+		l.sane("blue")
+	})
+}
+
+// A deletion that pauses stays Deleting, says so, and ends when the cause does (spec 3).
+func TestADeletionThatPauses(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.world.Inject(sim.Rule{Port: "Storage", Method: "Release", Do: sim.Fail, Err: port.StorageFailed.Errorf("the disk is busy")})
+		l.remove("blue")
+		c := l.until("blue", "held up", time.Hour, func(c *sharedstorage.Cluster) bool { return conditionOf(c, "Interrupted").Status == "True" })
+		if cond := conditionOf(c, "Progressing"); c.Status.State != "Deleting" || cond.Reason != "StorageFailed" {
+			t.Errorf("%s %+v", c.Status.State, cond)
+		}
+		l.world.Heal()
+		l.resume(c)
+		l.gone("blue", time.Hour)
+	})
+}
