@@ -47,7 +47,7 @@ func (p *Plane) Apart(t testing.TB) (namespace, label string, k *kubelet.Kubelet
 	}
 	t.Cleanup(func() {
 		k.Stop()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := p.client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ApartLabel + "=" + o.Name}); err != nil {
 			t.Errorf("removing the test's nodes: %v", err)
@@ -55,7 +55,7 @@ func (p *Plane) Apart(t testing.TB) (namespace, label string, k *kubelet.Kubelet
 	})
 	namespace = p.NamespaceOn(t, o.Name)
 	t.Cleanup(func() { // a node without power would keep its pods
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		err := p.empty(ctx, namespace)
 		for _, name := range k.Names() {

@@ -29,14 +29,14 @@ func (p *Plane) Namespace(t testing.TB) string {
 
 func (p *Plane) namespace(t testing.TB, annotations map[string]string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	name, err := p.makeNamespace(ctx, t.Name(), annotations)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		if err := p.leave(ctx, name); err != nil {
 			t.Errorf("leaving the test's namespace: %v", err)

@@ -35,7 +35,7 @@ func TestKilled(t *testing.T) {
 	}
 
 	f := w.write("orders")
-	w.await(time.Minute, "the manager may fail over without loss", func(ctx context.Context) error {
+	w.await(4*time.Minute, "the manager may fail over without loss", func(ctx context.Context) error {
 		kept := &corev1.ConfigMap{}
 		err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "orders-manager"}, kept)
 		if err == nil && !strings.Contains(kept.Data["state.json"], `"safe":true`) {
@@ -56,7 +56,7 @@ func TestKilled(t *testing.T) {
 		return nil
 	})
 	w.streams(c)
-	w.await(time.Minute, "the client writes again", func(context.Context) error {
+	w.await(4*time.Minute, "the client writes again", func(context.Context) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if time.Since(f.last) > time.Second {

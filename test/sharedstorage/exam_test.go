@@ -39,7 +39,7 @@ func TestExam(t *testing.T) {
 		d := &desk{t: t, client: direct, nodes: label}
 		d.site = d.open()
 		return porttest.Rig{
-			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 4 * time.Minute,
+			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
 			Await: await,
 			Kill: func(t *testing.T, id port.Ref) {
 				t.Helper()

@@ -19,7 +19,7 @@ func TestLife(t *testing.T) {
 	w := newWorld(t)
 	began := time.Now()
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
-	w.kubectl("wait", "--for=condition=Ready", "ssc/orders", "--timeout=4m")
+	w.kubectl("wait", "--for=condition=Ready", "ssc/orders", "--timeout=8m")
 	t.Logf("Ready %s after kubectl apply", time.Since(began).Round(100*time.Millisecond))
 	c := w.rests("orders", 2, nil)
 	t.Logf("Running with two readers %s after kubectl apply\n%s", time.Since(began).Round(100*time.Millisecond), w.kubectl("get", "ssc,pods", "-o", "wide"))
@@ -78,8 +78,8 @@ func TestLife(t *testing.T) {
 	t.Log(w.kubectl("describe", "ssc", "orders"))
 
 	step(t, "delete", func() {
-		w.kubectl("delete", "ssc", "orders", "--timeout=3m")
-		w.await(2*time.Minute, "nothing is left", func(context.Context) error {
+		w.kubectl("delete", "ssc", "orders", "--timeout=5m")
+		w.await(4*time.Minute, "nothing is left", func(context.Context) error {
 			left, err := w.try("get", "pods,pvc,svc,deploy,pdb,roles,rolebindings,serviceaccounts,secrets,leases,configmaps", "-l", "pawl.dev/cluster=orders", "-o", "name")
 			if err != nil || strings.Contains(left, "/") {
 				return fmt.Errorf("%v %s", err, left)
@@ -124,7 +124,7 @@ func reader(c *v1alpha1.SharedStorageCluster) string {
 // receive from it, and the Services know them.
 func (w *world) streams(c *v1alpha1.SharedStorageCluster) {
 	w.t.Helper()
-	w.await(time.Minute, "the engines are what status says", func(ctx context.Context) error {
+	w.await(4*time.Minute, "the engines are what status says", func(ctx context.Context) error {
 		for id, i := range c.Status.Instances {
 			recovers, err := ask[bool](ctx, w, c.Name, i, "SELECT pg_is_in_recovery()")
 			if err != nil {

@@ -122,8 +122,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// start runs `pawl operator`, for this namespace only. One that has lost its
-// lease, as the machine stood still, is begun anew, as a Deployment does.
+// start runs `pawl operator`, for this namespace only. One that ends by itself,
+// as it has lost its lease on a machine that stood still, is begun anew, as a
+// Deployment does. One that panics is not.
 func (w *world) start() {
 	w.t.Helper()
 	user := engineUser(w.t)
@@ -135,26 +136,32 @@ func (w *world) start() {
 	w.operator = o
 	go func() {
 		defer close(o.ended)
-		for read := 0; ; {
+		for {
 			_ = cmd.Wait() // how it ended is in its log
-			text, _ := os.ReadFile(w.log)
-			said := string(text[min(read, len(text)):])
-			read = len(text)
-			o.mu.Lock()
-			if o.ending || !strings.Contains(said, "leader election lost") {
-				o.mu.Unlock()
-				return
+			time.Sleep(500 * time.Millisecond)
+			if next := w.again(o, user); next != nil {
+				cmd = next
+				continue
 			}
-			next, err := w.launch(user)
-			if err == nil {
-				cmd, o.cmd = next, next
-			}
-			o.mu.Unlock()
-			if err != nil {
-				return
-			}
+			return
 		}
 	}()
+}
+
+// again begins an operator anew; nil: it is to stay ended.
+func (w *world) again(o *operator, user int64) *exec.Cmd {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text, _ := os.ReadFile(w.log)
+	if o.ending || bytes.Contains(text, []byte("panic: ")) || bytes.Contains(text, []byte("fatal error: ")) {
+		return nil
+	}
+	next, err := w.launch(user)
+	if err != nil {
+		return nil
+	}
+	o.cmd = next
+	return next
 }
 
 func (w *world) launch(user int64) (*exec.Cmd, error) {
@@ -187,8 +194,8 @@ func (w *world) end(sig syscall.Signal) {
 	signal(sig)
 	select {
 	case <-o.ended:
-	case <-time.After(time.Minute):
-		w.t.Error("the operator did not end in a minute")
+	case <-time.After(3 * time.Minute):
+		w.t.Error("the operator did not end in three minutes")
 		signal(syscall.SIGKILL)
 		<-o.ended
 	}
@@ -207,7 +214,7 @@ func (w *world) tell() {
 }
 
 func (w *world) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // some wait
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.plane.Binaries.Kubectl, slices.Concat([]string{"--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace}, args)...)
 	var out bytes.Buffer
@@ -257,7 +264,7 @@ func (w *world) cluster(ctx context.Context, name string) (*v1alpha1.SharedStora
 func (w *world) rests(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
 	w.t.Helper()
 	var c *v1alpha1.SharedStorageCluster
-	w.await(4*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) (err error) {
+	w.await(8*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) (err error) {
 		if c, err = w.cluster(ctx, name); err != nil {
 			return err
 		}
@@ -364,7 +371,7 @@ func (w *world) write(name string) *traffic {
 			n = f.session(ctx, password, n)
 		}
 	})
-	w.await(time.Minute, "the first row is committed", func(context.Context) error {
+	w.await(4*time.Minute, "the first row is committed", func(context.Context) error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if len(f.answered) == 0 {
@@ -423,7 +430,7 @@ func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Du
 	f.stop()
 	f.all.Wait()
 	for id, i := range c.Status.Instances {
-		f.w.await(time.Minute, "each answered row is on instance "+id, func(ctx context.Context) error {
+		f.w.await(4*time.Minute, "each answered row is on instance "+id, func(ctx context.Context) error {
 			there, err := ask[[]int64](ctx, f.w, f.name, i, "SELECT array_agg(n) FROM traffic")
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ func TestMPDCluster(t *testing.T) {
 	}
 	until := func(what string, holds func(*mpd.MPDCluster) bool) (c *mpd.MPDCluster) {
 		t.Helper()
-		w.await(4*time.Minute, what, func(ctx context.Context) (err error) {
+		w.await(8*time.Minute, what, func(ctx context.Context) (err error) {
 			if c, err = get(ctx, "polar"); err == nil && !holds(c) {
 				err = fmt.Errorf("%s leader %s, %d followers, annotations %v", c.Status.ClusterStatus, c.Status.LeaderInstanceID, c.Status.FollowerNum, c.Annotations)
 			}
@@ -63,5 +63,5 @@ func TestMPDCluster(t *testing.T) {
 	until("a local cluster is refused", func(c *mpd.MPDCluster) bool {
 		return slices.ContainsFunc(c.Status.Conditions, func(c mpd.Condition) bool { return c.Reason == "ClusterTypeUnsupported" })
 	})
-	w.kubectl("delete", "mpdcluster", "polar", "--timeout=2m")
+	w.kubectl("delete", "mpdcluster", "polar", "--timeout=5m")
 }
