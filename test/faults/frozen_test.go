@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,31 +18,37 @@ func elected(lease time.Duration) []string {
 	return append([]string{"--lease", lease.String()}, patient...)
 }
 
-// freezeAt stops the process at its first write that a function chooses: the
+// freeze stops the first operator that asks for what a function chooses: the
 // request is on its way, and arrives when thaw is called and the process goes on.
-func (o *operator) freezeAt(chosen func(*controlplane.Call) bool) (frozen chan *controlplane.Call, thaw func()) {
-	frozen, thawed := make(chan *controlplane.Call, 1), make(chan struct{})
-	once := false
-	o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
-		if once || !flow(c) || !chosen(c) {
-			return controlplane.Act{}
-		}
-		once = true
-		return controlplane.Act{
-			Before: func() {
-				o.signal(syscall.SIGSTOP)
-				frozen <- c
-				<-thawed
-			},
-			After: func(int) {}, // it reaches the API server whatever becomes of the process
-		}
-	})
+func (w *world) freeze(chosen func(*controlplane.Call) bool) (frozen chan *operator, thaw func()) {
+	frozen, thawed := make(chan *operator, 1), make(chan struct{})
+	var first atomic.Pointer[operator]
+	for _, o := range w.operators {
+		o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+			if !flow(c) || !chosen(c) || !first.CompareAndSwap(nil, o) {
+				return controlplane.Act{}
+			}
+			return controlplane.Act{
+				Before: func() {
+					o.signal(syscall.SIGSTOP)
+					w.t.Logf("frozen as it asks for: %s", c)
+					frozen <- o
+					<-thawed
+				},
+				After: func(int) {}, // it reaches the API server whatever becomes of the process
+			}
+		})
+	}
 	thaw = sync.OnceFunc(func() {
-		o.proxy.Meet(nil)
+		for _, o := range w.operators {
+			o.proxy.Meet(nil)
+		}
 		close(thawed)
-		o.signal(syscall.SIGCONT)
+		if o := first.Load(); o != nil {
+			o.signal(syscall.SIGCONT)
+		}
 	})
-	o.w.t.Cleanup(thaw)
+	w.t.Cleanup(thaw)
 	return frozen, thaw
 }
 
@@ -58,16 +65,15 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	want := reference(t)
 	w := newWorld(t)
-	a, b := w.operator(elected(6*time.Second)...), w.operator(elected(6*time.Second)...)
-	a.keep()
-	w.await(patience, "the first one leads", func(context.Context) error { return leads(a) })
-	b.keep()
+	for range 2 {
+		w.operator(elected(6 * time.Second)...).keep()
+	}
 
-	frozen, thaw := a.freezeAt(writes("create", "pods", ""))
+	frozen, thaw := w.freeze(writes("create", "pods", ""))
 	w.create()
-	w.frozen(frozen)
+	o := w.frozen(frozen)
 	w.becomes(want.created)
-	w.thawed(a, thaw)
+	w.thawed(o, thaw)
 	w.becomes(want.created)
 	w.unharmed(want.epoch, 2)
 
@@ -86,27 +92,18 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 		moments = moments[:2]
 	}
 	for i, m := range moments {
-		leader, other := a, b
-		if leads(b) == nil {
-			leader, other = b, a
-		}
-		w.await(patience, "one leads and the other does not", func(context.Context) error {
-			if leads(other) == nil {
-				leader, other = other, leader
-			}
-			return leads(leader)
-		})
 		w.forgetRuns()
-		frozen, thaw := leader.freezeAt(m.chosen)
+		frozen, thaw := w.freeze(m.chosen)
 		id := w.switchWriter()
-		w.frozen(frozen)
+		o := w.frozen(frozen)
 		w.rests(written(id))
 		w.becomes(want.switched)
+		w.stepsOnce()
 		w.forgetRuns()
 		back := w.switchWriter()
 		w.rests(written(back))
 		w.becomes(want.switched)
-		w.thawed(leader, thaw)
+		w.thawed(o, thaw)
 		w.becomes(want.switched)
 		w.rests(written(back))
 		w.unharmed(want.epoch+int64(2*(i+1)), 2)
@@ -114,32 +111,15 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	}
 }
 
-// leads holds when the newest write of the leader's lease was an operator's.
-func leads(o *operator) error {
-	var newest time.Time
-	by := (*operator)(nil)
-	for _, one := range o.w.operators {
-		for _, c := range one.proxy.Calls() {
-			leader := c.Resource == "leases" && (c.Name == "pawl-operator" || strings.Contains(string(c.Body), `"pawl-operator"`))
-			if leader && c.Writes() && c.Code/100 == 2 && c.At.After(newest) {
-				newest, by = c.At, one
-			}
-		}
-	}
-	if by != o {
-		return fmt.Errorf("it does not lead")
-	}
-	return nil
-}
-
-// frozen waits until the operator stands still.
-func (w *world) frozen(at chan *controlplane.Call) {
+// frozen waits until an operator stands still, and names it.
+func (w *world) frozen(at chan *operator) *operator {
 	w.t.Helper()
 	select {
-	case c := <-at:
-		w.t.Logf("frozen as it asks for: %s", c)
+	case o := <-at:
+		return o
 	case <-time.After(patience):
-		w.t.Fatal("the operator was not frozen")
+		w.t.Fatal("no operator was frozen")
+		return nil
 	}
 }
 

@@ -135,8 +135,8 @@ func (w *world) resumed(id string) {
 		if i := c.Status.Instances[id]; c.Status.State != "Interrupted" || i.Health != "Healthy" {
 			return fmt.Errorf("%s %s, instance %s is %s", c.Status.State, c.Status.Reason, id, i.Health)
 		}
-		if c.Status.Reason != "SwitchRefused" || c.Status.Run == nil || c.Status.Run.Remedy == "" {
-			return fmt.Errorf("interrupted by %s: %+v", c.Status.Reason, c.Status.Run)
+		if c.Status.Run == nil || c.Status.Run.Remedy == "" {
+			w.t.Errorf("interrupted by %s, without a remedy: %+v", c.Status.Reason, c.Status.Run)
 		}
 		w.annotate("pawl.dev/resume", "again")
 		return nil
