@@ -72,19 +72,29 @@ func (a *app) configured(cmd *cobra.Command) error {
 		cluster = max(cluster, asPlugin)
 	}
 	a.place = place{}
+	looks, why := speaks(cmd)
 	switch {
 	case ownFlag(cmd, "context"), ownFlag(cmd, "kubernetes"), cluster < other, cluster == 0:
 		return nil
-	case cluster == other:
-		return Usage.Errorf("--%s and --%s name two places: give one of them", clusterFlag, otherFlag)
-	}
-	if why := elsewhere(cmd); why != "" {
-		if cluster >= asPlugin {
-			return backend.NotOnKubernetes.Errorf("%s", why)
-		}
+	case !looks && why != "" && cluster >= asPlugin && cluster > other:
+		return backend.NotOnKubernetes.Errorf("%s", why)
+	case !looks:
 		return nil
+	case cluster == other:
+		return Usage.Errorf("%s and %s name two places: give one of them", said(clusterFlag, cluster), said(otherFlag, other))
 	}
 	return a.locate(cmd)
+}
+
+// said names a flag as it was given.
+func said(flag string, rank int) string {
+	switch rank {
+	case inEnviron:
+		return variable(flag)
+	case inFile:
+		return flag + " of --config"
+	}
+	return "--" + flag
 }
 
 // given says how a flag was given: 0 if it was not, or is empty.
@@ -107,25 +117,30 @@ func ownFlag(cmd *cobra.Command, name string) bool {
 	return cmd.Flags().Lookup(name) != cmd.Root().PersistentFlags().Lookup(name)
 }
 
-// elsewhere says why a command has nothing to do with a cluster; empty: it has.
-func elsewhere(cmd *cobra.Command) string {
+// speaks reports a command that speaks to runs or objects, wherever they are; of
+// others it may say where else they belong.
+func speaks(cmd *cobra.Command) (looks bool, why string) {
 	top := cmd
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
 	switch top.GroupID {
+	case "runs", "look", "objects":
+		return true, ""
+	case "files":
+		return top.Name() == "plan" || top.Name() == "diff", ""
 	case "clusters":
-		return "container clusters are kept by a pawl server: name it with --server"
+		return false, "container clusters are kept by a pawl server: name it with --server"
 	case "accounts":
-		return "accounts are those of a pawl server (--server); on Kubernetes rights are given by roles: kubectl auth can-i --list"
+		return false, "accounts are those of a pawl server (--server); on Kubernetes rights are given by roles: kubectl auth can-i --list"
 	case "servers":
-		return "pawl " + top.Name() + " works on a store; on Kubernetes pawl operator works"
+		return false, "pawl " + top.Name() + " works on a store; on Kubernetes pawl operator works"
 	}
 	switch top.Name() {
 	case "store", "import", "bench":
-		return "pawl " + top.Name() + " is for a store (--dsn); runs of a cluster are backed up with the cluster"
+		return false, "pawl " + top.Name() + " is for a store (--dsn); runs of a cluster are backed up with the cluster"
 	}
-	return ""
+	return false, ""
 }
 
 // locate reads where in the cluster to look.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	discoverycache "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -19,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -135,7 +137,7 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	}
 	store, err := kubestore.Open(opening, o)
 	if err != nil {
-		return nil, err
+		return nil, unopened(err)
 	}
 	engine, err := workflow.New(store, slices.Concat(k.library.Flows, k.brought.flows), workflow.Options{
 		Actions: library.WithStubs(k.library.Flows, k.actions), Healers: k.library.Healers, Logger: k.options.Logger, Compile: k.compile,
@@ -146,6 +148,17 @@ func (k *Kube) runs(ctx context.Context, namespace string) (*kubeRuns, error) {
 	k.stores[namespace] = &kubeRuns{store, engine}
 	k.all.Go(func() { k.hear(store.Wake()) })
 	return k.stores[namespace], nil
+}
+
+// unopened says of the cluster what the store says of itself.
+func unopened(err error) error {
+	switch {
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		return controller.Forbidden.Errorf("%s", fault.Message(err))
+	case fault.Of(err) == workflow.StoreUnavailable:
+		return fault.APIUnavailable.Errorf("%s", fault.Message(err))
+	}
+	return err
 }
 
 func (k *Kube) compile(source []byte) (workflow.Flow, error) {
