@@ -23,7 +23,7 @@ import (
 var update = flag.Bool("update", false, "write what the scripts compare with anew")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pawl": main})
+	testscript.Main(m, map[string]func(){"pawl": main, "kubectl-pawl": main})
 }
 
 // patience is how long a script waits for what must happen.
