@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// duty is one line of workflow.md, section 9, or, from 21 on, of
-// containercluster.md, section 13: a figure with its gate and aim.
+// duty is one line of workflow.md, section 9, from 21 on of containercluster.md,
+// section 13, and from 31 on of what is on Kubernetes: a figure with its gate and aim.
 type duty struct {
 	number int
 	what   string
@@ -51,6 +51,16 @@ var duties = []duty{
 	{number: 7, what: "SQLite: bytes per step, flows of 1,000 steps", from: []string{"sqlite-1000"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
 	{number: 7, what: "SQLite: bytes per step, after 10,000 former runs", from: []string{"sqlite-former"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
 	{number: 7, what: "the most of these against flows of 10 steps", from: []string{"sqlite", "sqlite-50", "sqlite-1000", "sqlite-former"}, key: "bytesPerStep", of: mostBytes, format: "%.2f", gate: sameBytes, sense: atMost},
+	{number: 8, what: "Kubernetes store, `Run`: requests per step", from: []string{"kubernetes-run"}, key: "requestsPerStep", format: "%.2f", gate: 2, aim: 1, sense: atMost},
+	{number: 8, what: "its bytes of bodies per step, both ways, runs owned by a cluster", from: []string{"kubernetes-run"}, key: "bytesPerStep", format: "%.0f", gate: 1024, sense: atMost},
+	{number: 8, what: "its bytes of the last 100 of 1,000 runs of one subject against the first 100", from: []string{"kubernetes-run"}, key: "growth", format: "%.3f", gate: sameBytes, sense: atMost},
+	{number: 8, what: "its CPU per step, client, in ms", from: []string{"kubernetes-run"}, key: "cpuMsPerStep", format: "%.2f", sense: shown},
+	{number: 8, what: "its CPU per step, API server, in ms", from: []string{"kubernetes-run"}, key: "serverCPUMsPerStep", format: "%.2f", sense: shown},
+	{number: 8, what: "Kubernetes store, ConfigMap: requests per step", from: []string{"kubernetes-configmap"}, key: "requestsPerStep", format: "%.2f", gate: 2, aim: 1, sense: atMost},
+	{number: 8, what: "its bytes of bodies per step, both ways, runs owned by a cluster", from: []string{"kubernetes-configmap"}, key: "bytesPerStep", format: "%.0f", gate: 1024, sense: atMost},
+	{number: 8, what: "its bytes of the last 100 of 1,000 runs of one subject against the first 100", from: []string{"kubernetes-configmap"}, key: "growth", format: "%.3f", gate: sameBytes, sense: atMost},
+	{number: 8, what: "its CPU per step, client, in ms", from: []string{"kubernetes-configmap"}, key: "cpuMsPerStep", format: "%.2f", sense: shown},
+	{number: 8, what: "its CPU per step, API server, in ms", from: []string{"kubernetes-configmap"}, key: "serverCPUMsPerStep", format: "%.2f", sense: shown},
 	{number: 9, what: "100,000 waiting runs: resident bytes per run", from: []string{"waiting"}, key: "residentPerRun", format: "%.0f", gate: 1000, aim: 300, sense: atMost},
 	{number: 9, what: "100,000 waiting runs: idle CPU in cores", from: []string{"waiting"}, key: "idleCPU", format: "%.4f", gate: noCPU, sense: atMost},
 	{number: 9, what: "100,000 waiting runs: writes while they wait", from: []string{"waiting"}, key: "writesWhileIdle", format: "%.0f", gate: 0, sense: exactly},
@@ -72,10 +82,24 @@ var duties = []duty{
 	{number: 26, what: "10,000 runs that wait for VMs: goroutines (containercluster.md 13)", from: []string{"clusters-waiting"}, key: "goroutines", format: "%.0f", gate: 100, sense: atMost},
 	{number: 26, what: "their CPU in cores", from: []string{"clusters-waiting"}, key: "idleCPU", format: "%.4f", gate: 0.01, sense: atMost},
 	{number: 27, what: "`kill -9` with 1,000 open runs: seconds until all are claimed (containercluster.md 13)", from: []string{"clusters-restart"}, key: "claimedSeconds", format: "%.2f", gate: 10, sense: atMost},
+	{number: 31, what: "kubectl apply to Running, 1 shared-storage cluster on sim ports, s", from: []string{"kubernetes-ready-1"}, key: "seconds", format: "%.2f", sense: shown},
+	{number: 31, what: "times what the bare API server takes for the same writes", from: []string{"kubernetes-ready-1"}, key: "timesOfBare", format: "%.2f", sense: shown},
+	{number: 31, what: "the same, 10 clusters, s", from: []string{"kubernetes-ready-10"}, key: "seconds", format: "%.2f", sense: shown},
+	{number: 31, what: "times what the bare API server takes for the same writes", from: []string{"kubernetes-ready-10"}, key: "timesOfBare", format: "%.2f", sense: shown},
+	{number: 31, what: "the same, 100 clusters, s", from: []string{"kubernetes-ready-100"}, key: "seconds", format: "%.2f", sense: shown},
+	{number: 31, what: "times what the bare API server takes for the same writes", from: []string{"kubernetes-ready-100"}, key: "timesOfBare", format: "%.2f", sense: shown},
+	{number: 31, what: "requests of the operator per cluster, 10 clusters", from: []string{"kubernetes-ready-10"}, key: "requestsPerCluster", format: "%.1f", sense: shown},
+	{number: 31, what: "CPU of the operator per cluster, 10 clusters, in ms", from: []string{"kubernetes-ready-10"}, key: "cpuMsPerCluster", format: "%.0f", sense: shown},
+	{number: 32, what: "1,000 clusters at rest: API calls per minute of the operator, without leases and watches", from: []string{"kubernetes-idle"}, key: "operatorCallsPerMinute", format: "%.1f", gate: 0, sense: exactly},
+	{number: 32, what: "its calls for leases per minute", from: []string{"kubernetes-idle"}, key: "operatorLeaseCallsPerMinute", format: "%.1f", sense: shown},
+	{number: 32, what: "calls per minute by the API server's counters, without leases and watches", from: []string{"kubernetes-idle"}, key: "callsPerMinute", format: "%.1f", sense: shown},
+	{number: 32, what: "the same without an operator: its own", from: []string{"kubernetes-idle"}, key: "callsPerMinuteWithoutOperator", format: "%.1f", sense: shown},
+	{number: 32, what: "looks of the operator at clusters per minute", from: []string{"kubernetes-idle"}, key: "looksPerMinute", format: "%.0f", sense: shown},
+	{number: 33, what: "finished runs in the store's cache: heap bytes per run", from: []string{"kubernetes-cache"}, key: "storeBytesPerRun", format: "%.0f", sense: shown},
+	{number: 33, what: "the same in a plain cache of controller-runtime", from: []string{"kubernetes-cache"}, key: "plainBytesPerRun", format: "%.0f", sense: shown},
+	{number: 33, what: "resident MiB that the store's cache adds", from: []string{"kubernetes-cache"}, key: "storeResidentMiB", format: "%.1f", sense: shown},
+	{number: 33, what: "that the plain cache adds", from: []string{"kubernetes-cache"}, key: "plainResidentMiB", format: "%.1f", sense: shown},
 }
-
-// elsewhere are the duties of section 9 that this program does not measure.
-var elsewhere = map[int]string{8: "Kubernetes store: requests and bytes per step; go run ./kubernetes measures them on a real API server"}
 
 func mostBytes(get func(string) float64) float64 {
 	return max(get("sqlite-50"), get("sqlite-1000"), get("sqlite-former"), get("sqlite")) / get("sqlite")

@@ -171,10 +171,10 @@ func measureAll(ctx context.Context, o options, chosen []measure, progress io.Wr
 
 // build makes the programs to measure.
 func build(ctx context.Context, o options, dir string, progress io.Writer) (map[string]string, error) {
-	programs := map[string]string{"pawl": o.pawl, "river": filepath.Join(dir, "river"), "clusters": filepath.Join(dir, "clusters")}
+	programs := map[string]string{"pawl": o.pawl, "river": filepath.Join(dir, "river"), "clusters": filepath.Join(dir, "clusters"), "kubernetes": filepath.Join(dir, "kubernetes")}
 	type target struct{ in, pkg, to string }
 	home := filepath.Join(o.root, "bench")
-	targets := []target{{home, "./river", programs["river"]}, {home, "./clusters", programs["clusters"]}}
+	targets := []target{{home, "./river", programs["river"]}, {home, "./clusters", programs["clusters"]}, {home, "./kubernetes", programs["kubernetes"]}}
 	if o.pawl == "" {
 		programs["pawl"] = filepath.Join(dir, "pawl")
 		targets = append(targets, target{o.root, "./cmd/pawl", programs["pawl"]})

@@ -12,11 +12,12 @@ import (
 type measure struct {
 	name    string // in results.json
 	group   string // measures of a group take turns, so that a change of the machine's mood meets all of them
-	program string // pawl, river or clusters
+	program string // pawl, river, clusters or kubernetes
 	args    []string
 	file    string        // measures with the same name work on the same SQLite file, $FILE
 	prepare []string      // executed once before, to fill the file
 	timeout time.Duration // of one execution
+	apart   bool          // only where it is named: it needs programs that `make controlplane` builds, and once tells as much as five times
 }
 
 // $DSN in the arguments stands for an empty PostgreSQL database, $FILE for a
@@ -81,8 +82,29 @@ func plan(quick bool) []measure {
 		add("clusters", "clusters-"+m.what, "clusters", "--what", m.what, "--clusters", size(m.clusters))
 		all[len(all)-1].timeout = 5 * time.Minute // ten thousand clusters are made first
 	}
+	for _, m := range kubernetesMeasures(size) {
+		add("kubernetes", m.name, "kubernetes", m.args...)
+		all[len(all)-1].apart, all[len(all)-1].timeout = true, 30*time.Minute
+	}
 	return append(all, growth(size)...)
 }
+
+// kubernetesMeasures are those on a real API server.
+func kubernetesMeasures(size func(int) string) []measure {
+	all := []measure{
+		{name: "kubernetes-run", args: []string{"--what", "step", "--kind", "Run", "--runs", size(1000)}},
+		{name: "kubernetes-configmap", args: []string{"--what", "step", "--kind", "ConfigMap", "--runs", size(1000)}},
+	}
+	for _, n := range risen {
+		all = append(all, measure{name: fmt.Sprintf("kubernetes-ready-%d", n), args: []string{"--what", "ready", "--clusters", strconv.Itoa(n)}})
+	}
+	return append(all,
+		measure{name: "kubernetes-idle", args: []string{"--what", "idle", "--clusters", size(1000)}},
+		measure{name: "kubernetes-cache", args: []string{"--what", "cache", "--runs", size(10_000)}})
+}
+
+// risen is how many clusters come up at once.
+var risen = []int{1, 10, 100}
 
 // clusterMeasures are those of container clusters, and how many clusters each has.
 var clusterMeasures = []struct {
@@ -127,10 +149,10 @@ func growthName(store string, atOnce, former int) string {
 }
 
 // choose keeps what only names: groups, measures or numbers of duties, comma
-// between them. Empty keeps all.
+// between them. Empty keeps all but what is apart.
 func choose(all []measure, only string) ([]measure, error) {
 	if strings.TrimSpace(only) == "" {
-		return all, nil
+		return slices.DeleteFunc(slices.Clone(all), func(m measure) bool { return m.apart }), nil
 	}
 	wanted := map[string]bool{}
 	for word := range strings.SplitSeq(only, ",") {

@@ -67,15 +67,7 @@ func takenText(r results) string {
 
 func dutyTable(r results) string {
 	t := table{left: []int{1, 5, 7}, head: []string{"#", "duty", "measured", "gate", "aim", "verdict", "repetitions", "command"}}
-	others := elsewhere
-	last := 0
 	for _, d := range duties {
-		for n := last + 1; n < d.number; n++ {
-			if text, ok := others[n]; ok {
-				t.add(fmt.Sprint(n), text, "–", "", "", "", "", "")
-			}
-		}
-		last = d.number
 		value := r.duty(d)
 		aim := ""
 		if d.aim != 0 {

@@ -74,7 +74,7 @@ func (r *runner) takeTurns(ctx context.Context, turn []*attempts) {
 	for i := range r.repetitions {
 		for _, a := range turn {
 			r.done++
-			if a.err != nil || ctx.Err() != nil {
+			if a.err != nil || ctx.Err() != nil || a.apart && i > 0 {
 				continue
 			}
 			values, err := r.once(ctx, a.measure)
@@ -98,6 +98,7 @@ func headline(values map[string]float64) string {
 	for _, h := range []struct{ key, format, unit string }{
 		{"stepsPerSecond", "%.0f", "steps/s"}, {"signalP99Ms", "%.2f", "ms for a signal, p99"}, {"firstStepSeconds", "%.3f", "s to the first step"},
 		{"pageP99Ms", "%.2f", "ms for a page, p99"}, {"passSeconds", "%.2f", "s for a pass"}, {"vmsPerSecond", "%.0f", "VMs/s"},
+		{"bareSeconds", "%.2f", "s by the bare API server"}, {"operatorCallsPerMinute", "%.1f", "calls a minute"}, {"storeBytesPerRun", "%.0f", "bytes a run"},
 		{"listPerSecond", "%.0f", "requests/s"}, {"idleCPU", "%.4f", "cores"}, {"claimedSeconds", "%.2f", "s until all are claimed"},
 	} {
 		if v, ok := values[h.key]; ok {

@@ -251,11 +251,11 @@ func idle(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// settled waits until the operator has asked for nothing but leases for a while
-// that is longer than one between looks at a cluster that works.
+// settled waits until the operator has asked for nothing but leases for longer
+// than it lets a cluster at rest be.
 func settled(ctx context.Context, wire *kubetest.Wire) error {
 	quiet := 0
-	for quiet < 6 {
+	for quiet < 15 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
