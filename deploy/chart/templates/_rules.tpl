@@ -30,7 +30,7 @@ fails when one of them is not used or a request is refused. */ -}}
   verbs: [patch]
 - apiGroups: [pawl.dev]
   resources: [runhistories]
-  verbs: [get, list, create, deletecollection]
+  verbs: [list, create, deletecollection]
 # Who leads, who works, whose turn it is, and who may write to a database.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

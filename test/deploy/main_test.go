@@ -1,0 +1,215 @@
+package deploy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+	"github.com/pawl-dev/pawl/test/deploy"
+)
+
+var suite = controlplane.NewSuite(options())
+
+func options() controlplane.Options {
+	images, err := controlplane.Images("")
+	if err != nil {
+		panic(err)
+	}
+	return controlplane.Options{
+		CRDs:  []string{"../../deploy/crds", "../../deploy/mpd"},
+		Audit: []string{deploy.Account},
+		// As on OpenShift: who owns something in the name of an object must be allowed to keep that object.
+		Admission: []string{"OwnerReferencesPermissionEnforcement"},
+		Keep:      os.Getenv("KEEP") != "",
+		Kubelet:   kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Users: controlplane.Users(), Lease: 2 * time.Second},
+	}
+}
+
+// Variable lets the tests run that install Pawl.
+const Variable = "PAWL_TEST_DEPLOY"
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// house is a plane with install.yaml applied, and a namespace for clusters.
+type house struct {
+	t         *testing.T
+	plane     *controlplane.Plane
+	namespace string
+	client    client.Client
+}
+
+// installed applies install.yaml as it is and waits for its operators, but for one
+// thing: pods share a network here, so each listens at its own address.
+func installed(t *testing.T) *house {
+	t.Helper()
+	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
+		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
+	}
+	if os.Getenv(Variable) == "" {
+		t.Skip("takes minutes: " + Variable + "=1 lets it run")
+	}
+	h := &house{t: t, plane: suite.Plane(t)}
+	s := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if h.client, err = client.New(h.plane.Config(), client.Options{Scheme: s}); err != nil {
+		t.Fatal(err)
+	}
+	h.namespace = h.plane.Namespace(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			h.tell()
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	err = deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
+		if u.GetKind() == "Deployment" {
+			listen(t, u)
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.kubectl("rollout", "status", "-n", deploy.Namespace, "deployment/"+deploy.Name, "--timeout=4m")
+	return h
+}
+
+// listen lets operators listen at the address of their pod.
+func listen(t *testing.T, deployment *unstructured.Unstructured) {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatalf("%d containers: %v", len(containers), err)
+	}
+	c := containers[0].(map[string]any)
+	args := c["args"].([]any)
+	n := slices.Index(args, any("--listen=:7296"))
+	if n < 0 {
+		t.Fatalf("where does it listen? %v", args)
+	}
+	args[n] = "--listen=$(POD_IP):7296"
+	c["env"] = append(c["env"].([]any), map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}})
+	if err := unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *house) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	if !slices.Contains(args, "-n") {
+		args = append([]string{"-n", h.namespace}, args...)
+	}
+	cmd := exec.CommandContext(ctx, h.plane.Binaries.Kubectl, append([]string{"--kubeconfig", h.plane.Kubeconfig()}, args...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	return out.String(), err
+}
+
+// kubectl is what a person types.
+func (h *house) kubectl(args ...string) string {
+	h.t.Helper()
+	out, err := h.try(args...)
+	if err != nil {
+		h.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (h *house) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), limit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			h.t.Fatalf("%s, not within %s: %v", what, limit, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// rests waits until a cluster is Running with so many readers, of its newest spec.
+func (h *house) rests(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) (c *v1alpha1.SharedStorageCluster) {
+	h.t.Helper()
+	h.await(4*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) error {
+		c = &v1alpha1.SharedStorageCluster{}
+		if err := h.client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, c); err != nil {
+			return err
+		}
+		s := c.Status
+		ready := slices.ContainsFunc(s.Conditions, func(c metav1.Condition) bool { return c.Type == "Ready" && c.Status == metav1.ConditionTrue })
+		if s.State != "Running" || s.ObservedGeneration != c.Generation || s.Readers != readers || !ready {
+			return fmt.Errorf("%s %s %q, generation %d of %d, %d readers, ready %t", s.State, s.Reason, s.Message, s.ObservedGeneration, c.Generation, s.Readers, ready)
+		}
+		if also != nil {
+			return also(c)
+		}
+		return nil
+	})
+	return c
+}
+
+// done holds when all requests of some kinds were carried out.
+func done(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
+	return func(c *v1alpha1.SharedStorageCluster) error {
+		for _, kind := range kinds {
+			if !slices.ContainsFunc(c.Status.Requests, func(r v1alpha1.RequestStatus) bool { return r.Kind == kind && r.State == "Done" }) {
+				return fmt.Errorf("%s is not done; the requests are %+v", kind, c.Status.Requests)
+			}
+		}
+		return nil
+	}
+}
+
+// operators are the operator's pods.
+func (h *house) operators() []corev1.Pod {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // after the test too
+	defer cancel()
+	var pods corev1.PodList
+	if err := h.client.List(ctx, &pods, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "operator"}); err != nil {
+		h.t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// tell shows what there was to see when a test has failed.
+func (h *house) tell() {
+	for _, pod := range h.operators() {
+		text, _ := os.ReadFile(h.plane.Kubelet.LogFile(deploy.Namespace, pod.Name, "operator"))
+		h.t.Logf("%s said:\n%s", pod.Name, text[max(0, len(text)-6_000):])
+	}
+	for _, args := range [][]string{{"get", "pods", "-n", deploy.Namespace, "-o", "wide"}, {"get", "ssc,mpdclusters,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
+		out, _ := h.try(args...)
+		h.t.Logf("kubectl %v\n%s", args, out[max(0, len(out)-6_000):])
+	}
+}

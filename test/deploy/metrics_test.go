@@ -1,0 +1,176 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// What is no metric in an expression: functions, keywords, labels that matchers
+// and aggregations name.
+var (
+	quoted  = regexp.MustCompile(`"[^"]*"`)
+	matcher = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on|without)\s*\([^)]*\)|\[[^\]]*\]`)
+	word    = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+	spoken  = []string{"absent", "and", "by", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "bool"}
+)
+
+// metricsIn are the metrics of an expression.
+func metricsIn(expr string) (names []string) {
+	for _, name := range word.FindAllString(matcher.ReplaceAllString(quoted.ReplaceAllString(expr, ""), " "), -1) {
+		if !slices.Contains(spoken, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// expressions are those of the dashboard and of the alerts. Each alert says in
+// its annotations what to do.
+func expressions(t *testing.T) (all []string) {
+	t.Helper()
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(root, "deploy", "chart", "files", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	var board struct {
+		Panels     []struct{ Targets []struct{ Expr string } }
+		Templating struct{ List []struct{ Query string } }
+	}
+	if err := json.Unmarshal(read("dashboard.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	for _, panel := range board.Panels {
+		for _, target := range panel.Targets {
+			all = append(all, target.Expr)
+		}
+	}
+	for _, variable := range board.Templating.List {
+		if strings.Contains(variable.Query, "(") {
+			all = append(all, variable.Query)
+		}
+	}
+	var alerts struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr string
+				Labels      struct{ Severity string }
+				Annotations struct{ Summary, Description string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(read("alerts.yaml"), &alerts); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range alerts.Groups {
+		for _, rule := range group.Rules {
+			all = append(all, rule.Expr)
+			if rule.Alert == "" || rule.Labels.Severity == "" || rule.Annotations.Summary == "" || len(rule.Annotations.Description) < 40 {
+				t.Errorf("alert %+v does not say what to do", rule)
+			}
+		}
+	}
+	return all
+}
+
+// The names of metrics are found in expressions, and nothing else is.
+func TestMetricsIn(t *testing.T) {
+	for expr, want := range map[string]string{
+		`sum by (flow, code) (rate(a_total{namespace=~"$namespace", x="b_total"}[5m]))`: "a_total",
+		`histogram_quantile(0.9, sum by (le) (rate(t_bucket[1h]))) > 0.02`:              "t_bucket",
+		`absent(a{name="x"} == 1) or b and on (pod) c`:                                  "a b c",
+		`label_values(leader{name="x"}, namespace)`:                                     "leader",
+	} {
+		if got := strings.Join(metricsIn(expr), " "); got != want {
+			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+	}
+}
+
+// Every metric that the dashboard and the alerts name is one that a running
+// operator gives. Counters of what has not happened yet are not shown by it:
+// those are in the code.
+func TestMetrics(t *testing.T) {
+	wanted := expressions(t)
+	if len(wanted) < 20 {
+		t.Fatalf("%d expressions", len(wanted))
+	}
+	h := installed(t)
+	given := map[string]bool{}
+	for _, pod := range h.operators() {
+		if pod.Status.PodIP == "" {
+			continue
+		}
+		for name := range h.scrape(pod.Status.PodIP) {
+			given[name] = true
+		}
+	}
+	declared := code(t)
+	for _, expr := range wanted {
+		names := metricsIn(expr)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", expr)
+		}
+		for _, name := range names {
+			if !given[name] && !strings.Contains(declared, `"`+strings.TrimSuffix(name, "_bucket")+`"`) {
+				t.Errorf("%s: no operator gives %s", expr, name)
+			}
+		}
+	}
+}
+
+// scrape asks an operator for its metrics and gives their names.
+func (h *house) scrape(ip string) map[string]bool {
+	h.t.Helper()
+	ask := &http.Client{Timeout: 30 * time.Second}
+	defer ask.CloseIdleConnections()
+	resp, err := ask.Get(fmt.Sprintf("http://%s:7296/metrics", ip))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s %v: %.300s", resp.Status, err, text)
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "#") {
+			names[word.FindString(line)] = true
+		}
+	}
+	return names
+}
+
+// code is where the product declares what an operator counts.
+func code(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}

@@ -1,0 +1,89 @@
+package deploy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pawl-dev/pawl/test/controlplane"
+)
+
+// Right is one that a role gives: a verb on a resource, perhaps on one name only.
+type Right struct{ Group, Resource, Name, Verb string }
+
+func (r Right) String() string {
+	text := strings.Trim(r.Group+"/"+r.Resource, "/")
+	if r.Name != "" {
+		text += " " + r.Name
+	}
+	return text + ": " + r.Verb
+}
+
+// Granted are the rights of the operator, by its ClusterRole in install.yaml.
+func Granted() (all []Right, err error) {
+	objects, err := Manifest()
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range objects {
+		if u.GetKind() != "ClusterRole" || u.GetName() != Name {
+			continue
+		}
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, role); err != nil {
+			return nil, err
+		}
+		for _, rule := range role.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						for _, verb := range rule.Verbs {
+							if slices.Contains([]string{group, resource, verb}, "*") {
+								return nil, fmt.Errorf("the role gives %v: all of something", rule)
+							}
+							all = append(all, Right{group, resource, name, verb})
+						}
+					}
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// Refused are the requests that were forbidden.
+func Refused(requests []controlplane.Request) (all []controlplane.Request) {
+	for _, r := range requests {
+		if r.Response.Code == 403 && strings.Contains(r.Response.Message, "cannot") {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Unused are the rights that no request needed.
+func Unused(granted []Right, requests []controlplane.Request) (all []Right) {
+	for _, right := range granted {
+		if !slices.ContainsFunc(requests, right.needed) {
+			all = append(all, right)
+		}
+	}
+	return all
+}
+
+// needed says whether a request would be refused without a right.
+func (r Right) needed(q controlplane.Request) bool {
+	resource := q.Object.Resource
+	if q.Object.Subresource != "" {
+		resource += "/" + q.Object.Subresource
+	}
+	verb := q.Verb == r.Verb || r.Verb == "create" && q.Verb == "patch" && q.Response.Code == 201 // an apply that creates needs both
+	return verb && q.Object.Group == r.Group && resource == r.Resource && (r.Name == "" || r.Name == q.Object.Name)
+}

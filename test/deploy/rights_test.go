@@ -1,0 +1,216 @@
+package deploy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/test/deploy"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// kept are rights that no request of the life below names, and why they are
+// needed all the same. A right that is neither used nor listed here is too much.
+var kept = map[string]string{
+	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
+	"pawl.dev/sharedstorageclusters/finalizers: update":     "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned",
+	"mpd.polardb.aliyun.com/mpdclusters/finalizers: update": "as above",
+	"events.k8s.io/events: patch":                           "an Event that is repeated within six minutes",
+	"pods: patch":                                           "given to the managers of clusters; and when a reader is made the writer",
+}
+
+// The life of clusters under the rights of install.yaml, carried out by the
+// Deployment of install.yaml: nothing that the operator asks is refused, and it
+// has no right that it does not need.
+func TestRights(t *testing.T) {
+	h := installed(t)
+	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/enforce=restricted")
+	h.leads()
+	h.life()
+	h.archive()
+
+	requests, err := h.plane.Requests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(requests) < 100 {
+		t.Fatalf("the audit log has %d requests of %s: the operator was somebody else", len(requests), deploy.Account)
+	}
+	for _, r := range deploy.Refused(requests) {
+		t.Errorf("refused: %s", r)
+	}
+	granted, err := deploy.Granted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]bool{}
+	for _, right := range granted {
+		given[right.String()] = true
+	}
+	for _, right := range deploy.Unused(granted, requests) {
+		if kept[right.String()] == "" {
+			t.Errorf("the operator has a right that it does not use: %s", right)
+		}
+	}
+	for right := range kept {
+		if !given[right] {
+			t.Errorf("%s is not given: it needs no reason", right)
+		}
+	}
+	t.Logf("%d requests, %d rights, %d of them for a reason", len(requests), len(granted), len(kept))
+}
+
+// leads checks that of two operators one has the lease.
+func (h *house) leads() {
+	h.t.Helper()
+	h.await(time.Minute, "one of two operators leads", func(context.Context) error {
+		holder, err := h.try("-n", deploy.Namespace, "get", "lease", "pawl-operator", "-o", "jsonpath={.spec.holderIdentity}")
+		if err != nil || holder == "" {
+			return fmt.Errorf("%s: %w", holder, err)
+		}
+		return nil
+	})
+	if pods := h.operators(); len(pods) != 2 {
+		h.t.Errorf("%d pods of operators, want 2", len(pods))
+	}
+}
+
+// life takes clusters through what an operator does, several of them at once:
+// it is the requests that count here, not the database.
+func (h *house) life() {
+	h.t.Helper()
+	h.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
+	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1}}`)
+	h.rests("orders", 1, nil)
+
+	h.step("scale out and extend", func() {
+		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":2,"storage":{"size":"2Gi"}}}`)
+		h.rests("orders", 2, nil)
+	})
+	h.step("switch, restart, change the class, remove a reader", func() {
+		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2", "pawl.dev/restart=1", "pawl.dev/remove-reader=3")
+		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1,"class":{"name":"wide"}}}`)
+		h.rests("orders", 1, done("switch-writer", "restart", "remove-reader"))
+	})
+	h.step("migrate", func() {
+		nodes := strings.Fields(h.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
+		c := h.rests("orders", 1, nil)
+		for id, i := range c.Status.Instances {
+			if id == c.Status.Writer {
+				continue
+			}
+			to := nodes[0]
+			if to == i.Node {
+				to = nodes[1]
+			}
+			h.kubectl("annotate", "ssc", "orders", "pawl.dev/migrate="+id+"|"+to)
+		}
+		h.rests("orders", 1, done("migrate"))
+	})
+	h.step("a request of a run that is refused", func() {
+		runs := strings.Fields(h.kubectl("get", "runs", "-o", "name"))
+		h.kubectl("annotate", runs[0], "pawl.dev/resume=now")
+		h.await(time.Minute, "an Event tells of the refusal", func(context.Context) error {
+			events, err := h.try("get", "events", "-o", "jsonpath={.items[*].message}")
+			if err == nil && !strings.Contains(events, "was refused") {
+				err = errors.New(events)
+			}
+			return err
+		})
+	})
+	h.step("a volume that is not there", func() {
+		lost := &v1alpha1.SharedStorageCluster{}
+		lost.Namespace, lost.Name = h.namespace, "lost"
+		lost.Spec.Storage.Volume = "no-such-volume"
+		if err := h.client.Create(h.t.Context(), lost); err != nil {
+			h.t.Fatal(err)
+		}
+		h.await(2*time.Minute, "the cluster is interrupted", func(ctx context.Context) error {
+			err := h.client.Get(ctx, client.ObjectKeyFromObject(lost), lost)
+			if err == nil && !meta.IsStatusConditionTrue(lost.Status.Conditions, "Interrupted") {
+				err = fmt.Errorf("%s %s", lost.Status.State, lost.Status.Message)
+			}
+			return err
+		})
+	})
+	h.step("delete", func() {
+		h.kubectl("wait", "--for=jsonpath={.status.clusterStatus}=Running", "mpdcluster/polar", "--timeout=4m")
+		h.kubectl("delete", "ssc/orders", "ssc/lost", "mpdcluster/polar", "--timeout=4m")
+	})
+}
+
+func (h *house) step(what string, do func()) {
+	h.t.Helper()
+	began := time.Now()
+	do()
+	h.t.Logf("%s: %s", what, time.Since(began).Round(100*time.Millisecond))
+}
+
+// archive has a run with so many events that the oldest leave it, reads them
+// back, and lets retention take it away: with the operator's own token, as it
+// would be a month before the operator itself came to that.
+func (h *house) archive() {
+	h.t.Helper()
+	path, err := deploy.Kubeconfig(h.t.Context(), h.plane)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(h.t.Context(), 2*time.Minute)
+	defer cancel()
+	store, err := kubestore.Open(ctx, kubestore.Options{Config: config, Namespace: h.namespace, Only: true})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer store.Close()
+	flow := workflow.Flow{Name: "Long", Retention: &workflow.Retention{Age: 1, Keep: 1, Most: 1}}
+	for n := range 90 {
+		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", n), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
+	}
+	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	serving, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Serve(serving) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			h.t.Errorf("the engine: %v", err)
+		}
+	}()
+	var last *workflow.Run
+	for range 2 { // one stays
+		if last, err = engine.Start(ctx, workflow.Request{Flow: "Long", Subject: "test/" + h.namespace + "/archive"}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	h.await(time.Minute, "both runs have ended", func(ctx context.Context) error {
+		run, _, err := store.Load(ctx, last.ID)
+		if err == nil && run.Phase != workflow.Succeeded {
+			err = errors.New(string(run.Phase))
+		}
+		return err
+	})
+	events, err := store.History(ctx, last.ID, 0, 1000)
+	if err != nil || len(events) < 180 {
+		h.t.Errorf("%d events, %v", len(events), err)
+	}
+	if n, err := engine.Retain(ctx); err != nil || n == 0 {
+		h.t.Errorf("%d runs were taken away, %v", n, err)
+	}
+}
