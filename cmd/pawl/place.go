@@ -41,6 +41,11 @@ var (
 	otherFlags   = []string{"server", "dsn", "store"}
 )
 
+// runsKept are the values of --store that say what a cluster keeps runs as.
+var runsKept = map[string]kubestore.Kind{
+	"run": kubestore.Run, "runs": kubestore.Run, "configmap": kubestore.ConfigMap, "configmaps": kubestore.ConfigMap,
+}
+
 // plugin reports a call as kubectl pawl, and one by which kubectl completes it.
 func plugin(program string) (calls, completes bool) {
 	name, _, _ := strings.Cut(filepath.Base(program), ".") // .exe
@@ -101,6 +106,9 @@ func said(flag string, rank int) string {
 func given(cmd *cobra.Command, name string, line bool) int {
 	f := cmd.Flags().Lookup(name)
 	if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "false" {
+		return 0
+	}
+	if _, ofCluster := runsKept[strings.ToLower(f.Value.String())]; name == "store" && ofCluster {
 		return 0
 	}
 	if line {
@@ -194,12 +202,7 @@ func (a *app) openCluster(ctx context.Context, files []string) (*backend.Kube, e
 	if a.place.everywhere {
 		o.Namespace = ""
 	}
-	switch strings.ToLower(a.flags.store) {
-	case "run", "runs":
-		o.Runs = kubestore.Run
-	case "configmap", "configmaps":
-		o.Runs = kubestore.ConfigMap
-	}
+	o.Runs = runsKept[strings.ToLower(a.flags.store)]
 	return backend.OpenKube(ctx, o)
 }
 
