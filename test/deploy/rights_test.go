@@ -23,11 +23,20 @@ import (
 // needed all the same. A right that is neither used nor listed here is too much.
 var kept = map[string]string{
 	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
+	"pods: patch":        "given to the managers of clusters; and when a reader is made the writer",
 	"pawl.dev/sharedstorageclusters/finalizers: update":     "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned",
 	"mpd.polardb.aliyun.com/mpdclusters/finalizers: update": "as above",
 	"events.k8s.io/events: patch":                           "an Event that is repeated within six minutes",
-	"pods: patch":                                           "given to the managers of clusters; and when a reader is made the writer",
+	"pods: get":                                             "a pod that the cache does not know yet",
+	"pawl.dev/sharedstorageclusters: list":                  streamed,
+	"mpd.polardb.aliyun.com/mpdclusters: list":              streamed,
+	"coordination.k8s.io/leases: list":                      streamed,
+	"apps/deployments: list":                                streamed,
+	"configmaps pawl-classes: list":                         streamed,
+	"nodes: list":                                           streamed,
 }
+
+const streamed = "an API server that does not stream lists, as this one does: a watch begins with a list there"
 
 // The life of clusters under the rights of install.yaml, carried out by the
 // Deployment of install.yaml: nothing that the operator asks is refused, and it
@@ -128,24 +137,28 @@ func (h *house) life() {
 			return err
 		})
 	})
-	h.step("a volume that is not there", func() {
-		lost := &v1alpha1.SharedStorageCluster{}
-		lost.Namespace, lost.Name = h.namespace, "lost"
-		lost.Spec.Storage.Volume = "no-such-volume"
-		if err := h.client.Create(h.t.Context(), lost); err != nil {
-			h.t.Fatal(err)
-		}
-		h.await(2*time.Minute, "the cluster is interrupted", func(ctx context.Context) error {
-			err := h.client.Get(ctx, client.ObjectKeyFromObject(lost), lost)
-			if err == nil && !meta.IsStatusConditionTrue(lost.Status.Conditions, "Interrupted") {
-				err = fmt.Errorf("%s %s", lost.Status.State, lost.Status.Message)
+	h.step("a volume and a claim that are not there", func() {
+		for name, storage := range map[string]v1alpha1.StorageSpec{"lost": {Volume: "no-such-volume"}, "astray": {Claim: "no-such-claim"}} {
+			c := &v1alpha1.SharedStorageCluster{}
+			c.Namespace, c.Name, c.Spec.Storage = h.namespace, name, storage
+			if err := h.client.Create(h.t.Context(), c); err != nil {
+				h.t.Fatal(err)
 			}
-			return err
-		})
+		}
+		for _, name := range []string{"lost", "astray"} {
+			h.await(2*time.Minute, "cluster "+name+" is interrupted", func(ctx context.Context) error {
+				c := &v1alpha1.SharedStorageCluster{}
+				err := h.client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: name}, c)
+				if err == nil && !meta.IsStatusConditionTrue(c.Status.Conditions, "Interrupted") {
+					err = fmt.Errorf("%s %s", c.Status.State, c.Status.Message)
+				}
+				return err
+			})
+		}
 	})
 	h.step("delete", func() {
 		h.kubectl("wait", "--for=jsonpath={.status.clusterStatus}=Running", "mpdcluster/polar", "--timeout=4m")
-		h.kubectl("delete", "ssc/orders", "ssc/lost", "mpdcluster/polar", "--timeout=4m")
+		h.kubectl("delete", "ssc/orders", "ssc/lost", "ssc/astray", "mpdcluster/polar", "--timeout=4m")
 	})
 }
 
