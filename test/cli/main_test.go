@@ -1,0 +1,229 @@
+// Package cli_test asks the verbs of pawl in two worlds: on a store of this
+// machine, and on Kubernetes. What they print must be the same.
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/action"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// No nodes: instances are simulated, in both worlds by the same simulation.
+var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, Kubelet: kubelet.Options{Nodes: -1}})
+
+func TestMain(m *testing.M) { suite.Main(m) }
+
+// world is where runs and clusters are worked on, and how pawl finds it.
+type world struct {
+	t         *testing.T
+	name      string
+	namespace string
+	flags     []string
+	env       []string
+	engine    *workflow.Engine
+	dir       string // of a kubectl-pawl
+	home      string
+	program   string
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func flows(t *testing.T) ([]workflow.Flow, []workflow.Action) {
+	t.Helper()
+	actions, err := action.Standard(action.Options{Only: []string{"sleep", "signal", "exec"}, StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := flowfile.Load([]string{"testdata/flows"}, flowfile.Options{Actions: actions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set.Flows(), actions
+}
+
+func operator(t *testing.T, o sharedstorage.Options) *sharedstorage.Operator {
+	t.Helper()
+	o.Ports, o.Logger, o.Look, o.Rest = sim.New(sim.Options{Shared: true}).Ports(), quiet, time.Second, 5*time.Second
+	made, err := sharedstorage.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// engineOf makes an engine that has the flows of the operator and those of the tests.
+func engineOf(t *testing.T, op *sharedstorage.Operator, store workflow.Store) *workflow.Engine {
+	t.Helper()
+	own, actions := flows(t)
+	engine, err := op.Engine(store, workflow.Options{Actions: actions, Object: op.Object, Logger: quiet})
+	if err == nil {
+		err = engine.Load(slices.Concat(own, engine.Flows()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return engine
+}
+
+// beside runs something until the test ends.
+func beside(t *testing.T, what string, run func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	})
+}
+
+// standalone is a store of this machine.
+func standalone(t *testing.T, namespace string) *world {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	op := operator(t, sharedstorage.Options{Home: local.Home{Objects: store.Objects()}})
+	engine := engineOf(t, op, store)
+	beside(t, "the engine", engine.Serve)
+	beside(t, "the controller", local.Controller{Operator: op, Objects: store.Objects(), Touch: engine.Touch, Log: quiet}.Serve)
+	return &world{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
+}
+
+// onKubernetes is a namespace of a real control plane.
+func onKubernetes(t *testing.T, kind kubestore.Kind) *world {
+	t.Helper()
+	plane := suite.Plane(t)
+	namespace := plane.Namespace(t)
+	scheme, err := kube.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached, err := kube.Cache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := controller.NewManager(plane.Config(), controller.Options{Scheme: scheme, Cache: cached, Namespaces: []string{namespace}, LeaseNamespace: namespace, Alone: true, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := kube.NewSite(kube.Options{Client: m.GetClient(), Live: m.Live(), Image: "none", Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mpds := kube.NewMPDHome(m.GetClient(), m.Live(), "")
+	op := operator(t, sharedstorage.Options{
+		Home: kube.NewHome(m.GetClient(), m.Live()), Homes: map[string]sharedstorage.Home{kube.MPDKind: mpds},
+		Event: kube.Teller(m.Events("sharedstorage")),
+	})
+	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	store, err := kubestore.Open(opening, kubestore.Options{Config: plane.Config(), Kind: kind, Namespace: namespace, Only: true, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	engine := engineOf(t, op, store)
+	if err := errors.Join(kube.Setup(m, op, "", site, engine, 4), kube.SetupMPD(m, op, mpds, site, engine, 4)); err != nil {
+		t.Fatal(err)
+	}
+	beside(t, "the engine", engine.Serve)
+	beside(t, "requests", func(ctx context.Context) error { return store.ServeRequests(ctx, engine) })
+	beside(t, "the manager", m.Start)
+	w := &world{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
+	if kind == kubestore.ConfigMap {
+		w.flags = append(w.flags, "--store", "configmap")
+	}
+	return w
+}
+
+// result is what a command has said.
+type result struct {
+	out, err string
+	code     int
+}
+
+func (r result) String() string { return fmt.Sprintf("exit %d\n%s%s", r.code, r.out, r.err) }
+
+func program(t *testing.T) string {
+	t.Helper()
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "bin", "pawl")
+}
+
+// call runs a program as a person does.
+func (w *world) call(path string, args ...string) result {
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Env = append([]string{"PATH=" + w.dir + ":" + os.Getenv("PATH"), "HOME=" + w.home, "USER=ann", "NO_COLOR=1", "TZ=UTC"}, w.env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		return result{code: -1, err: fmt.Sprintf("%s %v: %v", path, args, err)}
+	}
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// pawl runs a verb in this world.
+func (w *world) pawl(args ...string) result {
+	return w.call(w.program, append(slices.Clone(args), w.flags...)...)
+}
+
+// await repeats a verb until it prints what is waited for.
+func (w *world) await(text string, args ...string) (r result, err error) {
+	wanted := regexp.MustCompile(text)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if r = w.pawl(args...); wanted.MatchString(r.out + r.err) {
+			return r, nil
+		}
+		if time.Now().After(deadline) {
+			return r, fmt.Errorf("%s: pawl %s does not print %q:\n%s", w.name, strings.Join(args, " "), text, r)
+		}
+	}
+}
+
+// client speaks to the API server as a test does.
+func (w *world) client() kubernetes.Interface { return suite.Plane(w.t).Client() }
+
+// key is a cluster of this world.
+func (w *world) key(name string) control.Ref {
+	return control.Ref{Kind: sharedstorage.Kind, Namespace: w.namespace, Name: name}
+}

@@ -1,0 +1,195 @@
+package cli_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/pawl-dev/pawl/store/kubestore"
+)
+
+// changing is what differs between two runs of the same script, whatever the world.
+var changing = []struct{ what, as string }{
+	{`object/\S+/[a-z2-7]{26}/[0-9a-f-]{36}`, "one"}, // started as an object, which then is the request
+	{`accepted [a-z2-7]{4}\b`, "accepted RUN"},
+	{`[a-z2-7]{26}`, "RUNID"},
+	{`orders-\d-[a-z0-9]{5}`, "INSTANCE"},
+	{`(?m)^( *)[a-z2-7]{4} ( *)([A-Z]\w+ +\w+/)`, "$1 RUN $2$3"},
+	{`cli-[a-z2-7]{16}`, "REQUEST"},
+	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "UID"},
+	{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
+	{`\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
+	{`\b\d+(\.\d+)?(ms|s|m)\b( ago)?`, "SPAN"},
+	{`SPANSPAN`, "SPAN"},
+	{`"revision": \d+`, `"revision": N`},
+	{`(?i)(revision|epoch|generation):? +\d+`, "$1 N"},
+	{` of namespace \S+ has the id (\w+); -n NAMESPACE looks elsewhere, -A everywhere`, " has the id $1"},
+	{`─+`, "─"},
+	{` +`, " "},
+}
+
+func plain(text, run string) string {
+	if run != "" {
+		text = strings.ReplaceAll(text, run, "RUNID")
+		for n := 25; n >= 4; n-- {
+			text = regexp.MustCompile(`\b`+run[:n]+`\b…?`).ReplaceAllString(text, "RUN")
+		}
+	}
+	for _, c := range changing {
+		text = regexp.MustCompile(c.what).ReplaceAllString(text, c.as)
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// line is one command of a script. RUN is the run of a subject; NS the namespace.
+type line struct {
+	args  string
+	until string // repeated until it prints this, and not compared
+	look  bool   // of what moves by itself: looked at again until both worlds print the same
+	code  int
+}
+
+// say carries out a line in this world; an error is one of the test.
+func (w *world) say(subject string, l line) (result, string, error) {
+	text, run := strings.ReplaceAll(l.args, "NS", w.namespace), ""
+	if strings.Contains(text, "RUN") {
+		r := w.pawl("get", "runs", "-n", w.namespace, "--subject", strings.ReplaceAll(subject, "NS", w.namespace), "-o", "name", "--limit", "1")
+		if run = strings.TrimSpace(r.out); run == "" {
+			return r, "", fmt.Errorf("%s: %s has no run: %s", w.name, subject, r)
+		}
+	}
+	args := words(strings.ReplaceAll(text, "RUN", run))
+	if l.until != "" {
+		r, err := w.await(l.until, args...)
+		return r, "", err
+	}
+	r := w.pawl(args...)
+	if r.code != l.code {
+		return r, "", fmt.Errorf("%s: pawl %s ended with %d, want %d\n%s", w.name, text, r.code, l.code, r)
+	}
+	return r, plain(r.out, run) + plain(r.err, run), nil
+}
+
+// words splits a command at spaces; _ stands for a space within a word.
+func words(text string) []string {
+	all := strings.Fields(text)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "_", " ")
+	}
+	return all
+}
+
+// same plays a script in both worlds, line by line, and compares what they print.
+func same(t *testing.T, subject string, script []line, worlds ...*world) {
+	t.Helper()
+	for _, l := range script {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			said, errs := make([]string, len(worlds)), make([]error, len(worlds))
+			var all sync.WaitGroup
+			for n, w := range worlds {
+				all.Go(func() { _, said[n], errs[n] = w.say(subject, l) })
+			}
+			all.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			diff := cmp.Diff(said[0], said[1])
+			if diff != "" && l.look && time.Now().Before(deadline) {
+				continue
+			}
+			if diff != "" {
+				t.Errorf("pawl %s: %s prints something else than %s (-, +):\n%s", l.args, worlds[1].name, worlds[0].name, diff)
+			}
+			if l.until == "" {
+				t.Logf("$ pawl %s\n%s", l.args, said[0])
+			}
+			break
+		}
+	}
+}
+
+// The life of a run, told and steered by the same verbs with the same output,
+// refusals and exit codes.
+func TestRunsLookTheSame(t *testing.T) {
+	kube := onKubernetes(t, kubestore.Run)
+	worlds := []*world{standalone(t, kube.namespace), kube}
+	same(t, "demo/NS/a", []line{
+		{args: "get -n NS"},
+		{args: "run Gated --subject demo/NS/a --input n=2 --request-id one -n NS --detach"},
+		{args: "get RUN -n NS", until: `.`},
+		{args: "describe RUN -n NS", until: `never`},
+		{args: "get run RUN -n NS"},
+		{args: "get runs -n NS --active"},
+		{args: "get runs -n NS --phase waiting --subject demo/NS/a"},
+		{args: "get runs -n NS --phase paused"},
+		{args: "describe RUN -n NS"},
+		{args: "pause RUN -n NS --reason lunch"},
+		{args: "describe RUN -n NS"},
+		{args: "watch RUN -n NS", code: 4},
+		{args: "progress RUN Nowhere 1/2 -n NS", code: 1},
+		{args: "resume RUN -n NS --from Nowhere", code: 1},
+		{args: "skip RUN Second -n NS", code: 1},
+		{args: "resume RUN -n NS --reason back"},
+		{args: "describe RUN -n NS", until: `Waiting`},
+		{args: "skip RUN First -n NS --reason not_needed"},
+		{args: "describe RUN -n NS", until: `Second +Waiting`},
+		{args: "progress RUN Second 3/10 -n NS --text three_of_ten"},
+		{args: "describe RUN -n NS", until: `three of ten`},
+		{args: "signal RUN go -n NS --id g1 --data {\"lag\":0} --wait 30s"},
+		{args: "describe RUN -n NS"},
+		{args: "history RUN -n NS"},
+		{args: "get run RUN -n NS -o yaml"},
+		{args: "pause RUN -n NS", code: 1},
+		{args: "get run zzzz -n NS", code: 1},
+		{args: "get run zzzz -n NS -o json", code: 1},
+		{args: "get runs --phase sleeping -n NS", code: 2},
+	}, worlds...)
+	same(t, "demo/NS/b", []line{
+		{args: "run Gated --subject demo/NS/b --request-id two -n NS --detach", until: `accepted`},
+		{args: "get runs -n NS --subject demo/NS/b", until: `Waiting`},
+		{args: "cancel RUN --undo --reason enough -n NS"},
+		{args: "history RUN -n NS"},
+		{args: "get runs -n NS --active"},
+	}, worlds...)
+}
+
+// A cluster on shared storage: applied, looked at, changed, annotated, deleted.
+func TestObjectsLookTheSame(t *testing.T) {
+	kube := onKubernetes(t, kubestore.Run)
+	worlds := []*world{standalone(t, kube.namespace), kube}
+	same(t, "SharedStorageCluster/NS/orders", []line{
+		{args: "get SharedStorageCluster -n NS"},
+		{args: "get SharedStorageCluster orders -n NS", code: 1},
+		{args: "apply -f testdata/cluster.yaml -n NS"},
+		{args: "get SharedStorageCluster orders -n NS", until: `orders +Running`},
+		{args: "get SharedStorageCluster -n NS -l tier=gold", look: true},
+		{args: "get SharedStorageCluster -n NS -l tier=silver"},
+		{args: "get all -n NS -o name"},
+		{args: "describe SharedStorageCluster orders -n NS", look: true},
+		{args: "apply -f testdata/cluster.yaml -n NS --wait 60s", until: `orders unchanged`},
+		{args: "annotate SharedStorageCluster orders team=blue -n NS"},
+		{args: "annotate SharedStorageCluster orders team=red -n NS", code: 2},
+		{args: "annotate SharedStorageCluster orders team- -n NS"},
+		{args: "annotate SharedStorageCluster orders pawl.dev/switch-writer=9 -n NS"},
+		{args: "describe SharedStorageCluster orders -n NS -o json", until: `INSTANCE_UNKNOWN`},
+		{args: "apply -f testdata/more.yaml -n NS"},
+		{args: "describe SharedStorageCluster orders -n NS -o json", until: `"readers": 2,\n +"requests"`},
+		{args: "get SharedStorageCluster orders -n NS", until: `orders +Running`},
+		{args: "history SharedStorageCluster orders -n NS", until: `RunSucceeded`},
+		{args: "get runs -n NS --subject SharedStorageCluster/NS/orders", look: true},
+		{args: "delete SharedStorageCluster orders -n NS --wait 60s", until: `orders is gone`},
+		{args: "get SharedStorageCluster orders -n NS", code: 1},
+		{args: "delete SharedStorageCluster orders -n NS", code: 1},
+		{args: "delete SharedStorageCluster orders -n NS --ignore-not-found"},
+	}, worlds...)
+}
