@@ -95,7 +95,7 @@ var duties = []duty{
 	{number: 32, what: "calls per minute by the API server's counters, without leases and watches", from: []string{"kubernetes-idle"}, key: "callsPerMinute", format: "%.1f", sense: shown},
 	{number: 32, what: "the same without an operator: its own", from: []string{"kubernetes-idle"}, key: "callsPerMinuteWithoutOperator", format: "%.1f", sense: shown},
 	{number: 32, what: "looks of the operator at clusters per minute", from: []string{"kubernetes-idle"}, key: "looksPerMinute", format: "%.0f", sense: shown},
-	{number: 33, what: "finished runs in the store's cache: heap bytes per run", from: []string{"kubernetes-cache"}, key: "storeBytesPerRun", format: "%.0f", sense: shown},
+	{number: 33, what: "10,000 finished runs in the store's cache: heap bytes per run", from: []string{"kubernetes-cache"}, key: "storeBytesPerRun", format: "%.0f", sense: shown},
 	{number: 33, what: "the same in a plain cache of controller-runtime", from: []string{"kubernetes-cache"}, key: "plainBytesPerRun", format: "%.0f", sense: shown},
 	{number: 33, what: "resident MiB that the store's cache adds", from: []string{"kubernetes-cache"}, key: "storeResidentMiB", format: "%.1f", sense: shown},
 	{number: 33, what: "that the plain cache adds", from: []string{"kubernetes-cache"}, key: "plainResidentMiB", format: "%.1f", sense: shown},
