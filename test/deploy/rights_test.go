@@ -106,10 +106,10 @@ func (h *house) life() {
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":2,"storage":{"size":"2Gi"}}}`)
 		h.rests("orders", 2, nil)
 	})
-	h.step("switch, restart, change the class, remove a reader", func() {
-		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2", "pawl.dev/restart=1", "pawl.dev/remove-reader=3")
+	h.step("switch, restart, change the class, scale in", func() {
+		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2", "pawl.dev/restart=1")
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1,"class":{"name":"wide"}}}`)
-		h.rests("orders", 1, done("switch-writer", "restart", "remove-reader"))
+		h.rests("orders", 1, done("switch-writer", "restart"))
 	})
 	h.step("migrate", func() {
 		nodes := strings.Fields(h.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
