@@ -33,12 +33,23 @@ func (d *Demo) Acts() []Act {
 func (d *Demo) install(ctx context.Context) error {
 	return steps(
 		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it looks once
-		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/install.yaml") },
+		func() error { return d.apply(ctx, "deploy/install.yaml", ownAddress) },
 		func() error {
-			return d.kubectl(ctx, "-n", system, "wait", "--for=condition=Available", "deployment", "--all", "--timeout=3m")
+			return d.kubectl(ctx, "-n", system, "rollout", "status", "deployment/pawl", "--timeout=3m")
 		},
 		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
 	)
+}
+
+// ownAddress lets each operator listen at the address of its pod: pods of the
+// fake kubelet share one network.
+func ownAddress(manifest string) (string, error) {
+	const env, listen = "          env:\n", "--listen=:7296"
+	if !strings.Contains(manifest, env) || !strings.Contains(manifest, listen) {
+		return "", errors.New("deploy/install.yaml has no operator that listens at :7296")
+	}
+	manifest = strings.Replace(manifest, listen, "--listen=$(POD_IP):7296", 1)
+	return strings.Replace(manifest, env, env+"            - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}\n", 1), nil
 }
 
 func (d *Demo) create(ctx context.Context) error {

@@ -34,6 +34,24 @@ func (d *Demo) kubectl(ctx context.Context, args ...string) error {
 	return named(cmd.Run(), "kubectl", args)
 }
 
+// apply types an apply of a manifest, which is changed as this kubelet needs it.
+func (d *Demo) apply(ctx context.Context, file string, change func(string) (string, error)) error {
+	text, err := os.ReadFile(filepath.Join(d.o.Root, file))
+	if err != nil {
+		return err
+	}
+	manifest, err := change(string(text))
+	if err != nil {
+		return err
+	}
+	args := []string{"apply", "--server-side", "-f", file}
+	d.print("$ kubectl %s", quoted(args))
+	args[len(args)-1] = "-"
+	cmd := d.command(ctx, "kubectl", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(manifest), d.o.Out, d.o.Out
+	return named(cmd.Run(), "kubectl", args)
+}
+
 // ask types a command without showing it.
 func (d *Demo) ask(ctx context.Context, args ...string) (string, error) {
 	var out, said bytes.Buffer
