@@ -25,6 +25,14 @@ func TestLife(t *testing.T) {
 	t.Logf("Running with two readers %s after kubectl apply\n%s", time.Since(began).Round(100*time.Millisecond), w.kubectl("get", "ssc,pods", "-o", "wide"))
 	w.streams(c)
 
+	w.await(time.Minute, "a drain may take one instance", func(context.Context) error {
+		out, err := w.try("get", "pdb", "orders", "-o", "jsonpath={.status.expectedPods} {.status.disruptionsAllowed}")
+		if err == nil && out != "3 1" {
+			err = fmt.Errorf("of %s", out)
+		}
+		return err
+	})
+
 	f := w.write("orders")
 
 	step(t, "scale out", func() {

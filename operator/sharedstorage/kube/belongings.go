@@ -6,9 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,8 +27,9 @@ func managerRules(c port.Ref) []rbacv1.PolicyRule {
 
 // made remembers the clusters that have their belongings, for a while.
 type made struct {
-	mu sync.Mutex
-	at map[string]time.Time
+	mu      sync.Mutex
+	at      map[string]time.Time
+	budgets map[string]int // what each demands
 }
 
 const remake = 10 * time.Minute
@@ -62,9 +61,11 @@ func (s *Site) belongings(ctx context.Context, c port.Ref) error {
 // unbelong takes them away.
 func (s *Site) unbelong(ctx context.Context, c port.Ref) error {
 	s.made.mu.Lock()
-	delete(s.made.at, c.Cluster().String()+"/"+c.UID)
+	key := c.Cluster().String() + "/" + c.UID
+	delete(s.made.at, key)
+	delete(s.made.budgets, key)
 	s.made.mu.Unlock()
-	for _, obj := range append(s.belong(c), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
+	for _, obj := range append(s.belong(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
 		if err := s.remove(ctx, obj); err != nil {
 			return err
 		}
@@ -87,8 +88,5 @@ func (s *Site) belong(c port.Ref) []client.Object {
 			Ports:    []corev1.ServicePort{{Name: "engine", Port: enginePort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("engine")}},
 		}})
 	}
-	return append(all, &policyv1.PodDisruptionBudget{ObjectMeta: meta(c, c.Name, ""), Spec: policyv1.PodDisruptionBudgetSpec{
-		MaxUnavailable: ptr(intstr.FromInt32(1)),
-		Selector:       &metav1.LabelSelector{MatchLabels: map[string]string{ClusterLabel: c.Name, ComponentLabel: instanceComponent}},
-	}})
+	return all
 }

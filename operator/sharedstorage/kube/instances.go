@@ -354,7 +354,10 @@ func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
 func (s *Site) Revive(ctx context.Context, c port.Ref) error {
 	labels := client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent}
 	all, err := s.all(ctx, c, s.o.Client, labels)
-	if err != nil || !slices.ContainsFunc(all, (*held).bereft) {
+	if err != nil {
+		return err
+	}
+	if err := s.protect(ctx, c, all); err != nil || !slices.ContainsFunc(all, (*held).bereft) {
 		return err
 	}
 	if all, err = s.all(ctx, c, s.o.Live, labels); err != nil {

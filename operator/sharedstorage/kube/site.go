@@ -91,7 +91,7 @@ func NewSite(o Options) (*Site, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
-	return &Site{o: o, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}}}, nil
+	return &Site{o: o, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}, budgets: map[string]int{}}}, nil
 }
 
 // Storage is the port of that name.

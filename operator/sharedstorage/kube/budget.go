@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"context"
+
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// budget demands so many healthy instances of a cluster. It is a number, as the
+// disruption controller resolves maxUnavailable for pods of its own kinds and of
+// what can be scaled only, and refuses every eviction otherwise.
+func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{ObjectMeta: meta(c, c.Name, ""), Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: ptr(intstr.FromInt(healthy)),
+		Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{ClusterLabel: c.Name, ComponentLabel: instanceComponent}},
+	}}
+}
+
+// protect lets a drain of nodes take one instance of those that there are.
+func (s *Site) protect(ctx context.Context, c port.Ref, all []*held) error {
+	healthy := -1
+	for _, h := range all {
+		if !h.leaving() {
+			healthy++
+		}
+	}
+	key := c.Cluster().String() + "/" + c.UID
+	s.made.mu.Lock()
+	known, ok := s.made.budgets[key]
+	s.made.mu.Unlock()
+	if healthy < 0 || ok && known == healthy {
+		return nil
+	}
+	if err := s.apply(ctx, c, budget(c, healthy)); err != nil {
+		return err
+	}
+	s.made.mu.Lock()
+	defer s.made.mu.Unlock()
+	s.made.budgets[key] = healthy
+	return nil
+}
