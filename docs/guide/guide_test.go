@@ -432,10 +432,11 @@ var (
 // same leaves out what differs from one day to the next.
 func same(text string) string {
 	text = passing.ReplaceAllString(text, "")
+	text = uid.ReplaceAllString(text, "UID") // ids first: 465d is a part of one, or a long time
+	text = unique.ReplaceAllString(machines.ReplaceAllString(text, "$1-ID"), "$1-ID")
 	text = instant.ReplaceAllString(text, "TIME")
 	text = duration.ReplaceAllString(text, "SPAN")
-	text = pausedID.ReplaceAllString(uid.ReplaceAllString(text, "UID"), "ID ")
-	text = unique.ReplaceAllString(machines.ReplaceAllString(text, "$1-ID"), "$1-ID")
+	text = pausedID.ReplaceAllString(text, "ID ")
 	text = byRun.ReplaceAllString(address.ReplaceAllString(text, "ADDRESS"), ", run ID")
 	return spaces.ReplaceAllString(text, " ")
 }
