@@ -17,7 +17,7 @@ func (d *Demo) Acts() []Act {
 		{Name: "Create", Title: "One writer, two readers that stream from it", do: d.create},
 		{Name: "Switch", Title: "Switch the writer, while a client commits rows", do: d.change},
 		{Name: "Pause", Title: "Another class: paused in the middle, and resumed", do: d.pause},
-		{Name: "Failover", Title: "The writer's pod is deleted by force: failover", do: d.failover},
+		{Name: "Failover", Title: "The writer's pod is deleted by force: it comes back as the writer, or a reader takes over", do: d.failover},
 		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", do: d.crash},
 		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
 		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.tell},

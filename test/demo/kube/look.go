@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -148,21 +148,19 @@ func (d *Demo) safe(ctx context.Context) error {
 	return err
 }
 
-// killLeader kills the pod that holds the leader's lease, as a crash would.
+// killLeader kills the pod that leads, as a crash would: only the leader starts controllers.
 func (d *Demo) killLeader(ctx context.Context) error {
-	var leases coordinationv1.LeaseList
-	if err := d.client.List(ctx, &leases, client.InNamespace(system)); err != nil {
+	var pods corev1.PodList
+	if err := d.client.List(ctx, &pods, client.InNamespace(system)); err != nil {
 		return err
 	}
-	for _, lease := range leases.Items {
-		if lease.Spec.HolderIdentity == nil {
+	for _, pod := range pods.Items {
+		text, err := os.ReadFile(d.plane.Kubelet.LogFile(system, pod.Name, "operator"))
+		if err != nil || !strings.Contains(string(text), "Starting Controller") {
 			continue
 		}
-		pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-		for container, pid := range d.plane.Kubelet.PIDs(system, pod) {
-			d.print("$ kill -9 %d   # container %s of pod %s, which holds the lease %s", pid, container, pod, lease.Name)
-			return d.plane.Kubelet.KillPod(system, pod)
-		}
+		d.print("$ kill -9 %d   # pawl operator in pod %s, the leader", d.plane.Kubelet.PIDs(system, pod.Name)["operator"], pod.Name)
+		return d.plane.Kubelet.KillPod(system, pod.Name)
 	}
-	return errors.New("no pod holds a lease of leaders")
+	return errors.New("no operator leads")
 }
