@@ -178,6 +178,8 @@ func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
 		return l.Clusters.Commit(ctx, c)
 	}
 	given := shot(c)
+	l.film.order.Lock()
+	defer l.film.order.Unlock()
 	err := l.Clusters.Commit(ctx, c)
 	if err == nil {
 		l.film.commit(given, c)
@@ -203,6 +205,10 @@ func (l *ledger) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cl
 
 func (l *ledger) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
 	l.calls.hello(ctx)
+	if l.film != nil {
+		l.film.order.Lock()
+		defer l.film.order.Unlock()
+	}
 	err := l.Clusters.Hellos(ctx, hellos)
 	if err == nil && l.film != nil && len(hellos) > 0 {
 		l.film.hellos(hellos)

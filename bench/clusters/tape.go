@@ -18,6 +18,7 @@ import (
 // measured with the very transactions that a service makes, and as many
 // writers: without service, provider or flow.
 type tape struct {
+	order sync.Mutex // held while a write is made and noted, so that the notes stand in its order
 	mu    sync.Mutex
 	of    map[string][]piece // by uuid
 	uuids map[int64]string   // of clusters by their keys
@@ -248,6 +249,8 @@ func (f *filmed) keep(r *workflow.Run, kind string, prepare func(*scene) func(co
 
 // Create implements workflow.Store.
 func (f *filmed) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	f.t.order.Lock()
+	defer f.t.order.Unlock()
 	given, told := double(r), slices.Clone(events)
 	got, err := f.Store.Create(ctx, r, events)
 	if err == nil {
@@ -265,6 +268,8 @@ func (f *filmed) Create(ctx context.Context, r *workflow.Run, events []workflow.
 
 // Save implements workflow.Store.
 func (f *filmed) Save(ctx context.Context, save *workflow.Save) error {
+	f.t.order.Lock()
+	defer f.t.order.Unlock()
 	given := *save
 	given.Run, given.Consumed, given.Events, given.Mail = double(save.Run), slices.Clone(save.Consumed), slices.Clone(save.Events), slices.Clone(save.Mail)
 	err := f.Store.Save(ctx, save)
@@ -285,6 +290,8 @@ func (f *filmed) Save(ctx context.Context, save *workflow.Save) error {
 
 // Send implements workflow.Store.
 func (f *filmed) Send(ctx context.Context, id string, signal workflow.Signal) error {
+	f.t.order.Lock()
+	defer f.t.order.Unlock()
 	err := f.Store.Send(ctx, id, signal)
 	if err == nil {
 		f.t.mu.Lock()
