@@ -126,7 +126,7 @@ func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) 
 	go func() { served <- engine.Serve(serving) }()
 	defer func() {
 		halt()
-		<-served
+		_ = <-served // what it ended with is told by the run
 	}()
 	r, err := engine.Start(ctx, workflow.Request{Flow: "Bench", Subject: subject("default", 0), RequestID: "0"})
 	if err == nil {

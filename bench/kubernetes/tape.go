@@ -109,7 +109,8 @@ func (t *tape) sort(space string) map[string][]written {
 		if !strings.Contains(w.path, "/namespaces/"+space+"/") || w.method == http.MethodDelete {
 			continue
 		}
-		parts := strings.Split(strings.Trim(w.path[strings.Index(w.path, "/namespaces/"):], "/"), "/")
+		_, below, _ := strings.Cut(w.path, "/namespaces/")
+		parts := strings.Split("namespaces/"+strings.Trim(below, "/"), "/")
 		w.object = parts[2]
 		if len(parts) > 3 {
 			w.object += "/" + parts[3]

@@ -42,9 +42,6 @@ func options() controlplane.Options {
 	}
 }
 
-// Variable lets the tests run that install Pawl.
-const Variable = "PAWL_TEST_DEPLOY"
-
 func TestMain(m *testing.M) { suite.Main(m) }
 
 // house is a plane with install.yaml applied, and a namespace for clusters.
@@ -61,9 +58,6 @@ func installed(t *testing.T) *house {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
-	}
-	if os.Getenv(Variable) == "" {
-		t.Skip("takes minutes: " + Variable + "=1 lets it run")
 	}
 	h := &house{t: t, plane: suite.Plane(t)}
 	s := runtime.NewScheme()

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -115,27 +116,38 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%d expressions", len(wanted))
 	}
 	h := installed(t)
-	given := map[string]bool{}
-	for _, pod := range h.operators() {
-		if pod.Status.PodIP == "" {
-			continue
-		}
-		for name := range h.scrape(pod.Status.PodIP) {
-			given[name] = true
-		}
-	}
 	declared := code(t)
 	for _, expr := range wanted {
-		names := metricsIn(expr)
-		if len(names) == 0 {
+		if len(metricsIn(expr)) == 0 {
 			t.Errorf("%s names no metric", expr)
 		}
-		for _, name := range names {
-			if !given[name] && !strings.Contains(declared, `"`+strings.TrimSuffix(name, "_bucket")+`"`) {
-				t.Errorf("%s: no operator gives %s", expr, name)
+	}
+	// The leader's controllers start a while after the operators, and queues tell how long they are once something was in them.
+	manifest := filepath.Join(t.TempDir(), "cluster.yaml")
+	text := "{apiVersion: pawl.dev/v1alpha1, kind: SharedStorageCluster, metadata: {name: odd}, spec: {class: {name: nothing}}}"
+	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.kubectl("apply", "-f", manifest)
+	h.await(2*time.Minute, "the operators give all that is asked for", func(context.Context) error {
+		given := map[string]bool{}
+		for _, pod := range h.operators() {
+			if pod.Status.PodIP == "" {
+				continue
+			}
+			for name := range h.scrape(pod.Status.PodIP) {
+				given[name] = true
 			}
 		}
-	}
+		for _, expr := range wanted {
+			for _, name := range metricsIn(expr) {
+				if !given[name] && !strings.Contains(declared, `"`+strings.TrimSuffix(name, "_bucket")+`"`) {
+					return fmt.Errorf("%s: no operator gives %s", expr, name)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // scrape asks an operator for its metrics and gives their names.

@@ -178,6 +178,9 @@ func (h *house) archive() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	// The operators know no flow Long, and would pause its runs.
+	h.kubectl("scale", "-n", deploy.Namespace, "deployment/"+deploy.Name, "--replicas=0")
+	h.kubectl("wait", "-n", deploy.Namespace, "--for=delete", "pod", "--all", "--timeout=2m")
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
 		h.t.Fatal(err)

@@ -73,7 +73,7 @@ func rows(path string, node *yaml.Node) (all []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, fmt.Sprintf("| `%s` | `%s` | %s |\n", name, plain, comment))
+		all = append(all, "| `"+name+"` | `"+plain+"` | "+comment+" |\n")
 	}
 	return all, nil
 }

@@ -165,5 +165,6 @@ func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return operator, operator.Bind(from.engine)
+	err = operator.Bind(from.engine)
+	return operator, err
 }
