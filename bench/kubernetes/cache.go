@@ -126,7 +126,9 @@ func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) 
 	go func() { served <- engine.Serve(serving) }()
 	defer func() {
 		halt()
-		_ = <-served // what it ended with is told by the run
+		if err := <-served; err != nil {
+			fmt.Fprintln(os.Stderr, "the engine:", err)
+		}
 	}()
 	r, err := engine.Start(ctx, workflow.Request{Flow: "Bench", Subject: subject("default", 0), RequestID: "0"})
 	if err == nil {
