@@ -357,20 +357,19 @@ func (s *Site) Revive(ctx context.Context, c port.Ref) error {
 	if err != nil {
 		return err
 	}
-	if err := s.protect(ctx, c, all); err != nil || !slices.ContainsFunc(all, (*held).bereft) {
-		return err
-	}
-	if all, err = s.all(ctx, c, s.o.Live, labels); err != nil {
-		return err
-	}
-	for _, h := range all {
-		if h.bereft() {
-			if err := s.run(ctx, c, h); err != nil {
-				return err
+	if slices.ContainsFunc(all, (*held).bereft) {
+		if all, err = s.all(ctx, c, s.o.Live, labels); err != nil {
+			return err
+		}
+		for _, h := range all {
+			if h.bereft() {
+				if err := s.run(ctx, c, h); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return nil
+	return s.protect(ctx, c, all) // last: a budget that is refused keeps no pod from being made
 }
 
 // bereft reports an instance that has its claim and lost its pod.
