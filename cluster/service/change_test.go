@@ -415,14 +415,20 @@ func (w *world) at(id string, kind cluster.AskKind, state machine.State) string 
 	return job
 }
 
-// alarmed harms a running cluster, whose policy may do nothing, until it is in Alert.
-func (w *world) alarmed(id string, harm func(w *world) error) {
+// unrecovered takes the right to recover by itself from a cluster.
+func (w *world) unrecovered(id string) {
 	w.t.Helper()
 	book := w.book(id)
 	book.Cluster.Recovery = cluster.Recovery{}
 	if err := w.books.Commit(w.t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// alarmed harms a running cluster, whose policy may do nothing, until it is in Alert.
+func (w *world) alarmed(id string, harm func(w *world) error) {
+	w.t.Helper()
+	w.unrecovered(id)
 	if harm == nil {
 		harm = func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker3") }
 	}
@@ -458,6 +464,7 @@ func TestAFailedJobIsNotWaitedFor(t *testing.T) {
 			running(t, setup{sim: sim.Options{Times: slow}}, 1, func(t *testing.T, w *world, id string) {
 				w.ask(id, cluster.AskStop, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantStopped })
 				w.until(id, time.Hour, cluster.Stopped)
+				w.unrecovered(id) // or Alert passes between two looks
 				w.cloud.Inject(sim.Rule{Call: "act", Action: cluster.Start, Name: "blue-*-control*", Times: 1, Do: sim.FailJob, Err: c.err})
 				began := time.Now()
 				w.ask(id, cluster.AskStart, func(c *cluster.Cluster, _ *cluster.Ask) { c.Desired = cluster.WantRunning })

@@ -34,7 +34,9 @@ const (
 	LeaseName  = "pawl-operator" // of the Lease of the leader
 	qps        = 200             // requests per second to the API server; fairness is its own matter
 	burst      = 400
-	lastWords  = 5 * time.Second // for a cancelled pass to end, beyond the drain
+
+	leaseDuration = 15 * time.Second // controller-runtime's default
+	lastWords     = 5 * time.Second  // for a cancelled pass to end, beyond the drain
 )
 
 // Options of a manager. Scheme is required.
@@ -75,8 +77,8 @@ type Options struct {
 }
 
 // Manager runs controllers: see controller-runtime's. Its client's errors are
-// faults, its reads come from caches, and its probes and metrics are served at
-// one address.
+// faults, its reads come from caches, its probes and metrics are served at one
+// address, and one who was the leader writes nothing after its lease.
 type Manager struct {
 	manager.Manager
 	options  Options
@@ -118,7 +120,13 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	if config.QPS == 0 {
 		config.QPS, config.Burst = qps, burst
 	}
-	inner, err := manager.New(config, o.inner())
+	options := o.inner()
+	if !o.Alone {
+		f := &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration)}
+		options.LeaderElectionConfig = f.watch(config)
+		f.guard(config)
+	}
+	inner, err := manager.New(config, options)
 	if err != nil {
 		return nil, Fault(err)
 	}
@@ -221,9 +229,10 @@ func (m *Manager) AddReadyzCheck(name string, check healthz.Checker) error {
 // the context ends. Then no pass begins any more; those that are begun may take
 // Options.Drain, then their contexts are cancelled with control.ErrStopped.
 // When it returns nil, none of them is left and the lease is given back. When
-// the lease was lost, Start cancels them and returns at once; the process must
-// end then. Call it once. KIND_MISSING if the API server does not know a kind
-// that is watched.
+// the lease was lost, Start cancels them and returns LEADER_LOST at once; the
+// process must end then. From the end of the lease on, no write of a client made
+// of GetConfig leaves the process: each fails with LEADER_LOST. Call it once.
+// KIND_MISSING if the API server does not know a kind that is watched.
 func (m *Manager) Start(ctx context.Context) error {
 	for _, kind := range m.kinds {
 		// All other trouble may be over when the caches ask.
@@ -249,8 +258,11 @@ func (m *Manager) Start(ctx context.Context) error {
 	err := m.Manager.Start(ctx)
 	m.cancel(cmp.Or(err, control.ErrStopped))
 	close(drained)
-	if err == nil {
+	switch {
+	case err == nil:
 		m.background.Wait()
+	case err.Error() == "leader election lost": // it has no other name there
+		return LeaderLost.Errorf("its lease was not renewed in time")
 	}
 	return Fault(err)
 }

@@ -124,9 +124,8 @@ func (w *world) frozen(at chan *operator) *operator {
 }
 
 // thawed lets a frozen operator go on. It ends, as it has lost its lease, and
-// comes back as the one who waits. Until then it may tell what it sees in the
-// status of the cluster, by compare-and-set; nothing else that it asks for is
-// carried out, but what was on its way.
+// comes back as the one who waits. Nothing that it asks for is carried out but
+// what was on its way.
 func (w *world) thawed(o *operator, thaw func()) {
 	w.t.Helper()
 	before, starts := len(o.proxy.Calls()), o.started()
@@ -141,7 +140,7 @@ func (w *world) thawed(o *operator, thaw func()) {
 	again := o.since
 	o.mu.Unlock()
 	for _, c := range o.proxy.Calls()[before:] {
-		if flow(&c) && c.At.Before(again) && c.Code/100 == 2 && c.Resource != "sharedstorageclusters" {
+		if flow(&c) && c.At.Before(again) && c.Code/100 == 2 {
 			w.t.Errorf("after it had lost its lease it wrote: %s", c)
 		}
 	}

@@ -71,13 +71,36 @@ func (p Process) Signal(s syscall.Signal) error {
 
 // Kill ends the process and its children without a chance to do anything more.
 // The backends of PostgreSQL are children in sessions of their own: a signal to
-// the group would not reach them.
+// the group would not reach them. It is stopped before its children are counted:
+// one that was born between the count and the end would be nobody's child.
 func (p Process) Kill() {
+	_ = p.Signal(syscall.SIGSTOP)
+	for deadline := time.Now().Add(stopping); !p.stands() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	children := p.children()
-	_ = p.Signal(syscall.SIGKILL) // first: nothing new is born
-	for _, child := range append(children, p.children()...) {
+	_ = p.Signal(syscall.SIGKILL)
+	for _, child := range children {
 		_ = child.Signal(syscall.SIGKILL)
 	}
+}
+
+// stopping is how long a process may take to stand still: a thread that waits
+// for a child to execute its program cannot stop before.
+const stopping = 200 * time.Millisecond
+
+// stands reports that no thread of the process goes on.
+func (p Process) stands() bool {
+	if !p.Lives() {
+		return true
+	}
+	threads, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(p.PID), "task", "[0-9]*", "stat"))
+	for _, thread := range threads {
+		if f := statFields(thread); len(f) > 0 && !bytes.ContainsAny(f[0], "TtZX") {
+			return false
+		}
+	}
+	return true
 }
 
 func (p Process) children() []Process {
@@ -106,20 +129,25 @@ func boot() string {
 	return strings.TrimSpace(string(id))
 }
 
-// procStat reads /proc/<pid>/stat. A zombie has ended. The name before the
-// fields may hold spaces and brackets.
+// procStat reads /proc/<pid>/stat. A zombie has ended.
 func procStat(pid int) (start string, parent int, alive bool) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return "", 0, false
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	fields := statFields(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if len(fields) < 20 {
 		return "", 0, false
 	}
 	parent, _ = strconv.Atoi(string(fields[1]))
 	state := fields[0][0]
 	return string(fields[19]), parent, state != 'Z' && state != 'X'
+}
+
+// statFields are those behind the name, which may hold spaces and brackets: the
+// first is the state (proc(5)). None of a process that has ended.
+func statFields(file string) [][]byte {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 }
 
 // sinceBoot is a clock that all processes of a machine share, that nobody sets,

@@ -1,0 +1,88 @@
+package controller
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// LeaderLost is what a manager ends with that is no leader any more, and what
+// its writes are refused with from then on.
+var LeaderLost = fault.Declare(fault.Kind{
+	Code: "LEADER_LOST", Class: fault.Transient,
+	Title:  "this process is not the leader any more",
+	Remedy: "None: another one goes on, and this one waits for its turn when it is started again. If it happens often, look at the load of the API server and of this process.",
+})
+
+// fence keeps one who was the leader from writing after the end of its lease,
+// however long it was frozen: it counts from the moment at which it asked for
+// the renewal, and those who wait count from a later one. What was on its way
+// then still arrives.
+//
+//	renewed    |----- lease -----|  refused
+//	           ^ asked                ^ thawed
+type fence struct {
+	lease time.Duration
+
+	mu    sync.Mutex
+	asked time.Time // for the last renewal that was granted; zero: never the leader
+}
+
+// watch gives the configuration of those who elect, which are not fenced.
+func (f *fence) watch(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			began := time.Now()
+			answer, err := next.RoundTrip(r)
+			// Only one who holds the Lease, or takes it, writes it. Events come this way too.
+			if err == nil && !reads(r) && answer.StatusCode/100 == 2 && strings.Contains(r.URL.Path, "/leases") {
+				f.mu.Lock()
+				f.asked = began
+				f.mu.Unlock()
+			}
+			return answer, err
+		})
+	})
+	return config
+}
+
+// guard refuses the writes of a configuration's clients.
+func (f *fence) guard(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if late := f.late(); late > 0 && !reads(r) {
+				if r.Body != nil {
+					_ = r.Body.Close() // as the contract of RoundTripper asks for
+				}
+				return nil, LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
+			}
+			return next.RoundTrip(r)
+		})
+	})
+}
+
+// late is how long ago the lease has ended. Of the two clocks the one that went
+// further counts: one stands still while the machine sleeps, one is set back.
+func (f *fence) late() time.Duration {
+	f.mu.Lock()
+	asked := f.asked
+	f.mu.Unlock()
+	if asked.IsZero() {
+		return 0
+	}
+	now := time.Now()
+	return max(now.Sub(asked), now.Round(0).Sub(asked.Round(0))) - f.lease
+}
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

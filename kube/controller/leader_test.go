@@ -1,0 +1,113 @@
+package controller
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// One who was the leader writes nothing after its lease, counted from the moment
+// at which the renewal was asked for; one who never was is not kept from anything.
+func TestFence(t *testing.T) {
+	const lease = "/apis/coordination.k8s.io/v1/namespaces/n/leases/pawl-operator"
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		status, takes := http.StatusOK, time.Duration(0)
+		server := roundTrip(func(r *http.Request) (*http.Response, error) {
+			sent = append(sent, r.Method+" "+r.URL.Path)
+			time.Sleep(takes)
+			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+		})
+		f := &fence{lease: 15 * time.Second}
+		plain := &rest.Config{Host: "http://api"}
+		electing, guarded := f.watch(plain), rest.CopyConfig(plain)
+		f.guard(guarded)
+		call := func(c *rest.Config, method, path string) error {
+			t.Helper()
+			body := &closed{Reader: strings.NewReader("{}")}
+			r, err := http.NewRequestWithContext(t.Context(), method, "http://api"+path, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.WrapTransport(server).RoundTrip(r)
+			if err != nil && !body.closed {
+				t.Error("the body of what was not sent is open")
+			}
+			return err
+		}
+		goes := func(method, path string) {
+			t.Helper()
+			sent = nil
+			if err := call(guarded, method, path); err != nil || len(sent) != 1 {
+				t.Errorf("%s %s: %v, sent %v", method, path, err, sent)
+			}
+		}
+		refused := func(method, path string) {
+			t.Helper()
+			sent = nil
+			if err := call(guarded, method, path); fault.Of(err) != LeaderLost || len(sent) != 0 {
+				t.Errorf("%s %s: %v, sent %v", method, path, err, sent)
+			}
+		}
+		elect := func(method, path string, answer int) {
+			t.Helper()
+			status = answer
+			if err := call(electing, method, path); err != nil {
+				t.Error(err)
+			}
+			status = http.StatusOK
+		}
+
+		elect(http.MethodGet, lease, http.StatusOK) // another one holds it
+		elect(http.MethodPost, "/api/v1/namespaces/n/events", http.StatusCreated)
+		elect(http.MethodPut, lease, http.StatusConflict)
+		time.Sleep(time.Hour)
+		goes(http.MethodPatch, "/pods/a")
+
+		takes = 4 * time.Second
+		elect(http.MethodPut, lease, http.StatusOK)
+		takes = 0
+		time.Sleep(11 * time.Second)
+		goes(http.MethodPatch, "/pods/a")
+		time.Sleep(time.Millisecond)
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+			refused(method, "/pods/a")
+		}
+		goes(http.MethodGet, "/pods/a")
+		elect(http.MethodPut, lease, http.StatusOK) // it is elected again
+		goes(http.MethodPost, "/pods")
+	})
+}
+
+type closed struct {
+	io.Reader
+	closed bool
+}
+
+func (c *closed) Close() error {
+	c.closed = true
+	return nil
+}
+
+// What is refused keeps its code through the clients of client-go.
+func TestAFencedWriteKeepsItsCode(t *testing.T) {
+	f := &fence{lease: time.Second, asked: time.Now().Add(-time.Hour)}
+	config := &rest.Config{Host: "http://127.0.0.1:1", ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs.WithoutConversion()}}
+	f.guard(config)
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Fault(client.Put().AbsPath("/x").Do(t.Context()).Error())
+	if fault.Of(err) != LeaderLost || !strings.Contains(err.Error(), "PUT /x is not sent") {
+		t.Errorf("got %v", err)
+	}
+}
