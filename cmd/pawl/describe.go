@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -140,7 +141,7 @@ func (a *app) historyCommand() *cobra.Command {
 	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	f.Int64Var(&after, "after", 0, "only events behind this `number`")
 	f.IntVar(&limit, "limit", 0, "at most this `number` of events (default: all)")
-	f.BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	f.BoolVarP(&follow, "follow", "f", false, "go on until the run has ended; -o json prints each event by itself")
 	return cmd
 }
 
@@ -159,8 +160,15 @@ func (a *app) history(ctx context.Context, b backend.Backend, id string, after i
 				after = page[len(page)-1].Seq
 			}
 			all.Items = append(all.Items, page...)
-			if a.isText() {
+			switch {
+			case a.isText():
 				a.print(view.HistoryLines(page, a.style(a.out)))
+			case follow:
+				for _, e := range page {
+					if err := a.next(e); err != nil {
+						return err
+					}
+				}
 			}
 			if len(page) < 1000 {
 				return nil
@@ -191,10 +199,18 @@ func (a *app) history(ctx context.Context, b backend.Backend, id string, after i
 		case <-changes:
 		}
 	}
-	if a.isText() {
+	if a.isText() || follow {
 		return nil
 	}
 	return a.emit(all, nil, nil)
+}
+
+// next emits one of many documents, as it comes.
+func (a *app) next(v any) error {
+	if a.flags.output == "yaml" {
+		fmt.Fprintln(a.out, "---")
+	}
+	return a.emit(v, nil, nil)
 }
 
 // objectHistory tells the histories of an object's runs, oldest run first.

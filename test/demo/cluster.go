@@ -82,11 +82,18 @@ func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	return Run{ID: o.Status.Run.ID, Fault: o.Status.Fault}, err
 }
 
-// CrashAt kills the server as soon as the run of a state stands at a step, and
-// starts it again.
-func (d *Demo) CrashAt(ctx context.Context, state, step string) error {
-	if _, err := d.at(ctx, state, step); err != nil {
+// CrashAt kills the server as soon as it tells that the newest run of a flow has
+// begun a step, which may be over by then, and starts it again.
+func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {
+	var run string
+	if err := d.until(ctx, within, "there is a run of "+flow, func(ctx context.Context) (_ bool, err error) {
+		run, err = d.newest(ctx, flow)
+		return run != "", err
+	}); err != nil {
 		return err
+	}
+	if err := d.follow(ctx, run, func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }); err != nil {
+		return fmt.Errorf("until run %s is at %s: %w", run, step, err)
 	}
 	if err := d.killServer(); err != nil {
 		return err

@@ -54,6 +54,35 @@ func (d *Demo) read(ctx context.Context, into any, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
+// follow hears the history of a run from its beginning until an event is wanted.
+func (d *Demo) follow(ctx context.Context, run string, wanted func(Event) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := d.command(ctx, d.options.Pawl, "history", run, "--follow", "-o", "json")
+	cmd.Stderr = &said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = cmd.Process.Kill() // it has said enough
+		_ = cmd.Wait()
+	}()
+	for events := json.NewDecoder(out); ; {
+		var e Event
+		if err := events.Decode(&e); err != nil {
+			return fmt.Errorf("pawl history %s: %w: %s", run, err, said.String())
+		}
+		if wanted(e) {
+			return nil
+		}
+	}
+}
+
 func (d *Demo) command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = d.dir

@@ -147,7 +147,7 @@ func TestKillServerAtEachStepOfScaleOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, step := range []string{"Join/Add", "Join/InstallMember/Install", "Join/Start", "Join/Promote", "Verify/Healthy"} {
-		if err := d.CrashAt(t.Context(), "ScalingOut", "Add[demo-4]/"+step); err != nil {
+		if err := d.CrashAt(t.Context(), "ScaleOut", "Add[demo-4]/"+step); err != nil {
 			t.Fatal(err)
 		}
 	}
