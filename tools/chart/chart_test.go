@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 )
@@ -149,6 +152,40 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// Runs that are ConfigMaps need rights on ConfigMaps, and none on the kinds of runs.
+func TestRuns(t *testing.T) {
+	for kind, want := range map[string]map[string]bool{
+		"Run":       {"pawl.dev/runs watch": true, "pawl.dev/runhistories deletecollection": true, "/configmaps update": true},
+		"ConfigMap": {"/configmaps watch": true, "/configmaps patch": true, "/configmaps deletecollection": true, "/configmaps update": true},
+	} {
+		for _, namespaces := range [][]any{nil, {"a"}, {"a", "b"}} {
+			all := render(t, map[string]any{"operator": map[string]any{"runs": kind}, "namespaces": namespaces})
+			args, _ := arguments(t, find(t, all, "Deployment", "ops", "pawl"))
+			if !slices.Contains(args, "--runs="+kind) {
+				t.Errorf("%s: the arguments are %v", kind, args)
+			}
+			role := find(t, all, "ClusterRole", "", "pawl")
+			if watched := allowed(t, role)["/configmaps watch"]; len(namespaces) > 1 && watched != (kind == "ConfigMap") {
+				t.Errorf("%s: with %d namespaces all ConfigMaps are watched: %t", kind, len(namespaces), watched)
+			}
+			if len(namespaces) > 0 {
+				role = find(t, all, "Role", "a", "pawl")
+			}
+			rights := allowed(t, role)
+			for right := range want {
+				if !rights[right] {
+					t.Errorf("%s in %v: it may not %s", kind, namespaces, right)
+				}
+			}
+			for right := range rights {
+				if kind == "ConfigMap" && strings.HasPrefix(right, "pawl.dev/run") {
+					t.Errorf("in %v ConfigMaps do, and it may %s", namespaces, right)
+				}
+			}
+		}
+	}
+}
+
 func arguments(t *testing.T, o Object) (args []string, ok bool) {
 	t.Helper()
 	if o.kind() != "Deployment" {
@@ -254,6 +291,7 @@ func TestRefused(t *testing.T) {
 		{map[string]any{"replica": 3}, "replica"},
 		{map[string]any{"replicas": "three"}, "replicas"},
 		{map[string]any{"operator": map[string]any{"writerLease": "soon"}}, "writerLease"},
+		{map[string]any{"operator": map[string]any{"runs": "Secret"}}, "runs"},
 		{map[string]any{"image": map[string]any{"digest": "sha256:1"}}, "digest"},
 		{map[string]any{"namespaces": []any{"Upper"}}, "namespaces"},
 		{map[string]any{"serviceMonitor": map[string]any{"enabled": true}}, "metrics.tokenSecret.name"},
@@ -286,6 +324,37 @@ func TestNotes(t *testing.T) {
 		if !strings.Contains(files["pawl/templates/NOTES.txt"], want) {
 			t.Errorf("the notes do not say %q:\n%s", want, files["pawl/templates/NOTES.txt"])
 		}
+	}
+}
+
+// What is printed is the release that was asked for, and reads as objects again.
+func TestPrint(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte("crds: {install: false}\nnamespaces: [a]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := printed(&out, "../..", Release{"db", "ops", "kubectl"}, file); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	decoder := yaml.NewDecoder(strings.NewReader(out.String()))
+	for {
+		var o map[string]any
+		err := decoder.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || !strings.HasPrefix(Object(o).name(), "db-pawl") {
+			t.Fatalf("%v, %v", o, err)
+		}
+		kinds = append(kinds, Object(o).kind())
+	}
+	if last := kinds[len(kinds)-1]; last != "Deployment" || slices.Contains(kinds, "CustomResourceDefinition") || !slices.Contains(kinds, "Role") {
+		t.Errorf("it prints %v", kinds)
+	}
+	if err := printed(&out, "../..", Install, filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a file that is not there was taken")
 	}
 }
 

@@ -6,25 +6,80 @@
 //
 // `make generate` runs it after the CRDs, and `make fresh` fails when one of
 // them is not what it writes.
+//
+// With -print it writes none of them: it prints the chart as another release,
+// with the values of a YAML or JSON file ("-" is what is piped in), for kubectl
+// on a machine without helm:
+//
+//	go -C tools run ./chart -print -name db -namespace ops -values values.yaml | kubectl apply --server-side -f -
+//
+// A file is looked for from tools, where -C has gone.
 package main
 
 import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
 )
 
 //go:generate go run . -root ../..
 
 func main() {
-	root := flag.String("root", ".", "root of the repository")
+	root := flag.String("root", "..", "root of the repository")
+	show := flag.Bool("print", false, "print the chart instead of writing files")
+	release := Release{By: Install.By}
+	flag.StringVar(&release.Name, "name", Install.Name, "of the release, for -print")
+	flag.StringVar(&release.Namespace, "namespace", Install.Namespace, "of the release, for -print")
+	values := flag.String("values", "", "`file` of values, for -print; - is what is piped in")
 	flag.Parse()
-	if err := generate(*root); err != nil {
+	err := error(nil)
+	if *show {
+		err = printed(os.Stdout, *root, release, *values)
+	} else {
+		err = generate(*root)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "chart:", err)
 		os.Exit(1)
 	}
+}
+
+// printed writes a release with the values of a file.
+func printed(to io.Writer, root string, r Release, file string) error {
+	values, err := read(file)
+	if err != nil {
+		return err
+	}
+	objects, err := Render(filepath.Join(root, "deploy", "chart"), r, values)
+	if err != nil {
+		return err
+	}
+	return encode(to, objects)
+}
+
+// read gives the values of a file; none: those of the chart.
+func read(file string) (values map[string]any, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	var text []byte
+	if file == "-" {
+		text, err = io.ReadAll(os.Stdin)
+	} else {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return values, nil
 }
 
 func generate(root string) error {

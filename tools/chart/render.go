@@ -113,12 +113,17 @@ func manifest(objects []Object) ([]byte, error) {
 	}}
 	var out bytes.Buffer
 	out.WriteString(head)
-	encoder := yaml.NewEncoder(&out)
+	err := encode(&out, slices.Concat([]Object{namespace}, objects))
+	return out.Bytes(), err
+}
+
+func encode(to io.Writer, objects []Object) error {
+	encoder := yaml.NewEncoder(to)
 	encoder.SetIndent(2)
-	for _, o := range slices.Concat([]Object{namespace}, objects) {
+	for _, o := range objects {
 		if err := encoder.Encode(o); err != nil {
-			return nil, fmt.Errorf("%s: %w", o, err)
+			return fmt.Errorf("%s: %w", o, err)
 		}
 	}
-	return out.Bytes(), encoder.Close()
+	return encoder.Close()
 }

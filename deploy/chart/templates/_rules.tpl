@@ -22,6 +22,11 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [mpdclusters/finalizers]
   verbs: [update]
 # Runs of workflows, and what they leave behind.
+{{- if eq .Values.operator.runs "ConfigMap" }}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, list, watch, create, update, patch, delete, deletecollection]
+{{- else }}
 - apiGroups: [pawl.dev]
   resources: [runs]
   verbs: [get, list, watch, create, patch, delete]
@@ -31,6 +36,14 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [pawl.dev]
   resources: [runhistories]
   verbs: [list, create, deletecollection]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, update, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames: [pawl-classes]
+  verbs: [list, watch]
+{{- end }}
 # Who leads, who works, whose turn it is, and who may write to a database.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -58,13 +71,6 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
   verbs: [create, patch, delete]
-- apiGroups: [""]
-  resources: [configmaps]
-  verbs: [get, create, update, delete]
-- apiGroups: [""]
-  resources: [configmaps]
-  resourceNames: [pawl-classes]
-  verbs: [list, watch]
 # What it tells people.
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -102,8 +108,8 @@ fails when one of them is not used or a request is refused. */ -}}
 
 {{- define "pawl.storeRules" -}}
 # Runs of several namespaces are watched by one watch of all.
-- apiGroups: [pawl.dev]
-  resources: [runs]
+- apiGroups: [{{ ternary "''" "pawl.dev" (eq .Values.operator.runs "ConfigMap") }}]
+  resources: [{{ ternary "configmaps" "runs" (eq .Values.operator.runs "ConfigMap") }}]
   verbs: [list, watch]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
