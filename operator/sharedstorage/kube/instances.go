@@ -70,14 +70,15 @@ func (s *Site) hold(ctx context.Context, c port.Ref, name string) (*held, error)
 	return all[0], nil
 }
 
-// all reads instances, by name.
+// all reads instances, by name. Pods come first: whose claim is missing after
+// that has none, unless the two caches differ.
 func (s *Site) all(ctx context.Context, c port.Ref, from client.Reader, labels client.MatchingLabels) ([]*held, error) {
 	var claims corev1.PersistentVolumeClaimList
 	var pods corev1.PodList
-	if err := from.List(ctx, &claims, client.InNamespace(c.Namespace), labels); err != nil {
+	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
 		return nil, err
 	}
-	if err := from.List(ctx, &pods, client.InNamespace(c.Namespace), labels); err != nil {
+	if err := from.List(ctx, &claims, client.InNamespace(c.Namespace), labels); err != nil {
 		return nil, err
 	}
 	var all []*held
@@ -388,6 +389,14 @@ func (i *Instances) List(ctx context.Context, c port.Ref) ([]port.Instance, erro
 	}
 	var found []port.Instance
 	for _, h := range all {
+		if h.claim == nil { // the cache of claims may be behind that of pods
+			if h, err = i.site.hold(ctx, c, h.name); err != nil {
+				return nil, err
+			}
+			if h.claim == nil && h.pod == nil {
+				continue
+			}
+		}
 		one, err := i.site.look(ctx, h)
 		if err != nil {
 			return nil, err

@@ -195,7 +195,8 @@ func (t *Storage) grow(ctx context.Context, c port.Ref, size int64) error {
 	return nil
 }
 
-// Look implements port.Storage.
+// Look implements port.Storage. The Lease is read, not watched: its writer renews
+// it every few seconds, and each time the operator would hear of it.
 func (t *Storage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
 	record, v, err := t.load(ctx, c)
 	if err != nil || v == nil {
