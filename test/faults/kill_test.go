@@ -35,7 +35,7 @@ func points(writes, sample int) (chosen []point) {
 	for n := range writes {
 		all = append(all, point{n + 1, false}, point{n + 1, true})
 	}
-	if everyPoint || sample >= len(all) {
+	if sample = max(sample, larger); everyPoint || sample >= len(all) {
 		return all
 	}
 	for i := range sample { // from the middle of each part; both sorts in turn

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -30,8 +31,12 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// everyPoint runs what is sampled otherwise: PAWL_TEST_POINTS=all.
-var everyPoint = os.Getenv("PAWL_TEST_POINTS") == "all"
+// everyPoint runs what is sampled otherwise: PAWL_TEST_POINTS=all. A number asks
+// for a larger sample of each flow's points.
+var (
+	everyPoint = os.Getenv("PAWL_TEST_POINTS") == "all"
+	larger, _  = strconv.Atoi(os.Getenv("PAWL_TEST_POINTS")) // 0 for anything else
+)
 
 var suite = controlplane.NewSuite(options())
 
@@ -49,7 +54,7 @@ func options() controlplane.Options {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	lanes := "4" // they wait most of the time, whatever the number of cores
-	if everyPoint {
+	if everyPoint || larger > 0 {
 		lanes = "6"
 	}
 	if err := flag.Set("test.parallel", lanes); err != nil {
