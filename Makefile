@@ -20,6 +20,7 @@ EVERYWHERE := $(subst $(space),$(comma),$(MODULES))
 PKGS ?= ./...
 FUZZTIME ?= 30s
 KILLS ?= 1000
+POINTS ?= all
 KUBE_PKGS ?= ./controlplane/... ./controller/... ./kubestore/... ./classic/... ./sharedstorage/... ./deploy/... ./faults/... ./cli/...
 
 .DEFAULT_GOAL := help
@@ -97,6 +98,12 @@ test-race: bin/testsum ## run the tests of the product under the race detector
 .PHONY: test-crash
 test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KILLS=1000 kills each
 	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run '^Test(Crash|Kill)' ./...
+
+.PHONY: test-points
+test-points: bin/testsum build controlplane ## one run for each point of a crash, where the others take samples: hours (POINTS=40 for larger samples)
+	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 1h -run '^TestCrashes$$' ./operator/sharedstorage
+	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
+	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults
 
 .PHONY: test-browser
 test-browser: build ## the console in Chromium, against a real server (installs playwright-core; Chromium too when it may)
