@@ -1,5 +1,6 @@
 // Package deploy runs what deploy/ holds on a real control plane: the manifest
-// install.yaml, as a person applies it, and the operator as the account it makes.
+// install.yaml, as a person applies it, and the operator as the account it makes;
+// and the chart with other values.
 package deploy
 
 import (
@@ -12,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +34,7 @@ const (
 )
 
 // Manifest gives the objects of deploy/install.yaml.
-func Manifest() (all []*unstructured.Unstructured, err error) {
+func Manifest() ([]*unstructured.Unstructured, error) {
 	root, err := controlplane.Root()
 	if err != nil {
 		return nil, err
@@ -41,7 +44,30 @@ func Manifest() (all []*unstructured.Unstructured, err error) {
 		return nil, err
 	}
 	defer file.Close()
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	return decode(file)
+}
+
+// Chart gives the objects of deploy/chart as another release, as tools/chart prints it.
+func Chart(ctx context.Context, name, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
+	root, err := controlplane.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, err
+	}
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(root, "tools"), "run", "./chart", "-print", "-name", name, "-namespace", namespace, "-values", "-")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &said
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%v: %w\n%s", cmd.Args, err, said.Bytes())
+	}
+	return decode(&out)
+}
+
+func decode(text io.Reader) (all []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(text, 4096)
 	for {
 		u := &unstructured.Unstructured{}
 		err := decoder.Decode(&u.Object)
@@ -64,22 +90,30 @@ func Install(ctx context.Context, plane *controlplane.Plane, edit func(*unstruct
 	if err != nil {
 		return err
 	}
+	if edit != nil {
+		all = slices.DeleteFunc(all, func(u *unstructured.Unstructured) bool { return !edit(u) })
+	}
+	_, err = Kubectl(ctx, plane, all, "apply", "--server-side", "--force-conflicts")
+	return err
+}
+
+// Kubectl does something with objects, as with a file of them, and gives what it said.
+func Kubectl(ctx context.Context, plane *controlplane.Plane, objects []*unstructured.Unstructured, args ...string) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
-	for _, u := range all {
-		if edit != nil && !edit(u) {
-			continue
-		}
+	for _, u := range objects {
 		if err := encoder.Encode(u.Object); err != nil {
-			return err
+			return "", err
 		}
 	}
-	cmd := exec.CommandContext(ctx, plane.Binaries.Kubectl, "--kubeconfig", plane.Kubeconfig(), "apply", "--server-side", "--force-conflicts", "-f", "-")
+	args = slices.Concat([]string{"--kubeconfig", plane.Kubeconfig()}, args, []string{"-f", "-"})
+	cmd := exec.CommandContext(ctx, plane.Binaries.Kubectl, args...)
 	cmd.Stdin = &text
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl apply -f deploy/install.yaml: %w\n%s", err, out)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args[2:], " "), err, out)
 	}
-	return nil
+	return string(out), nil
 }
 
 // Rights makes the account of the operator with its roles, and no operator.
@@ -96,8 +130,13 @@ func Rights(ctx context.Context, plane *controlplane.Plane) error {
 // Kubeconfig gives the path of a kubeconfig file with a token of the operator's
 // account: whoever has it may do what install.yaml lets the operator do.
 func Kubeconfig(ctx context.Context, plane *controlplane.Plane) (string, error) {
+	return KubeconfigOf(ctx, plane, Namespace, Name)
+}
+
+// KubeconfigOf is that of any ServiceAccount.
+func KubeconfigOf(ctx context.Context, plane *controlplane.Plane, namespace, name string) (string, error) {
 	hours := int64(6 * 3600)
-	token, err := plane.Client().CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, Name, &authenticationv1.TokenRequest{
+	token, err := plane.Client().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hours},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -105,10 +144,10 @@ func Kubeconfig(ctx context.Context, plane *controlplane.Plane) (string, error) 
 	}
 	admin := plane.Config()
 	config := clientcmdapi.NewConfig()
-	config.Clusters[Name] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
-	config.AuthInfos[Name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
-	config.Contexts[Name] = &clientcmdapi.Context{Cluster: Name, AuthInfo: Name}
-	config.CurrentContext = Name
-	path := filepath.Join(plane.Dir(), "operator.kubeconfig")
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	path := filepath.Join(plane.Dir(), namespace+"-"+name+".kubeconfig")
 	return path, clientcmd.WriteToFile(*config, path)
 }

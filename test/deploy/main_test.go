@@ -34,7 +34,7 @@ func options() controlplane.Options {
 	}
 	return controlplane.Options{
 		CRDs:  []string{"../../deploy/crds", "../../deploy/mpd"},
-		Audit: []string{deploy.Account},
+		Audit: []string{deploy.Account, alone.account(), apart.account(), pair.account()},
 		// As on OpenShift: who owns something in the name of an object must be allowed to keep that object.
 		Admission: []string{"OwnerReferencesPermissionEnforcement"},
 		Keep:      os.Getenv("KEEP") != "",
@@ -44,22 +44,22 @@ func options() controlplane.Options {
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// house is a plane with install.yaml applied, and a namespace for clusters.
+// house is a plane, the Deployment of operators there, and a namespace for clusters.
 type house struct {
-	t         *testing.T
-	plane     *controlplane.Plane
-	namespace string
-	client    client.Client
+	t            *testing.T
+	plane        *controlplane.Plane
+	system, name string
+	namespace    string
+	client       client.Client
 }
 
-// installed applies install.yaml as it is and waits for its operators, but for one
-// thing: pods share a network here, so each listens at its own address.
-func installed(t *testing.T) *house {
+// built is a house without operators yet, but with what they are to work on.
+func built(t *testing.T, system, name string) *house {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
-	h := &house{t: t, plane: suite.Plane(t)}
+	h := &house{t: t, plane: suite.Plane(t), system: system, name: name}
 	s := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
@@ -74,9 +74,17 @@ func installed(t *testing.T) *house {
 			h.tell()
 		}
 	})
+	return h
+}
+
+// installed applies install.yaml as it is and waits for its operators, but for one
+// thing: pods share a network here, so each listens at its own address.
+func installed(t *testing.T) *house {
+	t.Helper()
+	h := built(t, deploy.Namespace, deploy.Name)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	err = deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
+	err := deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
 		if u.GetKind() == "Deployment" {
 			listen(t, u)
 		}
@@ -85,8 +93,29 @@ func installed(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.kubectl("rollout", "status", "-n", deploy.Namespace, "deployment/"+deploy.Name, "--timeout=4m")
+	h.rolled()
 	return h
+}
+
+// rolled waits for the operators.
+func (h *house) rolled() {
+	h.t.Helper()
+	h.kubectl("rollout", "status", "-n", h.system, "deployment/"+h.name, "--timeout=4m")
+}
+
+// still ends the operators, if there are any; their Deployment stays.
+func (h *house) still() {
+	h.t.Helper()
+	if len(h.operators()) == 0 {
+		return
+	}
+	h.kubectl("scale", "-n", h.system, "deployment", "-l", "app.kubernetes.io/component=operator", "--replicas=0")
+	h.await(2*time.Minute, "the operators have ended", func(context.Context) error {
+		if pods := h.operators(); len(pods) > 0 {
+			return fmt.Errorf("%d are there", len(pods))
+		}
+		return nil
+	})
 }
 
 // listen lets operators listen at the address of their pod.
@@ -190,7 +219,7 @@ func (h *house) operators() []corev1.Pod {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // after the test too
 	defer cancel()
 	var pods corev1.PodList
-	if err := h.client.List(ctx, &pods, client.InNamespace(deploy.Namespace), client.MatchingLabels{"app.kubernetes.io/component": "operator"}); err != nil {
+	if err := h.client.List(ctx, &pods, client.InNamespace(h.system), client.MatchingLabels{"app.kubernetes.io/component": "operator"}); err != nil {
 		h.t.Fatal(err)
 	}
 	return pods.Items
@@ -199,10 +228,10 @@ func (h *house) operators() []corev1.Pod {
 // tell shows what there was to see when a test has failed.
 func (h *house) tell() {
 	for _, pod := range h.operators() {
-		text, _ := os.ReadFile(h.plane.Kubelet.LogFile(deploy.Namespace, pod.Name, "operator"))
+		text, _ := os.ReadFile(h.plane.Kubelet.LogFile(h.system, pod.Name, "operator"))
 		h.t.Logf("%s said:\n%s", pod.Name, text[max(0, len(text)-6_000):])
 	}
-	for _, args := range [][]string{{"get", "pods", "-n", deploy.Namespace, "-o", "wide"}, {"get", "ssc,mpdclusters,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
+	for _, args := range [][]string{{"get", "pods", "-n", h.system, "-o", "wide"}, {"get", "ssc,mpdclusters,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
 		out, _ := h.try(args...)
 		h.t.Logf("kubectl %v\n%s", args, out[max(0, len(out)-6_000):])
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pawl-dev/pawl/test/controlplane"
@@ -23,33 +24,39 @@ func (r Right) String() string {
 }
 
 // Granted are the rights of the operator, by its ClusterRole in install.yaml.
-func Granted() (all []Right, err error) {
+func Granted() ([]Right, error) {
 	objects, err := Manifest()
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range objects {
-		if u.GetKind() != "ClusterRole" || u.GetName() != Name {
-			continue
+	return Given(objects, "ClusterRole", "", Name)
+}
+
+// Given are the rights that a role among objects gives, a Role or a ClusterRole.
+func Given(objects []*unstructured.Unstructured, kind, namespace, name string) (all []Right, err error) {
+	n := slices.IndexFunc(objects, func(u *unstructured.Unstructured) bool {
+		return u.GetKind() == kind && u.GetNamespace() == namespace && u.GetName() == name
+	})
+	if n < 0 {
+		return nil, fmt.Errorf("there is no %s %s/%s", kind, namespace, name)
+	}
+	role := &rbacv1.ClusterRole{} // a Role has the same rules
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[n].Object, role); err != nil {
+		return nil, err
+	}
+	for _, rule := range role.Rules {
+		names := rule.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
 		}
-		role := &rbacv1.ClusterRole{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, role); err != nil {
-			return nil, err
-		}
-		for _, rule := range role.Rules {
-			names := rule.ResourceNames
-			if len(names) == 0 {
-				names = []string{""}
-			}
-			for _, group := range rule.APIGroups {
-				for _, resource := range rule.Resources {
-					for _, name := range names {
-						for _, verb := range rule.Verbs {
-							if slices.Contains([]string{group, resource, verb}, "*") {
-								return nil, fmt.Errorf("the role gives %v: all of something", rule)
-							}
-							all = append(all, Right{group, resource, name, verb})
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, name := range names {
+					for _, verb := range rule.Verbs {
+						if slices.Contains([]string{group, resource, verb}, "*") {
+							return nil, fmt.Errorf("the role gives %v: all of something", rule)
 						}
+						all = append(all, Right{group, resource, name, verb})
 					}
 				}
 			}

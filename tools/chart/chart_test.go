@@ -132,7 +132,8 @@ func TestNamespaces(t *testing.T) {
 	if rights := allowed(t, find(t, all, "Role", "a", "pawl")); !rights["/secrets get"] || !rights["pawl.dev/runs create"] {
 		t.Errorf("in the namespace: %v", rights)
 	}
-	if rights := allowed(t, find(t, all, "Role", "ops", "pawl")); rights["/secrets get"] || !rights["coordination.k8s.io/leases update"] {
+	rights = allowed(t, find(t, all, "Role", "ops", "pawl"))
+	if rights["/secrets get"] || rights["/configmaps create"] || rights["coordination.k8s.io/leases patch"] || !rights["coordination.k8s.io/leases update"] || !rights["/events create"] {
 		t.Errorf("in that of the operator: %v", rights)
 	}
 
@@ -141,6 +142,9 @@ func TestNamespaces(t *testing.T) {
 		if verb := right[strings.LastIndex(right, " ")+1:]; verb != "get" && verb != "list" && verb != "watch" {
 			t.Errorf("for two namespaces the ClusterRole may %s", right)
 		}
+	}
+	if rights := allowed(t, find(t, all, "Role", "ops", "pawl")); rights["/secrets get"] || rights["/pods create"] || !rights["/configmaps create"] || !rights["coordination.k8s.io/leases patch"] {
+		t.Errorf("in that of the operator of two namespaces: %v", rights)
 	}
 	if in := bound(t, all); !slices.Equal(in, []string{"a", "b", "ops"}) {
 		t.Errorf("for two namespaces there are bindings in %v", in)

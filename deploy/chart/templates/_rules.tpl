@@ -94,6 +94,7 @@ fails when one of them is not used or a request is refused. */ -}}
 {{- end }}
 
 {{- define "pawl.leaderRules" -}}
+# Who leads, where the operator is and serves no clusters.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [create]
@@ -101,17 +102,31 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [leases]
   resourceNames: [pawl-operator]
   verbs: [get, update]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [create]
+{{- end }}
+
+{{- define "pawl.homeRules" -}}
+{{ include "pawl.leaderRules" . }}
+# With several namespaces the leases of workers and the definitions of flows are here too.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [get, list, watch, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create]
 {{- end }}
 
 {{- define "pawl.storeRules" -}}
 # Runs of several namespaces are watched by one watch of all.
-- apiGroups: [{{ ternary "''" "pawl.dev" (eq .Values.operator.runs "ConfigMap") }}]
-  resources: [{{ ternary "configmaps" "runs" (eq .Values.operator.runs "ConfigMap") }}]
+{{- if eq .Values.operator.runs "ConfigMap" }}
+- apiGroups: [""]
+  resources: [configmaps]
   verbs: [list, watch]
-- apiGroups: [coordination.k8s.io]
-  resources: [leases]
+{{- else }}
+- apiGroups: [pawl.dev]
+  resources: [runs]
   verbs: [list, watch]
+{{- end }}
 {{- end }}

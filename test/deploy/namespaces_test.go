@@ -1,0 +1,255 @@
+package deploy_test
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/deploy"
+)
+
+// seldom are rights that the short lives below do not need.
+var seldom = map[string]string{
+	"persistentvolumes: get": "for storage.volume",
+	"configmaps: get":        "a definition, when its run was begun by an operator of another version",
+}
+
+// release is the chart installed under a name and in a namespace of its own.
+// Both are fixed: the API server is told at its start whom to write down.
+type release struct{ name, system string }
+
+var (
+	alone = release{"alone", "pawl-alone"} // in the one namespace that it serves
+	apart = release{"apart", "pawl-apart"} // serves one other namespace
+	pair  = release{"pair", "pawl-pair"}   // serves two others
+)
+
+func (r release) fullname() string { return r.name + "-pawl" }
+
+func (r release) account() string {
+	return "system:serviceaccount:" + r.system + ":" + r.fullname()
+}
+
+// installed applies a release that serves some namespaces, and waits for its operator.
+func (r release) installed(h *house, namespaces []string, values map[string]any) []*unstructured.Unstructured {
+	h.t.Helper()
+	values = maps.Clone(values)
+	if values == nil {
+		values = map[string]any{}
+	}
+	values["namespaces"], values["replicas"] = namespaces, 1
+	values["crds"] = map[string]any{"install": false} // the plane has them
+	ctx, cancel := context.WithTimeout(h.t.Context(), 4*time.Minute)
+	defer cancel()
+	objects, err := deploy.Chart(ctx, r.name, r.system, values)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, u := range objects {
+		if u.GetKind() == "Deployment" {
+			listen(h.t, u)
+		}
+	}
+	if _, err := deploy.Kubectl(ctx, h.plane, objects, "apply", "--server-side", "--force-conflicts"); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		h.still()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		if _, err := deploy.Kubectl(ctx, h.plane, objects, "delete"); err != nil {
+			h.t.Error(err)
+		}
+	})
+	h.rolled()
+	return objects
+}
+
+// makeSystem makes the namespace of a release.
+func (h *house) makeSystem() {
+	h.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.system, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	if err := h.client.Create(h.t.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {
+		h.t.Fatal(err)
+	}
+}
+
+// order makes the cluster of the examples.
+func (h *house) order(namespace string, readers int32) {
+	h.t.Helper()
+	text, err := os.ReadFile("../../examples/sharedstorage/cluster.yaml")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	c := &v1alpha1.SharedStorageCluster{}
+	if err := yaml.UnmarshalStrict(text, c); err != nil {
+		h.t.Fatal(err)
+	}
+	c.Namespace, c.Spec.Readers = namespace, &readers
+	if err := h.client.Create(h.t.Context(), c); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// may says whether a user is allowed to do something.
+func (h *house) may(user string, groups []string, a authorizationv1.ResourceAttributes) bool {
+	h.t.Helper()
+	answer, err := h.plane.Client().AuthorizationV1().SubjectAccessReviews().Create(h.t.Context(), &authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &a},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return answer.Status.Allowed
+}
+
+// confined checks that an account may work in the namespaces it serves, and
+// touch nothing in another.
+func (h *house) confined(account string, served []string, other string) {
+	h.t.Helper()
+	for _, c := range []struct{ group, resource, name, verb string }{
+		{"", "secrets", "orders-auth", "get"}, {"", "secrets", "orders-auth", "delete"}, {"", "pods", "", "create"}, {"", "pods", "orders-1", "delete"}, {"", "pods", "", "list"},
+		{"apps", "deployments", "orders", "patch"}, {"rbac.authorization.k8s.io", "roles", "", "create"}, {"pawl.dev", "sharedstorageclusters", "orders", "patch"},
+		{"", "configmaps", "mine", "get"}, {"coordination.k8s.io", "leases", "orders", "update"},
+	} {
+		a := authorizationv1.ResourceAttributes{Group: c.group, Resource: c.resource, Name: c.name, Verb: c.verb}
+		for _, a.Namespace = range served {
+			if !h.may(account, nil, a) {
+				h.t.Errorf("%s may not %s %s in %s, which it serves", account, c.verb, c.resource, a.Namespace)
+			}
+		}
+		for _, a.Namespace = range []string{other, ""} {
+			if h.may(account, nil, a) {
+				h.t.Errorf("%s may %s %s in %q", account, c.verb, c.resource, a.Namespace)
+			}
+		}
+	}
+}
+
+// An operator of some namespaces brings clusters there through their lives with a
+// Role in each: nothing is refused, and there is nothing that it may do elsewhere.
+func TestNamespaces(t *testing.T) {
+	h := built(t, deploy.Namespace, deploy.Name)
+	h.still() // they serve all namespaces
+	t.Run("", func(t *testing.T) {
+		t.Run("its own, runs are ConfigMaps", func(t *testing.T) {
+			t.Parallel()
+			servesItsOwn(t)
+		})
+		t.Run("others", func(t *testing.T) {
+			t.Parallel()
+			t.Run("one", servesAnother)
+			t.Run("two", servesTwo) // not beside one whose runs it would see
+		})
+	})
+}
+
+func servesItsOwn(t *testing.T) {
+	h := built(t, alone.system, alone.fullname())
+	other := h.namespace
+	h.makeSystem()
+	h.namespace = alone.system
+	token := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: alone.system, Name: "scrape"}, StringData: map[string]string{"key": "secret"}}
+	if err := h.client.Create(t.Context(), token); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	objects := alone.installed(h, []string{alone.system}, map[string]any{
+		"operator":  map[string]any{"runs": "ConfigMap"},
+		"metrics":   map[string]any{"tokenSecret": map[string]any{"name": "scrape", "key": "key"}},
+		"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
+	})
+	h.passes()
+	h.confined(alone.account(), []string{alone.system}, other)
+	h.still()
+	h.archive(kubestore.ConfigMap)
+
+	granted, err := deploy.Given(objects, "Role", alone.system, alone.fullname())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, right := range deploy.Unused(granted, h.asked()) {
+		if right.Resource == "configmaps" && kept[right.String()] == "" {
+			t.Errorf("the operator has a right that it does not use: %s", right)
+		}
+	}
+}
+
+func servesAnother(t *testing.T) {
+	h := built(t, apart.system, apart.fullname())
+	other := h.plane.Namespace(t)
+	h.makeSystem()
+	objects := apart.installed(h, []string{h.namespace}, nil)
+	h.order(h.namespace, 0)
+	h.rests("orders", 0, nil)
+	h.kubectl("delete", "ssc/orders", "--timeout=4m")
+	h.confined(apart.account(), []string{h.namespace}, other)
+	h.still()
+	h.needs(objects, "Role", h.system, h.asked())
+}
+
+func servesTwo(t *testing.T) {
+	h := built(t, pair.system, pair.fullname())
+	second, other := h.plane.Namespace(t), h.plane.Namespace(t)
+	h.makeSystem()
+	objects := pair.installed(h, []string{h.namespace, second}, nil)
+	h.order(other, 1)
+	h.order(second, 0)
+	h.passes()
+	beside := *h
+	beside.namespace = second
+	beside.rests("orders", 0, nil)
+	beside.kubectl("delete", "ssc/orders", "--timeout=4m")
+	c := &v1alpha1.SharedStorageCluster{}
+	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "orders"}, c); err != nil || c.Status.State != "" || len(c.Finalizers) > 0 {
+		t.Errorf("a cluster that is not served: %+v, %v", c, err)
+	}
+	h.confined(pair.account(), []string{h.namespace, second}, other)
+	h.still()
+	requests := h.asked()
+	h.needs(objects, "ClusterRole", "", requests)
+	h.needs(objects, "Role", h.system, requests)
+}
+
+// needs checks that an operator used what a role gives it there.
+func (h *house) needs(objects []*unstructured.Unstructured, kind, namespace string, requests []controlplane.Request) {
+	h.t.Helper()
+	granted, err := deploy.Given(objects, kind, namespace, h.name)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	there := slices.DeleteFunc(slices.Clone(requests), func(r controlplane.Request) bool { return r.Object.Namespace != namespace })
+	for _, right := range deploy.Unused(granted, there) {
+		if kept[right.String()] == "" && seldom[right.String()] == "" {
+			h.t.Errorf("by %s %s/%s the operator has a right that it does not use: %s", kind, namespace, h.name, right)
+		}
+	}
+}
+
+// passes takes a cluster through a short life: one reader, a second one, a switch, its end.
+func (h *house) passes() {
+	h.t.Helper()
+	h.step("a cluster of one reader", func() {
+		h.order(h.namespace, 1)
+		h.rests("orders", 1, nil)
+	})
+	h.step("a second one, and a switch", func() {
+		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2")
+		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":2}}`)
+		h.rests("orders", 2, done("switch-writer"))
+	})
+	h.step("delete", func() { h.kubectl("delete", "ssc/orders", "--timeout=4m") })
+}
