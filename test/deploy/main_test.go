@@ -163,7 +163,7 @@ func (h *house) kubectl(args ...string) string {
 
 func (h *house) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(h.t.Context(), limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit) // after the test too
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
