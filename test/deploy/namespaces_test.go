@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -145,7 +146,7 @@ func (h *house) confined(account string, served []string, other string) {
 func TestNamespaces(t *testing.T) {
 	h := built(t, deploy.Namespace, deploy.Name)
 	h.still() // they serve all namespaces
-	t.Run("", func(t *testing.T) {
+	t.Run("served", func(t *testing.T) {
 		t.Run("its own, runs are ConfigMaps", func(t *testing.T) {
 			t.Parallel()
 			servesItsOwn(t)
@@ -172,7 +173,7 @@ func servesItsOwn(t *testing.T) {
 		"metrics":   map[string]any{"tokenSecret": map[string]any{"name": "scrape", "key": "key"}},
 		"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
 	})
-	h.passes()
+	h.passes(2)
 	h.confined(alone.account(), []string{alone.system}, other)
 	h.still()
 	h.archive(kubestore.ConfigMap)
@@ -208,7 +209,7 @@ func servesTwo(t *testing.T) {
 	objects := pair.installed(h, []string{h.namespace, second}, nil)
 	h.order(other, 1)
 	h.order(second, 0)
-	h.passes()
+	h.passes(1)
 	beside := *h
 	beside.namespace = second
 	beside.rests("orders", 0, nil)
@@ -239,17 +240,17 @@ func (h *house) needs(objects []*unstructured.Unstructured, kind, namespace stri
 	}
 }
 
-// passes takes a cluster through a short life: one reader, a second one, a switch, its end.
-func (h *house) passes() {
+// passes takes a cluster of one reader through a short life: a switch, so many readers, its end.
+func (h *house) passes(readers int32) {
 	h.t.Helper()
 	h.step("a cluster of one reader", func() {
 		h.order(h.namespace, 1)
 		h.rests("orders", 1, nil)
 	})
-	h.step("a second one, and a switch", func() {
+	h.step(fmt.Sprintf("a switch, and %d readers", readers), func() {
 		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2")
-		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":2}}`)
-		h.rests("orders", 2, done("switch-writer"))
+		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"readers":%d}}`, readers))
+		h.rests("orders", readers, done("switch-writer"))
 	})
 	h.step("delete", func() { h.kubectl("delete", "ssc/orders", "--timeout=4m") })
 }
