@@ -187,7 +187,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	}
 	opening, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	keep := kubestore.Options{Config: m.GetConfig(), Kind: kubestore.Kind(o.store), Namespace: o.leaseNamespace, Owner: runOwner, Logger: logger}
+	keep := kubestore.Options{Config: m.GetConfig(), Kind: kubestore.Kind(o.store), Namespace: o.leaseNamespace, Namespaces: o.namespaces, Owner: runOwner, Logger: logger}
 	if len(o.namespaces) == 1 { // a role for that namespace is enough
 		keep.Namespace, keep.Only = o.namespaces[0], true
 	}

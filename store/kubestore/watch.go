@@ -2,6 +2,7 @@ package kubestore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -47,6 +48,11 @@ func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empt
 	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
 }
 
+// foreign reports a namespace whose runs are somebody else's.
+func (s *Store) foreign(namespace string) bool {
+	return len(s.o.Namespaces) > 0 && namespace != s.o.Namespace && !slices.Contains(s.o.Namespaces, namespace)
+}
+
 // begun counts a watch that has read what was there; s.mu is held.
 func (s *Store) begun(once *bool) {
 	if *once {
@@ -73,6 +79,10 @@ func (k *runSink) take(obj any) error {
 	o, err := s.format.decode(obj.(runtime.Object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m, not := meta.Accessor(obj); not == nil && s.foreign(m.GetNamespace()) {
+		s.frontier(parseVersion(m.GetResourceVersion()))
+		return nil
+	}
 	if err != nil {
 		s.damaged(obj, err)
 		return nil
@@ -111,6 +121,9 @@ func (k *runSink) Replace(list []any, version string) error {
 	var bad []any
 	var why []error
 	for _, item := range list {
+		if m, err := meta.Accessor(item); err == nil && s.foreign(m.GetNamespace()) {
+			continue
+		}
 		o, err := s.format.decode(item.(runtime.Object))
 		if err != nil {
 			bad, why = append(bad, item), append(why, err)
