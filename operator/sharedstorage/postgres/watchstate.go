@@ -167,8 +167,8 @@ func (s WatchState) synced(t tick) WatchState {
 	}
 	want = uniq(want)
 	if !slices.Equal(want, sync.Want) {
-		if len(sync.Want) == 0 {
-			sync.Safe = false // what was answered until now, nobody needed to have
+		if len(sync.Want) == 0 || len(want) == 0 {
+			sync.Safe = false // what was answered until now, or is from now on, nobody needs to have
 		}
 		sync.Want, sync.Confirmed, sync.Mark = want, time.Time{}, 0
 		sync.Names = uniq(append(slices.Clone(sync.Names), want...))

@@ -148,6 +148,25 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 	})
 }
 
+// When the last readers leave, the writer answers alone as soon as it has heard
+// of it: no failover is safe from before that moment on.
+func TestNoFailoverIsSafeWhenAllReadersLeave(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	s := WatchState{Durability: Strict, Sync: SyncState{Epoch: 1, Names: []string{"b"}, Want: []string{"b"}, Confirmed: now, Mark: 1, Safe: true}}
+	s.add(WatchMember{Member: port.Member{Name: "a"}})
+	at := tick{now: now, grant: Grant{Writer: "a", Epoch: 1}, seen: map[string]AgentStatus{
+		"b": {Status: port.Status{Ready: true, Installed: true, Role: port.Follower, Received: 100}},
+	}}
+	usable := func(AgentStatus) bool { return true }
+	if _, why := s.unsafe(at, usable); why != "" {
+		t.Fatalf("before: %s", why)
+	}
+	s = s.synced(at)
+	if _, why := s.unsafe(at, usable); why == "" {
+		t.Errorf("a failover to one that left is called safe: %+v", s.Sync)
+	}
+}
+
 // A writer of an epoch that the manager knows nothing of waits for all others.
 func TestSyncListOfAnAgent(t *testing.T) {
 	m := Membership{Version: 4, Durability: Strict, Names: []string{"a", "b", "c"}, Epoch: 2, Sync: []string{"b"}}
