@@ -33,30 +33,16 @@ type fence struct {
 	asked time.Time // for the last renewal that was granted; zero: never the leader
 }
 
-// watch gives the configuration of those who elect, which are not fenced.
-func (f *fence) watch(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			began := time.Now()
-			answer, err := next.RoundTrip(r)
-			// Only one who holds the Lease, or takes it, writes it. Events come this way too.
-			if err == nil && !reads(r) && answer.StatusCode/100 == 2 && strings.Contains(r.URL.Path, "/leases") {
-				f.mu.Lock()
-				f.asked = began
-				f.mu.Unlock()
-			}
-			return answer, err
-		})
-	})
-	return config
-}
-
-// guard refuses the writes of a configuration's clients.
+// guard lets the clients of a configuration write until the lease has ended. It
+// hears of renewals from the clients that the election makes of it.
 func (f *fence) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			if late := f.late(); late > 0 && !reads(r) {
+			switch late := f.late(); {
+			case reads(r):
+			case elects(r):
+				return f.elect(next, r)
+			case late > 0:
 				if r.Body != nil {
 					_ = r.Body.Close() // as the contract of RoundTripper asks for
 				}
@@ -65,6 +51,24 @@ func (f *fence) guard(config *rest.Config) {
 			return next.RoundTrip(r)
 		})
 	})
+}
+
+// elect writes the Lease, as only one does who holds it or takes it.
+func (f *fence) elect(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	asked := time.Now()
+	answer, err := next.RoundTrip(r)
+	if err == nil && answer.StatusCode/100 == 2 {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.asked = asked
+	}
+	return answer, err
+}
+
+// elects reports a request for the leader's Lease, by the name that
+// controller-runtime gives the clients of its election.
+func elects(r *http.Request) bool {
+	return strings.HasSuffix(r.UserAgent(), "/leader-election") && strings.Contains(r.URL.Path, "/leases")
 }
 
 // late is how long ago the lease has ended. Of the two clocks the one that went

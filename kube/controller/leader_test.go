@@ -27,17 +27,17 @@ func TestFence(t *testing.T) {
 			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
 		})
 		f := &fence{lease: 15 * time.Second}
-		plain := &rest.Config{Host: "http://api"}
-		electing, guarded := f.watch(plain), rest.CopyConfig(plain)
-		f.guard(guarded)
-		call := func(c *rest.Config, method, path string) error {
+		config := &rest.Config{Host: "http://api"}
+		f.guard(config)
+		call := func(agent, method, path string) error {
 			t.Helper()
 			body := &closed{Reader: strings.NewReader("{}")}
 			r, err := http.NewRequestWithContext(t.Context(), method, "http://api"+path, body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = c.WrapTransport(server).RoundTrip(r)
+			r.Header.Set("User-Agent", agent)
+			_, err = config.WrapTransport(server).RoundTrip(r)
 			if err != nil && !body.closed {
 				t.Error("the body of what was not sent is open")
 			}
@@ -46,21 +46,21 @@ func TestFence(t *testing.T) {
 		goes := func(method, path string) {
 			t.Helper()
 			sent = nil
-			if err := call(guarded, method, path); err != nil || len(sent) != 1 {
+			if err := call("pawl", method, path); err != nil || len(sent) != 1 {
 				t.Errorf("%s %s: %v, sent %v", method, path, err, sent)
 			}
 		}
 		refused := func(method, path string) {
 			t.Helper()
 			sent = nil
-			if err := call(guarded, method, path); fault.Of(err) != LeaderLost || len(sent) != 0 {
+			if err := call("pawl", method, path); fault.Of(err) != LeaderLost || len(sent) != 0 {
 				t.Errorf("%s %s: %v, sent %v", method, path, err, sent)
 			}
 		}
 		elect := func(method, path string, answer int) {
 			t.Helper()
 			status = answer
-			if err := call(electing, method, path); err != nil {
+			if err := call("pawl/leader-election", method, path); err != nil {
 				t.Error(err)
 			}
 			status = http.StatusOK

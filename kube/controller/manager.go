@@ -120,13 +120,10 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	if config.QPS == 0 {
 		config.QPS, config.Burst = qps, burst
 	}
-	options := o.inner()
 	if !o.Alone {
-		f := &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration)}
-		options.LeaderElectionConfig = f.watch(config)
-		f.guard(config)
+		(&fence{lease: cmp.Or(o.LeaseDuration, leaseDuration)}).guard(config)
 	}
-	inner, err := manager.New(config, options)
+	inner, err := manager.New(config, o.inner())
 	if err != nil {
 		return nil, Fault(err)
 	}
@@ -256,13 +253,13 @@ func (m *Manager) Start(ctx context.Context) error {
 		}
 	})
 	err := m.Manager.Start(ctx)
+	if err != nil && err.Error() == "leader election lost" { // it has no other name there
+		err = LeaderLost.Errorf("its lease was not renewed in time")
+	}
 	m.cancel(cmp.Or(err, control.ErrStopped))
 	close(drained)
-	switch {
-	case err == nil:
+	if err == nil {
 		m.background.Wait()
-	case err.Error() == "leader election lost": // it has no other name there
-		return LeaderLost.Errorf("its lease was not renewed in time")
 	}
 	return Fault(err)
 }

@@ -221,10 +221,10 @@ func TestALostLeaseCancelsThePasses(t *testing.T) {
 	// Another takes the lease by force.
 	lease := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"holderIdentity":"thief","leaseDurationSeconds":3600,"renewTime":"2999-01-01T00:00:00.000000Z"}}`))
 	w.until("the theft", func() error { return w.client.Patch(t.Context(), leaseOf(w.namespace), lease) })
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "leader election lost") {
+	if err := <-ended; fault.Of(err) != controller.LeaderLost {
 		t.Errorf("Start gives %v", err)
 	}
-	if err := <-cause; err == nil || !strings.Contains(err.Error(), "leader election lost") {
+	if err := <-cause; fault.Of(err) != controller.LeaderLost {
 		t.Errorf("the pass ends with %v", err)
 	}
 }
