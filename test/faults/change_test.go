@@ -86,7 +86,7 @@ func TestKilledWhileItChanges(t *testing.T) {
 	var all [][]point // of each change
 	lanes := 0
 	for _, c := range want {
-		all = append(all, points(c.writes+more, 2))
+		all = append(all, points(c.writes+more, 1))
 		lanes = max(lanes, len(all[len(all)-1]))
 	}
 	var killed, reached, rows atomic.Int32
