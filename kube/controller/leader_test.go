@@ -37,7 +37,10 @@ func TestFence(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("User-Agent", agent)
-			_, err = config.WrapTransport(server).RoundTrip(r)
+			answer, err := config.WrapTransport(server).RoundTrip(r)
+			if err == nil {
+				_ = answer.Body.Close()
+			}
 			if err != nil && !body.closed {
 				t.Error("the body of what was not sent is open")
 			}

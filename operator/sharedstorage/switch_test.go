@@ -16,8 +16,8 @@ func TestAWriterThatEndsInNoOrder(t *testing.T) {
 		broken string
 		want   string
 	}{
-		"it goes on":  {"", "Start Stop Promote"},
-		"it cannot": {"the disk is gone", "Stop Promote"},
+		"it goes on": {"", "Start Stop Promote"},
+		"it cannot":  {"the disk is gone", "Stop Promote"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inLab(t, setup{sim: times()}, func(l *lab) {
