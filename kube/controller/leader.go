@@ -19,8 +19,8 @@ var LeaderLost = fault.Declare(fault.Kind{
 	Remedy: "None: another one goes on, and this one waits for its turn when it is started again. If it happens often, look at the load of the API server and of this process.",
 })
 
-// fence keeps one who was the leader from writing after the end of its lease,
-// however long it was frozen: it counts from the moment at which it asked for
+// fence keeps one who was the leader from writing to the API server after the
+// end of its lease, however long it was frozen: it counts from the moment at which it asked for
 // the renewal, and those who wait count from a later one. What was on its way
 // then still arrives.
 //
@@ -34,19 +34,21 @@ type fence struct {
 }
 
 // guard lets the clients of a configuration write until the lease has ended. It
-// hears of renewals from the clients that the election makes of it.
+// hears of renewals from the clients that the election makes of it. They are
+// refused too: one who is late writes a Lease that may be another's by now, as
+// when it gives back what it takes for its own.
 func (f *fence) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
 			switch late := f.late(); {
 			case reads(r):
-			case elects(r):
-				return f.elect(next, r)
 			case late > 0:
 				if r.Body != nil {
 					_ = r.Body.Close() // as the contract of RoundTripper asks for
 				}
 				return nil, LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
+			case elects(r):
+				return f.elect(next, r)
 			}
 			return next.RoundTrip(r)
 		})

@@ -121,7 +121,8 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 		config.QPS, config.Burst = qps, burst
 	}
 	if !o.Alone {
-		(&fence{lease: cmp.Or(o.LeaseDuration, leaseDuration)}).guard(config)
+		// A Lease counts whole seconds.
+		(&fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)}).guard(config)
 	}
 	inner, err := manager.New(config, o.inner())
 	if err != nil {

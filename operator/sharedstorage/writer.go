@@ -3,7 +3,6 @@ package sharedstorage
 import (
 	"context"
 
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -94,8 +93,17 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 	}
 	old = w.f.Volume.Writer
 	if i := w.f.named(old); i != nil && i.State == port.Up {
-		if _, asked := w.f.Engines[old]; !asked {
+		st, asked := w.f.Engines[old]
+		if !asked {
 			return old, false, w.await(soonLook, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
+		}
+		if old != candidate && st.Running && st.Role == port.NoRole { // on its way down, or up: its log has no end yet
+			if w.waited() >= unhealthy {
+				if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Immediate) }); err != nil {
+					return "", false, outcome.Fail(err)
+				}
+			}
+			return old, false, w.await(soonLook, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", old)
 		}
 	}
 	return old, true, outcome.Done()
@@ -143,29 +151,16 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	if old == "" || old == name {
 		return outcome.Done()
 	}
-	switch end, asked := w.f.Engines[old]; {
-	case asked && end.Clean:
+	if end, ok := w.f.Engines[old]; ok && end.Clean {
 		if st.Position >= end.Position {
 			return outcome.Done()
 		}
 		return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
-	case asked && end.Installed && w.waited() < unhealthy:
-		// It ended in no order, and its log has no end that is known. Nobody has its
-		// grant yet: it goes on, and is stopped again.
-		err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) })
-		switch fault.Of(err) {
-		case nil:
-			return w.await(soonLook, port.SwitchRefused, "WriterNotClean", "instance %s goes on, to be stopped in order", old)
-		case port.StartFailed: // it cannot go on
-		default:
-			return outcome.Fail(tagged(err, old))
-		}
 	}
 	return w.safest(name, old)
 }
 
-// safest judges a candidate when the old writer cannot say where its log ends,
-// and does not go on.
+// safest judges a candidate when the old writer cannot say where its log ends.
 func (w *work) safest(name, old string) outcome.Outcome {
 	mine := w.f.Engines[name]
 	for _, i := range w.f.Instances {

@@ -38,7 +38,7 @@ func TestRunsOfOtherNamespaces(t *testing.T) {
 				}
 				return got.Runs
 			}
-			ours, theirs := open("ops-a", "a"), open("ops-b", "b", "c")
+			ours, theirs := open("ops-a", "a"), open("a", "b", "c") // who lives among the others' subjects
 			e, err := workflow.New(ours, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -37,8 +37,9 @@ type Options struct {
 	// namespace is enough. Default: runs stand in the namespace of their subject,
 	// and all namespaces are watched.
 	Only bool
-	// Namespaces whose runs this store works on, beside Namespace; those of others
-	// belong to somebody else, though one watch tells of all. Empty: all.
+	// Namespaces whose runs this store works on, beside those of subjects without a
+	// namespace; others belong to somebody else, though one watch tells of all.
+	// Empty: all.
 	Namespaces []string
 	// Client only reads and sends, as who looks at runs does that others work on:
 	// nothing is claimed or repaired, and rights on runs and their history are

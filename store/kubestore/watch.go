@@ -3,6 +3,7 @@ package kubestore
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -48,9 +49,17 @@ func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empt
 	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
 }
 
-// foreign reports a namespace whose runs are somebody else's.
-func (s *Store) foreign(namespace string) bool {
-	return len(s.o.Namespaces) > 0 && namespace != s.o.Namespace && !slices.Contains(s.o.Namespaces, namespace)
+// foreign reports a run that is somebody else's: of another namespace, and in
+// that of this store one whose subject stands there. o is nil if it is damaged.
+func (s *Store) foreign(namespace string, o *object) bool {
+	if len(s.o.Namespaces) == 0 || slices.Contains(s.o.Namespaces, namespace) {
+		return false
+	}
+	if namespace != s.o.Namespace || o == nil {
+		return namespace != s.o.Namespace
+	}
+	parts := strings.Split(o.spec.Subject, "/")
+	return len(parts) > 2 && parts[1] == namespace
 }
 
 // begun counts a watch that has read what was there; s.mu is held.
@@ -79,7 +88,7 @@ func (k *runSink) take(obj any) error {
 	o, err := s.format.decode(obj.(runtime.Object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m, not := meta.Accessor(obj); not == nil && s.foreign(m.GetNamespace()) {
+	if m, not := meta.Accessor(obj); not == nil && s.foreign(m.GetNamespace(), o) {
 		s.frontier(parseVersion(m.GetResourceVersion()))
 		return nil
 	}
@@ -121,10 +130,10 @@ func (k *runSink) Replace(list []any, version string) error {
 	var bad []any
 	var why []error
 	for _, item := range list {
-		if m, err := meta.Accessor(item); err == nil && s.foreign(m.GetNamespace()) {
+		o, err := s.format.decode(item.(runtime.Object))
+		if m, not := meta.Accessor(item); not == nil && s.foreign(m.GetNamespace(), o) {
 			continue
 		}
-		o, err := s.format.decode(item.(runtime.Object))
 		if err != nil {
 			bad, why = append(bad, item), append(why, err)
 			if m, err := meta.Accessor(item); err == nil {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,7 +91,7 @@ func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {
 	}); err != nil {
 		return err
 	}
-	if err := d.follow(ctx, run, func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }); err != nil {
+	if err := d.follow(ctx, run, begins(step)); err != nil {
 		return fmt.Errorf("until run %s is at %s: %w", run, step, err)
 	}
 	if err := d.killServer(); err != nil {
@@ -140,23 +139,22 @@ func (d *Demo) reaches(ctx context.Context, state string) error {
 	})
 }
 
-// at waits until the run of the object's state stands at a step, and gives its id.
+// at waits until the run of the object's state has begun a step, and gives its id.
 func (d *Demo) at(ctx context.Context, state, step string) (run string, err error) {
-	err = d.until(ctx, within, "the run of "+state+" is at "+step, func(ctx context.Context) (bool, error) {
+	err = d.until(ctx, within, "there is a run of "+state, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
 		run = o.Status.Run.ID
-		if err != nil || o.Status.State != state || run == "" {
-			return false, err
-		}
-		return d.begun(ctx, run, step)
+		return o.Status.State == state && run != "", err
 	})
+	if err == nil {
+		err = d.follow(ctx, run, begins(step))
+	}
 	return run, err
 }
 
-// begun reports that a run has come to a step.
-func (d *Demo) begun(ctx context.Context, run, step string) (bool, error) {
-	events, err := d.history(ctx, run)
-	return slices.ContainsFunc(events, func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }), err
+// begins holds for the event that a step begins with.
+func begins(step string) func(Event) bool {
+	return func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }
 }
 
 func (d *Demo) history(ctx context.Context, run string) ([]Event, error) {

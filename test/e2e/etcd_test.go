@@ -60,7 +60,7 @@ func TestEtcdClusterFromYAML(t *testing.T) {
 		inOrder(t, history, "StepStarted Restart[demo-2]/Down/Stop", "RunPaused", "RunResumed")
 		// On a busy machine the request comes when the member is up already; it must be up before anybody resumes.
 		inOrder(t, history, "StepStarted Restart[demo-2]/Down/Stop", "StepDone Restart[demo-2]/Down/Start",
-			"RunResumed", "StepDone Restart[demo-2]/Verify/Healthy", "StepDone Restart[demo-4]/Down/Start", "RunSucceeded")
+			"RunResumed", "StepDone Restart[demo-4]/Down/Start", "RunSucceeded")
 	})
 	t.Run("TheLearnerIsTakenAway", func(t *testing.T) {
 		inOrder(t, facts.Histories["ScaleOut"], "StepDone Add[demo-6]/Join/Add", "RunCancelling", "StepUndone Add[demo-6]/Join/Add", "RunCancelled")

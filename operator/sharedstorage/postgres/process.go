@@ -71,16 +71,21 @@ func (p Process) Signal(s syscall.Signal) error {
 
 // Kill ends the process and its children without a chance to do anything more.
 // The backends of PostgreSQL are children in sessions of their own: a signal to
-// the group would not reach them. It is stopped before its children are counted:
-// one that was born between the count and the end would be nobody's child.
+// the group would not reach them. It is stopped before its children are counted
+// for the last time: one that was born between the count and the end would be
+// nobody's child.
 func (p Process) Kill() {
 	_ = p.Signal(syscall.SIGSTOP)
+	p.killChildren() // they may answer commits meanwhile
 	for deadline := time.Now().Add(stopping); !p.stands() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	children := p.children()
+	p.killChildren()
 	_ = p.Signal(syscall.SIGKILL)
-	for _, child := range children {
+}
+
+func (p Process) killChildren() {
+	for _, child := range p.children() {
 		_ = child.Signal(syscall.SIGKILL)
 	}
 }
