@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
@@ -34,18 +33,10 @@ func TestExam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig(t, plane))
-	if err != nil {
-		t.Fatal(err)
-	}
-	operators, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
 		t.Parallel()
 		namespace, label, nodes := plane.Apart(t)
-		d := &desk{t: t, client: operators, nodes: label}
+		d := &desk{t: t, client: direct, nodes: label}
 		d.site = d.open()
 		return porttest.Rig{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
@@ -166,7 +157,7 @@ func (d *desk) session(id port.Ref, do func(context.Context, *pgx.Conn) error) e
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, where(password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port}))
+	conn, err := connect(ctx, password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port})
 	if err != nil {
 		return err
 	}

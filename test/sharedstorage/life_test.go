@@ -40,7 +40,7 @@ func TestLife(t *testing.T) {
 		c = w.rests("orders", 3, nil)
 		w.streams(c)
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
 
 	old := c.Status.Writer
 	target := reader(c)
@@ -54,14 +54,14 @@ func TestLife(t *testing.T) {
 		})
 		w.streams(c)
 	})
-	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.Lap().Round(time.Millisecond))
+	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.lap().Round(time.Millisecond))
 
 	step(t, "restart", func() {
 		w.kubectl("annotate", "ssc", "orders", "pawl.dev/restart=cluster")
 		c = w.rests("orders", 3, done("restart"))
 		w.streams(c)
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
 
 	step(t, "change the class", func() {
 		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
@@ -79,7 +79,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("max_connections of the writer: %q, %v", got, err)
 		}
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
 
 	rows, _ := f.end(c)
 	t.Logf("%d rows were committed and are on all instances", rows)
