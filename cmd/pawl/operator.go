@@ -160,7 +160,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	}
 	site, err := kube.NewSite(kube.Options{
 		Client: m.GetClient(), Live: m.Live(), Image: o.image, Tool: o.tool, Images: o.images, User: o.user,
-		StorageClass: o.storageClass, Lease: o.writerLease, FailoverAfter: o.failoverAfter, Log: logger,
+		StorageClass: o.storageClass, Lease: o.writerLease, FailoverAfter: o.failoverAfter, Wrap: m.Fence, Log: logger,
 	})
 	if err != nil {
 		return nil, err

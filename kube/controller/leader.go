@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -19,10 +20,11 @@ var LeaderLost = fault.Declare(fault.Kind{
 	Remedy: "None: another one goes on, and this one waits for its turn when it is started again. If it happens often, look at the load of the API server and of this process.",
 })
 
-// fence keeps one who was the leader from writing to the API server after the
-// end of its lease, however long it was frozen: it counts from the moment at which it asked for
-// the renewal, and those who wait count from a later one. What was on its way
-// then still arrives.
+// fence keeps one who was the leader from writing after the end of its lease,
+// however long it was frozen: it counts from the moment at which it asked for
+// the renewal, and those who wait count from a later one. A request is looked at
+// when it is made and again when its body is taken, as it may wait for a
+// connection between; what was on its way then still arrives.
 //
 //	renewed    |----- lease -----|  refused
 //	           ^ asked                ^ thawed
@@ -37,22 +39,68 @@ type fence struct {
 // hears of renewals from the clients that the election makes of it. They are
 // refused too: one who is late writes a Lease that may be another's by now, as
 // when it gives back what it takes for its own.
-func (f *fence) guard(config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			switch late := f.late(); {
-			case reads(r):
-			case late > 0:
-				if r.Body != nil {
-					_ = r.Body.Close() // as the contract of RoundTripper asks for
-				}
-				return nil, LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
-			case elects(r):
-				return f.elect(next, r)
-			}
+func (f *fence) guard(config *rest.Config) { config.Wrap(f.before) }
+
+// before lets through what may be sent.
+func (f *fence) before(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		if reads(r) {
 			return next.RoundTrip(r)
-		})
+		}
+		if err := f.refuse(r); err != nil {
+			if r.Body != nil {
+				_ = r.Body.Close() // as the contract of RoundTripper asks for
+			}
+			return nil, err
+		}
+		if elects(r) {
+			return f.elect(next, f.dated(r))
+		}
+		return next.RoundTrip(f.dated(r))
 	})
+}
+
+// refuse is why a request may not be sent. nil: it may.
+func (f *fence) refuse(r *http.Request) error {
+	if late := f.late(); late > 0 {
+		return LeaderLost.Errorf("%s %s is not sent: the lease ended %s ago", r.Method, r.URL.Path, late.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// dated is a request whose body cannot be taken after the lease.
+func (f *fence) dated(r *http.Request) *http.Request {
+	if r.Body == nil || r.Body == http.NoBody {
+		return r
+	}
+	check := func(body io.ReadCloser) io.ReadCloser {
+		return datedBody{body, func() error { return f.refuse(r) }}
+	}
+	of := *r // whoever sends it may read the rest of what the caller gave
+	of.Body = check(r.Body)
+	if r.GetBody != nil {
+		of.GetBody = func() (io.ReadCloser, error) {
+			body, err := r.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			return check(body), nil
+		}
+	}
+	return &of
+}
+
+type datedBody struct {
+	io.ReadCloser
+	refuse func() error
+}
+
+// Read implements io.Reader.
+func (b datedBody) Read(p []byte) (int, error) {
+	if err := b.refuse(); err != nil {
+		return 0, err
+	}
+	return b.ReadCloser.Read(p)
 }
 
 // elect writes the Lease, as only one does who holds it or takes it.

@@ -1,7 +1,10 @@
 package controller
 
 import (
+	"bufio"
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -88,6 +91,49 @@ func TestFence(t *testing.T) {
 		sent = nil // nor does it give back a Lease that may be another's
 		if err := call("pawl/leader-election", http.MethodPut, lease); fault.Of(err) != LeaderLost || len(sent) != 0 {
 			t.Errorf("a late write of the Lease: %v, sent %v", err, sent)
+		}
+	})
+}
+
+// A write that waits for its connection until the lease has ended is not sent
+// then: the clock is looked at once more when its body is taken.
+func TestALateConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fence{lease: 15 * time.Second, asked: time.Now()}
+		for _, c := range []struct {
+			dial time.Duration
+			want *fault.Kind
+		}{{10 * time.Second, nil}, {20 * time.Second, LeaderLost}} {
+			got := make(chan string, 1)
+			transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				time.Sleep(c.dial)
+				here, there := net.Pipe()
+				go func() {
+					defer there.Close()
+					r, err := http.ReadRequest(bufio.NewReader(there))
+					if err != nil {
+						got <- ""
+						return
+					}
+					body, _ := io.ReadAll(r.Body) // what came of it
+					got <- string(body)
+					_, _ = io.WriteString(there, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") // nobody may be left to read it
+				}()
+				return here, nil
+			}}
+			client := &http.Client{Transport: (&Manager{fence: f}).Fence(transport)}
+			answer, err := client.Post("http://agent/v1/stop", "application/json", strings.NewReader("stop at once"))
+			if err == nil {
+				err = answer.Body.Close()
+			}
+			said := <-got
+			transport.CloseIdleConnections()
+			if refused := c.want != nil; refused != (said == "") || refused != (err != nil) || refused && fault.Of(err) != c.want {
+				t.Errorf("a connection after %s: %v, the agent heard %q", c.dial, err, said)
+			}
+		}
+		if alone := (&Manager{}).Fence(http.DefaultTransport); alone != http.DefaultTransport {
+			t.Error("who is alone has a fence")
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -78,7 +79,8 @@ type Options struct {
 
 // Manager runs controllers: see controller-runtime's. Its client's errors are
 // faults, its reads come from caches, its probes and metrics are served at one
-// address, and one who was the leader writes nothing after its lease.
+// address, and one who was the leader writes nothing after its lease (Fence for
+// what goes elsewhere than to the API server).
 type Manager struct {
 	manager.Manager
 	options  Options
@@ -86,6 +88,7 @@ type Manager struct {
 	registry *prometheus.Registry
 	metrics  *metrics
 	live     client.Reader
+	fence    *fence // nil: nobody else can be the leader
 	listener net.Listener
 	kinds    []schema.GroupVersionKind // that are watched
 	filling  atomic.Int64              // sources whose caches are not filled yet
@@ -120,15 +123,16 @@ func NewManager(config *rest.Config, o Options) (*Manager, error) {
 	if config.QPS == 0 {
 		config.QPS, config.Burst = qps, burst
 	}
+	var leader *fence
 	if !o.Alone {
-		// A Lease counts whole seconds.
-		(&fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)}).guard(config)
+		leader = &fence{lease: cmp.Or(o.LeaseDuration, leaseDuration).Truncate(time.Second)} // a Lease counts whole seconds
+		leader.guard(config)
 	}
 	inner, err := manager.New(config, o.inner())
 	if err != nil {
 		return nil, Fault(err)
 	}
-	m := &Manager{Manager: inner, options: o, log: o.Log, registry: o.Metrics, metrics: counted,
+	m := &Manager{Manager: inner, options: o, log: o.Log, registry: o.Metrics, metrics: counted, fence: leader,
 		live: faultReader{inner.GetAPIReader()}}
 	m.passes, m.cancel = context.WithCancelCause(context.Background())
 	if o.Listen != "" {
@@ -201,6 +205,15 @@ func (m *Manager) Addr() string {
 
 // Live reads from the API server, past the caches. Its errors are faults.
 func (m *Manager) Live() client.Reader { return m.live }
+
+// Fence keeps writes over HTTP to others than the API server, such as orders to
+// agents, within the lease of this leader: LEADER_LOST after it. GET and HEAD pass.
+func (m *Manager) Fence(next http.RoundTripper) http.RoundTripper {
+	if m.fence == nil {
+		return next
+	}
+	return m.fence.before(next)
+}
 
 // Metrics takes further metrics of this process.
 func (m *Manager) Metrics() *prometheus.Registry { return m.registry }

@@ -16,6 +16,8 @@ const (
 	slowLook  = 5 * time.Second
 	unplaced  = 30 * time.Second // until an instance that no node takes is a fault
 	unhealthy = 20 * time.Second // until a writer that does not answer is one
+	fallen    = time.Minute      // until a switch is given up for a candidate that fell
+	missed    = 5 * time.Second  // until a candidate that lacks the end of the log will not get it
 	nearby    = 1 << 20          // bytes of lag that count as caught up
 )
 

@@ -2,12 +2,15 @@ package sharedstorage_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // slow are engines that take a while to stop. Until then they run, and have no
@@ -88,5 +91,91 @@ func TestAWriterThatStopsSlowly(t *testing.T) {
 				l.sane("blue")
 			})
 		})
+	}
+}
+
+// trip is an engine at whose calls something happens, once.
+type trip struct {
+	port.Engine
+	moment string // before or after a call
+	do     func()
+
+	once sync.Once
+}
+
+func (e *trip) at(moment string) {
+	if moment == e.moment && e.do != nil {
+		e.once.Do(e.do)
+	}
+}
+
+func (e *trip) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error {
+	e.at("before stop")
+	defer e.at("after stop")
+	return e.Engine.Stop(ctx, id, mode)
+}
+
+func (e *trip) Promote(ctx context.Context, id port.Ref, epoch int64) error {
+	e.at("before promote")
+	defer e.at("after promote")
+	return e.Engine.Promote(ctx, id, epoch)
+}
+
+// A candidate that falls during a switch comes back and takes over. Where it
+// does not, the old writer writes again; unless the candidate has the grant, and
+// may have written: then a person decides.
+func TestACandidateThatFalls(t *testing.T) {
+	falls := []struct {
+		what string
+		fall func(w *sim.World, name string)
+		back bool
+	}{
+		{"its engine", func(w *sim.World, name string) { w.KillEngine(ref("blue"), name) }, true},
+		{"its pod", func(w *sim.World, name string) { w.KillInstance(ref("blue"), name) }, true},
+		{"it with its data", func(w *sim.World, name string) { w.DropInstance(ref("blue"), name) }, false},
+		{"its disk", func(w *sim.World, name string) { w.BreakEngine(ref("blue"), name, "its disk is broken") }, false},
+	}
+	for _, moment := range []string{"before stop", "after stop", "before promote", "after promote"} {
+		for _, f := range falls {
+			t.Run(f.what+" "+moment, func(t *testing.T) {
+				e := &trip{moment: moment}
+				wrap := func(o *sharedstorage.Options) { e.Engine, o.Ports.Engine = o.Ports.Engine, e }
+				inLab(t, setup{sim: times(), options: wrap}, func(l *lab) {
+					up(l, "blue")
+					old := l.world.Writer(ref("blue"))
+					id, candidate := l.reader("blue")
+					var fell time.Time
+					e.do = func() { fell = time.Now(); f.fall(l.world, candidate.Name) }
+					l.ask("blue", "switch-writer", id)
+					run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
+					granted := strings.HasSuffix(moment, "promote")
+					switch {
+					case fell.IsZero():
+						t.Fatal("nothing has fallen")
+					case f.back:
+						if run.Phase != workflow.Succeeded {
+							t.Fatalf("the run is %s: %v", run.Phase, run.Fault)
+						}
+					case !granted:
+						if run.Fault == nil || run.Fault.Code != port.SwitchRefused.Code {
+							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
+						}
+						l.until("blue", "written by the old writer", 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) == old })
+						l.must(l.engine.Cancel(l.t.Context(), run.ID, workflow.Undo, false, workflow.Actor{Name: "uma"}))
+					default:
+						if run.Fault == nil || run.Fault.Code != port.WriterUnhealthy.Code {
+							t.Errorf("the run is %s: %v", run.Phase, run.Fault)
+						}
+						l.ask("blue", "rebuild", "cluster")
+					}
+					if took := time.Since(fell); took > 30*time.Second {
+						t.Errorf("it took %s", took)
+					}
+					l.world.BreakEngine(ref("blue"), candidate.Name, "")
+					l.rests("blue", time.Hour)
+					l.sane("blue")
+				})
+			})
+		}
 	}
 }

@@ -3,6 +3,7 @@ package sharedstorage
 import (
 	"context"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -18,13 +19,23 @@ func (w *work) candidate() (name string, skip bool, err error) {
 	}
 	holders := w.f.holders(w.in.ID)
 	if len(holders) == 0 {
-		return "", false, port.SwitchRefused.Errorf("there is no instance %s", w.in.ID)
+		return "", false, w.refusal("").Errorf("there is no instance %s", w.in.ID)
 	}
 	return holders[0].Name, false, nil
 }
 
-// checkCandidate refuses a reader that could not take over now.
-func checkCandidate(_ context.Context, w *work) outcome.Outcome {
+// refusal is the fault of a switch that cannot go on for its candidate. One that
+// has the grant is the writer: no other one may write before a person says so.
+func (w *work) refusal(candidate string) *fault.Kind {
+	if granted := w.f.Volume.Writer; granted != "" && (granted == candidate || w.f.named(granted) == nil) {
+		return port.WriterUnhealthy
+	}
+	return port.SwitchRefused
+}
+
+// checkCandidate refuses a reader that could not take over now. One that has
+// just fallen is brought back: so far nobody waits for it.
+func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	name, skip, err := w.candidate()
 	if err != nil || skip {
 		return outcome.Fail(err)
@@ -32,10 +43,13 @@ func checkCandidate(_ context.Context, w *work) outcome.Outcome {
 	if writer := w.f.writer(); writer != nil && writer.Name == name {
 		return outcome.Done() // it has taken over already
 	}
-	st, asked := w.f.Engines[name]
-	switch {
-	case !asked || !st.Ready || st.Role != port.Follower:
-		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader that answers", name))
+	switch st := w.f.Engines[name]; {
+	case !st.Ready:
+		return w.bringBack(ctx, name)
+	case st.Role != port.Follower:
+		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader", name))
+	case w.f.writer() != nil && !st.Streaming && w.waited() < unhealthy:
+		return outcome.Wait(soonLook, "CandidateBehind", "instance %s does not stream from the writer yet", name)
 	case w.f.writer() != nil && !st.Streaming:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
 	case w.f.writer() != nil && st.Lag >= 16*nearby:
@@ -63,7 +77,10 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Done()
 	}
 	// The candidate must be able to take over before the writer goes.
-	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Follower {
+	switch st := w.f.Engines[name]; {
+	case !st.Ready:
+		return w.bringBack(ctx, name)
+	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not answer as a reader", name))
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
@@ -140,13 +157,17 @@ func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 
 // complete is Done when nobody writes and the candidate has all that was written.
 func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
+	st, asked := w.f.Engines[name]
+	ready := asked && st.Ready
+	if writer := w.f.Volume.Writer; writer != name && w.f.Engines[writer].Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < nearby) {
+		return w.catchUp(ctx, name, writer)
+	}
 	old, stopped, out := w.stopWriter(ctx, name)
 	if !out.IsDone() || !stopped {
 		return out
 	}
-	st, asked := w.f.Engines[name]
-	if !asked || !st.Ready {
-		return w.await(soonLook, port.SwitchRefused, "CandidateNotReady", "instance %s does not answer", name)
+	if !ready {
+		return w.bringBack(ctx, name)
 	}
 	if old == "" || old == name {
 		return outcome.Done()
@@ -155,9 +176,58 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 		if st.Position >= end.Position {
 			return outcome.Done()
 		}
+		if max(st.Received, st.Position) < end.Position && w.waited() >= missed { // who could tell it the rest?
+			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
+				return outcome.Fail(tagged(err, old))
+			}
+		}
 		return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
 	}
 	return w.safest(name, old)
+}
+
+// catchUp lets the writer be where it writes again, or begins to: a failover
+// came, or the candidate missed the end of its log.
+func (w *work) catchUp(ctx context.Context, name, writer string) outcome.Outcome {
+	st := w.f.Engines[name]
+	switch {
+	case !st.Ready:
+		return w.bringBack(ctx, name)
+	case st.Upstream != writer:
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
+			return outcome.Fail(tagged(err, name))
+		}
+	}
+	return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s catches up with %s", name, writer)
+}
+
+// bringBack lets a candidate that has fallen come back as what it was. Nobody
+// may write meanwhile, so the patience is short: a run that gives up closes its
+// bracket, and with it the old writer writes again.
+func (w *work) bringBack(ctx context.Context, name string) outcome.Outcome {
+	st, asked := w.f.Engines[name]
+	i, refused := w.f.named(name), w.refusal(name)
+	switch {
+	case i == nil:
+		return outcome.Fail(refused.Errorf("instance %s is not there any more", name).With("instance", name))
+	case st.Code != "":
+		return outcome.Fail(refused.Errorf("instance %s has fallen: %w", name, coded(st, name)).With("instance", name))
+	case asked && !st.Installed:
+		return outcome.Fail(refused.Errorf("instance %s has lost its data", name).With("instance", name))
+	case w.waited() >= fallen:
+		return outcome.Fail(refused.Errorf("instance %s has fallen, and is not back after %s", name, fallen).With("instance", name))
+	}
+	var err error
+	switch {
+	case !asked:
+		err = w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err })
+	case st.Installed && !st.Running:
+		err = w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(name)) })
+	}
+	if err != nil {
+		return outcome.Fail(tagged(err, name))
+	}
+	return w.await(soonLook, refused, "CandidateNotReady", "instance %s does not answer", name)
 }
 
 // safest judges a candidate when the old writer cannot say where its log ends.
@@ -209,9 +279,14 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		}
 		if err := w.ask(ctx, func(ctx context.Context) error {
 			return w.ports().Engine.Promote(ctx, w.ref.Of(name), w.f.Volume.Epoch)
-		}); err != nil {
+		}); fault.Of(err) == port.SwitchRefused { // it has fallen since it was asked
+			return w.await(soonLook, w.refusal(name), "CandidateNotReady", "%s", fault.Message(err))
+		} else if err != nil {
 			return outcome.Fail(err)
 		}
+	}
+	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Primary {
+		return w.await(soonLook, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
 	}
 	if made != nil && made.Type == port.Reader {
 		retyped := *made
@@ -219,9 +294,6 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		if err := w.ask(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, retyped); return err }); err != nil {
 			return outcome.Fail(err)
 		}
-	}
-	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Primary {
-		return w.await(soonLook, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
 	}
 	return outcome.Done()
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -52,12 +53,16 @@ type Options struct {
 	// FailoverAfter is how long a writer must be silent until a cluster manager
 	// fails over. Default: 5 s.
 	FailoverAfter time.Duration
-	Log           *slog.Logger // nil: slog.Default
+	// Wrap sees what is asked of agents and cluster managers, as
+	// controller.Manager.Fence does. nil: nobody does.
+	Wrap func(http.RoundTripper) http.RoundTripper
+	Log  *slog.Logger // nil: slog.Default
 }
 
 // Site is a world of pods and claims: the four ports.
 type Site struct {
-	o Options
+	o    Options
+	http *http.Client // to agents and cluster managers
 
 	mu      sync.Mutex
 	secrets map[string]secrets               // by namespace/name
@@ -91,7 +96,7 @@ func NewSite(o Options) (*Site, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
-	return &Site{o: o, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}, budgets: map[string]int{}}}, nil
+	return &Site{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}, budgets: map[string]int{}}}, nil
 }
 
 // Storage is the port of that name.
@@ -101,11 +106,11 @@ func (s *Site) Storage() *Storage { return &Storage{s} }
 func (s *Site) Instances() *Instances { return &Instances{s} }
 
 // Engine is the port of that name: engines are asked through their agents.
-func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances()} }
+func (s *Site) Engine() postgres.Engine { return postgres.Engine{Places: s.Instances(), HTTP: s.http} }
 
 // Manager is the port of that name.
 func (s *Site) Manager() postgres.Manager {
-	return postgres.Manager{Hosts: &Managers{s}, Places: s.Instances()}
+	return postgres.Manager{Hosts: &Managers{s}, Places: s.Instances(), HTTP: s.http}
 }
 
 // Ports are the four together.

@@ -34,9 +34,19 @@ type Engine struct {
 	HTTP   *http.Client // nil: one with a time limit of 10 s
 }
 
-var plainClient = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-	MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
-}}
+var plainClient = NewClient(nil)
+
+// NewClient makes a client for agents and cluster managers with a time limit of
+// 10 s. wrap sees each request; nil: nobody does.
+func NewClient(wrap func(http.RoundTripper) http.RoundTripper) *http.Client {
+	var transport http.RoundTripper = &http.Transport{
+		MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
+	}
+	if wrap != nil {
+		transport = wrap(transport)
+	}
+	return &http.Client{Timeout: 10 * time.Second, Transport: transport}
+}
 
 var _ port.Engine = Engine{}
 
@@ -62,7 +72,7 @@ func (e Engine) Install(ctx context.Context, id port.Ref, from port.Source, key 
 
 // Start implements port.Engine.
 func (e Engine) Start(ctx context.Context, id port.Ref) error {
-	_, err := call[nothing](ctx, e, id, http.MethodPost, "start", nil)
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "start", nothing{})
 	return err
 }
 
