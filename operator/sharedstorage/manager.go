@@ -149,19 +149,5 @@ func updateRunningStatus(ctx context.Context, w *work) outcome.Outcome {
 	if t := w.f.Topology; t.HA != w.c.wantsHA() {
 		return enableHA(ctx, w)
 	}
-	if hash := w.appliedHash(); hash != "" || w.in.Next > 0 {
-		if w.c.Status.ParametersHash == "" && w.in.Next > 0 { // a cluster that was made: its engines began with them
-			return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = hash }))
-		}
-	}
 	return outcome.Done()
-}
-
-// appliedHash is that of the parameters with which the run's instances were started.
-func (w *work) appliedHash() string {
-	class := w.in.Class
-	if class.Name == "" {
-		class, _ = w.f.class(w.c.className())
-	}
-	return port.Hash(w.c.parameters(class))
 }

@@ -23,6 +23,57 @@ func validateParameters(_ context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
+// wantedHash is that of the parameters the spec wants.
+func (c *Cluster) wantedHash() string {
+	class, _ := c.Facts.class(c.className())
+	return port.Hash(c.parameters(class))
+}
+
+// parametersDiffer asks the engines themselves: a record alone would not show
+// one that was not told, or that went back to what it had. Who cannot be asked
+// is told when it can be. A restart is for parameters that are not recorded yet,
+// never for what an engine waits with beside them.
+func parametersDiffer(c *Cluster) (bool, error) {
+	if c.oldest(FlushParameters) != nil {
+		return true, nil
+	}
+	return steady(func(c *Cluster) bool {
+		hash := c.wantedHash()
+		return c.Facts.any(func(i *port.Instance) bool {
+			st, asked := c.Facts.Engines[i.Name]
+			return asked && (st.Parameters != hash || c.Status.ParametersHash != hash && st.Running && st.Restart)
+		})
+	})(c)
+}
+
+// applied is the hash of the parameters that every engine in a place has. ok
+// false: they differ, one waits for a restart, or one cannot be asked.
+func (f *Facts) applied() (hash string, ok bool) {
+	leader := f.leader()
+	if !f.known(askedInstances) || leader == nil {
+		return "", false
+	}
+	hash = f.Engines[leader.Name].Parameters
+	return hash, !f.any(func(i *port.Instance) bool {
+		st, asked := f.Engines[i.Name]
+		return !asked || st.Parameters != hash || st.Running && st.Restart
+	})
+}
+
+// parametersNow are those that the spec wants of engines of the writer's class.
+func (w *work) parametersNow() map[string]string {
+	name := w.c.className()
+	leader := w.f.leader()
+	if leader != nil {
+		name = leader.Class.Name
+	}
+	class, known := w.f.class(name)
+	if !known && leader != nil {
+		class = leader.Class
+	}
+	return w.c.parameters(class)
+}
+
 // serving are the instances in a place, the writer first.
 func (w *work) serving() []*port.Instance {
 	var all []*port.Instance
@@ -33,53 +84,47 @@ func (w *work) serving() []*port.Instance {
 }
 
 // apply sets parameters on every engine that answers, on the writer first. One
-// that does not is made anew with them, or gets them at its next start.
+// that does not is made anew with them, or told when it answers: nothing is
+// recorded as applied before that.
 func (w *work) apply(ctx context.Context, params map[string]string) outcome.Outcome {
 	for _, i := range w.serving() {
 		if _, asked := w.f.Engines[i.Name]; !asked {
 			continue
 		}
-		if err := w.ask(ctx, func(ctx context.Context) error {
-			_, err := w.ports().Engine.Apply(ctx, w.ref.Of(i.Name), params)
-			return err
-		}); err != nil {
-			return outcome.Fail(tagged(err, i.Name))
+		if err := w.applyTo(ctx, i, params); err != nil {
+			return outcome.Fail(err)
 		}
 	}
 	return outcome.Done()
+}
+
+func (w *work) applyTo(ctx context.Context, i *port.Instance, params map[string]string) error {
+	err := w.ask(ctx, func(ctx context.Context) error {
+		_, err := w.ports().Engine.Apply(ctx, w.ref.Of(i.Name), params)
+		return err
+	})
+	if err != nil {
+		return tagged(err, i.Name)
+	}
+	return nil
 }
 
 func applyParameters(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.safe(ctx); !ok {
 		return out
 	}
-	class, _ := w.f.class(w.sizeNow())
-	params := w.c.parameters(class)
-	if out := w.apply(ctx, params); !out.IsDone() {
-		return out
-	}
-	return outcome.Fail(w.t.Set(map[string]string{"hash": port.Hash(params)}))
+	return w.apply(ctx, w.parametersNow())
 }
 
-// sizeNow is the class the writer has.
-func (w *work) sizeNow() string {
-	if leader := w.f.leader(); leader != nil {
-		return leader.Class.Name
-	}
-	return w.c.className()
-}
-
-// applyClassParameters sets those of the run's class on all engines, and records them.
+// applyClassParameters sets those of the run's class on all engines: the spec may
+// have changed since they were started. What needs a restart has it later, by a
+// run of FlushParameters.
 func applyClassParameters(ctx context.Context, w *work) outcome.Outcome {
-	params := w.c.parameters(w.in.Class)
-	if out := w.apply(ctx, params); !out.IsDone() {
-		return out
-	}
-	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = port.Hash(params) }))
+	return w.apply(ctx, w.c.parameters(w.in.Class))
 }
 
 // restartIfNeeded restarts the engines whose parameters wait for it: readers
-// first, one at a time, the writer last.
+// first, one at a time, the writer last. One that was not told yet is told now.
 func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	if ok, out := w.keepHA(ctx); !ok {
 		return out
@@ -88,9 +133,15 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	if leader := w.f.leader(); leader != nil {
 		all = append(all, leader)
 	}
+	params := w.parametersNow()
 	for _, i := range all {
 		st, asked := w.f.Engines[i.Name]
 		switch {
+		case asked && st.Parameters != port.Hash(params) && (st.Ready || !st.Running):
+			if err := w.applyTo(ctx, i, params); err != nil {
+				return outcome.Fail(err)
+			}
+			return outcome.Wait(soonLook, "Applying", "instance %s is told its parameters", i.ID)
 		case !asked || st.Code != "" && !st.Running:
 			if leader := w.f.leader(); asked && leader != nil && leader.Name == i.Name {
 				return outcome.Fail(coded(st, i.Name))
@@ -115,17 +166,14 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// recordParameters notes what was applied.
+// recordParameters notes what was applied. With an engine that could not be asked
+// the record stays as it is, until a pass finds that it has them too.
 func recordParameters(ctx context.Context, w *work) outcome.Outcome {
-	var applied struct {
-		Hash string `json:"hash"`
+	hash, ok := w.f.applied()
+	if !ok {
+		return outcome.Done()
 	}
-	if err := w.t.Output("ApplyParameters", &applied); err != nil {
-		if err := w.t.Output("HA/ApplyParameters", &applied); err != nil {
-			return outcome.Fail(err)
-		}
-	}
-	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = applied.Hash }))
+	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Status.ParametersHash = hash }))
 }
 
 // restartInstance restarts the engine of a place, or of the writer. It is done

@@ -1,6 +1,7 @@
 package sharedstorage_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -12,7 +13,8 @@ import (
 )
 
 // sane looks at a cluster at rest: one writer, as many readers as are wanted
-// that stream, no temporaries, no place twice, failover as wanted.
+// that stream, no temporaries, no place twice, parameters and failover as wanted,
+// and the manager away from the writer.
 func (l *lab) sane(name string) {
 	l.t.Helper()
 	var wrong []string
@@ -54,6 +56,19 @@ func (l *lab) findings(name string) (wrong []string) {
 	}
 	if len(places) != want+1 {
 		say("%d places: %v", len(places), places)
+	}
+	l.home.mu.Lock()
+	class := l.home.classes[cmp.Or(c.Spec.Class.Name, "small")]
+	l.home.mu.Unlock()
+	params := maps.Clone(class.Parameters)
+	maps.Copy(params, c.Spec.Parameters)
+	if c.Status.ParametersHash != port.Hash(params) {
+		say("the hash %s is recorded, want that of %v", c.Status.ParametersHash, params)
+	}
+	for _, i := range l.world.Instances(ref(name)) {
+		if got := l.world.Parameters(ref(name), i.Name); i.State == port.Up && !maps.Equal(got, params) {
+			say("%s runs with %v, want %v", i.Name, got, params)
+		}
 	}
 	t := l.world.Topology(ref(name))
 	wanted := c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled

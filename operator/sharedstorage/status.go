@@ -25,8 +25,8 @@ type view struct {
 }
 
 // compute makes the status from position and facts. Of the former status it
-// reads what is remembered (NextID, ParametersHash, requests), and times of
-// what has not changed.
+// reads what is remembered (NextID, requests, ParametersHash while the engines
+// do not agree), and times of what has not changed.
 func (o *Operator) compute(c *Cluster, v view) {
 	s, f, p := &c.Status, c.Facts, v.position
 	s.State, s.PreviousState, s.Visit = string(p.State), string(p.Previous), p.Visit
@@ -42,6 +42,9 @@ func (o *Operator) compute(c *Cluster, v view) {
 	o.computeRun(c, v)
 	if f.known(askedInstances) {
 		o.computeInstances(c)
+	}
+	if hash, ok := f.applied(); ok {
+		s.ParametersHash = hash
 	}
 	if f.known(askedVolume) && f.Volume.State != "" {
 		s.Storage = v1alpha1.StorageStatus{Volume: f.Volume.ID, Claim: f.Volume.Claim, Writer: f.Volume.Writer, Epoch: f.Volume.Epoch}

@@ -213,19 +213,6 @@ func (f *Facts) any(holds func(i *port.Instance) bool) bool {
 	return false
 }
 
-// wantedHash is that of the parameters the spec wants.
-func (c *Cluster) wantedHash() string {
-	class, _ := c.Facts.class(c.className())
-	return port.Hash(c.parameters(class))
-}
-
-func parametersDiffer(c *Cluster) (bool, error) {
-	if c.oldest(FlushParameters) != nil {
-		return true, nil
-	}
-	return steady(func(c *Cluster) bool { return c.wantedHash() != c.Status.ParametersHash })(c)
-}
-
 func storageSmall(c *Cluster) (bool, error) {
 	if c.oldest(ExtendStorage) != nil {
 		return c.Facts.known(askedVolume), nil

@@ -1,0 +1,200 @@
+package sharedstorage_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+)
+
+func parameters(pairs ...string) func(s *v1alpha1.SharedStorageClusterSpec) {
+	return func(s *v1alpha1.SharedStorageClusterSpec) {
+		s.Parameters = map[string]string{}
+		for n := 0; n < len(pairs); n += 2 {
+			s.Parameters[pairs[n]] = pairs[n+1]
+		}
+	}
+}
+
+// Parameters that are edited while a run is at work are not lost: they are set
+// by the run or after it, and recorded only when every engine has them (spec 3.6).
+func TestParametersEditedDuringARun(t *testing.T) {
+	wide := parameters("work_mem", "16MB", "max_connections", "300")
+	for _, c := range []struct {
+		what, step string
+		begin      func(l *lab)
+		first      bool // the cluster is being made
+	}{
+		{"create, at its readers", "CreateRoPods[2]/CreateReader", func(l *lab) { l.create("blue", nil) }, true},
+		{"create, at its manager", "CreateClusterManager", func(l *lab) { l.create("blue", nil) }, true},
+		{"clone, at its readers", "CreateRoPods[3]/CreateReader", func(l *lab) {
+			l.create("red", nil)
+			l.rests("red", time.Hour)
+			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "red" })
+		}, true},
+		{"class, at a reader", "HA/Readers[3]/Replace/CreateTemporary", func(l *lab) { l.edit("blue", large) }, false},
+		{"class, at the writer", "HA/ReplaceWriter/Switch/FenceOldWriter", func(l *lab) { l.edit("blue", large) }, false},
+		{"class, behind the engines", "EnsureManagerApart", func(l *lab) { l.edit("blue", large) }, false},
+		{"upgrade", "HA/ReplaceWriter/CreateTemporary", func(l *lab) {
+			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
+		}, false},
+		{"more readers", "Readers[4]/AwaitCaughtUp", func(l *lab) { l.edit("blue", readers(3)) }, false},
+		{"parameters, at the restarts", "HA/RestartIfNeeded", func(l *lab) { l.edit("blue", parameters("max_connections", "200")) }, false},
+		{"a rebuild", "CreateRoPods[4]/AwaitCaughtUp", func(l *lab) { l.ask("blue", "rebuild", "cluster") }, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			o := times()
+			o.Latency = 50 * time.Millisecond // no step is over before it is seen
+			inLab(t, setup{sim: o}, func(l *lab) {
+				if !c.first {
+					up(l, "blue")
+				}
+				c.begin(l)
+				l.atStep(c.step)
+				l.edit("blue", wide)
+				l.rests("blue", time.Hour)
+				l.sane("blue")
+			})
+		})
+	}
+}
+
+// What is edited and taken back while a reader is made leaves nothing behind.
+func TestParametersTakenBackWhileAReaderIsMade(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		l.atStep("Readers[4]/CreateReader")
+		l.edit("blue", parameters("max_connections", "300"))
+		l.atStep("Readers[4]/AwaitCaughtUp")
+		l.edit("blue", parameters())
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
+// flushes counts the runs of FlushParameters.
+func (l *lab) flushes() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, m := range l.moves {
+		if strings.Contains(m, ">ModifyingParameters event") {
+			n++
+		}
+	}
+	return n
+}
+
+// A reader that does not answer is told when it does. Until then the parameters
+// are not recorded, and no run is made for it again and again (spec 3.6).
+func TestParametersOfAReaderThatDoesNotAnswer(t *testing.T) {
+	for what, told := range map[string]bool{"at all": false, "since it was told, and has not restarted": true} {
+		t.Run(what, func(t *testing.T) {
+			o := times()
+			o.Latency = 200 * time.Millisecond
+			inLab(t, setup{sim: o}, func(l *lab) {
+				up(l, "blue")
+				was := l.look("blue").Status.ParametersHash
+				_, i := l.reader("blue")
+				silent := sim.Rule{Port: "Engine", Instance: i.Name, Do: sim.Timeout}
+				if !told {
+					l.world.Inject(silent)
+				}
+				l.world.ClearLog()
+				l.edit("blue", parameters("work_mem", "16MB", "max_connections", "300"))
+				for told && !slices.ContainsFunc(l.world.Calls(), func(c sim.Call) bool { return c.Method == "Apply" && c.Ref.Instance == i.Name }) {
+					time.Sleep(20 * time.Millisecond)
+				}
+				l.world.Inject(silent)
+				time.Sleep(20 * time.Minute)
+				if got := l.look("blue").Status.ParametersHash; got != was {
+					t.Errorf("the hash %s is recorded, and a reader was not asked\n%s", got, l.story())
+				}
+				if n := l.flushes(); n != 1 {
+					t.Errorf("%d runs\n%s", n, l.story())
+				}
+				l.world.Heal()
+				time.Sleep(2 * time.Minute)
+				l.rests("blue", time.Hour)
+				l.sane("blue")
+				if n := l.flushes(); n != 2 {
+					t.Errorf("%d runs after it came back\n%s", n, l.story())
+				}
+			})
+		})
+	}
+}
+
+// A reader that fails for good is made anew with the newest parameters.
+func TestParametersOfAReaderThatFailed(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		_, i := l.reader("blue")
+		l.world.BreakEngine(ref("blue"), i.Name, "no shared memory")
+		l.edit("blue", parameters("max_connections", "300"))
+		time.Sleep(5 * time.Minute)
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		if n := l.flushes(); n != 1 {
+			t.Errorf("%d runs\n%s", n, l.story())
+		}
+	})
+}
+
+// A parameter that engines refuse interrupts the run, also one that comes while
+// the class changes; it is neither recorded nor tried again and again.
+func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", large)
+		l.atStep("HA/ReplaceWriter/Switch/FollowNewWriter")
+		l.edit("blue", parameters("bad_one", "1"))
+		l.interrupted(port.ParameterInvalid.Code, time.Hour)
+		time.Sleep(20 * time.Minute)
+		c := l.interrupted(port.ParameterInvalid.Code, time.Hour)
+		if n := l.flushes(); n != 0 {
+			t.Errorf("%d runs\n%s", n, l.story())
+		}
+		l.edit("blue", parameters("work_mem", "1MB"))
+		l.resume(c)
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+	})
+}
+
+// restless is a writer that always has something that waits for a restart, such
+// as what a newer version of its agent has set.
+type restless struct{ port.Engine }
+
+func (r restless) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+	st, err := r.Engine.Status(ctx, id)
+	st.Restart = st.Restart || st.Role == port.Primary
+	return st, err
+}
+
+// An engine that waits for a restart with the parameters of the spec is left alone.
+func TestNoRestartThatNobodyAskedFor(t *testing.T) {
+	odd := false
+	inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		if odd {
+			o.Ports.Engine = restless{o.Ports.Engine}
+		}
+	}}, func(l *lab) {
+		up(l, "blue")
+		odd = true
+		l.kill()
+		time.Sleep(time.Hour)
+		if n := l.flushes(); n != 0 {
+			t.Errorf("%d runs\n%s", n, l.story())
+		}
+		l.rests("blue", time.Minute)
+		l.sane("blue")
+	})
+}
