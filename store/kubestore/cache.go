@@ -45,6 +45,7 @@ type entry struct {
 	asked     time.Time // when its start was asked for
 	claimed   bool      // somebody in this process is claiming it right now
 	removed   bool
+	foreign   bool // somebody else's: known to who asked for it, and to no index
 	ended     bool
 	slimmed   bool
 	told      int64           // newest event in the log
@@ -82,6 +83,9 @@ func newCache() cache {
 // entry. s.mu is held.
 func (s *Store) learn(o *object) *entry {
 	key := objectKey{o.namespace, o.name}
+	if !s.serves(o.namespace, o.subject()) {
+		return &entry{object: o, key: key, write: make(chan struct{}, 1), foreign: true}
+	}
 	e := s.cache.objects[key]
 	switch {
 	case e == nil && s.cache.dead[key] == o.uid: // the watch is behind its deletion
@@ -112,6 +116,9 @@ func (s *Store) learn(o *object) *entry {
 // changed brings every index up to date with an entry whose object is new or was
 // edited. s.mu is held.
 func (s *Store) changed(e *entry) {
+	if e.foreign {
+		return
+	}
 	c := &s.cache
 	if e.accepted() && e.runID == "" { // it was adopted
 		e.runID = e.status.ID
@@ -260,6 +267,7 @@ func (s *Store) forget(namespace, name string, version uint64) {
 	s.cache.dead[e.key] = e.uid
 	s.unindex(e)
 	s.heal(e.subject())
+	s.vacate(namespace, e.subject())
 }
 
 func (s *Store) unindex(e *entry) {

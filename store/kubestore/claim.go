@@ -52,6 +52,7 @@ func (s *Store) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, 
 func (s *Store) pick(c workflow.Claim) []*entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.works = true
 	now := time.Now()
 	var picked []*entry
 	take := func(e *entry) {
@@ -197,8 +198,12 @@ func (s *Store) Take(ctx context.Context, worker, id string, lease time.Duration
 	if err != nil {
 		return workflow.Loaded{}, err
 	}
+	if e.foreign {
+		return workflow.Loaded{}, workflow.ErrOwned // or will be, by who serves it
+	}
 	for try := range 3 {
 		s.mu.Lock()
+		s.works = true
 		owner, final, slim := e.status.Owner, e.phase().Final(), e.slimmed
 		s.mu.Unlock()
 		switch {

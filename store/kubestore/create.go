@@ -71,6 +71,9 @@ func (s *Store) bear(ctx context.Context, r *workflow.Run, events []workflow.Eve
 		return e, s.adopt(ctx, e, r, events)
 	}
 	o := &object{name: s.format.name(r.ID), namespace: s.home(r.Subject), runID: r.ID, spec: specOf(r)}
+	if !s.serves(o.namespace, r.Subject) {
+		return nil, workflow.InputInvalid.Errorf("kubestore: a run of %s would stay undone here: this store does not serve it (Options.Namespaces, Options.Serves)", r.Subject)
+	}
 	o.spec.Birth = birthOf(r, events)
 	if !validName(o.name) {
 		return nil, workflow.InputInvalid.Errorf("%q is no id of a run", r.ID)

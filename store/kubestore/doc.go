@@ -27,7 +27,8 @@
 //   - the slot of a subject is a Lease held by the name of a run's object. It gives
 //     out queue numbers and has no end. Whoever finds its holder finished or gone
 //     passes it on: the process that ended the run, the creator of the next one,
-//     or any process that sees queued runs of a subject without an active one
+//     or any process that sees queued runs of a subject without an active one. It
+//     goes with the object that owns it, or after the last run of the subject
 //   - a signal to another run stands in status.outbox until it was delivered
 //   - older events are written to an object of their own first and leave the run
 //     with the next save; readers take each number once

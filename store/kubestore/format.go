@@ -23,8 +23,11 @@ type format interface {
 	name(id string) string
 	// create gives the new object of a run.
 	create(o *object) (any, error)
-	// decode reads an object.
+	// decode reads an object, and subject no more of it than whose run it is; "" if that cannot be read.
 	decode(from runtime.Object) (*object, error)
+	subject(from runtime.Object) string
+	// bears tells whether the name of an object may be that of a run kept so.
+	bears(name string) bool
 	// save gives the merge patch of an edit, and post that of new mail.
 	save(o *object, e *edit) ([]byte, error)
 	post(o *object, p *post) ([]byte, error)

@@ -83,6 +83,20 @@ func text(v any) string {
 	return string(data)
 }
 
+func (configMaps) subject(from runtime.Object) string {
+	m, ok := from.(*corev1.ConfigMap)
+	if !ok {
+		return ""
+	}
+	var spec struct{ Subject string }
+	if json.Unmarshal([]byte(m.Data["spec"]), &spec) != nil {
+		return ""
+	}
+	return (&object{name: m.Name, namespace: m.Namespace, spec: api.RunSpec{Subject: spec.Subject}}).subject()
+}
+
+func (configMaps) bears(name string) bool { return strings.HasPrefix(name, configMapPrefix) }
+
 func (configMaps) decode(from runtime.Object) (*object, error) {
 	m, ok := from.(*corev1.ConfigMap)
 	if !ok {

@@ -3,6 +3,7 @@ package kubestore
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -58,6 +59,16 @@ func (runs) decode(from runtime.Object) (*object, error) {
 	}
 	return o, nil
 }
+
+func (runs) subject(from runtime.Object) string {
+	r, ok := from.(*api.Run)
+	if !ok {
+		return ""
+	}
+	return (&object{name: r.Name, namespace: r.Namespace, spec: api.RunSpec{Subject: r.Spec.Subject}}).subject()
+}
+
+func (runs) bears(name string) bool { return !strings.HasPrefix(name, configMapPrefix) }
 
 func (runs) save(o *object, e *edit) ([]byte, error) {
 	from := api.RunStatus{}

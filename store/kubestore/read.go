@@ -36,6 +36,10 @@ func (s *Store) refresh(ctx context.Context, e *entry) error {
 	if err != nil {
 		return err
 	}
+	if e.foreign && e.uid == o.uid {
+		e.object = o
+		return nil
+	}
 	if now := s.learn(o); now != e {
 		return workflow.ErrNotFound // another run of the same name
 	}

@@ -16,6 +16,7 @@ func (s *Store) Expired(ctx context.Context, now time.Time, policy func(flow str
 		return nil, err
 	}
 	s.sweep(ctx)
+	s.sweepSlots(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	type candidate struct {
@@ -95,11 +96,7 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 		case err == nil, isNotFound(err):
 			s.mu.Lock()
 			s.forget(o.namespace, o.name, 0)
-			last := s.cache.subjects[o.subject()] == nil
 			s.mu.Unlock()
-			if last {
-				s.dropSlot(ctx, o.namespace, o.subject())
-			}
 			return nil
 		case isConflict(err) && try < tries:
 			if err := s.refresh(ctx, e); errors.Is(err, workflow.ErrNotFound) {
@@ -117,26 +114,8 @@ func (s *Store) remove(ctx context.Context, e *entry) error {
 	}
 }
 
-// dropSlot deletes the slot of a subject that has no runs any more, if nobody
-// has taken it meanwhile.
-func (s *Store) dropSlot(ctx context.Context, namespace, subject string) {
-	sl, err := s.slot(ctx, namespace, subject)
-	if err != nil || sl.version == 0 {
-		return
-	}
-	var asked error
-	finished := s.finished(ctx, namespace, &asked)
-	if sl.holder != "" && !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
-		return
-	}
-	s.keepSlot(namespace, subject, nil)
-	err = s.client.delete(ctx, ref{leaseGroup, leaseResource, namespace, slotName(subject)}, "", versionText(sl.version))
-	if err != nil && !isNotFound(err) && !isConflict(err) {
-		s.log.Debug("kubestore: the slot of a subject without runs stays", "subject", subject, "error", err)
-	}
-}
-
-// sweepAfter is how long the Lease of a worker stays that is silent and owns nothing.
+// sweepAfter is how long the Lease of a worker stays that is silent and owns
+// nothing, and how often slots are looked at.
 const sweepAfter = time.Hour
 
 // sweep deletes the Leases of workers that died: each start of a process has one.

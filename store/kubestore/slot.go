@@ -31,6 +31,7 @@ type slot struct {
 	last    int64
 	queue   []queued
 	tracked bool // the Lease lists who wrote which field
+	owned   bool // it goes with its subject
 }
 
 type queued struct {
@@ -116,7 +117,7 @@ func (sl slot) text() string {
 }
 
 func readSlot(l *coordinationv1.Lease) (slot, error) {
-	sl := slot{version: parseVersion(l.ResourceVersion), tracked: tracked(l.ManagedFields)}
+	sl := slot{version: parseVersion(l.ResourceVersion), tracked: tracked(l.ManagedFields), owned: len(l.OwnerReferences) > 0}
 	if l.Spec.HolderIdentity != nil {
 		sl.holder = *l.Spec.HolderIdentity
 	}
@@ -175,6 +176,7 @@ func (s *Store) keepSlot(namespace, subject string, sl *slot) {
 		return
 	}
 	s.slots[slotKey(namespace, subject)] = sl
+	s.vacate(namespace, subject) // its last run may have gone meanwhile
 }
 
 // writeSlot replaces exactly the version a verdict was made for. false: it was
@@ -186,12 +188,19 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		notes[noteLast], notes[noteQueue] = strconv.FormatInt(v.next.last, 10), v.next.text()
 	}
 	spec := tree{"holderIdentity": v.next.holder}
+	var owner *metav1.OwnerReference
+	if !v.next.owned {
+		owner = s.slotOwner(namespace, subject)
+	}
 	var written metav1.ObjectMeta
 	var err error
 	if v.next.version == 0 {
 		meta := labelled(r.name, namespace, map[string]string{labelKind: "slot"})
 		notes[noteSubject] = subject
 		meta["annotations"] = notes
+		if owner != nil {
+			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
+		}
 		written, err = s.client.post(ctx, r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": spec})
 	} else {
 		meta := tree{"resourceVersion": versionText(v.next.version)}
@@ -200,6 +209,9 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		}
 		if v.next.tracked {
 			meta["managedFields"] = untracked
+		}
+		if owner != nil {
+			meta["ownerReferences"] = []metav1.OwnerReference{*owner}
 		}
 		body, e := encode(tree{"metadata": meta, "spec": spec})
 		if e != nil {
@@ -215,7 +227,7 @@ func (s *Store) writeSlot(ctx context.Context, namespace, subject string, v verd
 		return false, trouble(ctx, "writing the slot of "+subject, err)
 	}
 	next := v.next
-	next.version, next.tracked = parseVersion(written.ResourceVersion), tracked(written.ManagedFields)
+	next.version, next.tracked, next.owned = parseVersion(written.ResourceVersion), tracked(written.ManagedFields), len(written.OwnerReferences) > 0
 	s.keepSlot(namespace, subject, &next)
 	return true, nil
 }

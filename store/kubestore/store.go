@@ -41,12 +41,17 @@ type Options struct {
 	// namespace; others belong to somebody else, though one watch tells of all.
 	// Empty: all.
 	Namespaces []string
+	// Serves tells by their subject whose runs this store works on, among those of
+	// Namespaces; see Kinds. All others belong to somebody else: they are not claimed,
+	// started, repaired, listed or removed. nil: all.
+	Serves func(subject string) bool
 	// Client only reads and sends, as who looks at runs does that others work on:
 	// nothing is claimed or repaired, and rights on runs and their history are
 	// enough. Definitions are looked for in all namespaces.
 	Client bool
-	// Owner gives the object a subject is, so that its runs go when it goes; it
-	// must be in the namespace of the run. nil, or a nil answer: no owner.
+	// Owner gives the object a subject is, so that its runs go when it goes, and its slot
+	// where the subject ends with the uid; it must be in the namespace of the run. nil, or
+	// a nil answer: no owner.
 	Owner func(subject string) *metav1.OwnerReference
 	// Timeout of one request; default 10 s.
 	Timeout time.Duration
@@ -70,6 +75,10 @@ type Store struct {
 	cache    cache
 	workers  map[string]*worker // by name
 	slots    map[string]*slot   // by subject: what was read or written last
+	vacant   []vacancy          // whose Lease is to go
+	vacating bool               // somebody is at that
+	works    bool               // runs were claimed here
+	swept    time.Time          // when all slots were looked at
 	wake     chan string
 	missed   bool
 	repairs  map[string]bool // under way, by key

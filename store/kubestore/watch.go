@@ -2,8 +2,6 @@ package kubestore
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -49,19 +47,6 @@ func (s *Store) reflect(r ref, selector string, list func() runtime.Object, empt
 	s.all.Go(func() { reflector.RunWithContext(klog.NewContext(s.ctx, quiet)) })
 }
 
-// foreign reports a run that is somebody else's: of another namespace, and in
-// that of this store one whose subject stands there. o is nil if it is damaged.
-func (s *Store) foreign(namespace string, o *object) bool {
-	if len(s.o.Namespaces) == 0 || slices.Contains(s.o.Namespaces, namespace) {
-		return false
-	}
-	if namespace != s.o.Namespace || o == nil {
-		return namespace != s.o.Namespace
-	}
-	parts := strings.Split(o.spec.Subject, "/")
-	return len(parts) > 2 && parts[1] == namespace
-}
-
 // begun counts a watch that has read what was there; s.mu is held.
 func (s *Store) begun(once *bool) {
 	if *once {
@@ -85,13 +70,18 @@ func (k *runSink) Resync() error        { return nil }
 
 func (k *runSink) take(obj any) error {
 	s := k.s
+	if s.foreign(obj) {
+		m, err := meta.Accessor(obj)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err == nil {
+			s.frontier(parseVersion(m.GetResourceVersion()))
+		}
+		return nil
+	}
 	o, err := s.format.decode(obj.(runtime.Object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m, not := meta.Accessor(obj); not == nil && s.foreign(m.GetNamespace(), o) {
-		s.frontier(parseVersion(m.GetResourceVersion()))
-		return nil
-	}
 	if err != nil {
 		s.damaged(obj, err)
 		return nil
@@ -130,10 +120,10 @@ func (k *runSink) Replace(list []any, version string) error {
 	var bad []any
 	var why []error
 	for _, item := range list {
-		o, err := s.format.decode(item.(runtime.Object))
-		if m, not := meta.Accessor(item); not == nil && s.foreign(m.GetNamespace(), o) {
+		if s.foreign(item) {
 			continue
 		}
+		o, err := s.format.decode(item.(runtime.Object))
 		if err != nil {
 			bad, why = append(bad, item), append(why, err)
 			if m, err := meta.Accessor(item); err == nil {

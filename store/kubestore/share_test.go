@@ -1,0 +1,180 @@
+package kubestore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Two stores with namespaces of their own leave each other's runs alone, though
+// each is told of all, and knows nothing of the other's workers.
+func TestRunsOfOtherNamespaces(t *testing.T) {
+	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := kubetest.NewServer(t)
+			open := func(home string, namespaces ...string) *kubestore.Store {
+				t.Helper()
+				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Namespace: home, Namespaces: namespaces})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				return s
+			}
+			claim := func(s *kubestore.Store, worker string) []workflow.Loaded {
+				t.Helper()
+				got, err := s.Claim(t.Context(), workflow.Claim{Worker: worker, Limit: 10, Lease: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return got.Runs
+			}
+			ours, theirs := open("ops-a", "a"), open("a", "b", "c") // who lives among the others' subjects
+			e, err := workflow.New(ours, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: "X/a/one/1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := open("ops-c", "c") // it reads the list, and no event
+			// An event takes its time.
+			for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+				for _, s := range []*kubestore.Store{theirs, late} {
+					if got := claim(s, "w-of-others"); len(got) != 0 {
+						t.Fatalf("a store of other namespaces claimed %d runs", len(got))
+					}
+				}
+			}
+			got := claim(ours, "w")
+			if len(got) != 1 || got[0].Run.ID != r.ID {
+				t.Fatalf("its own store claimed %+v", got)
+			}
+			if got := claim(late, "w-of-others"); len(got) != 0 {
+				t.Errorf("a run was taken from a worker that lives")
+			}
+		})
+	}
+}
+
+// Two kinds of operators in one cluster: each claims, starts, lists and removes its
+// own runs, and those of the other stay as they are, though each can look at one.
+func TestRunsOfOtherKinds(t *testing.T) {
+	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := kubetest.NewServer(t)
+			open := func(kinds ...string) (*kubestore.Store, *workflow.Engine) {
+				t.Helper()
+				s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kind, Serves: kubestore.Kinds(kinds...)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				e, err := workflow.New(s, []workflow.Flow{{Name: kinds[0], Steps: []workflow.Step{{Name: "S", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s, e
+			}
+			start := func(e *workflow.Engine, flow, subject string) *workflow.Run {
+				t.Helper()
+				r, err := e.Start(t.Context(), workflow.Request{Flow: flow, Subject: subject})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			known := func(s *kubestore.Store, id string) bool {
+				t.Helper()
+				runs, _, err := s.List(t.Context(), workflow.Query{Prefix: id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(runs) > 0
+			}
+			await := func(what string, good func() bool) {
+				t.Helper()
+				for deadline := time.Now().Add(time.Minute); !good(); time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("not within a minute: %s", what)
+					}
+				}
+			}
+			ours, e := open("Ours", "Also")
+			theirs, other := open("Theirs")
+			r := start(e, "Ours", "Ours/n/a")
+			mark := start(other, "Theirs", "Theirs/n/a")
+			await("the other one has read as far as its own run", func() bool { return known(theirs, mark.ID) })
+			late, _ := open("Theirs") // it reads the list, and no event
+			var ended []string
+			for i := range 2 {
+				run, err := e.Start(t.Context(), workflow.Request{Flow: "Ours", Subject: "Also/n/b", RequestID: fmt.Sprint(i)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.Advance(t.Context(), run.ID)
+				ended = append(ended, run.ID)
+			}
+			last := start(other, "Theirs", "Theirs/n/b")
+			everything := func(string) workflow.Retention { return workflow.Retention{Age: 1, Keep: 1, Most: 1} }
+			for _, s := range []*kubestore.Store{theirs, late} {
+				await("a store has read as far as its newest run", func() bool { return known(s, last.ID) })
+				if known(s, r.ID) || known(s, ended[0]) {
+					t.Error("a store lists the runs of other kinds")
+				}
+				got, err := s.Claim(t.Context(), workflow.Claim{Worker: "w-of-others", Limit: 10, Lease: time.Minute})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, l := range got.Runs {
+					if l.Run.ID != mark.ID && l.Run.ID != last.ID {
+						t.Errorf("a store of other kinds claimed %s", l.Run.Subject)
+					}
+				}
+				if _, err := s.Take(t.Context(), "w-of-others", r.ID, time.Minute); !errors.Is(err, workflow.ErrOwned) {
+					t.Errorf("a run of another kind is taken: %v", err)
+				}
+				if ids, err := s.Expired(t.Context(), time.Now().Add(time.Hour), everything, 100); err != nil || len(ids) > 0 {
+					t.Errorf("a run of another kind is to be removed: %v, %v", ids, err)
+				}
+				if got, _, err := s.Load(t.Context(), r.ID); err != nil || got.Subject != r.Subject || known(s, r.ID) {
+					t.Errorf("looked at by its id: %+v, %v; taken in: %v", got, err, known(s, r.ID))
+				}
+				if err := s.Send(t.Context(), r.ID, workflow.Signal{ID: fmt.Sprintf("%p", s), Name: "hello"}); err != nil {
+					t.Errorf("a signal to a run of another kind: %v", err)
+				}
+			}
+			if _, err := other.Start(t.Context(), workflow.Request{Flow: "Theirs", Subject: "Ours/n/a"}); fault.Of(err) != workflow.InputInvalid {
+				t.Errorf("a run that nobody would work on: %v", err)
+			}
+			if ids, err := ours.Expired(t.Context(), time.Now().Add(time.Hour), everything, 100); err != nil || !slices.Equal(ids, ended[:1]) {
+				t.Errorf("its own store is to remove %v, %v, want %v", ids, err, ended[:1])
+			}
+			got, mail, err := ours.Load(t.Context(), r.ID)
+			if err != nil || got.Owner != "" || got.Phase != workflow.Running || len(mail) != 2 {
+				t.Errorf("the run is %s, of %q, with %d signals, %v", got.Phase, got.Owner, len(mail), err)
+			}
+			if claimed, err := ours.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute}); err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != r.ID {
+				t.Errorf("its own store claimed %+v, %v", claimed, err)
+			}
+		})
+	}
+}

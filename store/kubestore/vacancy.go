@@ -1,0 +1,170 @@
+package kubestore
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// vacancy is a subject without runs whose slot nobody needs any more.
+type vacancy struct{ namespace, subject string }
+
+// slotOwner is the subject as the owner of its slot; nil: none. Its uid must be in
+// the subject: a slot that goes late would be that of the next object of the name.
+func (s *Store) slotOwner(namespace, subject string) *metav1.OwnerReference {
+	parts := strings.Split(subject, "/")
+	if s.o.Owner == nil || len(parts) < 4 || parts[1] != "" && parts[1] != namespace {
+		return nil
+	}
+	owner := s.o.Owner(subject)
+	if owner == nil || owner.UID == "" || parts[len(parts)-1] != string(owner.UID) {
+		return nil
+	}
+	return owner
+}
+
+// vacate lets go of the slot of a subject whose last run is gone: here at once, and
+// of its Lease soon, unless it goes with its owner, or others work here. s.mu is held.
+func (s *Store) vacate(namespace, subject string) {
+	if s.cache.subjects[subject] != nil {
+		return
+	}
+	key := slotKey(namespace, subject)
+	known := s.slots[key]
+	delete(s.slots, key)
+	ours, owned := s.works, false
+	if known != nil {
+		ours, owned = true, known.owned
+	} else if ours {
+		owned = s.slotOwner(namespace, subject) != nil
+	}
+	if ours && !owned {
+		s.drop(vacancy{namespace, subject})
+	}
+}
+
+// drop lets the Lease of a vacancy be deleted, one after the other. s.mu is held.
+func (s *Store) drop(v vacancy) {
+	if s.o.Client || s.ctx.Err() != nil {
+		return
+	}
+	s.vacant = append(s.vacant, v)
+	if s.vacating {
+		return
+	}
+	s.vacating = true
+	s.all.Go(func() {
+		sleep(s.ctx, 500*time.Millisecond+rand.N(time.Second)) // another run may come, or another process do it
+		for {
+			s.mu.Lock()
+			if len(s.vacant) == 0 || s.ctx.Err() != nil {
+				s.vacant, s.vacating = nil, false
+				s.mu.Unlock()
+				return
+			}
+			next := s.vacant[0]
+			s.vacant = s.vacant[1:]
+			s.mu.Unlock()
+			if err := s.dropSlot(s.ctx, next); err != nil && s.ctx.Err() == nil {
+				s.log.Debug("kubestore: the slot of a subject without runs stays until the next sweep", "subject", next.subject, "error", err)
+			}
+		}
+	})
+}
+
+// dropSlot deletes the Lease of a vacancy in exactly the version that was found
+// vacant: who comes to want it meanwhile has written it, or finds it gone and
+// makes another one.
+func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
+	s.mu.Lock()
+	taken := s.cache.subjects[v.subject] != nil
+	s.mu.Unlock()
+	if taken {
+		return nil
+	}
+	r := ref{leaseGroup, leaseResource, v.namespace, slotName(v.subject)}
+	var l coordinationv1.Lease
+	if err := s.client.get(ctx, r, &l); err != nil {
+		return ignoreGone(err)
+	}
+	sl, err := readSlot(&l)
+	if err != nil || sl.owned || !s.format.bears(sl.holder) {
+		return err
+	}
+	var asked error
+	finished := s.finished(ctx, v.namespace, &asked)
+	if !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
+		return asked
+	}
+	return ignoreGone(s.client.delete(ctx, r, "", versionText(sl.version)))
+}
+
+// ignoreGone: who was faster has deleted it, or uses it.
+func ignoreGone(err error) error {
+	if isNotFound(err) || isConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// sweepPage is how many slots are read at once.
+const sweepPage = 500
+
+// sweepSlots drops, now and then, what stayed: the slots of subjects whose last
+// run went while nobody watched.
+func (s *Store) sweepSlots(ctx context.Context) {
+	s.mu.Lock()
+	early := !s.swept.IsZero() && time.Since(s.swept) < sweepAfter
+	if !early {
+		s.swept = time.Now()
+	}
+	s.mu.Unlock()
+	if early || s.o.Client {
+		return
+	}
+	for _, namespace := range s.homes() {
+		o := metav1.ListOptions{LabelSelector: labelKind + "=slot", Limit: sweepPage}
+		for {
+			var page coordinationv1.LeaseList
+			if err := s.client.list(ctx, ref{leaseGroup, leaseResource, namespace, ""}, o, &page); err != nil {
+				s.log.Debug("kubestore: the slots could not be listed", "namespace", namespace, "error", err)
+				break
+			}
+			for i := range page.Items {
+				s.sweepSlot(&page.Items[i])
+			}
+			if o.Continue = page.Continue; o.Continue == "" {
+				break
+			}
+		}
+	}
+}
+
+func (s *Store) sweepSlot(l *coordinationv1.Lease) {
+	subject := l.Annotations[noteSubject]
+	if subject == "" || l.Name != slotName(subject) || len(l.OwnerReferences) > 0 || !s.serves(l.Namespace, subject) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache.subjects[subject] == nil {
+		s.drop(vacancy{l.Namespace, subject})
+	}
+}
+
+// homes are the namespaces that keep runs of this store; "": all.
+func (s *Store) homes() []string {
+	if s.o.Only || len(s.o.Namespaces) == 0 {
+		return []string{s.watched()}
+	}
+	homes := slices.Clone(s.o.Namespaces)
+	if !slices.Contains(homes, s.o.Namespace) {
+		homes = append(homes, s.o.Namespace)
+	}
+	return homes
+}

@@ -1,0 +1,224 @@
+package kubestore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+func openOn(t *testing.T, server *kubetest.Server, o Options) *Store {
+	t.Helper()
+	o.Config = server.Config()
+	s, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// begin makes a run that has taken its slot.
+func begin(t *testing.T, s *Store, id, subject string) *workflow.Run {
+	t.Helper()
+	now := time.Now().UTC()
+	r, err := s.Create(t.Context(), &workflow.Run{ID: id, Flow: "F", Subject: subject, CreatedAt: now, NextAt: now}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// vanish deletes the object of a run, as kubectl and the garbage collector do.
+func vanish(t *testing.T, s *Store, id, namespace string) {
+	t.Helper()
+	if err := s.client.delete(t.Context(), s.runRef(namespace, s.format.name(id)), "", ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slotsIn gives the Leases of slots by their subject.
+func slotsIn(t *testing.T, s *Store) map[string]coordinationv1.Lease {
+	t.Helper()
+	var list coordinationv1.LeaseList
+	if err := s.client.list(t.Context(), ref{leaseGroup, leaseResource, "", ""}, metav1.ListOptions{LabelSelector: labelKind + "=slot"}, &list); err != nil {
+		t.Fatal(err)
+	}
+	slots := map[string]coordinationv1.Lease{}
+	for _, l := range list.Items {
+		slots[l.Annotations[noteSubject]] = l
+	}
+	return slots
+}
+
+func eventually(t *testing.T, what string, good func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !good(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+func knownSlots(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slots)
+}
+
+func knows(s *Store, id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cache.ids[id] != nil
+}
+
+// The last run of a subject takes its slot along, whoever deletes it: the Lease, and
+// what is known of it. A process that only watches asks for nothing.
+func TestSlotsGoWithTheLastRun(t *testing.T) {
+	for _, kind := range []Kind{Run, ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			server := kubetest.NewServer(t)
+			s, standby := openOn(t, server, Options{Kind: kind}), openOn(t, server, Options{Kind: kind})
+			const subjects = 20
+			for i := range subjects {
+				begin(t, s, fmt.Sprint("r", i), fmt.Sprintf("K/n/%d", i))
+			}
+			begin(t, s, "stays", "K/n/stays")
+			begin(t, s, "other", "K/n/stays")
+			if n := len(slotsIn(t, s)); n != subjects+1 {
+				t.Fatalf("%d slots of %d subjects", n, subjects+1)
+			}
+			eventually(t, "the other one knows all", func() bool { return knows(standby, "other") })
+			before := standby.Requests()
+			for i := range subjects {
+				vanish(t, s, fmt.Sprint("r", i), "n")
+			}
+			vanish(t, s, "other", "n")
+			eventually(t, "only the slot that has a run is left", func() bool {
+				left := slotsIn(t, s)
+				return len(left) == 1 && left["K/n/stays"].Name != ""
+			})
+			if n := knownSlots(s); n != 1 {
+				t.Errorf("%d slots are remembered, one subject has a run", n)
+			}
+			eventually(t, "the other one forgets them", func() bool { return !knows(standby, "other") && !knows(standby, fmt.Sprint("r", subjects-1)) })
+			if n := standby.Requests() - before; n != 0 {
+				t.Errorf("a process that only watches sent %d requests", n)
+			}
+		})
+	}
+}
+
+// A slot whose subject names its owner goes with it, and is left to that; another
+// one has no owner that might be an older object of the same name.
+func TestSlotsOfOwnedSubjects(t *testing.T) {
+	owner := func(string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: "v1", Kind: "K", Name: "x", UID: types.UID("u1")}
+	}
+	server := kubetest.NewServer(t)
+	s := openOn(t, server, Options{Owner: owner})
+	for id, subject := range map[string]string{"a": "K/n/x/u1", "b": "K/n/x/u2", "c": "K/n/x", "d": "K/n/y/u1"} {
+		begin(t, s, id, subject)
+	}
+	slots := slotsIn(t, s)
+	for subject, want := range map[string]int{"K/n/x/u1": 1, "K/n/x/u2": 0, "K/n/x": 0, "K/n/y/u1": 1} {
+		if got := slots[subject].OwnerReferences; len(got) != want {
+			t.Errorf("the slot of %s is owned by %v", subject, got)
+		}
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		vanish(t, s, id, "n")
+	}
+	eventually(t, "the slots without owner are gone", func() bool {
+		left := slotsIn(t, s)
+		return len(left) == 2 && left["K/n/x/u1"].Name != "" && left["K/n/y/u1"].Name != ""
+	})
+	if n := knownSlots(s); n != 0 {
+		t.Errorf("%d slots are remembered, no subject has a run", n)
+	}
+
+	elsewhere := openOn(t, kubetest.NewServer(t), Options{Owner: owner, Namespace: "home", Only: true})
+	begin(t, elsewhere, "a", "K/n/x/u1")
+	if got := slotsIn(t, elsewhere)["K/n/x/u1"].OwnerReferences; len(got) != 0 {
+		t.Errorf("a slot in home is owned from another namespace by %v", got)
+	}
+}
+
+// A slot that is wanted again before its Lease is deleted stays, and one that an
+// earlier version has made without owner gets it.
+func TestASlotThatIsWantedAgainStays(t *testing.T) {
+	server := kubetest.NewServer(t)
+	s, other := openOn(t, server, Options{}), openOn(t, server, Options{})
+	begin(t, s, "a", "K/n/x")
+	vanish(t, s, "a", "n")
+	eventually(t, "the run is forgotten", func() bool { return !knows(s, "a") && !knows(other, "a") })
+	if r := begin(t, other, "b", "K/n/x"); r.Phase != workflow.Running {
+		t.Fatalf("b is %s", r.Phase)
+	}
+	if err := s.dropSlot(t.Context(), vacancy{"n", "K/n/x"}); err != nil {
+		t.Fatal(err)
+	}
+	if r := begin(t, s, "c", "K/n/x"); r.Phase != workflow.Queued {
+		t.Errorf("c is %s beside b", r.Phase)
+	}
+	upgraded := openOn(t, server, Options{Owner: func(string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: "v1", Kind: "K", Name: "y", UID: "u1"}
+	}})
+	begin(t, s, "old", "K/n/y/u1")
+	eventually(t, "the newer version knows the run", func() bool { return knows(upgraded, "old") })
+	begin(t, upgraded, "new", "K/n/y/u1")
+	if got := slotsIn(t, s)["K/n/y/u1"].OwnerReferences; len(got) != 1 {
+		t.Errorf("the slot is owned by %v", got)
+	}
+}
+
+// What stayed while nobody watched goes with the next look at what is old: not the
+// slots that have a run, that are owned, or that another store keeps.
+func TestSlotsThatStayedAreSwept(t *testing.T) {
+	server := kubetest.NewServer(t)
+	maker := openOn(t, server, Options{})
+	put := func(subject, holder string, owned bool) {
+		t.Helper()
+		r := ref{leaseGroup, leaseResource, "n", slotName(subject)}
+		meta := labelled(r.name, r.namespace, map[string]string{labelKind: "slot"})
+		meta["annotations"] = tree{noteSubject: subject}
+		if owned {
+			meta["ownerReferences"] = []metav1.OwnerReference{{APIVersion: "v1", Kind: "K", Name: "x", UID: "u"}}
+		}
+		if _, err := maker.client.post(t.Context(), r, tree{"apiVersion": leaseGroup + "/v1", "kind": "Lease", "metadata": meta, "spec": tree{"holderIdentity": holder}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin(t, maker, "lives", "K/n/lives")
+	put("K/n/old", "gone", false)
+	put("K/n/owned", "gone", true)
+	put("K/n/configmap", configMapPrefix+"gone", false)
+	put("Other/n/x", "gone", false)
+	s := openOn(t, server, Options{Serves: Kinds("K")})
+	if _, err := s.Expired(context.Background(), time.Now(), func(string) workflow.Retention { return workflow.Retention{} }, 10); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the slot that nobody has is gone", func() bool { return slotsIn(t, s)["K/n/old"].Name == "" })
+	eventually(t, "the sweep has ended", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.vacating
+	})
+	left := slotsIn(t, s)
+	for _, subject := range []string{"K/n/lives", "K/n/owned", "K/n/configmap", "Other/n/x"} {
+		if left[subject].Name == "" {
+			t.Errorf("the slot of %s is gone", subject)
+		}
+	}
+}
