@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -44,8 +45,9 @@ type DefaultMementoStorage struct {
 // the end and the interruption of a flow become Events of its resource, which
 // must be an [IKubeResource].
 //
-// The store is one for the process; it reads the API server that k8sutil finds,
-// and keeps what belongs to no namespace in the one of the pod, or in default.
+// The store is one for the process and type of resource, and leaves the runs of
+// other types alone; it reads the API server that k8sutil finds, and keeps what
+// belongs to no namespace in the one of the pod, or in default.
 func GetDefaultMementoStorageFactory(_ string, enableEvent bool) CreateMementoStorageFunc {
 	return func(resource statemachine.StateResource) (WfRuntimeMementoStorage, error) {
 		kube, err := kubeOf(resource)
@@ -73,22 +75,22 @@ func (s *DefaultMementoStorage) Save(mementoKey, _ string) error {
 	return workflow.RequestInvalid.Errorf("%s: the default storage keeps runs, not texts", mementoKey)
 }
 
-// shared is the store of the process.
+// shared are the stores of the process.
 var shared struct {
 	sync.Mutex
-	store  *kubestore.Store
-	owners sync.Map        // subject: *metav1.OwnerReference
-	taken  map[string]bool // subjects whose old records were looked at
+	stores map[string]*kubestore.Store // by type of resource
+	owners sync.Map                    // subject: *metav1.OwnerReference
+	taken  map[string]bool             // subjects whose old records were looked at
 }
 
 // openTime bounds the first look at the API server.
 const openTime = time.Minute
 
-func sharedStore() (*kubestore.Store, error) {
+func sharedStore(resourceType string) (*kubestore.Store, error) {
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.store != nil {
-		return shared.store, nil
+	if store := shared.stores[resourceType]; store != nil {
+		return store, nil
 	}
 	_, config, err := k8sutil.GetKubeClient()
 	if err != nil {
@@ -96,11 +98,17 @@ func sharedStore() (*kubestore.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
-	store, err := kubestore.Open(ctx, kubestore.Options{Config: config, Kind: kubestore.ConfigMap, Namespace: ownNamespace(), Owner: ownerOf})
+	store, err := kubestore.Open(ctx, kubestore.Options{
+		Config: config, Kind: kubestore.ConfigMap, Namespace: ownNamespace(), Owner: ownerOf,
+		Serves: func(subject string) bool { return strings.HasPrefix(subject, resourceType+"/") },
+	})
 	if err != nil {
 		return nil, err
 	}
-	shared.store, shared.taken = store, map[string]bool{}
+	if shared.stores == nil {
+		shared.stores, shared.taken = map[string]*kubestore.Store{}, map[string]bool{}
+	}
+	shared.stores[resourceType] = store
 	return store, nil
 }
 
@@ -109,12 +117,12 @@ func sharedStore() (*kubestore.Store, error) {
 func Close() error {
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.store == nil {
-		return nil
+	var errs []error
+	for _, store := range shared.stores {
+		errs = append(errs, store.Close())
 	}
-	err := shared.store.Close()
-	shared.store = nil
-	return err
+	shared.stores = nil
+	return errors.Join(errs...)
 }
 
 // ownNamespace is the one of this pod; empty outside a cluster.
@@ -135,7 +143,7 @@ func ownerOf(subject string) *metav1.OwnerReference {
 
 // store gives the store of the process, when it knows the resource.
 func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateResource) (workflow.Store, error) {
-	store, err := sharedStore()
+	store, err := sharedStore(m.ResourceType)
 	if err != nil {
 		return nil, err
 	}
