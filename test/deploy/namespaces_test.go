@@ -153,8 +153,9 @@ func TestNamespaces(t *testing.T) {
 		})
 		t.Run("others", func(t *testing.T) {
 			t.Parallel()
+			// One after the other, as the machine has few cores: runs of other namespaces are left alone.
 			t.Run("one", servesAnother)
-			t.Run("two", servesTwo) // not beside one whose runs it would see
+			t.Run("two", servesTwo)
 		})
 	})
 }
