@@ -68,6 +68,7 @@ type Operator struct {
 	mu      sync.Mutex
 	last    int
 	hearers map[int]func(control.Ref)
+	parted  map[string]time.Time // by cluster: when its manager was sent away from the writer's node last
 }
 
 // Flows is what the operator asks of the engine. A *workflow.Engine is one.
@@ -99,7 +100,7 @@ func New(o Options) (*Operator, error) {
 	if o.Home != nil {
 		homes[Kind] = o.Home
 	}
-	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}}, nil
+	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}, parted: map[string]time.Time{}}, nil
 }
 
 // Key names a cluster of Kind.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,15 @@ func (l *lab) findings(name string) (wrong []string) {
 	wanted := c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled
 	if !t.Present || t.HA != wanted || !t.Until.IsZero() {
 		say("failover is %+v, wanted %t", t, wanted)
+	}
+	if wanted := cmp.Or(c.Spec.Durability, "strict"); t.Durability != wanted {
+		say("the durability is %q, wanted %s", t.Durability, wanted)
+	}
+	nodes, err := l.world.Ports().Instances.Nodes(l.t.Context(), ref(name))
+	for _, i := range l.world.Instances(ref(name)) {
+		if err == nil && i.Name == writer && i.Node == t.Node && slices.ContainsFunc(nodes, func(n port.Node) bool { return n.Ready && n.Schedulable && n.Name != i.Node }) {
+			say("the cluster manager stands on %s, as the writer does", t.Node)
+		}
 	}
 	members := map[string]string{}
 	for _, m := range t.Members {

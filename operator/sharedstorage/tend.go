@@ -2,6 +2,7 @@ package sharedstorage
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,22 +68,64 @@ func (t *tender) fence() {
 	}
 }
 
-// manager has it there, and failover as the spec asks.
+// manager has it there, with failover and durability as the spec asks, and away
+// from the writer.
 func (t *tender) manager(running bool) {
 	was, topology := t.c.Status.Manager, t.f.Topology
 	lost := !t.f.known(askedManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.Failed
 	switch {
 	case lost, running && t.f.known(askedManager) && !topology.Present:
-		t.do("make the cluster manager", func(ctx context.Context) error {
-			_, err := t.o.options.Ports.Manager.Ensure(ctx, t.c.Ref, t.c.managerSpec())
-			return err
-		})
+		t.ensure("make the cluster manager")
 	case !t.f.known(askedManager) || !topology.Present || !topology.Ready:
 	case topology.HA != t.c.wantsHA(), !topology.HA && !topology.Until.IsZero():
 		t.do("failover as wanted", func(ctx context.Context) error {
 			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.wantsHA(), time.Time{})
 		})
+	case orElse(topology.Durability, strict) != t.c.durability():
+		t.ensure("durability as wanted")
+	case running && t.beside():
+		t.ensure("the cluster manager away from the writer")
 	}
+}
+
+func (t *tender) ensure(what string) {
+	t.do(what, func(ctx context.Context) error {
+		_, err := t.o.options.Ports.Manager.Ensure(ctx, t.c.Ref, t.c.managerSpec())
+		return err
+	})
+}
+
+// partAgain is how long a manager that was sent away from the writer's node, and
+// stands there still, is left alone: to send it away may be to start it anew.
+const partAgain = 3 * time.Minute
+
+// beside reports a manager on the writer's node, as a failover leaves it, that
+// could stand elsewhere and is to be sent there now.
+func (t *tender) beside() bool {
+	writer, cluster := t.f.writer(), t.c.subject()
+	together := writer != nil && writer.Node != "" && writer.Node == t.f.Topology.Node
+	t.o.mu.Lock()
+	sent, before := t.o.parted[cluster]
+	if !together {
+		delete(t.o.parted, cluster)
+	}
+	t.o.mu.Unlock()
+	if !together || before && t.f.At.Sub(sent) < partAgain || !t.room(writer.Node) {
+		return false
+	}
+	t.o.mu.Lock()
+	defer t.o.mu.Unlock()
+	t.o.parted[cluster] = t.f.At
+	return true
+}
+
+// room reports a node beside this one that takes instances.
+func (t *tender) room(beside string) bool {
+	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.Ask)
+	defer cancel()
+	var nodes []port.Node
+	err := guarded(func() (err error) { nodes, err = t.o.options.Ports.Instances.Nodes(ctx, t.c.Ref); return })
+	return err == nil && slices.ContainsFunc(nodes, func(n port.Node) bool { return n.Ready && n.Schedulable && n.Name != beside })
 }
 
 // writer brings back what is down while nobody writes: failover is off, or would
@@ -216,7 +259,7 @@ func memberOf(i *port.Instance) port.Member {
 
 // managerSpec is the wanted manager, with all that is in a place.
 func (c *Cluster) managerSpec() port.ManagerSpec {
-	spec := port.ManagerSpec{Present: true, HA: c.wantsHA(), Durability: c.Spec.Durability, Version: c.Spec.Engine.Version}
+	spec := port.ManagerSpec{Present: true, HA: c.wantsHA(), Durability: c.durability(), Version: c.Spec.Engine.Version}
 	leader := c.Facts.leader()
 	if leader != nil {
 		spec.AwayFrom = leader.Node

@@ -13,6 +13,7 @@ const (
 	defaultReaders = 2
 	defaultClass   = "small"
 	defaultSize    = 10 << 30
+	strict         = "strict" // durability
 )
 
 // wantedReaders is the wanted number of readers.
@@ -24,6 +25,8 @@ func (c *Cluster) wantedReaders() int {
 }
 
 func (c *Cluster) wantsHA() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
+
+func (c *Cluster) durability() string { return orElse(c.Spec.Durability, strict) }
 
 func (c *Cluster) className() string { return orElse(c.Spec.Class.Name, defaultClass) }
 

@@ -7,8 +7,10 @@ import (
 
 // Manager is the cluster manager: it watches the writer and fails over.
 type Manager interface {
-	// Ensure makes the manager be there with this membership and wish for HA,
-	// and gives what it sees. MANAGER_UNREACHABLE.
+	// Ensure makes the manager be there with this membership and wish for HA, and
+	// gives what it sees. One that is there takes over durability and version, and
+	// leaves the node it is to stand away from if there is another; what it was
+	// told by Add, Remove and SetHA stays. MANAGER_UNREACHABLE.
 	Ensure(ctx context.Context, c Ref, want ManagerSpec) (Topology, error)
 	// Add makes an instance a member, or changes its entry. The manager finds a
 	// member at the address of its entry only, so one that has moved is told anew.
@@ -57,6 +59,8 @@ type Topology struct {
 	Sync    []string  `json:"sync,omitempty"` // instances of which one has each answered commit
 	Members []Member  `json:"members,omitempty"`
 	At      time.Time `json:"at,omitzero"` // when it looked
+
+	Durability string `json:"durability,omitempty"` // it works with: strict, available
 
 	Code    string `json:"code,omitempty"` // why it does not fail over: FAILOVER_UNSAFE
 	Message string `json:"message,omitempty"`

@@ -56,6 +56,9 @@ func (w *Watcher) Topology() port.Topology {
 	if s.Off && s.Wish && !top.HA {
 		top.Until = s.Until
 	}
+	if s.Made {
+		top.Durability = s.Durability
+	}
 	for _, m := range s.Members {
 		top.Members = append(top.Members, m.Member)
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,6 +34,7 @@ func (w *World) topology(c *cluster) port.Topology {
 		return t
 	}
 	t.Ready, t.HA, t.Until, t.Writer, t.Epoch, t.Sync, t.Code, t.Message = true, m.ha, m.until, m.writer, m.epoch, slices.Clone(m.sync), m.code, m.message
+	t.Durability = cmp.Or(m.spec.Durability, "strict")
 	for _, name := range slices.Sorted(maps.Keys(m.members)) {
 		t.Members = append(t.Members, m.members[name])
 	}
@@ -52,13 +54,15 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 		n := w.nodes[m.node]
 		lost := n != nil && !n.lostAt.IsZero()
 		if apart := m.present && want.AwayFrom != "" && m.node == want.AwayFrom && w.elsewhere(want.AwayFrom) != ""; !m.present || m.broken || lost || apart {
-			members, ha, until := m.members, want.HA, time.Time{}
-			if m.present { // what it was told last is kept for it
+			made, members, ha, until := !m.present, m.members, want.HA, time.Time{}
+			if !made { // what it was told last is kept for it
 				ha, until = m.ha, m.until
 			}
 			*m = manager{present: true, readyAt: w.o.Now().Add(w.o.Times.Manager), members: members, ha: ha, until: until, sync: m.sync}
 			for _, member := range want.Members {
-				m.members[member.Name] = member
+				if made {
+					m.members[member.Name] = member
+				}
 			}
 			if m.node = w.elsewhere(want.AwayFrom); m.node == "" {
 				m.node = want.AwayFrom
@@ -70,10 +74,10 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 	})
 }
 
-// elsewhere is a ready node that is not this one.
+// elsewhere is a node that takes the manager and is not this one.
 func (w *World) elsewhere(away string) string {
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
-		if n := w.nodes[name]; name != away && n.Ready && n.lostAt.IsZero() {
+		if n := w.nodes[name]; name != away && n.Ready && n.Schedulable && n.lostAt.IsZero() {
 			return name
 		}
 	}

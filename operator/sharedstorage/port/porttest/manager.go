@@ -100,6 +100,44 @@ var managerQuestions = []question{
 			e.t.Errorf("it stands on %q, the writer on %q", top.Node, w.Node)
 		}
 	}},
+	{"Manager/leaves the node of a new writer, and forgets nothing", func(e *exam) {
+		e.writer("w")
+		e.readers("w", "r")
+		spec := e.manage("strict", "w", "r")
+		m := e.Ports.Manager
+		e.must("remove", m.Remove(e.ctx, e.Cluster, "r"))
+		e.must("off", m.SetHA(e.ctx, e.Cluster, false, time.Time{}))
+		was := e.topology().Node
+		spec.AwayFrom = was
+		for range 2 {
+			e.await("it stands elsewhere", func() error {
+				top, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
+				if err == nil && (!top.Ready || top.Node == was || top.Node == "") {
+					err = fmt.Errorf("ready %t, on %q", top.Ready, top.Node)
+				}
+				return err
+			})
+		}
+		e.members("w")
+		e.ha(false)
+	}},
+	{"Manager/works with the durability it was told last", func(e *exam) {
+		e.writer("w")
+		e.readers("w", "r")
+		spec := e.manage("", "w", "r")
+		for _, durability := range []string{"strict", "available", "available", "strict"} {
+			spec.Durability = durability
+			_, err := e.Again(e.t).Manager.Ensure(e.ctx, e.Cluster, spec)
+			e.must("ensure", err)
+			e.await("it works with "+durability, func() error {
+				top, err := e.Ports.Manager.Topology(e.ctx, e.Cluster)
+				if err == nil && top.Durability != durability {
+					err = fmt.Errorf("%q", top.Durability)
+				}
+				return err
+			})
+		}
+	}},
 	{"Manager/fails over when the writer is lost, and takes it back", func(e *exam) {
 		e.writer("a")
 		e.readers("a", "b", "c")

@@ -1,0 +1,97 @@
+package sharedstorage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+)
+
+// besideManager lets the reader on the manager's node become the writer.
+func (l *lab) besideManager(name string) {
+	l.t.Helper()
+	_, writer := l.writer(name)
+	node := l.world.Topology(ref(name)).Node
+	var heir string
+	for _, i := range l.world.Instances(ref(name)) {
+		switch {
+		case i.Node == node && i.Name != writer.Name:
+			heir = i.Name
+		case i.Name != writer.Name:
+			l.world.KillEngine(ref(name), i.Name)
+		}
+	}
+	if heir == "" {
+		l.t.Fatalf("no reader stands on %s\n%s", node, l.story())
+	}
+	time.Sleep(5 * time.Second) // nobody counts on the other one any more
+	l.world.KillEngine(ref(name), writer.Name)
+	l.until(name, "written to by "+heir, 5*time.Minute, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref(name)) == heir })
+}
+
+// sent counts the calls that sent the manager away, or made it anew.
+func (l *lab) sent() int {
+	n := 0
+	for _, c := range l.world.Calls() {
+		if c.Port == "Manager" && c.Method == "Ensure" {
+			n++
+		}
+	}
+	return n
+}
+
+// After a failover to its own node the cluster manager goes to another one (spec 6).
+func TestTheManagerLeavesTheNodeOfANewWriter(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.besideManager("blue")
+		l.world.ClearLog()
+		_, writer := l.writer("blue")
+		time.Sleep(10 * time.Minute)
+		l.rests("blue", time.Hour)
+		l.sane("blue")
+		if _, now := l.writer("blue"); now.Name != writer.Name || l.world.Topology(ref("blue")).Node == now.Node {
+			t.Errorf("%s writes on %s\n%s", now.Name, now.Node, l.story())
+		}
+		before := l.sent()
+		time.Sleep(time.Hour)
+		if now := l.sent(); now != before {
+			t.Errorf("%d more calls\n%s", now-before, l.story())
+		}
+	})
+}
+
+// A manager that cannot leave is not sent again and again; where there is no other
+// node it is not sent at all.
+func TestTheManagerThatCannotLeave(t *testing.T) {
+	for _, cordoned := range []bool{false, true} {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			node := l.world.Topology(ref("blue")).Node
+			if cordoned {
+				for _, n := range []string{"node-1", "node-2", "node-3"} {
+					l.world.Cordon(n, n != node)
+				}
+			} else {
+				l.world.Inject(sim.Rule{Port: "Manager", Method: "Ensure", Do: sim.Fail, Err: port.ManagerUnreachable.Errorf("the scheduler has no room for it")})
+			}
+			l.besideManager("blue")
+			time.Sleep(10 * time.Minute) // the readers are made anew
+			l.rests("blue", time.Hour)
+			l.world.ClearLog()
+			time.Sleep(30 * time.Minute)
+			if n := l.sent(); cordoned && n > 0 || !cordoned && (n < 5 || n > 11) {
+				t.Errorf("cordoned %t: %d calls in half an hour\n%s", cordoned, n, l.story())
+			}
+			l.world.Heal()
+			for _, n := range []string{"node-1", "node-2", "node-3"} {
+				l.world.Cordon(n, false)
+			}
+			time.Sleep(5 * time.Minute)
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package sharedstorage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+)
+
+// Durability is a level: an edit reaches the cluster manager at rest, and without
+// a run (spec 1).
+func TestDurability(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		visit := l.look("blue").Status.Visit
+		for _, want := range []string{"available", "strict", "available", ""} {
+			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = want })
+			if want == "" {
+				want = "strict"
+			}
+			l.until("blue", want, 10*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Durability == want })
+			l.rests("blue", time.Minute)
+			l.sane("blue")
+		}
+		if now := l.look("blue").Status.Visit; now != visit {
+			t.Errorf("the edits made %d moves\n%s", now-visit, l.story())
+		}
+	})
+}
+
+// What is edited while a run is paused is told, too: it is the manager of a
+// cluster that serves.
+func TestDurabilityWhileARunIsPaused(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", parameters("bad_one", "1"))
+		l.interrupted("PARAMETER_INVALID", time.Hour)
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = "available" })
+		l.until("blue", "available", time.Minute, func(*sharedstorage.Cluster) bool {
+			return l.world.Topology(ref("blue")).Durability == "available"
+		})
+	})
+}
