@@ -21,6 +21,7 @@ import (
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -55,6 +56,12 @@ func NewMPDHome(cached client.Client, live client.Reader, name string) *MPDHome 
 	return &MPDHome{objects: objects{client: cached, live: live, written: map[string]uint64{}}, name: name}
 }
 
+// mine reports an object of this operator. A name that is not there is MPDOperator,
+// on either side.
+func (h *MPDHome) mine(obj *mpd.MPDCluster) bool {
+	return cmp.Or(obj.Spec.OperatorName, MPDOperator) == cmp.Or(h.name, MPDOperator)
+}
+
 // Load implements sharedstorage.Home.
 func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	draft, err := load(ctx, &h.objects, ref, func() *mpd.MPDCluster { return &mpd.MPDCluster{} })
@@ -74,7 +81,7 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 	}
 	c.Spec, c.Refused = specOf(obj)
 	c.Spec.Engine.Version = h.Site.version(&c.Spec, c.Status.Version)
-	if obj.Spec.OperatorName == "" || obj.Spec.OperatorName == cmp.Or(h.name, MPDOperator) {
+	if h.mine(obj) {
 		c.Spec.OperatorName = h.name
 	}
 	params := &corev1.ConfigMap{}
@@ -253,6 +260,18 @@ var mpdStates = map[string]string{
 	"Upgrading": "UpgradeMinorVersion", "RebuildingReader": "RebuildRo", "Locking": "AddRo", "ScalingOut": "AddRo", "ScalingIn": "RemoveRo", "ExtendingStorage": "ExtendStorage",
 }
 
+// flowOf is the flow of the state a cluster is in; empty: that of the state itself.
+func flowOf(s *v1alpha1.SharedStorageClusterStatus) string {
+	var p machine.Position
+	if len(s.Position) > 0 && json.Unmarshal(s.Position, &p) == nil && p.Flow != "" {
+		return p.Flow
+	}
+	if s.Run != nil {
+		return s.Run.Flow
+	}
+	return ""
+}
+
 // stateOf is the name of the state a cluster is in.
 func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
 	var args, kind string
@@ -268,7 +287,7 @@ func stateOf(s *v1alpha1.SharedStorageClusterStatus, state string) string {
 		}
 		return "RestartCluster"
 	case "Migrating":
-		if id, _, _ := strings.Cut(args, "|"); kind == sharedstorage.Migrate && strings.TrimSpace(id) == s.Writer {
+		if flowOf(s) == "MigrateWriter" { // who writes changes on the way
 			return "MigrateRw"
 		}
 		return "MigrateRo"

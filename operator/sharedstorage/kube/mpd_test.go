@@ -50,6 +50,7 @@ func TestRequestsOfMPDCluster(t *testing.T) {
 		{"restartCluster", "T", "pawl.dev/restart", "cluster"}, {"restartCluster", "1", "pawl.dev/restart", "cluster"}, {"restartCluster", "T#x", "pawl.dev/restart", "cluster#x"},
 		{"restartIns", "1", "pawl.dev/restart", "1"}, {"switchRw", "2", "pawl.dev/switch-writer", "2"}, {"migrate", "2|node-1", "pawl.dev/migrate", "2|node-1"},
 		{"removeIns", "3#y", "pawl.dev/remove-reader", "3#y"}, {"forceRebuild", "true", "pawl.dev/rebuild", "cluster"}, {"flushParams", "T", "pawl.dev/flush-parameters", "T"},
+		{"extendStorage", "T", "pawl.dev/extend-storage", "T"}, {"extendStorage", "T#z", "pawl.dev/extend-storage", "T#z"}, {"extendStorage", "F", "", ""},
 		{"restartCluster", "F", "", ""}, {"switchRw", "", "", ""}, {"other", "T", "", ""},
 	} {
 		if ours, translated, _ := requestOf(q.key, q.value); ours != q.ours || translated != q.translated {
@@ -63,6 +64,14 @@ func TestStatesOfMPDCluster(t *testing.T) {
 	working := func(kind, args string) *v1alpha1.SharedStorageClusterStatus {
 		return &v1alpha1.SharedStorageClusterStatus{Writer: "1", Requests: []v1alpha1.RequestStatus{{ID: "x", Kind: kind, Args: args, State: sharedstorage.InWork}}}
 	}
+	moving := func(writer, position, flow string) *v1alpha1.SharedStorageClusterStatus {
+		s := working("migrate", "1|node-1")
+		s.Writer, s.Position = writer, []byte(position)
+		if flow != "" {
+			s.Run = &v1alpha1.RunStatusOf{ID: "r", Flow: flow}
+		}
+		return s
+	}
 	none := &v1alpha1.SharedStorageClusterStatus{}
 	for _, q := range []struct {
 		status      *v1alpha1.SharedStorageClusterStatus
@@ -71,7 +80,14 @@ func TestStatesOfMPDCluster(t *testing.T) {
 		{none, "Running", "Running"}, {none, "Creating", "Creating"}, {none, "Interrupted", "Interrupt"}, {none, "Recreating", "Rebuild"}, {none, "ChangingSpecification", "ModifyClass"},
 		{none, "Upgrading", "UpgradeMinorVersion"}, {none, "Locking", "AddRo"}, {none, "ScalingOut", "AddRo"}, {none, "ScalingIn", "RemoveRo"}, {none, "ExtendingStorage", "ExtendStorage"},
 		{working("restart", "cluster"), "Restarting", "RestartCluster"}, {working("restart", "2"), "Restarting", "RestartIns"},
-		{working("migrate", "2|node-1"), "Migrating", "MigrateRo"}, {working("migrate", "1|node-1"), "Migrating", "MigrateRw"},
+		{none, "Switching", "SwitchRw"}, {none, "ModifyingParameters", "FlushParams"}, {none, "RebuildingReader", "RebuildRo"},
+		{moving("1", `{"state":"Migrating","flow":"MigrateWriter"}`, ""), "Migrating", "MigrateRw"}, // its run is not there yet
+		{moving("1", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"},
+		{moving("t-7", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"}, // promoted, not yet in the place
+		{moving("", `{"state":"Migrating","flow":"MigrateWriter"}`, "MigrateWriter"), "Migrating", "MigrateRw"},
+		{moving("", "", "MigrateWriter"), "Migrating", "MigrateRw"},
+		{moving("2", `{"state":"Migrating"}`, "MigrateReader"), "Migrating", "MigrateRo"}, {moving("2", `{"state":"Migrating"}`, ""), "Migrating", "MigrateRo"},
+		{moving("1", `{"state":"Migrating"}`, "MigrateReader"), "Migrating", "MigrateRo"}, // a failover made it the writer meanwhile
 	} {
 		if got := stateOf(q.status, q.state); got != q.want {
 			t.Errorf("%s is %s, want %s", q.state, got, q.want)

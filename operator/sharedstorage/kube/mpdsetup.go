@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -46,7 +45,7 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site
 	}
 	s := &mpdServer{operator: o, home: h, engine: engine, runs: runs, events: m.Events("mpdcluster"), now: time.Now}
 	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
-		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &mpd.MPDCluster{} }, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
+		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: reviving(m.GetClient(), site, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, h.mine, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
 	})
 }
@@ -70,8 +69,7 @@ func (s *mpdServer) reconcile(ctx context.Context, ref control.Ref) outcome.Outc
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	obj := c.Version.(*kept[*mpd.MPDCluster]).draft.Object
-	if cmp.Or(obj.Spec.OperatorName, MPDOperator) != cmp.Or(s.home.name, MPDOperator) {
+	if !s.home.mine(c.Version.(*kept[*mpd.MPDCluster]).draft.Object) {
 		return outcome.Done() // another operator's
 	}
 	if err := s.asked(ctx, c, ref); err != nil {

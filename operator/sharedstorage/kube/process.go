@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -163,7 +162,7 @@ func (p Process) Manager(ctx context.Context) error {
 	labelling.Go(func() {
 		every := time.NewTicker(time.Second)
 		defer every.Stop()
-		labels := &roles{client: c, cluster: config.Cluster, log: p.Log, told: map[string]string{}}
+		labels := &roles{client: c, cluster: config.Cluster, log: p.Log}
 		for {
 			select {
 			case <-ctx.Done():
@@ -177,61 +176,6 @@ func (p Process) Manager(ctx context.Context) error {
 	cancel()
 	labelling.Wait()
 	return err
-}
-
-// roles lets the Services know who writes and who is read from.
-type roles struct {
-	client  client.Client
-	cluster port.Ref
-	log     *slog.Logger
-	told    map[string]string
-	looked  time.Time
-}
-
-func (r *roles) tell(ctx context.Context, top port.Topology) {
-	if top.Writer == "" {
-		return
-	}
-	if time.Since(r.looked) > time.Minute { // somebody may have made a pod anew
-		clear(r.told)
-		r.looked = time.Now()
-	}
-	for _, m := range top.Members {
-		role := ""
-		switch {
-		case m.Name == top.Writer:
-			role = string(port.Writer)
-		case m.Routed:
-			role = string(port.Reader)
-		}
-		if told, ok := r.told[m.Name]; ok && told == role {
-			continue
-		}
-		if err := r.label(ctx, m.Name, role); err != nil {
-			if r.log != nil && ctx.Err() == nil {
-				r.log.Warn("the role of a pod is not told", "pod", m.Name, "err", err)
-			}
-			continue
-		}
-		r.told[m.Name] = role
-	}
-}
-
-func (r *roles) label(ctx context.Context, name, role string) error {
-	var pod corev1.Pod
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: r.cluster.Namespace, Name: PodName(r.cluster.Of(name))}, &pod)
-	if err != nil || pod.Labels[ClusterLabel] != r.cluster.Name || pod.Labels[RoleLabel] == role {
-		return client.IgnoreNotFound(err)
-	}
-	var value any
-	if role != "" {
-		value = role
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "labels": map[string]any{RoleLabel: value}}})
-	if err != nil {
-		return err
-	}
-	return client.IgnoreNotFound(r.client.Patch(ctx, &pod, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // Memory is a postgres.WatchMemory in a ConfigMap. Whoever has saved last is the

@@ -60,23 +60,24 @@ func Setup(m *controller.Manager, o *sharedstorage.Operator, name string, site *
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
+	mine := func(c *v1alpha1.SharedStorageCluster) bool { return name == "" || c.Spec.OperatorName == name }
 	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
-		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Reconcile: reviving(m.GetClient(), site, func() client.Object { return &v1alpha1.SharedStorageCluster{} }, o.Reconcile),
+		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Mine: mine,
+		Reconcile:  reviving(m.GetClient(), site, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, o.Reconcile),
 		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
 		Runs:       runs, LastRequest: func(c *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &c.Status.LastRequest },
-		Mine:     func(c *v1alpha1.SharedStorageCluster) bool { return name == "" || c.Spec.OperatorName == name },
 		Requests: requests, Signals: o.Listen, Workers: workers,
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
 	})
 }
 
 // reviving makes a pass over a cluster, and before it makes pods anew that are
-// missing. A cluster that is being deleted gets none.
-func reviving(from client.Reader, site *Site, fresh func() client.Object, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
+// missing. A cluster that is being deleted, or another operator's, gets none.
+func reviving[T client.Object](from client.Reader, site *Site, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
 	return func(ctx context.Context, ref control.Ref) outcome.Outcome {
 		obj := fresh()
 		err := from.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
-		if err == nil && obj.GetDeletionTimestamp() == nil {
+		if err == nil && obj.GetDeletionTimestamp() == nil && mine(obj) {
 			c := port.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: string(obj.GetUID())}
 			if err := site.Revive(ctx, c); err != nil {
 				site.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)

@@ -1,0 +1,138 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// routing is an API server with pods, and a manager that tells their roles.
+type routing struct {
+	roles
+	t      *testing.T
+	asked  int   // lists of pods
+	failed error // what lists end with; nil: they work
+}
+
+func newRouting(t *testing.T, pods map[string]string) *routing {
+	t.Helper()
+	r := &routing{t: t}
+	b := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+		if r.asked++; r.failed != nil {
+			return r.failed
+		}
+		return c.List(ctx, list, o...)
+	}})
+	r.roles = roles{client: b.Build(), cluster: blue}
+	for name, role := range pods {
+		r.made(blue, name, role)
+	}
+	return r
+}
+
+func (r *routing) made(c port.Ref, name, role string) {
+	r.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: meta(c, name, instanceComponent)}
+	label(pod, map[string]string{InstanceLabel: name, RoleLabel: role})
+	if err := r.client.Create(r.t.Context(), pod); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// is checks the roles as the Services see them.
+func (r *routing) is(when string, want map[string]string) {
+	r.t.Helper()
+	asked := r.asked
+	var pods corev1.PodList
+	if err := r.client.List(r.t.Context(), &pods, client.InNamespace(blue.Namespace)); err != nil {
+		r.t.Fatal(err)
+	}
+	r.asked = asked
+	got := map[string]string{}
+	for _, pod := range pods.Items {
+		got[pod.Name] = pod.Labels[RoleLabel]
+	}
+	if !maps.Equal(got, want) {
+		r.t.Errorf("%s the roles are %v, want %v", when, got, want)
+	}
+}
+
+func seen(writer string, members ...string) port.Topology {
+	top := port.Topology{Present: true, Ready: true, Writer: writer}
+	for _, name := range members {
+		top.Members = append(top.Members, port.Member{Name: name, Address: "10.0.0.1", Routed: true})
+	}
+	return top
+}
+
+// Clients are sent to members only: a reader that is detached is behind no Service
+// from then on, before its pod goes, whoever is the manager by then; one that is
+// new comes behind it as it is attached.
+func TestWhoIsNoMemberIsNotRouted(t *testing.T) {
+	ctx := t.Context()
+	r := newRouting(t, map[string]string{"w": "rw", "a": "ro", "b": "ro"})
+	green := port.Ref{Namespace: blue.Namespace, Name: "green"}
+	r.made(green, "g", "ro")
+	r.tell(ctx, seen("w", "w", "a", "b"))
+	r.is("at rest", map[string]string{"w": "rw", "a": "ro", "b": "ro", "g": "ro"})
+	r.tell(ctx, seen("w", "w", "a"))
+	r.is("with b detached", map[string]string{"w": "rw", "a": "ro", "b": "", "g": "ro"})
+
+	r.made(blue, "c", "ro")
+	r.tell(ctx, seen("w", "w", "a", "c"))
+	r.is("with c attached", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
+
+	again := &roles{client: r.client, cluster: blue} // a manager that knows of nothing before
+	again.tell(ctx, port.Topology{Writer: "w"})
+	r.is("by a manager that was told of nobody yet", map[string]string{"w": "rw", "a": "ro", "b": "", "c": "ro", "g": "ro"})
+	again.tell(ctx, seen("w", "w", "c"))
+	r.is("by a new manager, with a detached", map[string]string{"w": "rw", "a": "", "b": "", "c": "ro", "g": "ro"})
+	again.tell(ctx, seen("c", "w", "c"))
+	r.is("after a failover", map[string]string{"w": "ro", "a": "", "b": "", "c": "rw", "g": "ro"})
+	off := seen("c", "w", "c")
+	off.Members[0].Routed = false
+	again.tell(ctx, off)
+	r.is("with w as a member that is not routed", map[string]string{"w": "", "a": "", "b": "", "c": "rw", "g": "ro"})
+}
+
+// The pods are asked for when somebody comes, goes or moves, and each minute; and
+// what has failed is tried again.
+func TestRolesAreToldWhenTheyChange(t *testing.T) {
+	ctx, top := t.Context(), seen("w", "w", "a")
+	r := newRouting(t, map[string]string{"w": "", "a": ""})
+	r.failed = errors.New("no answer")
+	for range 2 {
+		r.tell(ctx, top)
+	}
+	r.failed = nil
+	for range 3 {
+		r.tell(ctx, top)
+	}
+	r.is("at rest", map[string]string{"w": "rw", "a": "ro"})
+	if r.asked != 3 {
+		t.Errorf("the pods were asked for %d times, want 3: twice in vain, then once", r.asked)
+	}
+	if err := r.client.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "a"}}); err != nil {
+		t.Fatal(err)
+	}
+	r.made(blue, "a", "")
+	top.Members[1].Address = "10.0.0.2"
+	r.tell(ctx, top)
+	r.is("with a's pod made anew", map[string]string{"w": "rw", "a": "ro"})
+	if err := r.client.Patch(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"pawl.dev/role":"rw"}}}`))); err != nil {
+		t.Fatal(err)
+	}
+	r.looked = r.looked.Add(-2 * time.Minute)
+	r.tell(ctx, top)
+	r.is("a minute after somebody has changed a", map[string]string{"w": "rw", "a": "ro"})
+}

@@ -1,0 +1,45 @@
+package kube
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/control"
+	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// A pod that is missing is made anew by the operator of its cluster only: another
+// one has images and tools of its own.
+func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
+	for _, q := range []struct {
+		wants, name string // of the object, of the operator
+		revived     bool
+	}{
+		{"", "", true}, {"", MPDOperator, true}, {MPDOperator, "", true}, {"green", "green", true},
+		{"green", "", false}, {"green", MPDOperator, false}, {"", "green", false}, {MPDOperator, "green", false},
+	} {
+		obj := &mpd.MPDCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: "1"}, Spec: mpd.MPDClusterSpec{OperatorName: q.wants}}
+		g := newGround(t, obj)
+		g.ensure(port.Volume{Size: gi})
+		g.instance("blue-1-a", port.Writer)
+		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
+		home := NewMPDHome(g.o.Client, g.o.Client, q.name)
+		passes := 0
+		pass := reviving(g.o.Client, g.Site, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
+			passes++
+			return outcome.Done()
+		})
+		pass(t.Context(), control.Ref{Kind: MPDKind, Namespace: blue.Namespace, Name: blue.Name})
+		err := g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: "blue-1-a"}, &corev1.Pod{})
+		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == q.revived || passes != 1 {
+			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it made anew: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
+		}
+	}
+}
