@@ -6,17 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
@@ -46,6 +44,8 @@ type MPDHome struct {
 	objects
 	Site *Site // as in Home
 	name string
+
+	parameters userParameters
 }
 
 var _ sharedstorage.Home = &MPDHome{}
@@ -65,6 +65,9 @@ func (h *MPDHome) mine(obj *mpd.MPDCluster) bool {
 // Load implements sharedstorage.Home.
 func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluster, error) {
 	draft, err := load(ctx, &h.objects, ref, func() *mpd.MPDCluster { return &mpd.MPDCluster{} })
+	if errors.Is(err, control.NotFound) {
+		h.parameters.forget(client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +87,7 @@ func (h *MPDHome) Load(ctx context.Context, ref port.Ref) (*sharedstorage.Cluste
 	if h.mine(obj) {
 		c.Spec.OperatorName = h.name
 	}
-	params := &corev1.ConfigMap{}
-	switch err := h.live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name + "-user-params"}, params); {
-	case err == nil:
-		c.Spec.Parameters = maps.Clone(params.Data)
-	case !apierrors.IsNotFound(err):
+	if c.Spec.Parameters, err = h.parameters.of(ctx, h.live, obj); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -319,20 +318,24 @@ func derive(c *sharedstorage.Cluster, to *mpd.MPDClusterStatus) {
 	}
 }
 
-// settleWishes copies a wish that is done to its plain field and removes it. A
-// newer wish stays: the patch tests the value.
+// settleWishes copies a wish that is done to its plain field, with what it says
+// that is not known here, and removes it. A newer wish stays: the patch tests the
+// value.
 func settleWishes(ctx context.Context, to client.Client, obj *mpd.MPDCluster, s *v1alpha1.SharedStorageClusterStatus) error {
 	type op struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
+		From  string `json:"from,omitempty"`
 		Value any    `json:"value,omitempty"`
 	}
 	var ops []op
 	if want := obj.Spec.ClassInfoModifyTo; want.ClassName != "" && s.Class == want.ClassName {
-		ops = append(ops, op{"test", "/spec/classInfoModifyTo/className", want.ClassName}, op{"add", "/spec/classInfo", want}, op{"replace", "/spec/classInfoModifyTo", mpd.ClassInfo{}})
+		ops = append(ops, op{Op: "test", Path: "/spec/classInfoModifyTo/className", Value: want.ClassName},
+			op{Op: "copy", From: "/spec/classInfoModifyTo", Path: "/spec/classInfo"}, op{Op: "replace", Path: "/spec/classInfoModifyTo", Value: mpd.ClassInfo{}})
 	}
 	if want := obj.Spec.VersionCfgModifyTo; want.VersionName != "" && s.Version == want.VersionName {
-		ops = append(ops, op{"test", "/spec/versionCfgModifyTo/versionName", want.VersionName}, op{"add", "/spec/versionCfg", want}, op{Op: "remove", Path: "/spec/versionCfgModifyTo"})
+		ops = append(ops, op{Op: "test", Path: "/spec/versionCfgModifyTo/versionName", Value: want.VersionName},
+			op{Op: "copy", From: "/spec/versionCfgModifyTo", Path: "/spec/versionCfg"}, op{Op: "remove", Path: "/spec/versionCfgModifyTo"})
 	}
 	if len(ops) == 0 || s.State != string(sharedstorage.Running) {
 		return nil

@@ -2,8 +2,10 @@ package kube
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pawl-dev/pawl/control"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
@@ -31,6 +34,10 @@ type stack struct {
 	client client.Client
 	world  *sim.World
 	server *mpdServer
+
+	mu     sync.Mutex
+	writes []string // what was patched of objects
+	asked  int      // reads of <name>-user-params
 }
 
 var polar = control.Ref{Kind: MPDKind, Namespace: "default", Name: "polar"}
@@ -43,6 +50,54 @@ func polarObject(edit func(c *mpd.MPDCluster)) *mpd.MPDCluster {
 	return c
 }
 
+// watching sees what is asked of the API server. No object is written as a whole:
+// what stands in it and is not known here would be lost.
+func (s *stack) watching() interceptor.Funcs {
+	wrote := func(obj client.Object, p client.Patch) {
+		if _, ours := obj.(*mpd.MPDCluster); !ours {
+			return
+		}
+		data, err := p.Data(obj)
+		if err != nil {
+			s.t.Error(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.writes = append(s.writes, string(data))
+	}
+	whole := func(obj client.Object) {
+		if _, ours := obj.(*mpd.MPDCluster); ours {
+			s.t.Error("an MPDCluster is written as a whole")
+		}
+	}
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if _, config := obj.(*corev1.ConfigMap); config && key.Name == polar.Name+"-user-params" {
+				s.mu.Lock()
+				s.asked++
+				s.mu.Unlock()
+			}
+			return c.Get(ctx, key, obj, o...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {
+			wrote(obj, p)
+			return c.Patch(ctx, obj, p, o...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, p client.Patch, o ...client.SubResourcePatchOption) error {
+			wrote(obj, p)
+			return c.SubResource(sub).Patch(ctx, obj, p, o...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.UpdateOption) error {
+			whole(obj)
+			return c.Update(ctx, obj, o...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, o ...client.SubResourceUpdateOption) error {
+			whole(obj)
+			return c.SubResource(sub).Update(ctx, obj, o...)
+		},
+	}
+}
+
 // onStack runs a test in virtual time.
 func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 	t.Helper()
@@ -50,10 +105,11 @@ func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&mpd.MPDCluster{}).WithObjects(objects...).Build()
+	s := &stack{}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&mpd.MPDCluster{}).WithObjects(objects...).WithInterceptorFuncs(s.watching()).Build()
 	synctest.Test(t, func(t *testing.T) {
 		quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-		s := &stack{t: t, client: c, world: sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})}
+		s.t, s.client, s.world = t, c, sim.New(sim.Options{Latency: 50 * time.Millisecond, Times: sim.Times{Create: time.Second, Start: time.Second}})
 		home := NewMPDHome(c, c, "")
 		op, err := sharedstorage.New(sharedstorage.Options{Homes: map[string]sharedstorage.Home{MPDKind: home}, Ports: s.world.Ports(), Logger: quiet})
 		if err != nil {
@@ -73,6 +129,39 @@ func onStack(t *testing.T, test func(s *stack), objects ...client.Object) {
 			t.Errorf("never: %s", strings.Join(wrong, "\n"))
 		}
 	})
+}
+
+// patchesOnly checks that of the spec nothing else was written, such as
+// resourceAdditional and dbProxyInfo: they are kept.
+func (s *stack) patchesOnly(fields ...string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.writes) == 0 {
+		s.t.Error("nothing was written")
+	}
+	for _, text := range s.writes {
+		var merge struct {
+			Spec map[string]json.RawMessage `json:"spec"`
+		}
+		var ops []struct{ Op, Path string }
+		if json.Unmarshal([]byte(text), &ops) != nil {
+			if err := json.Unmarshal([]byte(text), &merge); err != nil {
+				s.t.Error(err)
+			}
+		}
+		for field := range merge.Spec {
+			if !slices.Contains(fields, field) {
+				s.t.Errorf("a patch of the spec: %s", text)
+			}
+		}
+		for _, op := range ops {
+			path := strings.Split(op.Path, "/")
+			if len(path) < 3 || path[1] == "spec" && !slices.Contains(fields, path[2]) {
+				s.t.Errorf("a patch of the spec: %s", text)
+			}
+		}
+	}
 }
 
 func (s *stack) look() *mpd.MPDCluster {
@@ -200,6 +289,7 @@ func TestCancelledAndRecover(t *testing.T) {
 		if c.Spec.ClassInfoModifyTo.ClassName != "" || c.Annotations[interruptRecover] != "" {
 			t.Errorf("the wish %+v and the annotations %v are left", c.Spec.ClassInfoModifyTo, c.Annotations)
 		}
+		s.patchesOnly("classInfo", "classInfoModifyTo")
 	}, polarObject(func(*mpd.MPDCluster) {}))
 }
 
