@@ -17,7 +17,7 @@ import (
 )
 
 // deeds are what may happen to a cluster.
-var deeds = []string{"class", "version", "readers", "parameters", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
+var deeds = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
 // play does one deed.
@@ -47,6 +47,8 @@ func (l *lab) play(deed string, n int) {
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Parameters = map[string]string{"max_connections": fmt.Sprint(100 + n%5)}
 		})
+	case "durability":
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Durability = []string{"strict", "available"}[n%2] })
 	case "restart":
 		l.ask("blue", "restart", []string{"cluster", i.ID}[n%2])
 	case "switch":
