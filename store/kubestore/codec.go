@@ -84,6 +84,25 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 	return out
 }
 
+// remedied is the fault of a run with what its code means, for whoever looks with
+// kubectl only. It is written, and never read to execute.
+func remedied(f *workflow.Fault) *api.RunFault {
+	out := faultOf(f)
+	if out != nil {
+		kind := kindOf(f.Code)
+		out.Title, out.Remedy = kind.Title, kind.Remedy
+	}
+	return out
+}
+
+// kindOf finds a code's words; a code this program does not know gets those of UNKNOWN.
+func kindOf(code fault.Code) *fault.Kind {
+	if kind, ok := fault.Lookup(string(code)); ok {
+		return kind
+	}
+	return fault.Unknown
+}
+
 func (d *reader) fault(f *api.RunFault) *workflow.Fault {
 	if f == nil {
 		return nil
@@ -198,7 +217,7 @@ func headOf(r *workflow.Run) api.RunStatus {
 	head := api.RunStatus{
 		Phase: string(r.Phase), Version: r.Version, Hash: r.Hash, Revision: r.Revision, Epoch: r.Epoch, Owner: r.Owner, Queue: r.Queue,
 		NextAt: timeText(r.NextAt), StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.EndedAt), Seq: r.Seq, Ord: r.State.Ord, Seen: r.Mail,
-		Fault: faultOf(r.Fault),
+		Fault: remedied(r.Fault),
 	}
 	if s := r.Current(); s != nil {
 		head.Step = s.Name

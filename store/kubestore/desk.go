@@ -113,7 +113,10 @@ func (s *Store) attend(ctx context.Context, engine Starter, acceptor Acceptor) (
 // of a refusal by an Event.
 func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) error {
 	if record.State == "Refused" {
-		s.tell(ctx, e, record)
+		s.tell(ctx, e, told{
+			of: record.ID + record.Verb + record.Code, warning: true, reason: fault.Camel(fault.Code(record.Code)),
+			message: fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy), at: time.Now(),
+		})
 	}
 	err := s.write(ctx, e, "answering request "+record.ID, func(e *entry) (*edit, error) {
 		if last := e.status.LastRequest; last != nil && last.ID == record.ID && last.Verb == record.Verb && last.State == record.State && last.Code == record.Code {
@@ -130,29 +133,6 @@ func (s *Store) answer(ctx context.Context, e *entry, record api.RunRequest) err
 		return nil
 	}
 	return err
-}
-
-// tell writes an Event about a refusal. It is for people: when it cannot be
-// written, the answer in status is still there.
-func (s *Store) tell(ctx context.Context, e *entry, record api.RunRequest) {
-	s.mu.Lock()
-	uid := e.uid
-	s.mu.Unlock()
-	kind, version := "Run", api.GroupVersion.String()
-	if s.o.Kind == ConfigMap {
-		kind, version = "ConfigMap", "v1"
-	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	name := fmt.Sprintf("%s.%s", e.key.name, digest(record.ID + record.Verb + record.Code)[:10])
-	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
-		"apiVersion": "v1", "kind": "Event", "metadata": labelled(name, e.key.namespace, nil),
-		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
-		"type":           "Warning", "reason": fault.Camel(fault.Code(record.Code)), "message": fmt.Sprintf("%s %s was refused: %s %s", record.Verb, record.ID, record.Message, record.Remedy),
-		"source": tree{"component": fieldManager}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
-	})
-	if err != nil && !isExisting(err) {
-		s.log.Debug("kubestore: no event about a refusal", "run", e.key.name, "error", err)
-	}
 }
 
 const objectRequest = "object/"

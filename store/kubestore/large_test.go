@@ -27,6 +27,12 @@ func serving(t *testing.T, kind kubestore.Kind, flows ...workflow.Flow) (*workfl
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	return serve(t, s, flows), wire
+}
+
+// serve runs an engine on a store until the test ends.
+func serve(t *testing.T, s *kubestore.Store, flows []workflow.Flow) *workflow.Engine {
+	t.Helper()
 	e, err := workflow.New(s, flows, workflow.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +46,7 @@ func serving(t *testing.T, kind kubestore.Kind, flows ...workflow.Flow) (*workfl
 			t.Error(err)
 		}
 	})
-	return e, wire
+	return e
 }
 
 func await(t *testing.T, e *workflow.Engine, id string, phase workflow.Phase) *workflow.Run {

@@ -144,6 +144,7 @@ func (s *Store) Save(ctx context.Context, w *workflow.Save) error {
 	}
 	r.Revision, r.Mail = r.Revision+1, mail
 	r.Clean()
+	s.announce(e, r, w.Events)
 	if len(w.Mail) > 0 {
 		s.deliver(ctx, e)
 	}

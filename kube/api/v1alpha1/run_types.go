@@ -24,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Queue",type=integer,JSONPath=`.status.queue`,priority=1
 // +kubebuilder:printcolumn:name="Worker",type=string,JSONPath=`.status.owner`,priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.fault.message`,priority=1
+// +kubebuilder:printcolumn:name="Remedy",type=string,JSONPath=`.status.fault.remedy`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Run struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -44,15 +45,20 @@ type RunList struct {
 }
 
 // RunSpec is what was asked for, and what is asked of it meanwhile (signals).
-// All but mail and signals is written once.
+// All but mail, signals and input is written once.
 //
 // +structType=atomic
 // +kubebuilder:validation:XValidation:rule="self.flow == oldSelf.flow",message="flow cannot be changed: start another run",fieldPath=".flow"
 // +kubebuilder:validation:XValidation:rule="has(self.subject) == has(oldSelf.subject) && (!has(self.subject) || self.subject == oldSelf.subject)",message="subject cannot be changed: start another run",fieldPath=".subject"
 // +kubebuilder:validation:XValidation:rule="has(self.inputText) == has(oldSelf.inputText) && (!has(self.inputText) || self.inputText == oldSelf.inputText)",message="inputText cannot be changed: start another run",fieldPath=".inputText"
+// +kubebuilder:validation:XValidation:rule="has(self.labels) == has(oldSelf.labels) && (!has(self.labels) || self.labels == oldSelf.labels)",message="labels cannot be changed: start another run",fieldPath=".labels"
 // +kubebuilder:validation:XValidation:rule="has(self.requestID) == has(oldSelf.requestID) && (!has(self.requestID) || self.requestID == oldSelf.requestID)",message="requestID cannot be changed",fieldPath=".requestID"
+// +kubebuilder:validation:XValidation:rule="has(self.actor) == has(oldSelf.actor) && (!has(self.actor) || self.actor == oldSelf.actor)",message="actor cannot be changed",fieldPath=".actor"
+// +kubebuilder:validation:XValidation:rule="has(self.reason) == has(oldSelf.reason) && (!has(self.reason) || self.reason == oldSelf.reason)",message="reason cannot be changed",fieldPath=".reason"
 // +kubebuilder:validation:XValidation:rule="has(self.parent) == has(oldSelf.parent) && (!has(self.parent) || self.parent == oldSelf.parent)",message="parent cannot be changed",fieldPath=".parent"
+// +kubebuilder:validation:XValidation:rule="has(self.parentRef) == has(oldSelf.parentRef) && (!has(self.parentRef) || self.parentRef == oldSelf.parentRef)",message="parentRef cannot be changed",fieldPath=".parentRef"
 // +kubebuilder:validation:XValidation:rule="has(self.inline) == has(oldSelf.inline) && (!has(self.inline) || self.inline == oldSelf.inline)",message="inline cannot be changed",fieldPath=".inline"
+// +kubebuilder:validation:XValidation:rule="has(self.depth) == has(oldSelf.depth) && (!has(self.depth) || self.depth == oldSelf.depth)",message="depth cannot be changed",fieldPath=".depth"
 // +kubebuilder:validation:XValidation:rule="has(self.createdAt) == has(oldSelf.createdAt) && (!has(self.createdAt) || self.createdAt == oldSelf.createdAt)",message="createdAt cannot be changed",fieldPath=".createdAt"
 // +kubebuilder:validation:XValidation:rule="has(self.birth) == has(oldSelf.birth)",message="birth cannot be changed",fieldPath=".birth"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.mail) || (has(self.mail) && self.mail >= oldSelf.mail)",message="mail only grows",fieldPath=".mail"
@@ -63,7 +69,8 @@ type RunSpec struct {
 	// Subject is what the run works on: kind/namespace/name[/uid]. Empty: the run itself.
 	// +kubebuilder:validation:MaxLength=1024
 	Subject string `json:"subject,omitempty"`
-	// Input of the flow, as a person writes it. It counts at creation.
+	// Input of the flow, as a person writes it. It counts when the run is started: where
+	// that was refused, it may be mended.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Input json.RawMessage `json:"input,omitempty"`
@@ -166,8 +173,11 @@ type RunStatus struct {
 
 // RunFault is the record of a failure.
 type RunFault struct {
-	Code    string `json:"code"`
+	Code string `json:"code"`
+	// Title and Remedy are those of the code; the fault of a step has none.
+	Title   string `json:"title,omitempty"`
 	Message string `json:"message,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
 	// Details is JSON text.
 	Details   string `json:"details,omitempty"`
 	Step      string `json:"step,omitempty"`

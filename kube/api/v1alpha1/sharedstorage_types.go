@@ -12,6 +12,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=ssc,categories={pawl,all}
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -237,3 +238,6 @@ type RequestStatus struct {
 	Code       string       `json:"code,omitempty"`
 	Message    string       `json:"message,omitempty"`
 }
+
+// Hub marks the version that others are converted to and from.
+func (*SharedStorageCluster) Hub() {}

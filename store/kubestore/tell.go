@@ -1,0 +1,128 @@
+package kubestore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// told is an Event of Kubernetes: what `kubectl describe` ends with.
+type told struct {
+	of      string // what it is about: told twice, it is one Event
+	warning bool
+	reason  string
+	message string
+	at      time.Time
+}
+
+// maxNote is the longest message of an Event, in bytes, and maxAbout of its name what
+// is left when the digest is taken off.
+const (
+	maxNote  = 1024
+	maxAbout = 253 - 11
+)
+
+// news is what of the history of a run its Events tell: that it stands and what
+// ends that, and what a person has made of it. A run that just goes on costs no request.
+func news(r *workflow.Run, events []workflow.Event) []told {
+	var all []told
+	for _, e := range events {
+		t := told{of: fmt.Sprintf("%s/%d", r.ID, e.Seq), at: e.At}
+		switch e.Kind {
+		case workflow.RunPaused:
+			kind := kindOf(e.Code)
+			t.warning, t.reason = true, kind.Reason()
+			t.message = beside("the run is paused"+during(e.Step)+": "+e.Message, ". Remedy: "+kind.Remedy)
+		case workflow.RunResumed:
+			t.reason, t.message = "Resumed", asked("the run goes on", e)
+		case workflow.RunCancelling:
+			t.reason, t.message = "Cancelling", asked("the run is being cancelled", e)
+		default:
+			continue
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func during(step string) string {
+	if step == "" {
+		return ""
+	}
+	return " at step " + step
+}
+
+// asked tells who wants something, and why.
+func asked(what string, e workflow.Event) string {
+	if e.Actor != "" {
+		what += ", asked for by " + e.Actor
+	}
+	if e.Message != "" {
+		what += ": " + e.Message
+	}
+	return beside(what, "")
+}
+
+// beside cuts a text where what stands behind it would not fit.
+func beside(text, behind string) string {
+	room := max(maxNote-len(behind), 0)
+	if text = strings.TrimRight(text, "."); len(text) <= room {
+		return text + behind
+	}
+	end := max(room-len("…"), 0)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…" + behind
+}
+
+// announce tells of a saved run beside whoever saved it: nobody waits for an Event.
+func (s *Store) announce(e *entry, r *workflow.Run, events []workflow.Event) {
+	all := news(r, events)
+	if len(all) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.all.Go(func() {
+		for _, t := range all {
+			s.tell(s.ctx, e, t)
+		}
+	})
+}
+
+// tell writes an Event about a run. It is for people: when it cannot be written,
+// the status still says so.
+func (s *Store) tell(ctx context.Context, e *entry, t told) {
+	s.mu.Lock()
+	uid := e.uid
+	s.mu.Unlock()
+	kind, version := "Run", api.GroupVersion.String()
+	if s.o.Kind == ConfigMap {
+		kind, version = "ConfigMap", "v1"
+	}
+	weight := "Normal"
+	if t.warning {
+		weight = "Warning"
+	}
+	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxAbout)], "-.")
+	at := t.at.UTC().Format(time.RFC3339)
+	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
+		"apiVersion": "v1", "kind": "Event", "metadata": labelled(about+"."+digest(t.of)[:10], e.key.namespace, nil),
+		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
+		"type":           weight, "reason": t.reason, "message": t.message,
+		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,
+	})
+	if err != nil && !isExisting(err) {
+		s.log.Debug("kubestore: no event about a run", "run", e.key.name, "reason", t.reason, "error", err)
+	}
+}
