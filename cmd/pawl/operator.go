@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,7 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 		}
 		token = strings.TrimSpace(string(text))
 	}
+	o.leaseNamespace = cmp.Or(o.leaseNamespace, controller.PodNamespace(), metav1.NamespaceDefault)
 	p, err := newOperator(ctx, config, o, token, logger)
 	if err != nil {
 		return err
@@ -187,7 +189,10 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	}
 	opening, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	keep := kubestore.Options{Config: m.GetConfig(), Kind: kubestore.Kind(o.store), Namespace: o.leaseNamespace, Namespaces: o.namespaces, Owner: runOwner, Logger: logger}
+	keep := kubestore.Options{
+		Config: m.GetConfig(), Kind: kubestore.Kind(o.store), Namespace: o.leaseNamespace, Namespaces: o.namespaces,
+		Serves: kubestore.Kinds(sharedstorage.Kind, kube.MPDKind), Owner: runOwner, Logger: logger,
+	}
 	if len(o.namespaces) == 1 { // a role for that namespace is enough
 		keep.Namespace, keep.Only = o.namespaces[0], true
 	}

@@ -165,7 +165,7 @@ func (o Options) inner() manager.Options {
 		GracefulShutdownTimeout: &graceful,
 		LeaderElection:          !o.Alone,
 		LeaderElectionID:        cmp.Or(o.Lease, LeaseName),
-		LeaderElectionNamespace: cmp.Or(o.LeaseNamespace, podNamespace(), "default"),
+		LeaderElectionNamespace: cmp.Or(o.LeaseNamespace, PodNamespace(), "default"),
 		// The process ends with its manager, and by then all passes have ended.
 		LeaderElectionReleaseOnCancel: true,
 	}
@@ -189,8 +189,8 @@ func (o Options) inner() manager.Options {
 	return inner
 }
 
-// podNamespace is where this process runs as a pod; empty elsewhere.
-func podNamespace() string {
+// PodNamespace is where this process runs as a pod; empty elsewhere.
+func PodNamespace() string {
 	raw, _ := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	return strings.TrimSpace(string(raw))
 }
