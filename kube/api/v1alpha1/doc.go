@@ -1,8 +1,8 @@
 // Package v1alpha1 holds the kinds of the group pawl.dev as Kubernetes stores them.
 //
-//	SharedStorageCluster   ssc   a database cluster: one writer, many readers
-//	Run                          one execution of a flow
-//	RunHistory                   a hundred older events of a Run
+//	SharedStorageCluster   ssc     a database cluster: one writer, many readers
+//	Run                    prun    one execution of a flow
+//	RunHistory             prunh   a hundred older events of a Run
 //
 // Types and nothing else: what may be asked of them stands in the rooms that
 // serve them. Deep copies and the CRDs in deploy/crds are generated from here.
