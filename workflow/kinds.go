@@ -45,7 +45,7 @@ var (
 	UndoFailed = declare("UNDO_FAILED", fault.Blocked, false, "a step could not be taken back",
 		"Mend the cause and resume to go on with the undo, or cancel with --undo --give-up to leave the rest.")
 	NoReturn = declare("NO_RETURN", fault.Invalid, false, "a done step cannot be taken back",
-		"Let the run go on, or cancel it with drop.")
+		"Let the run end, then change back; or cancel it with drop.")
 	SkipRefused = declare("SKIP_REFUSED", fault.Invalid, false, "the step may not be skipped",
 		"Give an output if later steps read one; add --force if the step is not skippable.")
 	Rejected = declare("REJECTED", fault.Blocked, false, "an approver rejected the step",
