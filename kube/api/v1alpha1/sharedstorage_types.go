@@ -79,7 +79,8 @@ type SharedStorageClusterSpec struct {
 	// Images by version of the engine.
 	Images     map[string]string `json:"images,omitempty"`
 	Scheduling SchedulingSpec    `json:"scheduling,omitempty"`
-	// OperatorName picks the operator that serves this cluster; empty: all do.
+	// OperatorName picks the operator that serves this cluster: the one of this name. One without a name
+	// serves all clusters; one with a name leaves those alone that name none.
 	OperatorName string `json:"operatorName,omitempty"`
 }
 
