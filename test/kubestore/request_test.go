@@ -143,18 +143,48 @@ func TestAnnotationsOnARun(t *testing.T) {
 	if field(o, "status", "lastRequest", "state") != "Refused" || field(o, "status", "lastRequest", "remedy") == "" {
 		t.Errorf("last request %v", o.Object["status"])
 	}
-	events, err := suite.Plane(t).Client().CoreV1().Events(d.space).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=r"})
-	if err != nil || len(events.Items) != 1 || events.Items[0].Reason != "RequestRefused" {
+	events, err := suite.Plane(t).Client().CoreV1().Events(d.space).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=r,reason=RequestRefused"})
+	if err != nil || len(events.Items) != 1 || !strings.Contains(events.Items[0].Message, "resume a1 was refused") {
 		t.Errorf("events %+v, %v", events, err)
 	}
 	d.annotate("r", "pawl.dev/resume", "a2")
 	d.await("r", "waiting again", phaseIs(workflow.Waiting))
 	d.annotate("r", "pawl.dev/skip", "a3,One")
 	d.await("r", "the second step", func(o *unstructured.Unstructured) bool { return field(o, "status", "step") == "Two" })
+	d.annotate("r", "pawl.dev/progress.Two", "3/10,three of ten")
+	o = d.await("r", "progress", func(o *unstructured.Unstructured) bool {
+		return field(o, "status", "lastRequest", "verb") == "progress" && len(o.GetAnnotations()) == 0 && field(o, "status", "steps", "Two", "progress", "done") == "3"
+	})
+	if p := field(o, "status", "steps", "Two", "progress", "total") + " " + field(o, "status", "steps", "Two", "progress", "text"); p != "10 three of ten" || field(o, "status", "lastRequest", "state") != "Accepted" {
+		t.Errorf("progress %s, status %v", p, o.Object["status"])
+	}
+	d.annotate("r", "pawl.dev/progress.Nowhere", "1/2")
+	o = d.await("r", "a refusal", func(o *unstructured.Unstructured) bool {
+		return field(o, "status", "lastRequest", "state") == "Refused" && len(o.GetAnnotations()) == 0
+	})
+	if field(o, "status", "lastRequest", "verb") != "progress" || field(o, "status", "lastRequest", "remedy") == "" {
+		t.Errorf("last request %v", o.Object["status"])
+	}
 	d.annotate("r", "pawl.dev/signal.go", `a4,{"lag":0}`)
 	o = d.await("r", "the end", phaseIs(workflow.Succeeded))
 	if out := field(o, "status", "steps", "Two", "output"); out != `{"lag":0}` {
 		t.Errorf("output %s", out)
+	}
+	for name, mode := range map[string]string{"dropped": ",drop", "undone": ",undo"} {
+		d.create(name, map[string]any{"flow": "Wait", "subject": "kind/space/" + name})
+		d.await(name, "waiting", phaseIs(workflow.Waiting))
+		d.annotate(name, "pawl.dev/cancel", "c1"+mode)
+		o = d.await(name, "its end", phaseIs(workflow.Cancelled))
+		if field(o, "status", "lastRequest", "verb") != "cancel" || field(o, "status", "lastRequest", "id") != "c1" || field(o, "status", "lastRequest", "state") != "Accepted" {
+			t.Errorf("%s: last request %v", name, o.Object["status"])
+		}
+	}
+	d.create("held", map[string]any{"flow": "Wait", "subject": "kind/space/held"})
+	d.await("held", "waiting", phaseIs(workflow.Waiting))
+	d.annotate("held", "pawl.dev/cancel", "true") // stops, and keeps what is done
+	o = d.await("held", "paused", phaseIs(workflow.Paused))
+	if field(o, "status", "fault", "code") != "CANCELLED" || field(o, "status", "fault", "remedy") == "" {
+		t.Errorf("held: %v", o.Object["status"])
 	}
 	out, err := exec.Command(suite.Plane(t).Binaries.Kubectl, "--kubeconfig", suite.Plane(t).Kubeconfig(), "-n", d.space, "get", "pawl").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "run.pawl.dev/r") || !strings.Contains(string(out), "Succeeded") {
