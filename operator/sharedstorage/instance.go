@@ -3,6 +3,7 @@ package sharedstorage
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -176,6 +177,28 @@ func coded(st port.Status, instance string) error {
 		kind = port.StartFailed
 	}
 	return kind.Errorf("instance %s: %s", instance, st.Message).With("instance", instance)
+}
+
+// bracket is the name that every flow gives the bracket in which failover is off.
+const bracket = "HA"
+
+// kept is a step that stands within the bracket in some flows, outside of it in
+// others. Each look within it keeps failover off, and each one while readers are
+// added keeps the lock on the topology.
+func kept(do step) step {
+	return func(ctx context.Context, w *work) outcome.Outcome {
+		if strings.HasPrefix(w.t.Step(), bracket+"/") {
+			if ok, out := w.keepHA(ctx); !ok {
+				return out
+			}
+		}
+		if w.t.View().Run().Flow == adding {
+			if out := takeTopologyLock(ctx, w); !out.IsDone() {
+				return out
+			}
+		}
+		return do(ctx, w)
+	}
 }
 
 // safe is the look around that every step within HA takes: the writer must be

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
@@ -32,9 +31,16 @@ func (w *work) storedLock() (text string, stored lock.Stored) {
 	return text, lock.Stored{Record: &r}
 }
 
-// takeTopologyLock takes the lock, or waits until somebody else's has ended.
+// adding is the flow that adds readers, under the lock that LockTopology took.
+const adding = "AddReaders"
+
+// takeTopologyLock takes the lock, or waits until somebody else's has ended. An
+// own one that has half of its time left is left alone.
 func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	text, stored := w.storedLock()
+	if r := stored.Record; r != nil && r.Owner == w.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 {
+		return outcome.Done()
+	}
 	verdict := lock.Decide(w.o.now(), stored, w.lockOwner(), nil, lock.DefaultDuration)
 	switch {
 	case verdict.Err != nil:
@@ -42,7 +48,11 @@ func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	case !verdict.Granted:
 		return w.await(slowLook, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
 	}
-	return outcome.Fail(w.writeLock(ctx, text, verdict.Record))
+	err := w.writeLock(ctx, text, verdict.Record)
+	if errors.Is(err, fault.WriteConflict) {
+		return outcome.Wait(soonLook, "Locking", "the cluster was changed meanwhile")
+	}
+	return outcome.Fail(err)
 }
 
 func (w *work) writeLock(ctx context.Context, text string, r *lock.Record) error {
@@ -68,14 +78,17 @@ func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	}
 	err := w.writeLock(ctx, text, nil)
 	if errors.Is(err, fault.WriteConflict) {
-		return outcome.Wait(time.Second, "Releasing", "the cluster was changed meanwhile")
+		return outcome.Wait(soonLook, "Releasing", "the cluster was changed meanwhile")
 	}
 	return outcome.Fail(err)
 }
 
-// awaitQuietTopology waits until the manager and the facts agree who writes,
-// and nobody comes or goes.
-func awaitQuietTopology(_ context.Context, w *work) outcome.Outcome {
+// awaitQuietTopology waits until the manager and the facts agree who writes: no
+// failover is under way. The lock is kept meanwhile.
+func awaitQuietTopology(ctx context.Context, w *work) outcome.Outcome {
+	if out := takeTopologyLock(ctx, w); !out.IsDone() {
+		return out
+	}
 	if err := w.f.Unknown[askedManager]; err != nil {
 		return outcome.Fail(err)
 	}

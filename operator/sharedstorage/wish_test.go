@@ -123,7 +123,8 @@ func TestTheWriterFailsWhileReadersAreMade(t *testing.T) {
 // Failover is off with an end, and stays off as long as a step waits: each look
 // moves the end. It returns by itself when the operator never does (spec 5).
 func TestFailoverIsOffWithAnEnd(t *testing.T) {
-	inLab(t, setup{sim: times()}, func(l *lab) {
+	const off = 10 * time.Minute
+	inLab(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HA = off }}, func(l *lab) {
 		up(l, "blue")
 		l.edit("blue", large)
 		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
@@ -140,12 +141,12 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 			if state := l.look("blue").Status.State; state != "ChangingSpecification" {
 				t.Fatalf("it is %s\n%s", state, l.story())
 			}
-			if at := l.world.Topology(ref("blue")); at.HA || time.Until(at.Until) > 31*time.Minute || at.Until.Before(time.Now()) {
+			if at := l.world.Topology(ref("blue")); at.HA || time.Until(at.Until) > off || time.Until(at.Until) < off/2-5*time.Second {
 				t.Fatalf("failover is %+v at %s\n%s", at, time.Now(), l.story())
 			}
 		}
 		l.halt()
-		time.Sleep(31 * time.Minute)
+		time.Sleep(off + time.Minute)
 		if at := l.world.Topology(ref("blue")); !at.HA {
 			t.Errorf("without an operator it is %+v", at)
 		}
@@ -155,6 +156,31 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 		}
 		l.rests("blue", 2*time.Hour)
 		l.sane("blue")
+	})
+}
+
+// Every flow has one name for the bracket in which failover is off: by it the
+// steps know that they stand in one (spec 4).
+func TestTheBracketOfFailover(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		flows, err := l.op.Flows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, f := range flows {
+			for _, s := range f.Steps {
+				if s.Open == nil {
+					continue
+				}
+				if n++; s.Name != "HA" {
+					t.Errorf("%s has the bracket %s", f.Name, s.Name)
+				}
+			}
+		}
+		if n < 9 {
+			t.Errorf("%d flows have a bracket", n)
+		}
 	})
 }
 

@@ -1,0 +1,234 @@
+package sharedstorage_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// topologyLock is the lock on the topology of blue; nil: nobody has taken it.
+func (l *lab) topologyLock() *lock.Record {
+	l.t.Helper()
+	text := l.look("blue").Annotations[sharedstorage.TopologyLock]
+	if text == "" {
+		return nil
+	}
+	var r lock.Record
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		l.t.Fatal(err)
+	}
+	return &r
+}
+
+// backup takes the lock on the topology for somebody else, whoever has it.
+func (l *lab) backup(most time.Duration) {
+	raw, _ := json.Marshal(lock.Record{Owner: "backup", Start: time.Now(), End: time.Now().Add(most)})
+	l.home.user("blue", func(k *kept) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
+}
+
+func (l *lab) unlock() {
+	l.home.user("blue", func(k *kept) { delete(k.annotations, sharedstorage.TopologyLock) })
+}
+
+func (l *lab) backs() bool {
+	r := l.topologyLock()
+	return r != nil && r.Owner == "backup"
+}
+
+// lagging lets the newest reader be behind.
+func (l *lab) lagging(place string, bytes int64) {
+	for _, i := range l.world.Instances(ref("blue")) {
+		if i.ID == place {
+			l.world.Lag(ref("blue"), i.Name, bytes)
+		}
+	}
+}
+
+func (l *lab) count() int { return len(l.world.Instances(ref("blue"))) }
+
+// adds begins to add a reader, which has place 4, and holds it behind.
+func (l *lab) adds() *workflow.Run {
+	l.t.Helper()
+	up(l, "blue")
+	l.edit("blue", readers(3))
+	run := l.atStep("Readers[4]/AwaitCaughtUp")
+	l.lagging("4", 64<<20)
+	return run
+}
+
+// Nobody is made while somebody else holds the lock; when it has ended, the
+// readers are (spec 4).
+func TestTheTopologyIsLockedByAnother(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.backup(20 * time.Minute)
+		l.edit("blue", readers(3))
+		for range 19 {
+			time.Sleep(time.Minute)
+			if !l.backs() || l.count() != 3 {
+				t.Fatalf("the lock is %+v, there are %d instances\n%s", l.topologyLock(), l.count(), l.story())
+			}
+		}
+		if c := l.look("blue"); c.Status.State != "Locking" {
+			t.Errorf("it is %s\n%s", c.Status.State, l.story())
+		}
+		l.rests("blue", 10*time.Minute)
+		l.sane("blue")
+	})
+}
+
+// A lock that does not end interrupts, with the remedy; it is taken when it is gone.
+func TestTheTopologyStaysLocked(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.backup(24 * time.Hour)
+		l.edit("blue", readers(3))
+		c := l.interrupted(sharedstorage.TopologyLocked.Code, time.Hour)
+		if !l.backs() || l.count() != 3 {
+			t.Errorf("the lock is %+v, there are %d instances\n%s", l.topologyLock(), l.count(), l.story())
+		}
+		l.unlock()
+		l.resume(c)
+		l.rests("blue", 10*time.Minute)
+		l.sane("blue")
+	})
+}
+
+// The lock is renewed as long as readers are added, however long that takes.
+func TestTheTopologyLockIsRenewed(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.adds()
+		began := l.topologyLock().Start
+		for range 25 {
+			l.lagging("4", 64<<20)
+			time.Sleep(time.Minute)
+			r := l.topologyLock()
+			if r == nil || !r.Start.Equal(began) || time.Until(r.End) < lock.DefaultDuration/2-5*time.Second || time.Until(r.End) > lock.DefaultDuration {
+				t.Fatalf("at %s the lock is %+v\n%s", time.Now(), r, l.story())
+			}
+		}
+		l.lagging("4", 0)
+		l.rests("blue", 10*time.Minute)
+		if r := l.topologyLock(); r != nil {
+			t.Errorf("at rest the lock is %+v", r)
+		}
+		l.sane("blue")
+	})
+}
+
+// A lock that ended while no operator was there, and was taken by somebody else:
+// the run waits for it, and takes it again before it goes on.
+func TestTheTopologyLockIsLost(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.adds()
+		l.halt()
+		time.Sleep(lock.DefaultDuration + time.Minute)
+		if r := l.topologyLock(); r == nil || r.Valid(time.Now()) {
+			t.Fatalf("without an operator the lock is %+v", r)
+		}
+		l.backup(5 * time.Minute)
+		l.start()
+		l.lagging("4", 0)
+		member := func() bool {
+			return slices.ContainsFunc(l.world.Topology(ref("blue")).Members, func(m port.Member) bool { return m.ID == "4" })
+		}
+		for range 4 {
+			time.Sleep(time.Minute)
+			if !l.backs() || member() {
+				t.Fatalf("the lock is %+v, member %t\n%s", l.topologyLock(), member(), l.story())
+			}
+		}
+		l.until("blue", "locked again", 5*time.Minute, func(*sharedstorage.Cluster) bool {
+			r := l.topologyLock()
+			return r == nil || r.Owner != "backup"
+		})
+		l.rests("blue", 10*time.Minute)
+		l.sane("blue")
+	})
+}
+
+// One that somebody else takes for longer than the step waits interrupts the run.
+func TestTheTopologyLockIsTakenAway(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		l.adds()
+		l.backup(24 * time.Hour)
+		c := l.interrupted(sharedstorage.TopologyLocked.Code, time.Hour)
+		if !l.backs() {
+			t.Errorf("the lock is %+v", l.topologyLock())
+		}
+		l.unlock()
+		l.lagging("4", 0)
+		l.resume(c)
+		l.rests("blue", 10*time.Minute)
+		l.sane("blue")
+	})
+}
+
+// One that has ended while the run was stopped is taken again; a cancel with
+// undo or drop gives it back at once, one with hold lets it end.
+func TestTheTopologyLockAfterACancel(t *testing.T) {
+	by := workflow.Actor{Name: "uma", Reason: "test"}
+	for _, mode := range []workflow.Mode{workflow.Hold, workflow.Undo, workflow.Drop} {
+		t.Run(string(mode), func(t *testing.T) {
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				run := l.adds()
+				if mode != workflow.Hold {
+					l.edit("blue", readers(2))
+				}
+				l.must(l.engine.Cancel(t.Context(), run.ID, mode, false, by))
+				if mode != workflow.Hold {
+					l.phase(run.ID, workflow.Cancelled)
+					if r := l.topologyLock(); r != nil {
+						t.Errorf("after the cancel the lock is %+v\n%s", r, l.story())
+					}
+					l.rests("blue", 30*time.Minute)
+					l.sane("blue")
+					return
+				}
+				l.phase(run.ID, workflow.Paused)
+				c := l.state("blue", "Interrupted", time.Minute)
+				time.Sleep(lock.DefaultDuration)
+				if r := l.topologyLock(); r == nil || r.Valid(time.Now()) {
+					t.Errorf("while it is interrupted the lock is %+v\n%s", r, l.story())
+				}
+				l.resume(c)
+				time.Sleep(time.Minute)
+				if r := l.topologyLock(); r == nil || !r.Valid(time.Now()) || time.Since(r.Start) > time.Minute {
+					t.Errorf("after the resume the lock is %+v\n%s", r, l.story())
+				}
+				l.lagging("4", 0)
+				l.rests("blue", 10*time.Minute)
+				l.sane("blue")
+			})
+		})
+	}
+}
+
+// A cancel with undo of LockTopology gives the lock back.
+func TestTheTopologyLockIsUndone(t *testing.T) {
+	by := workflow.Actor{Name: "uma", Reason: "test"}
+	o := times()
+	o.Latency = 500 * time.Millisecond
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		run := l.atStep("AwaitQuietTopology")
+		if r := l.topologyLock(); r == nil {
+			t.Fatalf("it is not locked\n%s", l.story())
+		}
+		l.edit("blue", readers(2))
+		l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, by))
+		l.phase(run.ID, workflow.Cancelled)
+		if r := l.topologyLock(); r != nil {
+			t.Errorf("after the undo the lock is %+v\n%s", r, l.story())
+		}
+		l.rests("blue", 10*time.Minute)
+		l.sane("blue")
+	})
+}
