@@ -88,7 +88,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&o.storageClass, "storage-class", "", "`class` of new claims (default: the default one)")
 	f.DurationVar(&o.writerLease, "writer-lease", 10*time.Second, "how long a writer may write without renewing its lease")
 	f.DurationVar(&o.failoverAfter, "failover-after", 5*time.Second, "how long a writer must be silent until its cluster manager fails over")
-	f.IntVar(&o.attempts, "attempts", 64, "attempts of steps at once")
+	f.IntVar(&o.attempts, "attempts", sharedstorage.Attempts, "attempts of steps at once")
 	f.IntVar(&o.workers, "workers", controller.DefaultWorkers, "objects worked on at once")
 	f.DurationVar(&o.drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")

@@ -2,6 +2,8 @@ package sharedstorage_test
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +12,8 @@ import (
 )
 
 // A thousand clusters, a tenth of them hung: the others are made in their time,
-// and at rest nothing is written (spec 9.11).
+// and at rest nothing is written (spec 9.11). The engine has as many attempts at
+// once as pawl operator has by default.
 func TestAThousandClusters(t *testing.T) {
 	n := 1000
 	if testing.Short() {
@@ -64,4 +67,15 @@ func TestAThousandClusters(t *testing.T) {
 			t.Errorf("%d writes in half an hour of rest", l.home.writes-before)
 		}
 	})
+}
+
+// The chart ships what the thousand clusters are tested with.
+func TestAttemptsOfTheChart(t *testing.T) {
+	values, err := os.ReadFile("../../deploy/chart/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := fmt.Sprintf("\n  attempts: %d\n", sharedstorage.Attempts); !strings.Contains(string(values), line) {
+		t.Errorf("deploy/chart/values.yaml has no line %q", line)
+	}
 }

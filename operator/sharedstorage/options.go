@@ -19,9 +19,10 @@ import (
 // Kind is that of Options.Home, as runs name it in their subject.
 const Kind = "SharedStorageCluster"
 
-// Attempts is the default of workflow.Options.Attempts: steps wait for answers,
-// and as many clusters as this may hang before others wait for them.
-const Attempts = 512
+// Attempts is the default of workflow.Options.Attempts, and that of pawl operator.
+// Steps that hang hold one each, until Options.Ask ends: a thousand clusters of
+// which a tenth hangs meet their deadlines with it.
+const Attempts = 64
 
 // Options of an operator. Home and Ports are required.
 type Options struct {
@@ -29,7 +30,7 @@ type Options struct {
 	Homes map[string]Home // of other kinds that are served in the same way, such as MPDCluster
 	Ports port.Ports
 
-	Name string // serves clusters whose spec.operatorName is this; empty: all
+	Name string // serves clusters whose spec.operatorName is this; empty: all clusters, named or not
 	// Version of engines whose spec names none; empty: the adapter's.
 	Version string
 
