@@ -166,6 +166,7 @@ func (w *World) passManager(c *cluster, now time.Time) {
 	}
 	if writer := w.writer(c); writer != nil && c.known(writer) {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
+		before := m.sync
 		m.sync = nil
 		if m.seen == nil {
 			m.seen = map[string]time.Time{}
@@ -178,6 +179,12 @@ func (w *World) passManager(c *cluster, now time.Time) {
 			if _, member := m.members[i.Name]; member && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
 				m.sync = append(m.sync, i.Name)
 			}
+		}
+		if len(m.sync) == 0 { // commits wait for one of those who were counted on
+			m.sync = slices.DeleteFunc(slices.Clone(before), func(name string) bool {
+				_, member := m.members[name]
+				return !member || name == writer.Name
+			})
 		}
 		return
 	}
