@@ -86,10 +86,12 @@ type Act struct {
 	Lose bool
 }
 
-// NewProxy starts a proxy that ends with the plane.
-func (p *Plane) NewProxy() (*Proxy, error) {
-	config := p.Config()
-	transport, err := rest.TransportFor(config)
+// NewProxy starts a proxy that ends with the plane. Who goes through it is an administrator.
+func (p *Plane) NewProxy() (*Proxy, error) { return p.NewProxyAs(p.config) }
+
+// NewProxyAs starts one through which everybody is who a configuration says.
+func (p *Plane) NewProxyAs(config *rest.Config) (*Proxy, error) {
+	transport, err := rest.TransportFor(p.bound(config))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,6 +126,36 @@ func Rights(ctx context.Context, plane *controlplane.Plane) error {
 		}
 		return false
 	})
+}
+
+// Operators are a suite's: their account is made when the first of them needs it.
+type Operators struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Kubeconfig makes the account with its roles, and no operator; it gives the path
+// of a kubeconfig file with a token of it.
+func (o *Operators) Kubeconfig(ctx context.Context, plane *controlplane.Plane) (string, error) {
+	o.once.Do(func() {
+		if o.err = Rights(ctx, plane); o.err == nil {
+			o.path, o.err = Kubeconfig(ctx, plane)
+		}
+	})
+	return o.path, o.err
+}
+
+// Forbidden are the lines in the log of an operator that tell of a request which
+// was refused.
+func Forbidden(log []byte) []byte {
+	var lines [][]byte
+	for line := range bytes.Lines(log) {
+		if bytes.Contains(line, []byte("is forbidden")) {
+			lines = append(lines, line)
+		}
+	}
+	return bytes.Join(lines, nil)
 }
 
 // Kubeconfig gives the path of a kubeconfig file with a token of the operator's

@@ -6,7 +6,8 @@
 // Real: etcd, API server, controller manager, scheduler, the operator's process,
 // the processes of the pods (agents, PostgreSQL, cluster managers). Played: nodes
 // (package kubelet). Faults are dealt out between the operator and the API server
-// (controlplane.Proxy), with signals to the operator, and by other clients.
+// (controlplane.Proxy), with signals to the operator, and by other clients. The
+// operator may do what install.yaml lets it do, and no more.
 package faults_test
 
 import (
@@ -29,6 +30,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+	"github.com/pawl-dev/pawl/test/deploy"
 )
 
 // everyPoint runs what is sampled otherwise: PAWL_TEST_POINTS=all. A number asks
@@ -109,6 +111,9 @@ func (w *world) leave() {
 	}
 	for _, o := range w.operators {
 		o.end()
+		if said, err := os.ReadFile(o.log); o.started() > 0 && (err != nil || len(deploy.Forbidden(said)) > 0) {
+			w.t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
+		}
 	}
 	if w.t.Failed() {
 		w.tell()

@@ -15,10 +15,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/deploy"
 )
 
 // operator is `pawl operator` for the namespace of a world, behind a proxy.
@@ -46,10 +48,22 @@ func alone(lease time.Duration) []string {
 	return append([]string{"--no-leader-election", "--lease", lease.String()}, patient...)
 }
 
+// operators may do what install.yaml lets them do.
+var operators deploy.Operators
+
 // operator makes one. It does not run yet.
 func (w *world) operator(args ...string) *operator {
 	w.t.Helper()
-	proxy, err := w.plane.NewProxy()
+	path, err := operators.Kubeconfig(context.Background(), w.plane) // of all tests
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config.QPS = -1
+	proxy, err := w.plane.NewProxyAs(config)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -165,7 +179,7 @@ func flow(c *controlplane.Call) bool {
 	if !c.Writes() || c.Resource == "events" {
 		return false
 	}
-	return c.Resource != "leases" || !strings.HasPrefix(c.Name, "pawl-") && !bytes.Contains(c.Body, []byte(`"pawl-worker-`)) && !bytes.Contains(c.Body, []byte(`"pawl-operator"`))
+	return c.Resource != "leases" || !strings.HasPrefix(c.Name, "pawl-worker-") && c.Name != "pawl-operator" && !bytes.Contains(c.Body, []byte(`"pawl-worker-`)) && !bytes.Contains(c.Body, []byte(`"pawl-operator"`))
 }
 
 // tell shows what there was to see when a test has failed.

@@ -148,6 +148,13 @@ func (w *Writer) Lap() (pause time.Duration) {
 	return pause
 }
 
+// Silence is how long ago the last commit was answered.
+func (w *Writer) Silence() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.last)
+}
+
 // Stop ends the writing and gives the number of answered commits.
 func (w *Writer) Stop() int {
 	w.stop()

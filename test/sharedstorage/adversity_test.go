@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 		return err
 	})
 	old := c.Status.Instances[c.Status.Writer]
-	f.lap()
+	f.Lap()
 	err := w.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: old.Name}}, client.GracePeriodSeconds(0))
 	if err != nil {
 		t.Fatal(err)
@@ -57,10 +57,8 @@ func TestKilled(t *testing.T) {
 	})
 	w.streams(c)
 	w.await(4*time.Minute, "the client writes again", func(context.Context) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if time.Since(f.last) > time.Second {
-			return fmt.Errorf("the last row was answered %s ago", time.Since(f.last))
+		if silent := f.Silence(); silent > time.Second {
+			return fmt.Errorf("the last row was answered %s ago", silent)
 		}
 		return nil
 	})

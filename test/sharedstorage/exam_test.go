@@ -11,9 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port/porttest"
@@ -33,10 +36,11 @@ func TestExam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	operators := manager(t, plane, scheme)
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
 		t.Parallel()
 		namespace, label, nodes := plane.Apart(t)
-		d := &desk{t: t, client: direct, nodes: label}
+		d := &desk{t: t, manager: operators, nodes: label}
 		d.site = d.open()
 		return porttest.Rig{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
@@ -79,19 +83,46 @@ func await(t *testing.T, limit time.Duration, what string, holds func() error) {
 	}
 }
 
+// manager reads and writes as the operator does, with caches and no more rights.
+func manager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *controller.Manager {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig(t, plane))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached, err := kube.Cache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Cache: cached, Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background()) // questions go on behind this test
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
 // desk is where one question is sat.
 type desk struct {
-	t      *testing.T
-	client client.Client
-	site   *kube.Site
-	nodes  string
+	t       *testing.T
+	manager *controller.Manager
+	site    *kube.Site
+	nodes   string
 }
 
 // open makes a site, as an operator that has just started does. Leases are long
 // enough for a machine that stands still for seconds.
 func (d *desk) open() *kube.Site {
 	d.t.Helper()
-	site, err := kube.NewSite(kube.Options{Client: d.client, Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	site, err := kube.NewSite(kube.Options{Client: d.manager.GetClient(), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -157,7 +188,7 @@ func (d *desk) session(id port.Ref, do func(context.Context, *pgx.Conn) error) e
 	if err != nil {
 		return err
 	}
-	conn, err := connect(ctx, password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port})
+	conn, err := pgx.Connect(ctx, where(password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port}))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sharedstorage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func TestLife(t *testing.T) {
 		c = w.rests("orders", 3, nil)
 		w.streams(c)
 	})
-	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
 
 	old := c.Status.Writer
 	target := reader(c)
@@ -54,14 +55,14 @@ func TestLife(t *testing.T) {
 		})
 		w.streams(c)
 	})
-	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.lap().Round(time.Millisecond))
+	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.Lap().Round(time.Millisecond))
 
 	step(t, "restart", func() {
 		w.kubectl("annotate", "ssc", "orders", "pawl.dev/restart=cluster")
 		c = w.rests("orders", 3, done("restart"))
 		w.streams(c)
 	})
-	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
 
 	step(t, "change the class", func() {
 		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
@@ -79,7 +80,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("max_connections of the writer: %q, %v", got, err)
 		}
 	})
-	t.Logf("longest write pause: %s", f.lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
 
 	rows, _ := f.end(c)
 	t.Logf("%d rows were committed and are on all instances", rows)
@@ -93,6 +94,15 @@ func TestLife(t *testing.T) {
 				return fmt.Errorf("%v %s", err, left)
 			}
 			return nil
+		})
+		w.await(4*time.Minute, "no run and no slot is left", func(context.Context) error {
+			left, err := w.try("get", "runs,runhistories,leases", "-o", "name")
+			for name := range strings.Lines(left) {
+				if strings.Contains(name, "/") && !strings.HasPrefix(name, "lease.") || strings.Contains(name, "/pawl-slot-") { // the operator's own stay
+					err = errors.Join(err, errors.New(strings.TrimSpace(name)))
+				}
+			}
+			return err
 		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,6 +30,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+	"github.com/pawl-dev/pawl/test/deploy"
+	"github.com/pawl-dev/pawl/test/pgtraffic"
 )
 
 var suite = controlplane.NewSuite(options())
@@ -75,14 +78,29 @@ func engineUser(t *testing.T) int64 {
 // shared are the nodes that no test breaks.
 const shared = "shared"
 
-// world is a namespace with an operator of its own.
+// world is a namespace with an operator of its own, which may do what
+// deploy/install.yaml lets it do and no more.
 type world struct {
-	t         *testing.T
-	plane     *controlplane.Plane
-	namespace string
-	client    client.Client
-	log       string
-	operator  *operator
+	t          *testing.T
+	plane      *controlplane.Plane
+	kubeconfig string // the operator's
+	namespace  string
+	client     client.Client
+	log        string
+	operator   *operator
+}
+
+// operators may do what install.yaml lets them do.
+var operators deploy.Operators
+
+// kubeconfig is the way to the plane as the operator's account.
+func kubeconfig(t *testing.T, plane *controlplane.Plane) string {
+	t.Helper()
+	path, err := operators.Kubeconfig(context.Background(), plane) // of all tests
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // operator is a `pawl operator` that works.
@@ -108,6 +126,7 @@ func newWorld(t *testing.T) *world {
 		}
 	}
 	var err error
+	w.kubeconfig = kubeconfig(t, w.plane)
 	if w.client, err = client.New(w.plane.Config(), client.Options{Scheme: s}); err != nil {
 		t.Fatal(err)
 	}
@@ -115,6 +134,9 @@ func newWorld(t *testing.T) *world {
 	w.start()
 	t.Cleanup(func() {
 		w.end(syscall.SIGTERM)
+		if said, err := os.ReadFile(w.log); err != nil || len(deploy.Forbidden(said)) > 0 {
+			t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
+		}
 		if t.Failed() {
 			w.tell()
 		}
@@ -174,7 +196,7 @@ func (w *world) launch(user int64) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", w.plane.Kubeconfig(), "--namespaces", w.namespace,
+	cmd := exec.Command(filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", w.kubeconfig, "--namespaces", w.namespace,
 		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15", "--engine-user", fmt.Sprint(user))
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -296,13 +318,9 @@ func (w *world) password(ctx context.Context, name string) (string, error) {
 	return string(secret.Data["password"]), err
 }
 
-// connect opens a session in an instance.
-func connect(ctx context.Context, password string, i v1alpha1.InstanceStatus) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, password))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.ConnectConfig(ctx, config)
+// where is the connection string of an instance.
+func where(password string, i v1alpha1.InstanceStatus) string {
+	return fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, password)
 }
 
 // ask answers one question in an instance.
@@ -313,7 +331,7 @@ func ask[T any](ctx context.Context, w *world, name string, i v1alpha1.InstanceS
 	if err != nil {
 		return value, err
 	}
-	conn, err := connect(ctx, password, i)
+	conn, err := pgx.Connect(ctx, where(password, i))
 	if err != nil {
 		return value, err
 	}
@@ -340,124 +358,56 @@ func (w *world) routed(ctx context.Context, name, role string) ([]corev1.Pod, er
 	}), nil
 }
 
-// traffic writes rows through the Service, one commit after the other, until it is stopped.
+// traffic is a client that commits rows through the Service, until it is stopped.
 type traffic struct {
+	*pgtraffic.Writer
 	w    *world
 	name string
-	stop context.CancelFunc
-	all  sync.WaitGroup
-
-	mu       sync.Mutex
-	answered []int64
-	last     time.Time
-	pause    time.Duration // longest time between two answers
-	failed   int
 }
 
 func (w *world) write(name string) *traffic {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &traffic{w: w, name: name, stop: cancel}
-	w.t.Cleanup(func() { cancel(); f.all.Wait() })
+	f := &traffic{w: w, name: name}
 	password, err := w.password(w.t.Context(), name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	f.all.Go(func() {
-		for n, first := int64(1), true; ctx.Err() == nil; first = false {
-			if !first {
-				time.Sleep(20 * time.Millisecond)
-			}
-			n = f.session(ctx, password, n)
+	f.Writer = pgtraffic.Start(func(ctx context.Context) (string, error) {
+		pods, err := w.routed(ctx, name, "rw")
+		if err == nil && len(pods) == 0 {
+			err = errors.New("the Service has no instance")
 		}
-	})
-	w.await(4*time.Minute, "the first row is committed", func(context.Context) error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if len(f.answered) == 0 {
-			return fmt.Errorf("%d attempts have failed", f.failed)
+		if err != nil {
+			return "", err
 		}
-		return nil
+		return where(password, v1alpha1.InstanceStatus{Address: pods[0].Status.PodIP, Port: 5432}), nil
 	})
+	w.t.Cleanup(func() { f.Stop() })
+	ctx, cancel := context.WithTimeout(w.t.Context(), 4*time.Minute)
+	defer cancel()
+	if err := f.Begun(ctx); err != nil {
+		w.t.Fatalf("no row is committed: %v", err)
+	}
 	return f
 }
 
-// session writes until something fails. A row whose commit was not answered may
-// be there or not: its number is not used again.
-func (f *traffic) session(ctx context.Context, password string, n int64) int64 {
-	fail := func() int64 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.failed++
-		return n + 1
-	}
-	pods, err := f.w.routed(ctx, f.name, "rw")
-	if err != nil || len(pods) == 0 {
-		return fail()
-	}
-	conn, err := connect(ctx, password, v1alpha1.InstanceStatus{Address: pods[0].Status.PodIP, Port: 5432})
-	if err != nil {
-		return fail()
-	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = conn.Close(closing) // the server may be gone
-	}()
-	if _, err := conn.Exec(ctx, "CREATE TABLE IF NOT EXISTS traffic (n bigint PRIMARY KEY)"); err != nil {
-		return fail()
-	}
-	for ; ; n++ {
-		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		_, err := conn.Exec(one, "INSERT INTO traffic VALUES ($1)", n)
-		cancel()
-		if err != nil {
-			return fail()
-		}
-		f.mu.Lock()
-		now := time.Now()
-		if !f.last.IsZero() {
-			f.pause = max(f.pause, now.Sub(f.last))
-		}
-		f.answered, f.last = append(f.answered, n), now
-		f.mu.Unlock()
-	}
-}
-
-// end stops writing and finds out whether each answered row is on an instance.
+// end stops writing and finds out whether each answered row is on each instance.
 func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Duration) {
 	f.w.t.Helper()
-	f.stop()
-	f.all.Wait()
+	pause = f.Lap()
+	rows = f.Stop()
+	password, err := f.w.password(f.w.t.Context(), f.name)
+	if err != nil {
+		f.w.t.Fatal(err)
+	}
 	for id, i := range c.Status.Instances {
 		f.w.await(4*time.Minute, "each answered row is on instance "+id, func(ctx context.Context) error {
-			there, err := ask[[]int64](ctx, f.w, f.name, i, "SELECT array_agg(n) FROM traffic")
-			if err != nil {
-				return err
+			missing, err := f.Missing(ctx, where(password, i))
+			if err == nil && missing > 0 {
+				err = fmt.Errorf("%d of %d answered rows are not on instance %s (%s)", missing, rows, id, i.Role)
 			}
-			has := map[int64]bool{}
-			for _, n := range there {
-				has[n] = true
-			}
-			lost := 0
-			for _, n := range f.answered {
-				if !has[n] {
-					lost++
-				}
-			}
-			if lost > 0 {
-				return fmt.Errorf("%d of %d answered rows are not on instance %s (%s)", lost, len(f.answered), id, i.Role)
-			}
-			return nil
+			return err
 		})
 	}
-	return len(f.answered), f.pause
-}
-
-// pause restarts the measurement.
-func (f *traffic) lap() (pause time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	pause, f.pause = f.pause, 0
-	return pause
+	return rows, pause
 }
