@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// reads tells what is asked of the API server past the cache.
+type reads struct {
+	client.Reader
+	asked []string
+}
+
+func (r *reads) Get(ctx context.Context, key client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+	r.asked = append(r.asked, fmt.Sprintf("%T %s", obj, key.Name))
+	return r.Reader.Get(ctx, key, obj, o...)
+}
+
+func (r *reads) List(ctx context.Context, list client.ObjectList, o ...client.ListOption) error {
+	r.asked = append(r.asked, fmt.Sprintf("%T", list))
+	return r.Reader.List(ctx, list, o...)
+}
+
+// A look at volume and instances of a cluster at rest asks the API server for one
+// thing past the cache, each time: the Lease that says who may write. Whoever acts
+// by it acts by what is true then.
+func TestALookAsksForTheGrantOnly(t *testing.T) {
+	g := newGround(t)
+	g.ensure(port.Volume{Size: gi})
+	for _, name := range []string{"blue-1-a", "blue-2-b"} {
+		g.instance(name, port.Reader)
+		g.bind(name, "1Gi")
+		g.start(blue, name, corev1.PodRunning)
+	}
+	g.must(g.Storage().Grant(t.Context(), blue, "blue-1-a", 1))
+	g.must(g.Revive(t.Context(), blue)) // its budget is there
+	live := &reads{Reader: g.o.Client}
+	g.o.Live = live
+	for epoch := int64(2); epoch < 4; epoch++ {
+		g.must((&Grants{Client: g.o.Client, Cluster: blue}).Grant(t.Context(), "blue-1-a", epoch))
+		live.asked = nil
+		v, err := g.Storage().Look(t.Context(), blue)
+		g.must(err)
+		all, err := g.Instances().List(t.Context(), blue)
+		g.must(err)
+		if len(all) != 2 || v.Epoch != epoch {
+			t.Errorf("it has %d instances and %+v", len(all), v)
+		}
+		g.must(g.Revive(t.Context(), blue))
+		if want := []string{fmt.Sprintf("%T %s", &coordinationv1.Lease{}, grantName(blue))}; !slices.Equal(live.asked, want) {
+			t.Errorf("the API server was asked for %v, want %v", live.asked, want)
+		}
+	}
+}
