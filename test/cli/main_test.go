@@ -48,7 +48,8 @@ type world struct {
 	flags     []string
 	env       []string
 	engine    *workflow.Engine
-	dir       string // of a kubectl-pawl
+	sim       *sim.World // of the clusters
+	dir       string     // of a kubectl-pawl
 	home      string
 	program   string
 }
@@ -68,14 +69,15 @@ func flows(t *testing.T) ([]workflow.Flow, []workflow.Action) {
 	return set.Flows(), actions
 }
 
-func operator(t *testing.T, o sharedstorage.Options) *sharedstorage.Operator {
+func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *sim.World) {
 	t.Helper()
-	o.Ports, o.Logger, o.Look, o.Rest = sim.New(sim.Options{Shared: true}).Ports(), quiet, time.Second, 5*time.Second
+	clusters := sim.New(sim.Options{Shared: true})
+	o.Ports, o.Logger, o.Look, o.Rest = clusters.Ports(), quiet, time.Second, 5*time.Second
 	made, err := sharedstorage.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return made, clusters
 }
 
 // engineOf makes an engine that has the flows of the operator and those of the tests.
@@ -115,11 +117,11 @@ func standalone(t *testing.T, namespace string) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	op := operator(t, sharedstorage.Options{Home: local.Home{Objects: store.Objects()}})
+	op, clusters := operator(t, sharedstorage.Options{Home: local.Home{Objects: store.Objects()}})
 	engine := engineOf(t, op, store)
 	beside(t, "the engine", engine.Serve)
 	beside(t, "the controller", local.Controller{Operator: op, Objects: store.Objects(), Touch: engine.Touch, Log: quiet}.Serve)
-	return &world{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
+	return &world{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, sim: clusters, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
 }
 
 // onKubernetes is a namespace of a real control plane.
@@ -144,7 +146,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *world {
 		t.Fatal(err)
 	}
 	mpds := kube.NewMPDHome(m.GetClient(), m.Live(), "")
-	op := operator(t, sharedstorage.Options{
+	op, clusters := operator(t, sharedstorage.Options{
 		Home: kube.NewHome(m.GetClient(), m.Live()), Homes: map[string]sharedstorage.Home{kube.MPDKind: mpds},
 		Event: kube.Teller(m.Events("sharedstorage")),
 	})
@@ -162,7 +164,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *world {
 	beside(t, "the engine", engine.Serve)
 	beside(t, "requests", func(ctx context.Context) error { return store.ServeRequests(ctx, engine) })
 	beside(t, "the manager", m.Start)
-	w := &world{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
+	w := &world{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, sim: clusters, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
 	if kind == kubestore.ConfigMap {
 		w.flags = append(w.flags, "--store", "configmap")
 	}
@@ -191,7 +193,7 @@ func (w *world) call(path string, args ...string) result {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Env = append([]string{"PATH=" + w.dir + ":" + os.Getenv("PATH"), "HOME=" + w.home, "USER=ann", "NO_COLOR=1", "TZ=UTC"}, w.env...)
+	cmd.Env = append([]string{"PATH=" + w.dir + ":" + os.Getenv("PATH"), "HOME=" + w.home, "USER=ann", "NO_COLOR=1", "TZ=UTC", "EDITOR=sed -i s/gold/silver/"}, w.env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

@@ -180,6 +180,9 @@ func TestObjectsLookTheSame(t *testing.T) {
 		{args: "annotate SharedStorageCluster orders team=blue -n NS"},
 		{args: "annotate SharedStorageCluster orders team=red -n NS", code: 2},
 		{args: "annotate SharedStorageCluster orders team- -n NS"},
+		{args: "edit SharedStorageCluster orders -n NS", until: `orders changed`}, // not while its status is written
+		{args: "get SharedStorageCluster -n NS -l tier=silver -o name"},
+		{args: "edit SharedStorageCluster orders -n NS"},
 		{args: "annotate SharedStorageCluster orders pawl.dev/switch-writer=9 -n NS"},
 		{args: "describe SharedStorageCluster orders -n NS -o json", until: `INSTANCE_UNKNOWN`},
 		{args: "apply -f testdata/more.yaml -n NS"},
