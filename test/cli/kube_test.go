@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
@@ -78,6 +81,56 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	}
 	if r := kubectl("__complete", "pawl", "get", "-n", ""); !strings.Contains(r.out, w.namespace) {
 		t.Errorf("the completion of a namespace: %s", r)
+	}
+}
+
+// A context that is named is asked, and in its namespace: not the current one, which
+// leads nowhere here.
+func TestAnotherContext(t *testing.T) {
+	w := onKubernetes(t, kubestore.Run)
+	config, err := clientcmd.LoadFromFile(suite.Plane(t).Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := config.Contexts[config.CurrentContext].DeepCopy()
+	there.Namespace = w.namespace
+	config.Contexts["there"] = there
+	config.Clusters["nowhere"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1", InsecureSkipTLSVerify: true}
+	config.Contexts["here"] = &clientcmdapi.Context{Cluster: "nowhere", AuthInfo: there.AuthInfo, Namespace: "elsewhere"}
+	config.CurrentContext = "here"
+	w.dir = t.TempDir()
+	file := filepath.Join(w.dir, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(program(t), filepath.Join(w.dir, "kubectl-pawl")); err != nil {
+		t.Fatal(err)
+	}
+	w.env = []string{"KUBECONFIG=" + file}
+	for _, c := range []struct {
+		program string
+		env     []string
+		args    string
+		want    string
+		code    int
+	}{
+		{w.program, nil, "apply -f testdata/cluster.yaml --context there --wait 60s", w.key("orders").String() + " created", 0},
+		{w.program, nil, "get ssc --context there -o name", w.key("orders").String() + "\n", 0},
+		{w.program, []string{"PAWL_CONTEXT=there"}, "get ssc -o name", w.key("orders").String() + "\n", 0},
+		{w.program, []string{"PAWL_CONTEXT=nowhere"}, "get ssc -o name --context there", w.key("orders").String() + "\n", 0},
+		{suite.Plane(t).Binaries.Kubectl, nil, "pawl get ssc -o name --context there", w.key("orders").String() + "\n", 0},
+		{w.program, nil, "get ssc --context there -n default", "no objects of kind ssc", 0},
+		{w.program, nil, "get ssc --context there -A -o name", w.key("orders").String() + "\n", 0},
+		{w.program, nil, "get ssc --kubernetes", "127.0.0.1:1", 1},
+		{w.program, nil, "get ssc --context nowhere", "not found for specified context: nowhere", 2},
+	} {
+		with := *w
+		with.env = slices.Concat(w.env, c.env)
+		r := with.call(c.program, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.out+r.err, c.want) {
+			t.Errorf("%v %s: want %q and exit %d: %s", c.env, c.args, c.want, c.code, r)
+		}
+		t.Logf("$ pawl %s\n%s", c.args, r)
 	}
 }
 
