@@ -201,7 +201,10 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 		return nil, err
 	}
 	p = &operatorProcess{manager: m, store: store}
-	if p.engine, err = served.Engine(store, workflow.Options{Attempts: o.attempts, Lease: o.lease, Drain: o.drain, Object: served.Object, Hooks: []workflow.Hook{counted.Hook()}, Logger: logger}); err != nil {
+	p.engine, err = served.Engine(store, workflow.Options{
+		Attempts: o.attempts, Lease: o.lease, Drain: o.drain, Object: served.Object, Healers: kube.Healers(), Hooks: []workflow.Hook{counted.Hook()}, Logger: logger,
+	})
+	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	counted.Watch(telemetry.Sources{

@@ -74,6 +74,7 @@ type world struct {
 	operators []*operator
 	writers   *writers
 	old       map[types.UID]bool // runs of what was done before
+	restarted bool               // the API server: one that has just begun knows no roles, and refuses
 }
 
 const blue = "blue"
@@ -111,7 +112,7 @@ func (w *world) leave() {
 	}
 	for _, o := range w.operators {
 		o.end()
-		if said, err := os.ReadFile(o.log); o.started() > 0 && (err != nil || len(deploy.Forbidden(said)) > 0) {
+		if said, err := os.ReadFile(o.log); !w.restarted && o.started() > 0 && (err != nil || len(deploy.Forbidden(said)) > 0) {
 			w.t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
 		}
 	}
