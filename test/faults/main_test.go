@@ -30,7 +30,6 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
-	"github.com/pawl-dev/pawl/test/deploy"
 )
 
 // everyPoint runs what is sampled otherwise: PAWL_TEST_POINTS=all. A number asks
@@ -74,7 +73,6 @@ type world struct {
 	operators []*operator
 	writers   *writers
 	old       map[types.UID]bool // runs of what was done before
-	restarted bool               // the API server: one that has just begun knows no roles, and refuses
 }
 
 const blue = "blue"
@@ -112,9 +110,7 @@ func (w *world) leave() {
 	}
 	for _, o := range w.operators {
 		o.end()
-		if said, err := os.ReadFile(o.log); !w.restarted && o.started() > 0 && (err != nil || len(deploy.Forbidden(said)) > 0) {
-			w.t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
-		}
+		o.keptToItsRole()
 	}
 	if w.t.Failed() {
 		w.tell()

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,6 +30,8 @@ type operator struct {
 	proxy *controlplane.Proxy
 	log   string
 	args  []string
+
+	restarts int32 // of the API server before
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -79,12 +82,27 @@ func (w *world) operator(args ...string) *operator {
 		}
 		user = images["postgres:15"].User
 	}
-	o := &operator{w: w, proxy: proxy, log: filepath.Join(w.plane.Dir(), fmt.Sprintf("%s.operator-%d.log", w.namespace, len(w.operators)))}
+	o := &operator{w: w, proxy: proxy, restarts: apiRestarts.Load(), log: filepath.Join(w.plane.Dir(), fmt.Sprintf("%s.operator-%d.log", w.namespace, len(w.operators)))}
 	o.args = slices.Concat([]string{filepath.Join(root, "bin", "pawl"), "operator", "--kubeconfig", proxy.Kubeconfig(), "--namespaces", w.namespace,
 		"--operator-namespace", w.namespace, "--listen", "127.0.0.1:0", "--image", "pawl:dev", "--engine-image", "15=postgres:15",
 		"--engine-user", strconv.FormatInt(user, 10)}, args)
 	w.operators = append(w.operators, o)
 	return o
+}
+
+// apiRestarts counts those of the API server: one that has just begun knows no
+// roles yet, and refuses everybody.
+var apiRestarts atomic.Int32
+
+// keptToItsRole checks that nothing was refused.
+func (o *operator) keptToItsRole() {
+	o.w.t.Helper()
+	if o.started() == 0 || apiRestarts.Load() != o.restarts {
+		return
+	}
+	if said, err := os.ReadFile(o.log); err != nil || len(deploy.Forbidden(said)) > 0 {
+		o.w.t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
+	}
 }
 
 // start runs the operator.

@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -185,12 +186,16 @@ type Memory struct {
 	Cluster port.Ref
 
 	mu   sync.Mutex
+	id   string // of this process, as savedBy tells it
 	kept *corev1.ConfigMap
 }
 
 var _ postgres.WatchMemory = &Memory{}
 
-const stateKey = "state.json"
+const (
+	stateKey = "state.json"
+	savedBy  = "pawl.dev/saved-by"
+)
 
 // Load implements postgres.WatchMemory.
 func (m *Memory) Load(ctx context.Context) (state postgres.WatchState, err error) {
@@ -215,17 +220,37 @@ func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := m.kept.DeepCopy()
-	next.Data = map[string]string{stateKey: string(text)}
+	if m.id == "" {
+		m.id = random()
+	}
+	next := m.with(m.kept, string(text))
 	err = m.Client.Update(ctx, next)
-	if apierrors.IsConflict(err) { // an answer may have been lost
+	if apierrors.IsConflict(err) {
 		now := &corev1.ConfigMap{}
-		if again := m.Client.Get(ctx, client.ObjectKeyFromObject(next), now); again == nil && now.Data[stateKey] == string(text) {
-			next, err = now, nil
+		if again := m.Client.Get(ctx, client.ObjectKeyFromObject(next), now); again == nil && m.mine(now) {
+			next = m.with(now, string(text))
+			err = m.Client.Update(ctx, next)
 		}
 	}
 	if err == nil {
 		m.kept = next
 	}
 	return err
+}
+
+func (m *Memory) with(kept *corev1.ConfigMap, state string) *corev1.ConfigMap {
+	next := kept.DeepCopy()
+	next.Data = map[string]string{stateKey: state}
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, savedBy, m.id)
+	return next
+}
+
+// mine reports that no other manager has saved since: the answer to an own save
+// was lost, or somebody has changed something else of the object.
+func (m *Memory) mine(now *corev1.ConfigMap) bool {
+	if now.UID != m.kept.UID {
+		return false
+	}
+	by := now.Annotations[savedBy]
+	return by == m.id || by == m.kept.Annotations[savedBy] && now.Data[stateKey] == m.kept.Data[stateKey]
 }
