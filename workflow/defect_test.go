@@ -367,6 +367,34 @@ func TestDeadlineCountsWithoutPauses(t *testing.T) {
 	})
 }
 
+// The patience of a step that looks for something does not run out while its run
+// is paused, and nobody looks.
+func TestALookIsPatientAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil, workflow.Options{})
+		defer r.stop()
+		var since time.Duration
+		look := workflow.Step{Name: "Look", Wait: &workflow.WaitFor{Deadline: 10 * time.Minute}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			if w := task.Waited(); w != nil {
+				since = time.Since(w.Since)
+			}
+			return outcome.Wait(time.Second, "Looking", "it is not there")
+		}}
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{look}}}), error(nil))
+		run := r.start("F", ``)
+		time.Sleep(4 * time.Minute)
+		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
+		r.rests(run.ID, workflow.Paused)
+		time.Sleep(24 * time.Hour)
+		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
+		time.Sleep(5 * time.Minute)
+		r.rests(run.ID, workflow.Waiting)
+		want(t, since.Round(time.Minute), 9*time.Minute)
+		time.Sleep(2 * time.Minute)
+		want(t, r.rests(run.ID, workflow.Paused).Fault.Code, workflow.WaitExpired.Code)
+	})
+}
+
 func TestUndoFailsAndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, workflow.Options{})

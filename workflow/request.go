@@ -235,12 +235,32 @@ func (s *state) askCancel(ask Ask) {
 }
 
 // unpause counts the time spent paused out of the deadline.
-func (s *state) unpause() {
+func (s *state) unpause() (stood time.Duration) {
 	if at := s.run.State.PausedAt; !at.IsZero() {
-		s.run.State.PausedFor += s.now.Sub(at)
+		stood = s.now.Sub(at)
+		s.run.State.PausedFor += stood
 		s.run.State.PausedAt = time.Time{}
 		s.changed = true
 	}
+	return stood
+}
+
+// stretch leaves the time in which nobody looked out of a wait, and of its
+// deadline. A step that is nothing but a wait goes on waiting meanwhile.
+func (s *state) stretch(rec *StepRecord, stood time.Duration) {
+	n := s.plan.node(rec.Name)
+	if rec.Wait == nil || stood <= 0 || n == nil || n.step.Do == nil && n.step.Uses == "" {
+		return
+	}
+	w := *rec.Wait
+	if w.Since = w.Since.Add(stood); w.Since.After(s.now) {
+		w.Since = s.now
+	}
+	if !w.Deadline.IsZero() {
+		w.Deadline = w.Deadline.Add(stood)
+	}
+	rec.Wait = &w
+	s.put(rec)
 }
 
 func (s *state) askResume(ask Ask) {
@@ -270,7 +290,7 @@ func (s *state) resume(ask Ask) {
 			from = FromFirst
 		}
 	}
-	s.unpause()
+	stood := s.unpause()
 	s.run.Fault, s.run.State.Warning = nil, ""
 	if ask.Definition != "" {
 		s.run.State.Chosen = ask.Definition
@@ -288,6 +308,8 @@ func (s *state) resume(ask Ask) {
 		switch rec.Phase {
 		case StepFailed:
 			s.retry(rec)
+		case StepWaiting:
+			s.stretch(rec, stood)
 		case StepRetrying:
 			rec.Failures, rec.Free, rec.FreeSince, rec.NextAt = 0, 0, time.Time{}, s.now
 			s.put(rec)

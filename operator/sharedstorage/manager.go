@@ -101,6 +101,7 @@ func (w *work) keepHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 // anew; it is tried without end. A writer that was stopped for a switch which
 // did not come to its promotion writes again.
 func enableHA(ctx context.Context, w *work) outcome.Outcome {
+	w.forgetOrders()
 	if out := unfenceOldWriter(ctx, w); out.IsFail() {
 		w.t.Logger().Warn("the writer could not be started again", "error", out.Err())
 	}

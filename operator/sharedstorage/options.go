@@ -69,6 +69,7 @@ type Operator struct {
 	mu      sync.Mutex
 	last    int
 	hearers map[int]func(control.Ref)
+	orders  map[string]order     // by run
 	parted  map[string]time.Time // by cluster: when its manager was sent away from the writer's node last
 }
 
@@ -101,7 +102,7 @@ func New(o Options) (*Operator, error) {
 	if o.Home != nil {
 		homes[Kind] = o.Home
 	}
-	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}, parted: map[string]time.Time{}}, nil
+	return &Operator{options: o, homes: homes, hearers: map[int]func(control.Ref){}, parted: map[string]time.Time{}, orders: map[string]order{}}, nil
 }
 
 // Key names a cluster of Kind.

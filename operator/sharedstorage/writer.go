@@ -48,14 +48,21 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 		return w.bringBack(ctx, name)
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader", name))
-	case w.f.writer() != nil && !st.Streaming && w.waited() < unhealthy:
-		return outcome.Wait(soonLook, "CandidateBehind", "instance %s does not stream from the writer yet", name)
 	case w.f.writer() != nil && !st.Streaming:
-		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
+		return w.unseen(name)
 	case w.f.writer() != nil && st.Lag >= 16*nearby:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is %d bytes behind", name, st.Lag))
 	}
 	return outcome.Done()
+}
+
+// unseen waits a little for a candidate that does not stream from the writer: it
+// may have just come back.
+func (w *work) unseen(name string) outcome.Outcome {
+	if w.waited() < unhealthy {
+		return outcome.Wait(soonLook, "CandidateBehind", "instance %s does not stream from the writer yet", name)
+	}
+	return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
 }
 
 // fenced is the output of FenceOldWriter.
@@ -82,6 +89,8 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 		return w.bringBack(ctx, name)
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not answer as a reader", name))
+	case w.f.writer() != nil && !st.Streaming:
+		return w.unseen(name)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
 	if !out.IsDone() || !stopped {
@@ -103,6 +112,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 		if i.Name == candidate {
 			continue
 		}
+		w.ordered(false)
 		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return "", false, outcome.Fail(err)
 		}
@@ -115,7 +125,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 			return old, false, w.await(soonLook, port.SwitchRefused, "WriterNotAsked", "instance %s cannot be asked whether it has stopped", old)
 		}
 		if old != candidate && st.Running && st.Role == port.NoRole { // on its way down, or up: its log has no end yet
-			if w.waited() >= unhealthy {
+			if w.sinceOrder() >= unhealthy {
 				if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Immediate) }); err != nil {
 					return "", false, outcome.Fail(err)
 				}
@@ -159,7 +169,9 @@ func awaitCandidateComplete(ctx context.Context, w *work) outcome.Outcome {
 func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	st, asked := w.f.Engines[name]
 	ready := asked && st.Ready
-	if writer := w.f.Volume.Writer; writer != name && w.f.Engines[writer].Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < nearby) {
+	writer := w.f.Volume.Writer
+	if is := w.f.Engines[writer]; writer != name && is.Running && !(ready && st.Streaming && st.Upstream == writer && st.Lag < nearby) &&
+		(is.Role != port.NoRole || w.sinceOrder() < unhealthy) { // else it hangs
 		return w.catchUp(ctx, name, writer)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
@@ -169,21 +181,31 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 	if !ready {
 		return w.bringBack(ctx, name)
 	}
-	if old == "" || old == name {
+	if old == name {
 		return outcome.Done()
 	}
 	if end, ok := w.f.Engines[old]; ok && end.Clean {
 		if st.Position >= end.Position {
 			return outcome.Done()
 		}
-		if max(st.Received, st.Position) < end.Position && w.waited() >= missed { // who could tell it the rest?
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
-				return outcome.Fail(tagged(err, old))
-			}
+		if max(st.Received, st.Position) < end.Position {
+			return w.again(ctx, name, old)
 		}
 		return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
 	}
 	return w.safest(name, old)
+}
+
+// again lets the old writer tell a candidate the end of its log, which it missed,
+// when it had some time to come to that end by itself.
+func (w *work) again(ctx context.Context, name, old string) outcome.Outcome {
+	if last, _ := w.lastOrder(); last.starts < 2 && w.sinceOrder() >= missed { // who else could tell it?
+		w.ordered(true)
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(old)) }); err != nil {
+			return outcome.Fail(tagged(err, old))
+		}
+	}
+	return w.await(soonLook, port.SwitchRefused, "CandidateBehind", "instance %s has not all that %s has written", name, old)
 }
 
 // catchUp lets the writer be where it writes again, or begins to: a failover
@@ -236,7 +258,7 @@ func (w *work) safest(name, old string) outcome.Outcome {
 	for _, i := range w.f.Instances {
 		st, asked := w.f.Engines[i.Name]
 		switch {
-		case i.Name == old || i.Name == name:
+		case i.Name == name, i.Name == old && st.Role != port.Follower: // it cannot say where its log ends
 		case asked && st.Installed && max(st.Position, st.Received) > max(mine.Position, mine.Received):
 			return outcome.Fail(port.SwitchRefused.Errorf("instance %s has more of the log than %s", i.Name, name))
 		case !asked && contains(w.f.Topology.Sync, i.Name) && w.c.Spec.Durability != "available":
@@ -271,6 +293,9 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		if out := w.complete(ctx, name); !out.IsDone() {
 			return out
 		}
+		if out := w.calledOff(ctx, name); !out.IsDone() {
+			return out
+		}
 		if err := w.grant(ctx, name); err != nil {
 			return outcome.Fail(err)
 		}
@@ -296,6 +321,23 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		}
 	}
 	return outcome.Done()
+}
+
+// calledOff makes sure that no start of the old writer is under way when its grant
+// is taken: an agent notes what it is told, and does it a little later.
+func (w *work) calledOff(ctx context.Context, name string) outcome.Outcome {
+	old := w.f.Volume.Writer
+	_, asked := w.f.Engines[old]
+	if last, known := w.lastOrder(); old == name || !asked || known && last.starts == 0 {
+		return outcome.Done()
+	}
+	if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(old), port.Fast) }); err != nil {
+		return outcome.Fail(err)
+	}
+	if err := w.gather(ctx); err != nil {
+		return outcome.Fail(err)
+	}
+	return w.complete(ctx, name)
 }
 
 // followNewWriter points all other readers to the new writer.

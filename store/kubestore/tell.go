@@ -117,7 +117,7 @@ func (s *Store) tell(ctx context.Context, e *entry, t told) {
 	about := strings.TrimRight(e.key.name[:min(len(e.key.name), maxAbout)], "-.")
 	at := t.at.UTC().Format(time.RFC3339)
 	_, err := s.client.post(ctx, ref{"", "events", e.key.namespace, ""}, tree{
-		"apiVersion": "v1", "kind": "Event", "metadata": labelled(about+"."+digest(t.of)[:10], e.key.namespace, nil),
+		"apiVersion": "v1", "kind": "Event", "metadata": labelled(about+"."+digest(uid + "/" + t.of)[:10], e.key.namespace, nil),
 		"involvedObject": tree{"apiVersion": version, "kind": kind, "namespace": e.key.namespace, "name": e.key.name, "uid": uid},
 		"type":           weight, "reason": t.reason, "message": t.message,
 		"source": tree{"component": fieldManager}, "firstTimestamp": at, "lastTimestamp": at, "count": 1,

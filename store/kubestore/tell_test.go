@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,5 +111,54 @@ func TestAPausedRunTellsItsRemedy(t *testing.T) {
 	}
 	if len(said) != 2 || said[0] == said[1] {
 		t.Errorf("the Events are %v", said)
+	}
+}
+
+// A run that is deleted and made again under its name has Events of its own.
+func TestEventsOfARunThatIsMadeAgain(t *testing.T) {
+	flow := workflow.Flow{Name: "Breaks", Steps: []workflow.Step{{Name: "Write", Do: func(context.Context, *workflow.Task) outcome.Outcome {
+		return outcome.Fail(diskLost.Errorf("disk 7 does not answer"))
+	}}}}
+	server := kubetest.NewServer(t)
+	s, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Namespace: "space", Only: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	e := serve(t, s, []workflow.Flow{flow})
+	const runs = "/apis/pawl.dev/v1alpha1/namespaces/space/runs"
+	within := func(what string, holds func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not within a minute: %s", what)
+			}
+		}
+	}
+	for range 2 {
+		r, err := e.Start(t.Context(), workflow.Request{Flow: "Breaks", Subject: "kind/space/x", RequestID: "again"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, e, r.ID, workflow.Paused)
+		uid := items(t, server, runs)[0]["metadata"].(map[string]any)["uid"]
+		within("an Event of this run", func() bool {
+			return slices.ContainsFunc(items(t, server, "/api/v1/namespaces/space/events"), func(event map[string]any) bool {
+				return event["involvedObject"].(map[string]any)["uid"] == uid
+			})
+		})
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, server.Config().Host+runs+"/"+r.ID, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		within("the run is forgotten", func() bool {
+			_, err := e.Get(t.Context(), r.ID)
+			return err != nil
+		})
 	}
 }

@@ -93,12 +93,12 @@ func (s *Store) dropSlot(ctx context.Context, v vacancy) error {
 		return ignoreGone(err)
 	}
 	sl, err := readSlot(&l)
-	if err != nil || sl.owned || !s.format.bears(sl.holder) {
+	if err != nil || sl.owned || sl.holder != "" && !s.format.bears(sl.holder) {
 		return err
 	}
 	var asked error
 	finished := s.finished(ctx, v.namespace, &asked)
-	if !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
+	if sl.holder != "" && !finished(sl.holder) || len(living(sl.queue, finished)) > 0 || asked != nil {
 		return asked
 	}
 	return ignoreGone(s.client.delete(ctx, r, "", versionText(sl.version)))

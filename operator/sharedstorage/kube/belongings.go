@@ -21,7 +21,7 @@ func agentRules(c port.Ref) []rbacv1.PolicyRule {
 func managerRules(c port.Ref) []rbacv1.PolicyRule {
 	return append(agentRules(c),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{managerName(c)}, Verbs: []string{"get", "update"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "patch"}}, // the role label
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}}, // the role label; one of an older image gets
 	)
 }
 
