@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -110,6 +111,65 @@ func manager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *c
 	return m
 }
 
+// seeing is a client that sees what it has written: the exam asks at once, and
+// its caches tell of pods and claims a moment later.
+func seeing(c client.Client) client.Client { return &seer{c} }
+
+type seer struct{ client.Client }
+
+func (s *seer) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
+	return s.after(ctx, obj, s.Client.Create(ctx, obj, o...))
+}
+
+func (s *seer) Patch(ctx context.Context, obj client.Object, patch client.Patch, o ...client.PatchOption) error {
+	return s.after(ctx, obj, s.Client.Patch(ctx, obj, patch, o...))
+}
+
+func (s *seer) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
+	return s.after(ctx, obj, s.Client.Update(ctx, obj, o...))
+}
+
+func (s *seer) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
+	err := s.Client.Delete(ctx, obj, o...)
+	if err != nil {
+		return err
+	}
+	s.until(ctx, obj, func(now client.Object, err error) bool { return err != nil || !now.GetDeletionTimestamp().IsZero() })
+	return nil
+}
+
+func (s *seer) after(ctx context.Context, obj client.Object, err error) error {
+	if err == nil {
+		version := number(obj)
+		s.until(ctx, obj, func(now client.Object, err error) bool { return err == nil && number(now) >= version })
+	}
+	return err
+}
+
+func number(obj client.Object) uint64 {
+	n, _ := strconv.ParseUint(obj.GetResourceVersion(), 10, 64) // all of one etcd
+	return n
+}
+
+// until looks for a while: others write too, and what they do is none of this.
+func (s *seer) until(ctx context.Context, obj client.Object, holds func(client.Object, error) bool) {
+	var now client.Object
+	switch obj.(type) {
+	case *corev1.Pod:
+		now = &corev1.Pod{}
+	case *corev1.PersistentVolumeClaim:
+		now = &corev1.PersistentVolumeClaim{}
+	default:
+		return
+	}
+	for range 200 {
+		if err := s.Get(ctx, client.ObjectKeyFromObject(obj), now); holds(now, err) || ctx.Err() != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // desk is where one question is sat.
 type desk struct {
 	t       *testing.T
@@ -122,7 +182,7 @@ type desk struct {
 // enough for a machine that stands still for seconds.
 func (d *desk) open() *kube.Site {
 	d.t.Helper()
-	site, err := kube.NewSite(kube.Options{Client: d.manager.GetClient(), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	site, err := kube.NewSite(kube.Options{Client: seeing(d.manager.GetClient()), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}
