@@ -22,7 +22,7 @@ func (d *Demo) Acts() []Act {
 		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
 		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.tell},
 		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", do: d.rows},
-		{Name: "Delete", Title: "Delete: pods, claims and secrets go", do: d.remove},
+		{Name: "Delete", Title: "Delete: pods and secrets go, claims where the cluster does not keep them", do: d.remove},
 	}
 	if d.o.Keep {
 		acts[len(acts)-1] = Act{Name: "Keep", Title: "It keeps running", do: d.keep}
