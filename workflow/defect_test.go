@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -373,10 +374,10 @@ func TestALookIsPatientAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, workflow.Options{})
 		defer r.stop()
-		var since time.Duration
+		var since atomic.Int64
 		look := workflow.Step{Name: "Look", Wait: &workflow.WaitFor{Deadline: 10 * time.Minute}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
 			if w := task.Waited(); w != nil {
-				since = time.Since(w.Since)
+				since.Store(int64(time.Since(w.Since)))
 			}
 			return outcome.Wait(time.Second, "Looking", "it is not there")
 		}}
@@ -389,7 +390,7 @@ func TestALookIsPatientAfterAPause(t *testing.T) {
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
 		time.Sleep(5 * time.Minute)
 		r.rests(run.ID, workflow.Waiting)
-		want(t, since.Round(time.Minute), 9*time.Minute)
+		want(t, time.Duration(since.Load()).Round(time.Minute), 9*time.Minute)
 		time.Sleep(2 * time.Minute)
 		want(t, r.rests(run.ID, workflow.Paused).Fault.Code, workflow.WaitExpired.Code)
 	})
