@@ -71,12 +71,17 @@ func TestTheEndOfTheLogIsToldAgain(t *testing.T) {
 				up(l, "blue")
 				time.Sleep(time.Minute)
 				id, candidate := l.reader("blue")
-				e.old, e.candidate = l.world.Writer(ref("blue")), candidate.Name
+				old := l.world.Writer(ref("blue"))
+				e.mu.Lock()
+				e.old, e.candidate = old, candidate.Name
+				e.mu.Unlock()
 				l.ask("blue", "switch-writer", id)
 				run := l.phase(l.atStep("HA/DisableHA").ID, workflow.Succeeded, workflow.Paused)
 				if came := then < time.Hour; came != (run.Phase == workflow.Succeeded) {
 					t.Errorf("the run is %s: %v", run.Phase, run.Fault)
 				}
+				e.mu.Lock()
+				defer e.mu.Unlock()
 				if e.stops > 3 || e.starts > 3 {
 					t.Errorf("the old writer was stopped %d times and started %d times", e.stops, e.starts)
 				}
@@ -161,7 +166,10 @@ func TestAStartThatIsUnderWay(t *testing.T) {
 					up(l, "blue")
 					time.Sleep(time.Minute)
 					id, candidate := l.reader("blue")
-					e.old, e.candidate = l.world.Writer(ref("blue")), candidate.Name
+					old := l.world.Writer(ref("blue"))
+					e.mu.Lock()
+					e.old, e.candidate = old, candidate.Name
+					e.mu.Unlock()
 					l.ask("blue", "switch-writer", id)
 					l.until("blue", "written by another", time.Hour, func(c *sharedstorage.Cluster) bool { return c.Status.Writer == id })
 					l.rests("blue", time.Hour)
