@@ -32,7 +32,7 @@ const (
 // none: after a restore the clusters that are missing here may live.
 func DecideOrphan(r Resource, known *Book, installation string, now time.Time, grace time.Duration) OrphanAct {
 	switch {
-	case r.Tags[TagInstallation] != installation:
+	case r.Tags[TagInstallation] != installation, r.SourceNAT: // a source NAT goes with its network
 		return OrphanLeave
 	case known == nil:
 		return OrphanReport

@@ -43,9 +43,19 @@ const (
 	MarkGone   JournalAct = "gone"          // save it as Gone: proven
 	NeverMade  JournalAct = "never_created" // save it as NeverCreated: no delete call
 	TryLater   JournalAct = "later"         // change nothing
+	LeaveIt    JournalAct = "leave"         // save it as Given: it belongs to another resource and goes with it
 	Lost       JournalAct = "lost"          // it was there and is gone: save it as Gone; another one needs a new row
 	Nothing    JournalAct = "nothing"       // it is as it should be, or not ours to touch
 )
+
+// LeaveToNetwork enters a source NAT address as one that belongs to its network:
+// nobody can release it, and it ends with the network.
+func (r *JournalRow) LeaveToNetwork(now time.Time) {
+	r.Origin, r.Phase, r.ClosingAt, r.JobID, r.LastCode, r.LastError, r.NextAt = Given, Present, time.Time{}, "", "", "", time.Time{}
+	if r.PresentAt.IsZero() {
+		r.PresentAt = now
+	}
+}
 
 // DecideMake says what a row that is to be there needs next. settle: from
 // intent until a lookup that finds nothing is believed. runLive: the run that
@@ -102,6 +112,8 @@ func DecideUnmake(row *JournalRow, l Lookup, now time.Time, settle time.Duration
 		return MarkGone
 	case l.Found != nil && row.ProviderID == "":
 		return TakeIDs
+	case l.Found != nil && l.Found.SourceNAT:
+		return LeaveIt // a source NAT address cannot be released: its network takes it along
 	case l.Found != nil:
 		return SendDelete
 	case row.ProviderID != "":

@@ -106,6 +106,7 @@ func TestDecideUnmake(t *testing.T) {
 		{"closing, without id, nothing there", row(Closing, withoutID), provenly, settle, NeverMade},
 		{"leaked is tried on", row(Leaked), foundIt, 0, SendDelete},
 		{"leaked, gone at last", row(Leaked), provenly, 0, MarkGone},
+		{"closing, a source NAT: its network takes it along", row(Closing), Lookup{Found: &Resource{Kind: Address, ID: "v1", Identity: "i1", SourceNAT: true}}, 0, LeaveIt},
 		{"given is never deleted", row(Present, isGiven), foundIt, 0, Nothing},
 		{"gone", row(Gone), foundIt, 0, Nothing},
 		{"forgotten", row(Forgotten), foundIt, 0, Nothing},

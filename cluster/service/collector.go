@@ -107,16 +107,17 @@ type shown struct {
 	kind                          cluster.Kind
 	id, name, zone, identity, key string
 	created                       time.Time
+	sourceNAT                     bool
 }
 
 func shownOf(r *cluster.Resource) shown {
-	return shown{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created}
+	return shown{r.Kind, r.ID, r.Name, r.Zone, r.Identity, r.Tags[cluster.TagKey], r.Created, r.SourceNAT}
 }
 
 // resource is the thing as it was listed. uuid is the cluster of its tag.
 func (p *collection) resource(t shown, uuid string) cluster.Resource {
 	return cluster.Resource{
-		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created,
+		Kind: t.kind, ID: t.id, Name: t.name, Zone: t.zone, Identity: t.identity, Created: t.created, SourceNAT: t.sourceNAT,
 		Tags: map[string]string{cluster.TagInstallation: p.s.options.Installation, cluster.TagCluster: uuid, cluster.TagKey: t.key},
 	}
 }
@@ -360,7 +361,9 @@ func (p *collection) unknown(ctx context.Context) error {
 			continue
 		}
 		for _, t := range things {
-			p.report(p.resource(t, uuid), nil)
+			if r := p.resource(t, uuid); p.orphan(r, nil) == cluster.OrphanReport {
+				p.report(r, nil)
+			}
 		}
 	}
 	return nil

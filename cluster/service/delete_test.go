@@ -89,3 +89,61 @@ func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 		w.empty()
 	})
 }
+
+// Finding 16: on a cloud that makes the first address of a network its source
+// NAT, that address cannot be released: the network's removal takes it along,
+// and the deletion is done without the collector.
+func TestFinding16SourceNATGoesWithItsNetwork(t *testing.T) {
+	late := setup{sim: sim.Options{LateSourceNAT: true, Times: slow}}
+	t.Run("its own network", func(t *testing.T) {
+		running(t, late, 2, func(t *testing.T, w *world, id string) {
+			job := w.at(id, cluster.AskDelete, cluster.Destroyed)
+			w.done(job)
+			w.empty()
+			if w.path(id) != "Starting Running Stopping Stopped Expunging Destroyed" {
+				t.Errorf("path %s\n%s", w.path(id), w.story(id))
+			}
+			for _, e := range w.cloud.Calls() {
+				if e.Call == "act" && e.Kind == cluster.Address {
+					t.Errorf("address %s was to be %sed", e.Name, e.Action)
+				}
+			}
+			for _, row := range w.book(id).Journal {
+				if row.Phase.Open() {
+					t.Errorf("%s %s is %s", row.Kind, row.Name, row.Phase)
+				}
+			}
+		})
+	})
+	t.Run("a row of an older version, in the books as one to be released", func(t *testing.T) {
+		running(t, late, 1, func(t *testing.T, w *world, id string) {
+			book := w.book(id)
+			i := slices.IndexFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Kind == cluster.Address })
+			row := &book.Journal[i]
+			row.Origin = cluster.Made
+			if err := w.books.Commit(t.Context(), &cluster.Change{Book: book.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+				t.Fatal(err)
+			}
+			w.done(w.at(id, cluster.AskDelete, cluster.Destroyed))
+			w.empty()
+		})
+	})
+	t.Run("one that is there already is used, and stays", func(t *testing.T) {
+		inWorld(t, late, func(t *testing.T, w *world) {
+			net, err := w.cloud.AddNetwork("theirs", me)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.cloud.Add(cluster.Want{Kind: cluster.Address, Name: "nat", Owner: me, Spec: cluster.Spec{Network: net.ID}}); err != nil {
+				t.Fatal(err)
+			}
+			id := w.create("blue", 1, func(c *cluster.Cluster) { c.Network = cluster.Entity{ID: net.ID, Name: net.Name} })
+			w.until(id, time.Hour, cluster.Running)
+			w.done(w.at(id, cluster.AskDelete, cluster.Destroyed))
+			w.empty()
+			if left := w.cloud.All(cluster.Address); len(left) != 1 || left[0].Name != "nat" {
+				t.Errorf("addresses %v are left", left)
+			}
+		})
+	})
+}

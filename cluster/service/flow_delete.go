@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -174,6 +175,27 @@ func (w *work) leave(ctx context.Context, row *cluster.JournalRow, foreign []clu
 	return w.save(ctx, cluster.Change{Journal: []*cluster.JournalRow{row}})
 }
 
+// goneWithNetwork closes the source NAT addresses that the network of the
+// cluster has taken along, as far as the provider proves it.
+func (w *work) goneWithNetwork(ctx context.Context) []*cluster.JournalRow {
+	networks := map[string]bool{}
+	for _, row := range w.book.Journal {
+		networks[row.ProviderID] = networks[row.ProviderID] || row.Kind == cluster.Network && row.Phase == cluster.Gone
+	}
+	var closed []*cluster.JournalRow
+	for i := range w.book.Journal {
+		row := &w.book.Journal[i]
+		if row.Kind != cluster.Address || row.Origin != cluster.Given || !row.Phase.Open() || !networks[w.c.Network.ID] {
+			continue
+		}
+		if _, err := w.provider.Get(ctx, w.ref(row)); errors.Is(err, cluster.ErrGone) { // else it was never ours to close
+			row.Phase, row.GoneAt = cluster.Gone, w.now
+			closed = append(closed, row)
+		}
+	}
+	return closed
+}
+
 // closeBooks ends the deletion: nothing that was made is left, or the fault of
 // the first thing that is. Each failure is counted for the collector's backoff
 // and the leak report.
@@ -204,7 +226,9 @@ func closeBooks(ctx context.Context, w *work) outcome.Outcome {
 		row.LastError = text
 		change.Journal = append(change.Journal, row)
 	}
-	first = cmp.Or(first, left)
+	if first = cmp.Or(first, left); first == nil {
+		change.Journal = append(change.Journal, w.goneWithNetwork(ctx)...)
+	}
 	for _, n := range w.nodes("") {
 		if !w.phaseOf(n).Open() || w.row(n.Key) == nil {
 			n.Removed = w.now

@@ -28,6 +28,9 @@ func TestTokensOfNodes(t *testing.T) {
 		return b, err
 	}
 	inWorld(t, s, func(t *testing.T, w *world) {
+		mu.Lock()
+		clear(tokens) // of the world before
+		mu.Unlock()
 		id := w.create("blue", 2)
 		w.until(id, time.Minute, cluster.Starting)
 		const control, worker = "blue-8f3b2c-control1", "blue-8f3b2c-worker1"

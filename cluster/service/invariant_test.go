@@ -168,7 +168,7 @@ func (l *lab) check() {
 	for _, r := range l.cloud.All() {
 		uuid := r.Tags[cluster.TagCluster]
 		switch {
-		case r.Tags[cluster.TagInstallation] != installation:
+		case r.Tags[cluster.TagInstallation] != installation, theirs(l.cloud, r):
 		case clusters[uuid] == nil:
 			l.say("%s %s belongs to no cluster", r.Kind, r.Name)
 		case !slices.ContainsFunc(clusters[uuid].Journal, func(row cluster.JournalRow) bool {
@@ -234,7 +234,7 @@ func (l *lab) checkCluster(b *cluster.Book) {
 		known := slices.ContainsFunc(b.Journal, func(row cluster.JournalRow) bool {
 			return row.Kind == r.Kind && row.ProviderID == r.ID && row.Phase.Open() && row.Origin != cluster.Given
 		})
-		if known || r.Tags[cluster.TagCluster] == c.UUID {
+		if (known || r.Tags[cluster.TagCluster] == c.UUID) && !theirs(l.cloud, r) {
 			things[r.ID] = r
 			kinds[r.Kind]++
 		}

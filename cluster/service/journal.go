@@ -217,6 +217,9 @@ func (w *work) consider(ctx context.Context, h *hand) {
 			h.confirm(w)
 		case cluster.MarkGone, cluster.NeverMade, cluster.Lost:
 			h.close(act, w.now)
+		case cluster.LeaveIt:
+			h.row.LeaveToNetwork(w.now)
+			h.done, h.dirty = true, true
 		case cluster.Nothing:
 			h.done = true
 		default:
@@ -331,6 +334,9 @@ func (h *hand) confirm(w *work) {
 	case h.row.Kind != cluster.VM || r.Power == cluster.Up:
 		h.row.Phase, h.row.PresentAt, h.row.JobID, h.row.LastCode, h.row.LastError = cluster.Present, w.now, "", "", ""
 		h.row.NextAt, h.dirty, h.done = time.Time{}, true, true
+		if r.SourceNAT { // clouds make the first address of a network its source NAT
+			h.row.LeaveToNetwork(w.now)
+		}
 	case r.Power == cluster.Broken:
 		if h.row.LastCode == "" {
 			h.note(cluster.NodeMissing.Errorf("it is %s at the provider", r.State))

@@ -186,9 +186,9 @@ func (l *lab) heal() {
 
 // playScript plays a script, ends all faults, lets time pass, and gives what
 // is wrong then; in the end everything is deleted.
-func playScript(t *testing.T, seed uint64, script []turn) []string {
+func playScript(t *testing.T, seed uint64, late bool, script []turn) []string {
 	s := labTimes()
-	s.sim.Seed = seed
+	s.sim.Seed, s.sim.LateSourceNAT = seed, late
 	return inLab(t, s, func(l *lab) {
 		x := &scripted{lab: l}
 		for _, step := range script {
@@ -232,9 +232,9 @@ func (l *lab) stories() string {
 // shortest script that fails.
 func TestRandomScripts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		seed := rapid.Uint64().Draw(rt, "seed")
+		seed, late := rapid.Uint64().Draw(rt, "seed"), rapid.Bool().Draw(rt, "late source NAT")
 		script := append([]turn{{What: "create", B: rapid.IntRange(0, 5).Draw(rt, "first")}}, rapid.SliceOfN(drawTurn, 1, 25).Draw(rt, "script")...)
-		if wrong := playScript(t, seed, script); len(wrong) > 0 {
+		if wrong := playScript(t, seed, late, script); len(wrong) > 0 {
 			rt.Fatalf("%s", strings.Join(wrong, "\n"))
 		}
 	})

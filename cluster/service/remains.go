@@ -42,6 +42,11 @@ func (p *collection) row(ctx context.Context, b *cluster.Book, row *cluster.Jour
 			}
 		case cluster.Confirm:
 			row.Phase, row.PresentAt, row.JobID = cluster.Present, now, ""
+			if seen.Found.SourceNAT {
+				row.LeaveToNetwork(now)
+			}
+		case cluster.LeaveIt:
+			row.LeaveToNetwork(now)
 		case cluster.MarkClose:
 			row.Phase, row.ClosingAt, row.Attempts = cluster.Closing, now, 0
 		case cluster.SendDelete:

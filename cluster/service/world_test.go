@@ -83,17 +83,18 @@ func (s *saves) count() int {
 // one process that knows of no other. Where processes die, or there are several
 // of them, there is the lab.
 type world struct {
-	t       *testing.T
-	books   *counted
-	runs    *saves
-	cloud   *sim.Cloud
-	service *service.Service
-	engine  *workflow.Engine
-	options service.Options
-	stop    func() // ends this process
-	out     func() // and the cloud
-	heard   []cluster.Event
-	mu      sync.Mutex
+	t        *testing.T
+	books    *counted
+	runs     *saves
+	cloud    *sim.Cloud
+	acquires bool // an address, since its networks begin with none
+	service  *service.Service
+	engine   *workflow.Engine
+	options  service.Options
+	stop     func() // ends this process
+	out      func() // and the cloud
+	heard    []cluster.Event
+	mu       sync.Mutex
 }
 
 // setup is what a world or a lab is made of.
@@ -134,11 +135,23 @@ func (s setup) options(cloud *sim.Cloud) service.Options {
 	return o
 }
 
-// inWorld runs a test in a bubble with a running service.
+// inWorld runs a test in a bubble with a running service: on a cloud whose
+// networks have their source NAT from the beginning, and on one that makes
+// their first address the source NAT.
 func inWorld(t *testing.T, s setup, test func(t *testing.T, w *world)) {
 	t.Helper()
+	inBubble(t, s, test)
+	if s.sim.LateSourceNAT || t.Failed() {
+		return
+	}
+	s.sim.LateSourceNAT = true
+	t.Run("late source NAT", func(t *testing.T) { inBubble(t, s, test) })
+}
+
+func inBubble(t *testing.T, s setup, test func(t *testing.T, w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}}
+		w := &world{t: t, books: &counted{Memory: cluster.NewMemory()}, runs: &saves{Memory: workflow.NewMemory()}, acquires: s.sim.LateSourceNAT}
 		w.cloud, w.out = s.cloud(t, func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 			w.mu.Lock()
 			to := w.service
@@ -308,11 +321,18 @@ func (w *world) balanced(uuid string) {
 	}
 }
 
+// theirs reports an address that we have acquired in somebody else's network
+// and that became its source NAT: it stays as long as the network does.
+func theirs(cloud *sim.Cloud, r cluster.Resource) bool {
+	network, there := cloud.Look(cluster.Network, r.Spec.Network)
+	return r.SourceNAT && there && network.Tags[cluster.TagInstallation] != installation
+}
+
 // empty checks that nothing of ours is left in the cloud.
 func (w *world) empty() {
 	w.t.Helper()
 	for _, r := range w.cloud.All() {
-		if r.Tags[cluster.TagInstallation] == installation {
+		if r.Tags[cluster.TagInstallation] == installation && !theirs(w.cloud, r) {
 			w.t.Errorf("%s %s is left", r.Kind, r.Name)
 		}
 	}
