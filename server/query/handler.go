@@ -196,7 +196,7 @@ func (c *call) authenticate(r *http.Request) error {
 	if !found {
 		secret = nobody
 	}
-	good := verify(secret, c.sent.get("signature"), c.sent.signed())
+	good := verify(secret, c.sent.get("signature"), c.sent)
 	if !found || !good || !fresh(c.sent, c.options.Now(), c.options.EnforcePostAndExpiry) {
 		return refuse()
 	}

@@ -22,14 +22,15 @@ const maxParameters = 1000
 // pair is a parameter as it was sent.
 type pair struct{ name, value string }
 
-// parameters are those of a request, in the order in which they count: of two
-// with the same name (in any case) the later one is meant.
+// parameters are those of a request, as they are signed: in the order of the
+// signed text, with their names in lower case as there. All that reads them reads
+// this list, so that nothing is meant that was not signed.
 type parameters []pair
 
 // read takes the parameters of the form body and of the query string: the
 // latter come after the former. REQUEST_MALFORMED.
 func read(r *http.Request) (parameters, error) {
-	var all parameters
+	var all []pair
 	if r.Method == http.MethodPost {
 		body, err := io.ReadAll(r.Body)
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
@@ -43,15 +44,19 @@ func read(r *http.Request) (parameters, error) {
 				return nil, server.Malformed.Errorf("the body is no form: its Content-Type is %q", r.Header.Get("Content-Type"))
 			}
 		}
-		if all, err = all.parse(string(body)); err != nil {
+		if all, err = parse(all, string(body)); err != nil {
 			return nil, err
 		}
 	}
-	return all.parse(r.URL.RawQuery)
+	all, err := parse(all, r.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	return settle(all)
 }
 
-// parse appends the parameters of a query string.
-func (p parameters) parse(text string) (parameters, error) {
+// parse appends the parameters of a query string. REQUEST_MALFORMED.
+func parse(all []pair, text string) ([]pair, error) {
 	for part := range strings.SplitSeq(text, "&") {
 		if part == "" {
 			continue
@@ -66,18 +71,51 @@ func (p parameters) parse(text string) (parameters, error) {
 			return nil, server.Malformed.Errorf("a parameter has no name")
 		case !utf8.ValidString(name) || !utf8.ValidString(value):
 			return nil, server.Malformed.Errorf("a parameter is not UTF-8")
-		case len(p) == maxParameters:
+		case strings.ContainsFunc(name, ambiguous): // names are signed as they are
+			return nil, server.Malformed.Errorf("the parameter name %q holds &, = or a control character", name)
+		case len(all) == maxParameters:
 			return nil, server.Malformed.Errorf("there are more than %d parameters", maxParameters)
 		}
-		p = append(p, pair{name, value})
+		all = append(all, pair{name, value})
+	}
+	return all, nil
+}
+
+// ambiguous reports characters that would end a name in the signed text.
+func ambiguous(c rune) bool { return c == '&' || c == '=' || unicode.IsControl(c) }
+
+// settle makes parameters of what was sent. Of two with the same name the later
+// one is meant. Names that differ in case are one parameter and signed each: the
+// signature does not cover which of them came later, so they must agree. REQUEST_MALFORMED.
+func settle(sent []pair) (parameters, error) {
+	p := inOrder(sent)
+	values := make(map[string]string, len(p))
+	for _, one := range p {
+		if other, twice := values[one.name]; twice && other != one.value {
+			return nil, server.Malformed.Errorf("the parameter %s is sent in two spellings with two values", one.name)
+		}
+		values[one.name] = one.value
 	}
 	return p, nil
 }
 
-// get gives what is meant by a name; "" if it is not there.
+// inOrder sorts parameters as they are signed: by their names as they were sent.
+func inOrder(sent []pair) parameters {
+	last := make(map[string]string, len(sent))
+	for _, one := range sent {
+		last[one.name] = one.value
+	}
+	p := make(parameters, 0, len(last))
+	for _, name := range slices.SortedFunc(maps.Keys(last), byCodeUnit) {
+		p = append(p, pair{strings.ToLower(name), last[name]})
+	}
+	return p
+}
+
+// get gives what is meant by a name, which is in lower case; "" if it is not there.
 func (p parameters) get(name string) string {
 	for _, one := range slices.Backward(p) {
-		if strings.EqualFold(one.name, name) {
+		if one.name == name {
 			return one.value
 		}
 	}
@@ -226,7 +264,7 @@ const maxIndex = 999
 func (c *command) mapOf(p parameter, sent parameters) (map[int]map[string]string, error) {
 	m := map[int]map[string]string{}
 	for _, one := range sent {
-		rest, ok := strings.CutPrefix(strings.ToLower(one.name), p.name+"[")
+		rest, ok := strings.CutPrefix(one.name, p.name+"[")
 		if !ok {
 			continue
 		}
@@ -259,13 +297,3 @@ func (v values) number(name string) int {
 func (v values) boolean(name string) bool { return strings.EqualFold(v.text[name], "true") }
 
 func (v values) list(name string) []string { return fields(v.text[name]) }
-
-// signed are the parameters that the signature covers, by their names as they were sent.
-func (p parameters) signed() map[string]string {
-	m := map[string]string{}
-	for _, one := range p {
-		m[one.name] = one.value
-	}
-	maps.DeleteFunc(m, func(name, _ string) bool { return strings.EqualFold(name, "signature") })
-	return m
-}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha1" //nolint:gosec // the wire format asks for it, and HMAC does not need what SHA-1 has lost
 	"encoding/base64"
@@ -13,13 +14,17 @@ import (
 // Sign gives the signature of parameters, as our own clients send it: `~` is
 // escaped. A parameter named signature is left out.
 func Sign(secret string, params map[string]string) string {
-	return base64.StdEncoding.EncodeToString(mac(secret, canonical(params, escape)))
+	all := make([]pair, 0, len(params))
+	for name, value := range params {
+		all = append(all, pair{name, value})
+	}
+	return base64.StdEncoding.EncodeToString(mac(secret, canonical(inOrder(all), escape)))
 }
 
 // verify compares a signature in constant time. Clients differ in what they
 // escape of a value: `~` bare or escaped, and those that escape like a form
 // escape `*` too. Each form is as injective as the others.
-func verify(secret, signature string, params map[string]string) bool {
+func verify(secret, signature string, params parameters) bool {
 	given, err := base64.StdEncoding.Strict().DecodeString(signature)
 	if err != nil {
 		given = nil
@@ -39,31 +44,30 @@ func mac(secret, text string) []byte {
 	return h.Sum(nil)
 }
 
-// canonical is the text that is signed.
-func canonical(params map[string]string, escapes func(byte) bool) string {
-	names := make([]string, 0, len(params))
-	for name := range params {
-		if !strings.EqualFold(name, "signature") {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, byCodeUnit)
+// canonical is the text that is signed. It says all that the parameters say,
+// but for the case of values: their names hold neither `&` nor `=`, their order
+// is that of the list, and the list is what commands read.
+func canonical(params parameters, escapes func(byte) bool) string {
 	var b strings.Builder
-	for i, name := range names {
-		if i > 0 {
+	for _, one := range params {
+		if one.name == "signature" {
+			continue
+		}
+		if b.Len() > 0 {
 			b.WriteByte('&')
 		}
-		b.WriteString(name)
+		b.WriteString(one.name)
 		b.WriteByte('=')
-		encode(&b, params[name], escapes)
+		encode(&b, one.value, escapes)
 	}
 	return strings.ToLower(b.String())
 }
 
 // byCodeUnit orders texts by their UTF-16 code units, which is not the order of
-// their bytes where one holds characters beyond U+FFFF.
+// their bytes where one holds characters beyond U+FFFF. What is no text is
+// ordered by its bytes, so that no two names are equal.
 func byCodeUnit(a, b string) int {
-	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+	return cmp.Or(slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b))), strings.Compare(a, b))
 }
 
 func isPlain(c byte) bool {

@@ -14,10 +14,19 @@ var blue = map[string]string{
 	"Size": "3", "apiKey": "EXAMPLE-KEY", "command": "createContainerCluster", "name": "Blue Team ~1", "response": "json",
 }
 
+// paramsOf makes parameters of names and values.
+func paramsOf(params map[string]string) parameters {
+	var all []pair
+	for name, value := range params {
+		all = append(all, pair{name, value})
+	}
+	return inOrder(all)
+}
+
 // The vectors of section 3.4.
 func TestSignatureVectors(t *testing.T) {
 	const escaped, bare = "F0GgXw4MZ1vQ6mYGho04z9UlzXw=", "f6IrQcYXcgIoQ030lxnWtP3GvjI="
-	if got := canonical(blue, escape); got != "size=3&apikey=example-key&command=createcontainercluster&name=blue%20team%20%7e1&response=json" {
+	if got := canonical(paramsOf(blue), escape); got != "size=3&apikey=example-key&command=createcontainercluster&name=blue%20team%20%7e1&response=json" {
 		t.Errorf("the text is %s", got)
 	}
 	if got := Sign("EXAMPLE-SECRET", blue); got != escaped {
@@ -26,18 +35,18 @@ func TestSignatureVectors(t *testing.T) {
 	for signature, want := range map[string]bool{
 		escaped: true, bare: true, "": false, "F0GgXw4MZ1vQ6mYGho04z9UlzXx=": false, strings.ToLower(escaped): false, "not base64": false, escaped + "A": false,
 	} {
-		if got := verify("EXAMPLE-SECRET", signature, blue); got != want {
+		if got := verify("EXAMPLE-SECRET", signature, paramsOf(blue)); got != want {
 			t.Errorf("%q: %v", signature, got)
 		}
 	}
-	if verify("EXAMPLE-SECRES", escaped, blue) {
+	if verify("EXAMPLE-SECRES", escaped, paramsOf(blue)) {
 		t.Error("another secret fits")
 	}
 }
 
 // Names sort raw, by code units: upper case first, and U+FF5E behind a pair of surrogates.
 func TestOrderOfNames(t *testing.T) {
-	got := canonical(map[string]string{"b": "1", "B": "2", "a": "3", "～": "4", "😀": "5", "Signature": "x", "é": "6"}, escape)
+	got := canonical(paramsOf(map[string]string{"b": "1", "B": "2", "a": "3", "～": "4", "😀": "5", "Signature": "x", "é": "6"}), escape)
 	if got != "b=2&a=3&b=1&é=6&😀=5&～=4" {
 		t.Errorf("got %s", got)
 	}
@@ -47,7 +56,7 @@ func TestEncoding(t *testing.T) {
 	for value, want := range map[string]string{
 		"AZaz09-._*": "azaz09-._*", " ": "%20", "+": "%2b", "~": "%7e", "ä/€": "%c3%a4%2f%e2%82%ac", "a=b&c": "a%3db%26c", "%": "%25", "[0].k": "%5b0%5d.k",
 	} {
-		if got := canonical(map[string]string{"x": value}, escape); got != "x="+want {
+		if got := canonical(parameters{{"x", value}}, escape); got != "x="+want {
 			t.Errorf("%q: %s, want %s", value, got, want)
 		}
 	}
@@ -57,7 +66,7 @@ func TestEncoding(t *testing.T) {
 func TestClientsThatEscapeLikeForms(t *testing.T) {
 	params := map[string]string{"command": "listZones", "keyword": "a*b ~c"}
 	form := strings.ReplaceAll(strings.ToLower(url.Values{"command": {"listZones"}, "keyword": {"a*b ~c"}}.Encode()), "+", "%20")
-	if got := canonical(params, escapeForm); got != form {
+	if got := canonical(paramsOf(params), escapeForm); got != form {
 		t.Errorf("%s, want %s", got, form)
 	}
 }
@@ -68,11 +77,11 @@ func TestSignedVerifies(t *testing.T) {
 		params := rapid.MapOfN(rapid.StringN(1, 10, -1), rapid.String(), 1, 8).Draw(t, "params")
 		secret := rapid.StringN(1, 40, -1).Draw(t, "secret")
 		signature := Sign(secret, params)
-		if !verify(secret, signature, params) {
+		if !verify(secret, signature, paramsOf(params)) {
 			t.Fatal("it does not verify")
 		}
 		params["added"] += "x"
-		if verify(secret, signature, params) {
+		if verify(secret, signature, paramsOf(params)) {
 			t.Fatal("it verifies with a parameter more")
 		}
 	})
@@ -100,7 +109,7 @@ func TestExpiry(t *testing.T) {
 		{"3", "2030-01-01T00:15:00Z", true, true},
 		{"3", "2030-01-01T00:15:01Z", true, false},
 	} {
-		p := parameters{{"signatureVersion", c.version}, {"expires", c.expires}}
+		p := parameters{{"signatureversion", c.version}, {"expires", c.expires}}
 		if got := fresh(p, now, false); got != c.free {
 			t.Errorf("version %q expires %q: %v", c.version, c.expires, got)
 		}
@@ -110,21 +119,73 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// meaning reads a signed text as the face reads a request: what each name means, without the case of values.
+func meaning(t testing.TB, text string) map[string]string {
+	all, err := parse(nil, text)
+	if err != nil {
+		t.Fatalf("the signed text %q cannot be read: %v", text, err)
+	}
+	m := map[string]string{}
+	for _, one := range all {
+		if other, twice := m[one.name]; twice && other != one.value {
+			t.Fatalf("the signed text %q has two values of %s", text, one.name)
+		}
+		m[one.name] = one.value
+	}
+	return m
+}
+
+// lowerASCII is what the signature leaves of a value: its escapes hide all letters but ASCII's.
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// FuzzSignature: whatever request is read means what its signed text says, in
+// each form of it; so two requests with one signature mean the same.
 func FuzzSignature(f *testing.F) {
-	f.Add("command", "listZones", "name", "Blue Team ~1", "F0GgXw4MZ1vQ6mYGho04z9UlzXw=")
-	f.Add("Signature", "x", "", "", "====")
-	f.Fuzz(func(t *testing.T, a, av, b, bv, signature string) {
-		params := map[string]string{a: av, b: bv}
+	f.Add("command=listZones&name=Blue+Team+~1", "F0GgXw4MZ1vQ6mYGho04z9UlzXw=")
+	f.Add("Signature=x&=", "====")
+	f.Add("command=x&response%3Djson%26signatureversion=3&expires=2000-01-01T00:00:00Z", "")
+	f.Add("command=x&s%C4%B0gnatureversion=3&NAME=a&name=a*b", "AAAA")
+	f.Add("%F0%9F%98%80=1&%EF%BD%9E=2&%E2%84%AA=3&k=4", "")
+	f.Fuzz(func(t *testing.T, query, signature string) {
+		sent, err := parse(nil, query)
+		if err != nil {
+			return
+		}
+		p, err := settle(sent)
+		if err != nil {
+			return
+		}
+		for _, form := range []func(byte) bool{escape, escapeNoTilde, escapeForm} {
+			signed := meaning(t, canonical(p, form))
+			for name, value := range signed {
+				if got := p.get(name); lowerASCII(got) != value {
+					t.Errorf("%q: %s is signed as %q and means %q", query, name, value, got)
+				}
+			}
+			for _, one := range p {
+				if _, ok := signed[one.name]; !ok && one.name != "signature" {
+					t.Errorf("%q: %q is not signed", query, one.name)
+				}
+			}
+		}
+		params := map[string]string{}
+		for _, one := range sent {
+			params[one.name] = one.value
+		}
 		own := Sign("secret", params)
-		if !verify("secret", own, params) {
-			t.Errorf("%q does not verify", params)
+		if !verify("secret", own, p) {
+			t.Errorf("%q does not verify", query)
 		}
-		if signature != own && len(signature) > 0 && verify("other", signature, params) && verify("secret", signature, params) {
-			t.Errorf("%q verifies with two secrets", signature)
-		}
-		text := canonical(params, escape)
-		if utf8.ValidString(a) && utf8.ValidString(b) && !utf8.ValidString(text) {
-			t.Errorf("%q is no text", text)
+		if signature != own && verify("other", signature, p) && verify("secret", signature, p) {
+			t.Errorf("%q verifies with two secrets", query)
 		}
 	})
 }
@@ -135,11 +196,15 @@ func FuzzParameters(f *testing.F) {
 	f.Add("&&a&b=%00", "nodeofferings[-1].x=1")
 	create := table()
 	f.Fuzz(func(t *testing.T, body, query string) {
-		p, err := parameters(nil).parse(body)
+		sent, err := parse(nil, body)
 		if err != nil {
 			return
 		}
-		if p, err = p.parse(query); err != nil {
+		if sent, err = parse(sent, query); err != nil {
+			return
+		}
+		p, err := settle(sent)
+		if err != nil {
 			return
 		}
 		for _, one := range p {
