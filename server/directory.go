@@ -29,7 +29,7 @@ func (d Directory) Resolve(ctx context.Context, name, domain string) (cluster.Ow
 		return cluster.Owner{}, err
 	}
 	if len(found) == 0 || name == "" {
-		return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q in domain %q", name, domain)
+		return cluster.Owner{}, cluster.AccessRefused.Errorf("there is no account %q in domain %q", name, domain).With("parameter", "account")
 	}
 	return cluster.Owner{AccountID: found[0].ID, DomainID: found[0].DomainID}, nil
 }
@@ -69,7 +69,7 @@ func (d Directory) Subtree(ctx context.Context, domainID string) ([]string, erro
 	}
 	ids := tree.Subtree(domainID)
 	if ids == nil {
-		return nil, cluster.AccessRefused.Errorf("there is no domain %q", domainID)
+		return nil, cluster.AccessRefused.Errorf("there is no domain %q", domainID).With("parameter", "domainid")
 	}
 	return ids, nil
 }

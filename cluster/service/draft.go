@@ -150,7 +150,7 @@ func (s *Service) ownerOf(ctx context.Context, who cluster.Caller, r CreateReque
 	owner = who.Owner
 	switch {
 	case r.Account != "" && s.options.Directory == nil:
-		return owner, true, cluster.AccessRefused.Errorf("this server has no accounts")
+		return owner, true, cluster.AccessRefused.Errorf("this server has no accounts").With("parameter", "account")
 	case r.Account != "" && r.DomainID == "":
 		return owner, true, cluster.ClusterInvalid.Errorf("account %q needs the domainid it is in", r.Account).With("parameter", "domainid")
 	case r.Account != "":
@@ -159,7 +159,7 @@ func (s *Service) ownerOf(ctx context.Context, who cluster.Caller, r CreateReque
 			return owner, true, err
 		}
 		if !who.Scope.Sees(other) {
-			return owner, true, cluster.AccessRefused.Errorf("%s may not create for account %s", who.User, r.Account)
+			return owner, true, cluster.AccessRefused.Errorf("%s may not create for account %s", who.User, r.Account).With("parameter", "account")
 		}
 		owner = other
 	}

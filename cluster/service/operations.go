@@ -209,7 +209,7 @@ func (s *Service) wantVersion(c *cluster.Cluster, r ChangeRequest, ask *cluster.
 		return err
 	}
 	if r.Surge < 0 {
-		return cluster.ClusterInvalid.Errorf("surge %d: at least 1 node is added at a time", r.Surge)
+		return cluster.ClusterInvalid.Errorf("surge %d: at least 1 node is added at a time", r.Surge).With("parameter", "surge")
 	}
 	ask.Version, ask.Template, ask.Surge = to.ID, to.Template, max(1, r.Surge)
 	return nil
@@ -220,12 +220,12 @@ func (s *Service) version(id string) (Version, error) {
 	for _, v := range s.options.Versions {
 		if id != "" && (v.ID == id || v.Name == id) {
 			if v.Disabled {
-				return v, cluster.EntityRefused.Errorf("version %s is disabled", id)
+				return v, cluster.EntityRefused.Errorf("version %s is disabled", id).With("parameter", "versionid")
 			}
 			return v, nil
 		}
 	}
-	return Version{}, cluster.EntityRefused.Errorf("version %q is not configured", id)
+	return Version{}, cluster.EntityRefused.Errorf("version %q is not configured", id).With("parameter", "versionid")
 }
 
 // Patch changes settings. A new size is a scale, other rules are put in place
@@ -359,7 +359,7 @@ func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid stri
 func (s *Service) decideForget(ctx context.Context, book *cluster.Book, confirm string) (rows []*cluster.JournalRow, err error) {
 	c := &book.Cluster
 	if confirm != c.Name {
-		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name)
+		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name).With("parameter", "confirm")
 	}
 	if _, err := cluster.Next(c.State, cluster.OnForget); err != nil {
 		return nil, err

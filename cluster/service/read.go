@@ -95,7 +95,7 @@ func (s *Service) Logs(ctx context.Context, who cluster.Caller, uuid, node strin
 	c := &book.Cluster
 	n := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.Name == node || n.VMID != "" && n.VMID == node })
 	if n < 0 {
-		return "", cluster.ClusterInvalid.Errorf("cluster %s has no node %q; it has %s", c.Name, node, strings.Join(nodeNames(book.Nodes), ", "))
+		return "", cluster.ClusterInvalid.Errorf("cluster %s has no node %q; it has %s", c.Name, node, strings.Join(nodeNames(book.Nodes), ", ")).With("parameter", "node")
 	}
 	provider, err := s.provider(c.Provider)
 	if err != nil {

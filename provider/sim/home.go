@@ -226,8 +226,7 @@ func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
 		}
 	}
 	if n.Told != h.Endpoint {
-		h.CACert = c.ca(n.Cluster, now)
-		h.Config = "apiVersion: v1\nkind: Config\nclusters:\n- name: " + n.Cluster + "\n  cluster:\n    server: " + h.Endpoint + "\n"
+		h.CACert, h.Config = c.config(n.Cluster, h.Endpoint, now)
 	}
 	return h
 }
@@ -325,8 +324,9 @@ func (c *Cloud) Probe(_ context.Context, endpoint string) error {
 	return fmt.Errorf("sim: %s: connection refused", endpoint)
 }
 
-// ca is a certificate that is the same for the same seed and cluster.
-func (c *Cloud) ca(uuid string, now time.Time) string {
+// config is the CA of a cluster and how the cluster is reached: the same for the
+// same seed, cluster and endpoint.
+func (c *Cloud) config(uuid, endpoint string, now time.Time) (ca, config string) {
 	seed := sha256.Sum256(fmt.Appendf(nil, "%d/%s", c.o.Seed, uuid))
 	key := ed25519.NewKeyFromSeed(seed[:])
 	from := time.Date(now.Year(), 1, 1, 0, 0, 0, 0, time.UTC)
@@ -338,5 +338,14 @@ func (c *Cloud) ca(uuid string, now time.Time) string {
 	if err != nil {
 		panic(err) // ed25519 needs no randomness, and the template is always the same
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		panic(err)
+	}
+	client, clientKey, err := cluster.ClientCredential(cert, key)
+	if err != nil {
+		panic(err)
+	}
+	ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return ca, cluster.ClientConfig{Cluster: uuid, Endpoint: endpoint, CA: ca, Certificate: client, Key: clientKey}.Encode().Reveal()
 }

@@ -3,15 +3,22 @@ package query
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/cluster"
 )
 
 // catalogCommands list what the providers offer the caller.
 func catalogCommands() []*command {
-	filters := slices.Concat([]parameter{found, named, inZone, keyword}, paging)
+	filters := slices.Concat([]parameter{found, named, inZone, keyword,
+		{name: "listall", kind: boolean, about: "true or false: the list is all that the caller may use"},
+	}, paging)
 	of := func(name, about, key string, kind cluster.Kind, fields []field, show func(cluster.Entry) object) *command {
-		return &command{name: name, about: about, params: filters, response: fields, run: func(ctx context.Context, c *call) (any, error) {
+		params := filters
+		if kind == cluster.Template {
+			params = slices.Concat(filters, []parameter{{name: "templatefilter", kind: text, about: "executable: those that nodes can be made of, which all are"}})
+		}
+		return &command{name: name, about: about, params: params, response: fields, run: func(ctx context.Context, c *call) (any, error) {
 			return c.catalog(ctx, key, kind, show)
 		}}
 	}
@@ -55,10 +62,16 @@ func catalogCommands() []*command {
 	}
 }
 
+// executable is the one filter of templates that is served.
+const executable = "executable"
+
 func (c *call) catalog(ctx context.Context, key string, kind cluster.Kind, show func(cluster.Entry) object) (any, error) {
 	p, err := c.page()
 	if err != nil {
 		return nil, err
+	}
+	if only := c.values.text["templatefilter"]; only != "" && !strings.EqualFold(only, executable) {
+		return nil, c.command.wrong("templatefilter", "%q: only %s is served", only, executable)
 	}
 	all, err := c.options.Clusters.Catalog(ctx, c.who, kind)
 	if err != nil {

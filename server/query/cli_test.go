@@ -77,7 +77,7 @@ func TestListApisNamesAliases(t *testing.T) {
 func TestWhatCLIsSendBesides(t *testing.T) {
 	o := newOffice(t, nil)
 	o.create("uma", "blue")
-	r := o.must("uma", "listContainerCluster", "filter", strings.Repeat("name,", 200), "exclude", "id", "templatefilter", "executable", "listall", "true")
+	r := o.must("uma", "listContainerCluster", "filter", strings.Repeat("name,", 200), "exclude", "id", "listall", "true", "projectid", "")
 	if len(r.items("containercluster")) != 1 {
 		t.Error(r.raw)
 	}

@@ -25,7 +25,7 @@ type command struct {
 // Parameters that several commands share.
 var (
 	clusterID = parameter{name: "id", kind: id, about: "the id of the cluster", required: true, uuid: true, related: "listContainerCluster"}
-	customJob = parameter{name: "customjobid", kind: id, about: "the id the job is to have; the same request with the same id is carried out once", uuid: true}
+	customJob = parameter{name: "customjobid", kind: id, about: "the id the job is to have; the same request with the same id is carried out once", uuid: true, ours: true}
 	dryRun    = parameter{name: "dryrun", kind: boolean, about: "true: answer what would be done, and do nothing"}
 	paging    = []parameter{
 		{name: "page", kind: number, about: "the page, from 1; with pagesize only"},

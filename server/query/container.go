@@ -36,11 +36,12 @@ func containerCommands() []*command {
 		}, response: succeeded, run: change(cluster.AskStop)},
 		{
 			name: "listContainerCluster", about: "lists clusters", related: "createContainerCluster",
-			params: slices.Concat([]parameter{
-				{name: "id", kind: id, about: "only the one with this id", uuid: true}, named,
-				{name: "state", kind: text, about: "only those in this state; destroyed ones are listed by it only"}, keyword,
-			}, selected, paging),
+			params:   slices.Concat(listing, selected, paging),
 			response: containerFields, run: listClusters,
+		},
+		{
+			name: "listContainerClusters", about: "the same as listContainerCluster: where other commands take the id of a cluster, CLIs complete it by the list of this name",
+			related: "createContainerCluster", params: slices.Concat(listing, selected, paging), response: containerFields, run: listClusters,
 		},
 		{name: "scaleContainerCluster", about: "changes the number of workers", async: true, params: slices.Concat(scaling, []parameter{dryRun}), response: containerFields, run: scale},
 		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
@@ -54,6 +55,11 @@ func containerCommands() []*command {
 		}, response: containerFields, run: change(cluster.AskRecover)},
 		{name: "getContainerClusterDrift", about: "compares what is desired, recorded and observed", params: []parameter{clusterID}, response: driftFields, run: drift},
 	}
+}
+
+var listing = []parameter{
+	{name: "id", kind: id, about: "only the one with this id", uuid: true}, named,
+	{name: "state", kind: text, about: "only those in this state; destroyed ones are listed by it only"}, keyword,
 }
 
 // creation are the parameters that both families have.
@@ -271,7 +277,7 @@ func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.Cluste
 			return who, q, err
 		}
 		if !who.Scope.Sees(owner) {
-			return who, q, cluster.AccessRefused.Errorf("account %s is not in the reach of %s", v.text["account"], who.User)
+			return who, q, cluster.AccessRefused.Errorf("account %s is not in the reach of %s", v.text["account"], who.User).With("parameter", "account")
 		}
 		q.AccountID = owner.AccountID
 	case domain != "":
@@ -280,7 +286,7 @@ func (c *call) within(ctx context.Context) (who cluster.Caller, q cluster.Cluste
 			return who, q, err
 		}
 		if domain != who.Owner.DomainID && !who.Scope.Sees(cluster.Owner{DomainID: domain}) {
-			return who, q, cluster.AccessRefused.Errorf("domain %s is not in the reach of %s", domain, who.User)
+			return who, q, cluster.AccessRefused.Errorf("domain %s is not in the reach of %s", domain, who.User).With("parameter", "domainid")
 		}
 		q.DomainIDs = []string{domain}
 		if v.boolean("isrecursive") {
@@ -401,7 +407,7 @@ func (c *call) listOne(ctx context.Context, who cluster.Caller, q cluster.Cluste
 		return nil, err
 	}
 	if one.State == cluster.Destroyed && !strings.EqualFold(v.text["state"], string(cluster.Destroyed)) {
-		return nil, c.command.wrong("id", "cluster %s is removed", one.UUID)
+		return nil, cluster.NotFound.Errorf("cluster %s is removed", one.UUID)
 	}
 	named := like(one.Name, v.text["name"])
 	if c.command.kube && v.has("name") {

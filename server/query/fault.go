@@ -75,6 +75,12 @@ func codeOf(err error) int {
 	return 530
 }
 
+// absent is the text by which SDKs and provisioning tools know that the thing a
+// parameter names is gone: they look for it word for word.
+func absent(parameter, value string) string {
+	return "Invalid parameter " + parameter + " value=" + value + " due to incorrect long value format, or entity does not exist"
+}
+
 // codeOfFault is codeOf for a fault that was recorded by its code.
 func codeOfFault(code fault.Code) int {
 	if kind, ok := fault.Lookup(string(code)); ok {

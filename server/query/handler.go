@@ -278,10 +278,27 @@ func (c *call) errorOf(err error) errorBody {
 	switch {
 	case kind == SignatureRefused: // all of them read alike, whatever the command
 		text = kind.Title
-	case c.command != nil && !strings.HasPrefix(text, c.command.name):
-		text = c.command.name + ": " + text
+	case c.command == nil || strings.HasPrefix(text, c.command.name):
+	default:
+		text = c.command.name + ": " + c.naming(kind, code, err, text)
 	}
 	return errorBody{UUIDs: []string{}, Code: code, Detail: detailed[code], Text: strings.TrimSuffix(text, ".") + ". " + kind.Remedy}
+}
+
+// naming puts before the text of a fault which parameter it speaks of. An id
+// that is unknown or removed has a text that clients know.
+func (c *call) naming(kind *fault.Kind, code int, err error, text string) string {
+	name := c.blamed(err)
+	removed := kind == cluster.StateRefused && code == 431 && c.values.has("id")
+	switch {
+	case removed:
+		return absent("id", c.values.text["id"]) + ": " + text
+	case name != "" && (kind == cluster.NotFound || kind == cluster.JobNotFound):
+		return absent(name, c.sent.get(name)) + ": " + text
+	case name != "":
+		return "parameter " + name + ": " + text
+	}
+	return text
 }
 
 // key is the one key of an answer.

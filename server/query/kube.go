@@ -21,6 +21,7 @@ func kubeCommands() []*command {
 				{name: "size", kind: number, about: "workers; control nodes come on top", required: true},
 				{name: "controlnodes", also: "masternodes", kind: number, about: "control nodes, an odd number; default 1"},
 				{name: "noderootdisksize", kind: number, about: "GB of a node's root disk; default as the template says"},
+				{name: "clustertype", kind: text, about: "CloudManaged, which all are"},
 				dryRun,
 			}, notServed),
 			response: slices.Concat([]field{{name: "id", kind: "string", about: "the id of the cluster"}}, jobAnswer, kubeFields), run: createKube,
@@ -74,7 +75,7 @@ var notServed = []parameter{
 
 // refuseExternal refuses clusters that others manage.
 func (c *call) refuseExternal() error {
-	if kind := c.sent.get("clustertype"); kind != "" && kind != managed {
+	if kind := c.values.text["clustertype"]; kind != "" && kind != managed {
 		return c.command.wrong("clustertype", "%q: only %s is served", kind, managed)
 	}
 	return nil

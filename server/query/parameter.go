@@ -13,6 +13,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server"
 )
 
@@ -153,7 +156,8 @@ type parameter struct {
 	about    string
 	required bool
 	length   int    // of a string or of an item of a list; 0: 255
-	uuid     bool   // an id of ours: it has the form of one
+	uuid     bool   // an id of this server: it has the form of one
+	ours     bool   // with uuid: the caller chooses it
 	refused  string // why any value is refused
 	related  string
 }
@@ -174,7 +178,8 @@ type values struct {
 }
 
 // check finds a command's parameters among those sent: PARAMETER_WRONG,
-// MAP_INDEX_WRONG. All others are ignored.
+// MAP_INDEX_WRONG. A parameter that the command does not have is refused: to
+// leave it out would answer another request than the one that was sent.
 func (c *command) check(sent parameters) (values, error) {
 	v := values{text: map[string]string{}, maps: map[string]map[int]map[string]string{}}
 	for _, p := range c.params {
@@ -203,9 +208,73 @@ func (c *command) check(sent parameters) (values, error) {
 		if why := p.judge(value); why != "" {
 			return v, c.wrong(p.name, "%s", why)
 		}
+		if p.uuid && !isUUID(value) {
+			if p.ours {
+				return v, c.wrong(p.name, "%q is no id of the form 8-4-4-4-12", value)
+			}
+			return v, ParameterWrong.Errorf("%s: %s", c.name, absent(p.name, value))
+		}
 		v.text[p.name] = value
 	}
-	return v, nil
+	return v, c.unknown(sent)
+}
+
+// ofTheProtocol are parameters of every request, and what clients send along
+// for themselves: filter and exclude choose columns, _ passes by caches.
+var ofTheProtocol = map[string]bool{
+	"command": true, "response": true, "apikey": true, "signature": true, "signatureversion": true, "expires": true,
+	"sessionkey": true, "filter": true, "exclude": true, "_": true,
+}
+
+// unknown refuses the first parameter that has a value and is none of the command's.
+func (c *command) unknown(sent parameters) error {
+	for _, one := range sent {
+		name, _, _ := strings.Cut(strings.ToLower(one.name), "[")
+		switch {
+		case one.value == "" || ofTheProtocol[name] || c.parameter(name) != nil:
+		case name == "projectid":
+			return c.wrong(name, "there are no projects here")
+		default:
+			return c.wrong(name, "the command has no such parameter; listApis tells which it has")
+		}
+	}
+	return nil
+}
+
+// parameter finds a parameter by one of its names; nil if there is none.
+func (c *command) parameter(name string) *parameter {
+	for i := range c.params {
+		if p := &c.params[i]; name != "" && (p.name == name || p.also == name) {
+			return p
+		}
+	}
+	return nil
+}
+
+// sameParameter are names that the service and the two families of commands have for one thing.
+var sameParameter = map[string]string{"versionid": "kubernetesversionid", "kubernetesversionid": "versionid", "node": "nodeids"}
+
+// blamed is the parameter of this command, by the name that was sent, that a
+// fault of the service speaks of; empty if it speaks of none.
+func (c *call) blamed(err error) string {
+	name, _ := fault.Details(err)["parameter"].(string)
+	if name == "" {
+		name = map[*fault.Kind]string{
+			cluster.NotFound: "id", cluster.JobNotFound: "jobid", cluster.JobReused: "customjobid",
+			account.DomainNotFound: "domainid", account.NotFound: "account", account.Wrong: "account",
+		}[fault.Of(err)]
+	}
+	p := c.command.parameter(name)
+	if p == nil {
+		p = c.command.parameter(sameParameter[name])
+	}
+	if p == nil {
+		return ""
+	}
+	if c.sent.get(p.name) == "" && c.sent.get(p.also) != "" {
+		return p.also
+	}
+	return p.name
 }
 
 // judge says what is wrong with a value; "" if nothing is.
@@ -231,9 +300,6 @@ func (p parameter) judge(value string) string {
 		if !strings.EqualFold(value, "true") && !strings.EqualFold(value, "false") {
 			return strconv.Quote(value) + " is neither true nor false"
 		}
-	}
-	if p.uuid && !isUUID(value) {
-		return strconv.Quote(value) + " is no id"
 	}
 	return ""
 }

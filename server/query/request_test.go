@@ -178,7 +178,9 @@ func TestParametersAreChecked(t *testing.T) {
 		{"no boolean", "stopContainerCluster", []string{"id", id, "forced", "perhaps"}, 431, "parameter forced"},
 		{"no id", "startContainerCluster", []string{"id", "blue"}, 431, "parameter id"},
 		{"an unknown id", "startContainerCluster", []string{"id", "00000000-0000-4000-8000-00000000ffff"}, 431, "startContainerCluster: "},
-		{"an unknown parameter is ignored", "listZones", []string{"fnord", strings.Repeat("\x01", 300)}, 200, ""},
+		{"an unknown parameter", "listZones", []string{"fnord", "1"}, 431, "parameter fnord"},
+		{"an unknown map", "listZones", []string{"details[0].key", "1"}, 431, "parameter details"},
+		{"an unknown parameter without a value", "listZones", []string{"fnord", ""}, 200, ""},
 		{"another form", "listZones", []string{"id", "z1"}, 200, ""},
 		{"even control nodes are the service's to judge", "createContainerCluster", with(create, "controlnodes", "0"), 431, "controlnodes"},
 		{"no policy", "createContainerCluster", with(create, "recovery", "magic"), 431, "parameter recovery"},
@@ -292,7 +294,11 @@ func TestLogin(t *testing.T) {
 func TestEnforcement(t *testing.T) {
 	o := newOffice(t, func(o *query.Options) { o.EnforcePostAndExpiry = true })
 	signed := func(command, expires string) url.Values {
-		return o.sign("uma", params("command", command, "signatureversion", "3", "expires", expires, "name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"))
+		m := params("command", command, "signatureversion", "3", "expires", expires)
+		if command == "createContainerCluster" {
+			m["name"], m["zoneid"], m["serviceofferingid"], m["size"] = "x", "z1", "o1", "1"
+		}
+		return o.sign("uma", m)
 	}
 	soon := "2030-01-01T00:14:59Z"
 	o.get(o.sign("uma", params("command", "listZones"))).fails("no version", 401)
@@ -357,7 +363,7 @@ func TestListApisShape(t *testing.T) {
 	o := newOffice(t, nil)
 	operators := []string{"forgetContainerCluster", "listContainerClusterLeaks"}
 	all := []string{
-		"createContainerCluster", "deleteContainerCluster", "startContainerCluster", "stopContainerCluster", "listContainerCluster", "scaleContainerCluster",
+		"createContainerCluster", "deleteContainerCluster", "startContainerCluster", "stopContainerCluster", "listContainerCluster", "listContainerClusters", "scaleContainerCluster",
 		"upgradeContainerCluster", "getContainerClusterConfig", "recoverContainerCluster", "getContainerClusterDrift", "queryAsyncJobResult", "listAsyncJobs", "listApis",
 		"listZones", "listServiceOfferings", "listTemplates", "listNetworks", "createKubernetesCluster", "deleteKubernetesCluster", "startKubernetesCluster",
 		"stopKubernetesCluster", "scaleKubernetesCluster", "upgradeKubernetesCluster", "listKubernetesClusters", "getKubernetesClusterConfig", "listKubernetesSupportedVersions",

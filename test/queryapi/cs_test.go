@@ -141,7 +141,7 @@ func TestCS(t *testing.T) {
 			t.Errorf("%v: %v", gone, done)
 		}
 	}
-	c.refused("startcontainerclusterresponse", 431, "Destroyed", "startContainerCluster", id)
+	c.refused("startcontainerclusterresponse", 431, "entity does not exist", "startContainerCluster", id)
 	if left := c.must("listKubernetesClusters"); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -160,9 +160,10 @@ func TestCSErrors(t *testing.T) {
 	c.refused("listcontainerclusterresponse", 431, "pagesize", "listContainerCluster", "page=1", "pagesize=501")
 	c.refused("deletecontainerclusterresponse", 431, "id", "deleteContainerCluster", "id=abc")
 	c.refused("listcontainerclusterleaksresponse", 401, "operators", "listContainerClusterLeaks")
-	if got := c.must("listZones", "filter=id,name", "templatefilter=executable", "listall=true"); got["count"] != 2.0 {
-		t.Errorf("with parameters that the command does not have: %v", got)
+	if got := c.must("listZones", "filter=id,name", "listall=true"); got["count"] != 2.0 {
+		t.Errorf("with parameters of clients: %v", got)
 	}
+	c.refused("listzonesresponse", 431, "projectid", "listZones", "projectid=1") // finding 19
 
 	strict := newHouse(t, true)
 	c = newCS(t, strict.url, strict.key)

@@ -2,11 +2,15 @@ package queryapi
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/cloudstack-go/v2/cloudstack"
 
@@ -111,5 +115,90 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// What the service refuses names the parameter that it refuses, on the real
+// service as in the tables of the face.
+func TestFinding19ErrorsNameTheParameter(t *testing.T) {
+	address, key := realService(t)
+	ask := func(command string, pairs ...string) (int, string, map[string]any) {
+		m := map[string]string{"command": command, "response": "json", "apiKey": key.ID}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		form := url.Values{"signature": {query.Sign(key.Secret.Reveal(), m)}}
+		for name, value := range m {
+			form.Set(name, value)
+		}
+		response, err := http.PostForm(address, form)
+		must(t, err)
+		defer response.Body.Close()
+		var all map[string]map[string]any
+		must(t, json.NewDecoder(response.Body).Decode(&all))
+		body := all[strings.ToLower(command)+"response"]
+		text, _ := body["errortext"].(string)
+		return response.StatusCode, text, body
+	}
+	_, _, zones := ask("listZones")
+	zone := zones["zone"].([]any)[0].(map[string]any)["id"].(string)
+	with := func(pairs ...string) []string {
+		base := map[string]string{"name": "blue", "zoneid": zone, "serviceofferingid": "small", "size": "1"}
+		for i := 0; i < len(pairs); i += 2 {
+			base[pairs[i]] = pairs[i+1]
+		}
+		var all []string
+		for name, value := range base {
+			all = append(all, name, value)
+		}
+		return all
+	}
+	status, text, made := ask("createContainerCluster", with()...)
+	if status != 200 {
+		t.Fatal(text)
+	}
+	id := made["id"].(string)
+	for {
+		_, text, job := ask("queryAsyncJobResult", "jobid", made["jobid"].(string))
+		if job["jobstatus"] == 1.0 {
+			break
+		}
+		if job["jobstatus"] != 0.0 {
+			t.Fatalf("create: %s %v", text, job)
+		}
+		time.Sleep(50 * time.Millisecond) // as a client polls
+	}
+	for _, c := range []struct {
+		command string
+		pairs   []string
+		code    int
+		name    string
+	}{
+		{"createContainerCluster", with("name", "---"), 431, "name"},
+		{"createContainerCluster", with("size", "101"), 431, "size"},
+		{"createContainerCluster", with("controlnodes", "2"), 431, "controlnodes"},
+		{"createContainerCluster", with("account", "nobody", "domainid", "ROOT"), 531, "account"},
+		{"createContainerCluster", with("zoneid", "moon"), 431, "zoneid"},
+		{"createContainerCluster", with("serviceofferingid", "huge"), 431, "serviceofferingid"},
+		{"createContainerCluster", with("templateid", "none"), 431, "templateid"},
+		{"createContainerCluster", with("networkid", "none"), 431, "networkid"},
+		{"createContainerCluster", with("keypair", "none"), 431, "keypair"},
+		{"createContainerCluster", with("dockerregistryurl", "r.example"), 431, "dockerregistryurl"},
+		{"createContainerCluster", with("cidrlist", "10.0.0.0/33"), 431, "cidrlist"},
+		{"createContainerCluster", with("onfailure", "explode"), 431, "onfailure"},
+		{"createContainerCluster", with("recovery", "magic"), 431, "recovery"},
+		{"createKubernetesCluster", with("kubernetesversionid", "v9"), 431, "kubernetesversionid"},
+		{"createKubernetesCluster", with("kubernetesversionid", "v1", "noderootdisksize", "70000"), 431, "noderootdisksize"},
+		{"scaleContainerCluster", []string{"id", id, "size", "101"}, 431, "size"},
+		{"upgradeContainerCluster", []string{"id", id, "versionid", "v9"}, 431, "versionid"},
+		{"upgradeContainerCluster", []string{"id", id, "kubernetesversionid", "v9"}, 431, "kubernetesversionid"},
+		{"listContainerCluster", []string{"account", "nobody", "domainid", "ROOT"}, 531, "account"},
+		{"listContainerCluster", []string{"domainid", "moon"}, 531, "domainid"},
+		{"listContainerCluster", []string{"state", "Happy"}, 431, "state"},
+	} {
+		status, text, _ := ask(c.command, c.pairs...)
+		if status != c.code || !strings.HasPrefix(text, c.command+": parameter "+c.name+": ") {
+			t.Errorf("%s %q: %d %s, want %d that names %s", c.command, c.pairs, status, text, c.code, c.name)
+		}
 	}
 }

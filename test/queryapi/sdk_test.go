@@ -89,6 +89,19 @@ func sdk(t *testing.T, h *house) {
 	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(made.Id)); err == nil || !strings.Contains(err.Error(), "431") {
 		t.Errorf("start of a removed id: %v", err)
 	}
+	// finding 19: by this the SDK, and Terraform on it, know that a cluster is gone.
+	if _, count, err := k.GetKubernetesClusterByID(made.Id); count != 0 || err == nil || !strings.Contains(err.Error(), "No match found") {
+		t.Errorf("a removed cluster by its id: %d %v", count, err)
+	}
+	if _, err := k.DeleteKubernetesCluster(k.NewDeleteKubernetesClusterParams(made.Id)); err == nil ||
+		!strings.Contains(err.Error(), "Invalid parameter id value="+made.Id+" due to incorrect long value format, or entity does not exist") {
+		t.Errorf("delete of a removed cluster: %v", err)
+	}
+	project := k.NewListKubernetesClustersParams()
+	project.SetProjectid("00000000-0000-4000-8000-00000000aaaa")
+	if all, err := k.ListKubernetesClusters(project); err == nil || !strings.Contains(err.Error(), "projectid") {
+		t.Errorf("the clusters of a project: %v %v", all, err)
+	}
 	wrong := cloudstack.NewAsyncClient(h.url, h.key.ID, "wrong", false)
 	if _, err := wrong.Zone.ListZones(wrong.Zone.NewListZonesParams()); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a wrong secret: %v", err)

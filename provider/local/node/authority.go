@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/provider/local/internal/disk"
 )
 
@@ -28,6 +29,16 @@ type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  string
+
+	client    string         // PEM of the administrator's certificate
+	clientKey cluster.Secret // PEM
+}
+
+// newAuthority gives a CA with the credential of its administrator.
+func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, text string) (a *authority, err error) {
+	a = &authority{cert: cert, key: key, pem: text}
+	a.client, a.clientKey, err = cluster.ClientCredential(cert, key)
+	return a, err
 }
 
 const caLife = 10 * 365 * 24 * time.Hour
@@ -54,7 +65,7 @@ func openAuthority(dir, name string, now time.Time) (*authority, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: no ECDSA key", caKeyFile)
 	}
-	return &authority{cert: pair.Leaf, key: key, pem: string(text)}, nil
+	return newAuthority(pair.Leaf, key, string(text))
 }
 
 func makeAuthority(dir, name string, now time.Time) (*authority, error) {
@@ -86,11 +97,12 @@ func makeAuthority(dir, name string, now time.Time) (*authority, error) {
 	if err := disk.WriteFile(filepath.Join(dir, caFile), text); err != nil {
 		return nil, err
 	}
-	return &authority{cert: cert, key: key, pem: string(text)}, nil
+	return newAuthority(cert, key, string(text))
 }
 
 // serve gives what a listener on an address shows: a certificate made at each
-// boot, with the CA behind it, so that those who know its hash can check it.
+// boot, with the CA behind it, so that those who know its hash can check it. A
+// client that shows a certificate must have it from this CA.
 func (a *authority) serve(address string, now time.Time) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -105,8 +117,10 @@ func (a *authority) serve(address string, now time.Time) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	clients := x509.NewCertPool()
+	clients.AddCert(a.cert)
 	return &tls.Config{
-		MinVersion:   tls.VersionTLS13,
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der, a.cert.Raw}, PrivateKey: key}},
 	}, nil
 }

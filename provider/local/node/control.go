@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -165,20 +164,7 @@ func (h *control) leave(w http.ResponseWriter, r *http.Request) {
 
 // config is how the cluster is reached, in the form that tools of clusters read.
 func (h *control) config(endpoint string) string {
-	return fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters:
-- name: %[1]q
-  cluster:
-    server: %[2]q
-    certificate-authority-data: %[3]s
-contexts:
-- name: %[1]q
-  context:
-    cluster: %[1]q
-    user: ""
-current-context: %[1]q
-`, h.cluster, endpoint, base64.StdEncoding.EncodeToString([]byte(h.ca.pem)))
+	return cluster.ClientConfig{Cluster: h.cluster, Endpoint: endpoint, CA: h.ca.pem, Certificate: h.ca.client, Key: h.ca.clientKey}.Encode().Reveal()
 }
 
 // memberOf reads who wants to join or leave.

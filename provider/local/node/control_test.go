@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -300,5 +302,59 @@ func TestConfig(t *testing.T) {
 	}
 	if c.Kind != "Config" || c.CurrentContext != "blue" || len(c.Clusters) != 1 || c.Clusters[0].Cluster.Server != "https://127.64.0.2:6443" || c.Clusters[0].Cluster.Data == "" {
 		t.Errorf("%+v", c)
+	}
+}
+
+// The configuration that a control node brings has a user whose certificate its
+// endpoint takes; one of another CA is refused.
+func TestFinding19EndpointTakesItsClientCertificate(t *testing.T) {
+	h := testControl(t, t.TempDir())
+	s := endpoint(t, h)
+	ask := func(of *control) error {
+		var c struct {
+			Clusters []struct {
+				Cluster struct {
+					CA string `yaml:"certificate-authority-data"`
+				}
+			}
+			Users []struct {
+				User struct {
+					Certificate string `yaml:"client-certificate-data"`
+					Key         string `yaml:"client-key-data"`
+				}
+			}
+		}
+		plain := func(text string) []byte {
+			data, err := base64.StdEncoding.DecodeString(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return data
+		}
+		if err := yaml.Unmarshal([]byte(of.config(s.URL)), &c); err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(plain(c.Users[0].User.Certificate), plain(c.Users[0].User.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM([]byte(h.ca.pem))
+		always := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, GetClientCertificate: always}}}
+		response, err := client.Get(s.URL + "/version")
+		if err == nil {
+			response.Body.Close()
+		}
+		return err
+	}
+	if err := ask(h); err != nil {
+		t.Errorf("its own: %v", err)
+	}
+	if err := ask(testControl(t, t.TempDir())); err == nil {
+		t.Error("the endpoint takes the certificate of another cluster")
+	}
+	if a, b := h.config(s.URL), h.config(s.URL); a != b {
+		t.Error("the configuration changes by itself")
 	}
 }

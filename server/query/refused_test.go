@@ -1,0 +1,111 @@
+package query_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+// SDKs and provisioning tools know a cluster that is gone by one text: on each
+// command that takes its id, whether the id is unknown, removed, or none.
+func TestFinding19RemovedClusterIsKnownByItsText(t *testing.T) {
+	o := newOffice(t, nil)
+	removed := o.create("uma", "blue")
+	o.set(removed, func(c *cluster.Cluster) { c.State, c.Desired = cluster.Destroyed, cluster.WantDestroyed })
+	for _, id := range []string{removed, "00000000-0000-4000-8000-00000000ffff", "blue"} {
+		want := "Invalid parameter id value=" + id + " due to incorrect long value format, or entity does not exist"
+		for command, more := range map[string][]string{
+			"listContainerCluster": nil, "listContainerClusters": nil, "listKubernetesClusters": nil,
+			"deleteContainerCluster": nil, "deleteKubernetesCluster": nil, "startKubernetesCluster": nil, "stopContainerCluster": nil, "stopKubernetesCluster": {"forced", "true"},
+			"scaleContainerCluster": {"size", "3"}, "scaleKubernetesCluster": {"size", "3"}, "upgradeKubernetesCluster": {"kubernetesversionid", "v1"}, "recoverContainerCluster": nil,
+		} {
+			r := o.ask("uma", command, append([]string{"id", id}, more...)...)
+			r.fails(command, 431)
+			if !strings.Contains(r.text("errortext"), want) {
+				t.Errorf("%s %s: %s", command, id, r.raw)
+			}
+		}
+	}
+	job := "00000000-0000-4000-8000-00000000eeee"
+	r := o.ask("uma", "queryAsyncJobResult", "jobid", job)
+	r.fails("a job", 431)
+	if !strings.Contains(r.text("errortext"), "Invalid parameter jobid value="+job+" due to incorrect long value format, or entity does not exist") {
+		t.Error(r.raw)
+	}
+}
+
+// A parameter that the command would leave out of account is refused by its
+// name; what belongs to every request, or to clients only, is not.
+func TestFinding19NoParameterIsIgnored(t *testing.T) {
+	o := newOffice(t, nil)
+	id := o.create("uma", "blue")
+	create := []string{"name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
+	const project = "00000000-0000-4000-8000-00000000aaaa"
+	for _, c := range []struct {
+		command string
+		pairs   []string
+		name    string // of the refused one; empty: none
+	}{
+		{"listKubernetesClusters", []string{"projectid", project}, "projectid"},
+		{"listKubernetesClusters", []string{"PROJECTID", "-1"}, "projectid"},
+		{"listKubernetesClusters", []string{"projectid", ""}, ""},
+		{"createContainerCluster", slices.Concat(create, []string{"projectid", project}), "projectid"},
+		{"createKubernetesCluster", slices.Concat(create, []string{"kubernetesversionid", "v1", "hypervisor", "KVM"}), "hypervisor"},
+		{"createKubernetesCluster", slices.Concat(create, []string{"kubernetesversionid", "v1", "asnumber", "65000"}), "asnumber"},
+		{"createKubernetesCluster", slices.Concat(create, []string{"kubernetesversionid", "v1", "cniconfigdetails[0].mtu", "1400"}), "cniconfigdetails"},
+		{"createKubernetesCluster", slices.Concat(create, []string{"kubernetesversionid", "v1", "clustertype", "CloudManaged"}), ""},
+		{"createContainerCluster", slices.Concat(create, []string{"kubernetesversionid", "v1"}), "kubernetesversionid"},
+		{"startContainerCluster", []string{"id", id, "dryrun", "true"}, "dryrun"},
+		{"deleteKubernetesCluster", []string{"id", id, "cleanup", "true"}, "cleanup"},
+		{"listTemplates", []string{"templatefilter", "executable", "listall", "true"}, ""},
+		{"listTemplates", []string{"templatefilter", "featured"}, "templatefilter"},
+		{"listZones", []string{"listall", "true", "filter", "id,name", "exclude", "id", "_", "1700000000"}, ""},
+		{"listZones", []string{"sessionkey", "x"}, ""},
+		{"listServiceOfferings", []string{"issystem", "true"}, "issystem"},
+	} {
+		r := o.ask("uma", c.command, c.pairs...)
+		if c.name == "" {
+			if r.status != 200 {
+				t.Errorf("%s %q: %s", c.command, c.pairs, r.raw)
+			}
+			continue
+		}
+		r.fails(c.command, 431)
+		if !strings.Contains(r.text("errortext"), c.command+": parameter "+c.name+": ") {
+			t.Errorf("%s %q: %s", c.command, c.pairs, r.raw)
+		}
+	}
+}
+
+// CLIs complete the id of a command such as startContainerCluster by the list
+// whose name is the rest of the command's, with an s behind it.
+func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
+	o := newOffice(t, nil)
+	id := o.create("uma", "blue")
+	apis := map[string]map[string]any{}
+	for _, api := range o.must("uma", "listApis").items("api") {
+		apis[strings.ToLower(api["name"].(string))] = api
+	}
+	for name, api := range apis {
+		noun, ok := strings.CutPrefix(name, "start")
+		for _, verb := range []string{"delete", "stop", "scale", "upgrade", "recover"} {
+			if rest, found := strings.CutPrefix(name, verb); found {
+				noun, ok = rest, true
+			}
+		}
+		takesID := slices.ContainsFunc(api["params"].([]any), func(p any) bool { return p.(map[string]any)["name"] == "id" })
+		if !ok || !takesID {
+			continue
+		}
+		if apis["list"+noun+"s"] == nil {
+			t.Errorf("nothing completes the id of %s", api["name"])
+		}
+	}
+	for _, command := range []string{"listContainerClusters", "listContainerCluster"} {
+		if items := o.must("uma", command, "listall", "true").items("containercluster"); len(items) != 1 || items[0]["id"] != id {
+			t.Errorf("%s: %v", command, items)
+		}
+	}
+}
