@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -20,9 +21,14 @@ func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
 	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
 		return InputInvalid.Errorf("the payload of signal %s is not valid JSON", s.Name)
 	}
-	return e.post(ctx, id, s)
+	r, _, err := e.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.post(ctx, r.ID, s)
 }
 
+// post stores a signal for the run that has exactly this id.
 func (e *Engine) post(ctx context.Context, id string, s Signal) error {
 	if s.ID == "" {
 		s.ID = newID()
@@ -30,14 +36,10 @@ func (e *Engine) post(ctx context.Context, id string, s Signal) error {
 	if s.At.IsZero() {
 		s.At = now()
 	}
-	r, err := e.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	if err := e.store.Send(ctx, r.ID, s); err != nil {
+	if err := e.store.Send(ctx, id, s); err != nil {
 		return runError(id, err)
 	}
-	e.notify(r.ID, false)
+	e.notify(id, false)
 	return nil
 }
 
@@ -95,38 +97,49 @@ func (e *Engine) Skip(ctx context.Context, id, step string, output any, force bo
 	return e.ask(ctx, id, VerbSkip, ask)
 }
 
-// ask refuses what is refused now, and stores the rest for the run's worker.
+// ask decides a request against what the run will be once the requests before it,
+// those in the mailbox included, have been carried out. What is refused then is
+// refused now; the rest is stored for the run's worker, even if it will change
+// nothing: a request that was accepted is in the mailbox.
 func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
-	r, err := e.Get(ctx, id)
+	r, mail, err := e.find(ctx, id)
 	if err != nil {
 		return err
 	}
-	if d := e.driver(r.ID); d != nil {
-		d.mu.RLock()
-		err = d.s.admit(verb, ask)
-		d.mu.RUnlock()
-	} else {
-		p, flowErr := e.planOf(ctx, r)
-		if flowErr != nil && p == nil {
-			p = noPlan
-		}
-		err = newState(r, p, nil).admit(verb, ask)
+	if ask.RequestID != "" && slices.ContainsFunc(mail, func(m Signal) bool { return m.ID == ask.RequestID }) {
+		return nil // delivered again, and not read yet
 	}
-	if r.Phase.Final() {
-		if err != nil && ask.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb)}) == nil {
+	if last := r.State.Last; last != nil && ask.RequestID != "" && last.ID == ask.RequestID && last.Code == "" && !r.Phase.Final() {
+		return nil // delivered again, and carried out
+	}
+	final := r.Phase.Final()
+	if err := e.judge(ctx, r, mail, verb, ask); err != nil || final {
+		if err != nil && final && ask.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb)}) == nil {
 			return nil // a request that was carried out before the run ended, delivered again
 		}
 		return err
 	}
-	if err != nil {
-		return err
-	}
-	if verb == VerbResume && r.Phase != Paused && r.State.Stop == nil && e.driver(r.ID) == nil {
-		return nil // it goes on already
-	}
+	ask.Revision = 0 // it was as expected when the request was accepted; what the worker saves meanwhile refuses it no more
 	payload, err := json.Marshal(ask)
 	if err != nil {
 		return err
 	}
 	return e.post(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb), Payload: payload, Actor: ask.Name})
+}
+
+// judge decides a request on a run that was just read, with its unread mail. It changes r.
+func (e *Engine) judge(ctx context.Context, r *Run, mail []Signal, verb Verb, ask Ask) error {
+	p, flowErr := e.planOf(ctx, r)
+	if flowErr != nil && p == nil {
+		p = noPlan
+	}
+	s := newState(r, p, mail)
+	s.now = now()
+	if d := e.driver(r.ID); d != nil { // which attempts ignore their cancelled context
+		d.mu.RLock()
+		defer d.mu.RUnlock()
+		s.open = d.s.open
+	}
+	s.foresee()
+	return s.admit(verb, ask)
 }

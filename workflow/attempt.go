@@ -16,17 +16,18 @@ import (
 
 // attempt is one try at a step, in its own goroutine.
 type attempt struct {
-	node   *node
-	rec    *StepRecord
-	look   bool
-	stray  bool
-	alone  bool
-	again  bool // something happened while it was open: look once more if it waits
-	slot   bool // it takes one of the worker's slots
-	heal   *Healer
-	code   fault.Code
-	stop   *Stop // the stop it was opened for: part of how the run ends
-	cancel context.CancelCauseFunc
+	node    *node
+	rec     *StepRecord
+	look    bool
+	stray   bool
+	alone   bool
+	again   bool // something happened while it was open: look once more if it waits
+	slot    bool // it takes one of the worker's slots
+	evicted bool // it is told to end, so that a skip and the cancel behind it can be carried out
+	heal    *Healer
+	code    fault.Code
+	stop    *Stop // the stop it was opened for: part of how the run ends
+	cancel  context.CancelCauseFunc
 
 	ends     time.Time // its timeout
 	told     time.Time // when its context was cancelled; zero: it was not

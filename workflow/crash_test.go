@@ -74,6 +74,13 @@ func (m *mortal) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed,
 	return m.Memory.Claim(ctx, c)
 }
 
+func (m *mortal) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+	if m.gone() {
+		return workflow.Loaded{}, workflow.ErrFenced
+	}
+	return m.Memory.Take(ctx, worker, id, lease)
+}
+
 func (m *mortal) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if m.gone() {
 		return workflow.ErrFenced

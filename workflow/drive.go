@@ -379,7 +379,7 @@ func (d *driver) watch() {
 // abort cancels the contexts of attempts that a cancel does not let finish.
 func (d *driver) abort() {
 	for _, a := range d.s.open {
-		end := d.s.abort && a.stop != d.s.run.State.Stop && !a.node.closes && !a.rec.Undoing && !a.node.finally
+		end := d.s.abort && a.stop != d.s.run.State.Stop && !a.node.closes && !a.rec.Undoing && !a.node.finally || a.evicted
 		if a.heal != nil {
 			h := d.s.healing(a.code)
 			end = h == nil || h.Ended != ""

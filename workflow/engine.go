@@ -385,25 +385,31 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // Get loads a run, by its id or a unique beginning of it. RUN_NOT_FOUND.
 func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
-	r, _, err := e.store.Load(ctx, id)
+	r, _, err := e.find(ctx, id)
+	return r, err
+}
+
+// find loads a run and its unread signals, by its id or a unique beginning of it.
+func (e *Engine) find(ctx context.Context, id string) (*Run, []Signal, error) {
+	r, mail, err := e.store.Load(ctx, id)
 	if err == nil {
-		return r, nil
+		return r, mail, nil
 	}
 	lister, ok := e.store.(Lister)
 	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= 26 || id == "" {
-		return nil, runError(id, err)
+		return nil, nil, runError(id, err)
 	}
 	runs, _, err := lister.List(ctx, Query{Prefix: id, Limit: 2})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case len(runs) == 0:
-		return nil, RunNotFound.Errorf("no run has the id %s", id)
+		return nil, nil, RunNotFound.Errorf("no run has the id %s", id)
 	case len(runs) > 1:
-		return nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
+		return nil, nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
 	}
-	r, _, err = e.store.Load(ctx, runs[0].ID)
-	return r, runError(id, err)
+	r, mail, err = e.store.Load(ctx, runs[0].ID)
+	return r, mail, runError(id, err)
 }
 
 func runError(id string, err error) error {

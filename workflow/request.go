@@ -16,41 +16,122 @@ func (s *state) requests() {
 	if len(s.mail) > s.seen {
 		s.look = true
 	}
+	held := false // a person's request has to wait: those behind it wait too
 	for _, m := range slices.Clone(s.mail) {
-		verb, ours := strings.CutPrefix(m.Name, reserved)
+		name, ours := strings.CutPrefix(m.Name, reserved)
+		if !ours {
+			continue
+		}
+		verb, news := Verb(name), name == string(verbChild) || name == string(VerbProgress)
+		var ask Ask
+		err := json.Unmarshal(m.Payload, &ask)
+		if held && !news {
+			if verb == VerbCancel {
+				s.evict()
+			}
+			continue
+		}
+		if s.early(verb, ask) {
+			if held = held || !news; verb == VerbSkip {
+				s.evicts = ask.Step
+			}
+			continue
+		}
+		s.fold(m, verb, ask, err)
+	}
+	s.evicts = ""
+}
+
+// ready reports a request that has waited and need not wait any more.
+func (s *state) ready() bool {
+	for _, m := range s.mail {
+		if name, ours := strings.CutPrefix(m.Name, reserved); ours {
+			var ask Ask
+			_ = json.Unmarshal(m.Payload, &ask)
+			return !s.early(Verb(name), ask)
+		}
+	}
+	return false
+}
+
+// fold carries out one request, or refuses it, and takes it from the mail.
+func (s *state) fold(m Signal, verb Verb, ask Ask, err error) {
+	if err == nil {
+		err = s.request(verb, ask)
+	}
+	s.consume(m.ID)
+	if verb == verbChild || verb == VerbProgress && err == nil {
+		return
+	}
+	s.run.State.Last = &LastRequest{ID: m.ID, Verb: verb, At: s.now}
+	if err != nil {
+		s.run.State.Last.Code, s.run.State.Last.Message = fault.Of(err).Code, fault.Message(err)
+		s.event(RequestRefused, nil, Event{Actor: ask.Name, Reason: string(verb), Code: fault.Of(err).Code, Message: fault.Message(err)})
+	}
+}
+
+// evict lets the attempt end for which a skip waits, because a cancel waits behind the skip.
+func (s *state) evict() {
+	if a := s.open[s.evicts]; a != nil && !a.node.closes {
+		a.evicted = true
+	}
+}
+
+// foresee makes of the run what its mailbox will make of it: each request is
+// carried out as if the one before had taken its whole effect.
+func (s *state) foresee() {
+	revision := s.run.Revision
+	for _, m := range slices.Clone(s.mail) {
+		name, ours := strings.CutPrefix(m.Name, reserved)
 		if !ours {
 			continue
 		}
 		var ask Ask
 		err := json.Unmarshal(m.Payload, &ask)
-		if s.early(Verb(verb), ask) {
-			continue
-		}
-		if err == nil {
-			err = s.request(Verb(verb), ask)
-		}
-		s.consume(m.ID)
-		if Verb(verb) == verbChild || Verb(verb) == VerbProgress && err == nil {
-			continue
-		}
-		s.run.State.Last = &LastRequest{ID: m.ID, Verb: Verb(verb), At: s.now}
-		if err != nil {
-			s.run.State.Last.Code, s.run.State.Last.Message = fault.Of(err).Code, fault.Message(err)
-			s.event(RequestRefused, nil, Event{Actor: ask.Name, Reason: verb, Code: fault.Of(err).Code, Message: fault.Message(err)})
-		}
+		s.fold(m, Verb(name), ask, err)
+		s.halted()
+		s.run.Revision = revision + 1
+	}
+	s.halted()
+}
+
+// halted lets a pause or hold that is under way have taken effect.
+func (s *state) halted() {
+	if s.stopping() {
+		s.run.Phase, s.run.State.PausedAt = Paused, s.now
 	}
 }
 
-// early reports a request that has to wait until an open attempt has ended.
+// stopping reports a pause or hold that waits for attempts to end.
+func (s *state) stopping() bool {
+	stop := s.run.State.Stop
+	return stop != nil && (stop.Verb == VerbPause || stop.Mode == Hold) && s.run.Phase != Paused && s.run.Phase != Queued && !s.run.Phase.Final()
+}
+
+// early reports a request that has to wait: until an open attempt has ended, or,
+// for a resume that does more than to take a stop back, until the run is paused.
 func (s *state) early(verb Verb, ask Ask) bool {
 	switch verb {
-	case VerbResume, verbChild:
+	case VerbResume:
+		return s.closing() || s.stopping() && (s.origin(ask) != FromFailed || ask.Definition != "")
+	case verbChild:
 		return s.closing()
 	case VerbSkip:
 		a := s.open[ask.Step]
 		return s.closing() || a != nil && !a.stray
 	}
 	return false
+}
+
+// origin is where a resume goes on.
+func (s *state) origin(ask Ask) From {
+	switch {
+	case ask.From != "":
+		return ask.From
+	case s.plan.flow.RecoverFromFirstStep:
+		return FromFirst
+	}
+	return FromFailed
 }
 
 // closing reports that the paused run is closing a bracket: who wants it to go
@@ -125,13 +206,13 @@ func (s *state) admit(verb Verb, ask Ask) error {
 			return RequestInvalid.Errorf("the run is being cancelled with %s", stop.Mode)
 		}
 	case VerbPause:
-		if r.Phase == Cancelling {
+		if stop := r.State.Stop; r.Phase == Cancelling && (stop == nil || stop.Mode != Hold) {
 			return RequestInvalid.Errorf("the run is being cancelled")
 		}
 	case VerbSkip:
 		return s.admitSkip(ask)
 	case VerbProgress:
-		if rec := r.Step(ask.Step); rec == nil || rec.Phase.Settled() {
+		if rec := r.Step(ask.Step); rec == nil || rec.Phase.Settled() || rec.Phase == StepPending {
 			return RequestInvalid.Errorf("step %q is not under way", ask.Step)
 		}
 	}
@@ -283,13 +364,7 @@ func (s *state) askResume(ask Ask) {
 // resume goes on with a paused run: for a person, a healer, or a child that went on.
 func (s *state) resume(ask Ask) {
 	ending := s.run.State.Stop != nil && s.run.State.Stop.Verb == VerbCancel && s.run.State.Stop.Mode != Hold
-	from := ask.From
-	if from == "" {
-		from = FromFailed
-		if s.plan.flow.RecoverFromFirstStep {
-			from = FromFirst
-		}
-	}
+	from := s.origin(ask)
 	stood := s.unpause()
 	s.run.Fault, s.run.State.Warning = nil, ""
 	if ask.Definition != "" {

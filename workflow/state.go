@@ -48,11 +48,12 @@ type state struct {
 	nextLook map[string]time.Time // of waits with an interval
 	failures []*StepRecord        // in phase Failed
 
-	size     int  // bytes of input and outputs; 0: not counted yet
-	blind    bool // the definition is missing: only requests are folded in
-	halt     bool // nothing new may be opened
-	starved  bool // something waits for a slot
-	abort    bool // cancel the contexts of open attempts
+	size     int    // bytes of input and outputs; 0: not counted yet
+	blind    bool   // the definition is missing: only requests are folded in
+	halt     bool   // nothing new may be opened
+	starved  bool   // something waits for a slot
+	evicts   string // the step whose skip waits for its attempt
+	abort    bool   // cancel the contexts of open attempts
 	running  int
 	retrying int
 	waiting  int
@@ -138,6 +139,13 @@ func (s *state) faultOf(err error) *Fault {
 // opened now, and sets the phase. It opens nothing itself: opens holds the
 // attempts to start once the state is saved.
 func (s *state) decide() {
+	s.decideOnce()
+	for len(s.opens) == 0 && s.ready() { // a request waited for what has just come about
+		s.decideOnce()
+	}
+}
+
+func (s *state) decideOnce() {
 	s.opens, s.soonest, s.starved, s.abort = s.opens[:0], time.Time{}, false, false
 	s.running, s.retrying, s.waiting = 0, 0, 0
 	s.requests()
