@@ -6,10 +6,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
@@ -67,11 +70,10 @@ func outcomeOf(err error) outcome.Outcome {
 	return outcome.Fail(err)
 }
 
-// troubleOf tells whether an error is one of the API server, and not of the step.
+// troubleOf tells whether an error is one of the operator's own API server, and
+// not of the step.
 func troubleOf(err error) *fault.Kind {
 	var status apierrors.APIStatus
-	var network *net.OpError
-	var request *url.Error
 	if errors.As(err, &status) {
 		switch code := int(status.Status().Code); {
 		case apierrors.IsAlreadyExists(err):
@@ -83,10 +85,49 @@ func troubleOf(err error) *fault.Kind {
 		}
 		return nil
 	}
-	if errors.As(err, &network) || errors.As(err, &request) && (request.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+	if brokenConnection(err) && toAPIServer(err) {
 		return fault.APIUnavailable
 	}
 	return nil
+}
+
+// brokenConnection reports a request without an answer: the connection was
+// refused or lost, or the time was over.
+func brokenConnection(err error) bool {
+	var network *net.OpError
+	var request *url.Error
+	return errors.As(err, &network) ||
+		errors.As(err, &request) && (request.Timeout() || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+}
+
+// toAPIServer reports whether a request was sent to the API server that k8sutil
+// names. A step's other dependencies (databases, agents, clouds) fail in the
+// same words, and their failures are the step's.
+func toAPIServer(err error) bool {
+	_, config, unknown := k8sutil.GetKubeClient()
+	if unknown != nil {
+		return false
+	}
+	server, _, unknown := rest.DefaultServerUrlFor(config)
+	if unknown != nil {
+		return false
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		to, bad := url.Parse(request.URL)
+		return bad == nil && hostPort(to) == hostPort(server)
+	}
+	var network *net.OpError
+	return errors.As(err, &network) && network.Addr != nil && network.Addr.String() == hostPort(server)
+}
+
+// hostPort is where a URL's requests go: host:port, with the port of its scheme.
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // interruption is a paused run in the words of this room.

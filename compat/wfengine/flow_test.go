@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -13,9 +17,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/compat/define"
 	"github.com/pawl-dev/pawl/compat/statemachine"
+	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 	"github.com/pawl-dev/pawl/compat/wfengine"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
@@ -303,6 +309,46 @@ func TestControlPlaneIsFree(t *testing.T) {
 			t.Errorf("state %s", l.state())
 		}
 	})
+}
+
+// A dependency of a step that refuses connections, or answers too late, is
+// charged to the step: after its budget the flow is interrupted and a person is
+// told. Only the operator's own API server is free.
+func TestFinding24DependencyIsCharged(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	_ = closed.Close()
+	_, dialed := net.Dial("tcp", address)
+	_, requested := http.Get("http://" + address + "/status") //nolint:bodyclose // nobody answers
+	late := &url.Error{Op: "Get", URL: "http://" + address + "/status", Err: context.DeadlineExceeded}
+	cut := &url.Error{Op: "Post", URL: "http://" + address + "/status", Err: io.ErrUnexpectedEOF}
+	for name, server := range map[string]string{"of another": "https://10.0.0.1:6443", "the API server's": "http://" + address} {
+		for what, failure := range map[string]error{"dial": dialed, "request": requested, "time-out": late, "cut": cut} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				k8sutil.SetConfig(&rest.Config{Host: server})
+				t.Cleanup(func() { k8sutil.SetConfig(nil) })
+				synctest.Test(t, func(t *testing.T) {
+					l := newLab(t)
+					l.on("Second", times(30, fmt.Errorf("asking the database: %w", failure)))
+					for pass := 0; pass < 60 && l.state() == statemachine.StateCreating; pass++ {
+						_ = l.pass()
+						time.Sleep(time.Minute)
+					}
+					free := strings.HasPrefix(name, "the API")
+					reason := l.resource().object().Annotations["interrupt.reason"]
+					switch {
+					case free && l.state() != statemachine.StateRunning:
+						t.Errorf("trouble of the API server ends in %s %s", l.state(), reason)
+					case !free && (l.state() != statemachine.StateInterrupt || reason != "MANY_RETRY"):
+						t.Errorf("state %s, reason %q", l.state(), reason)
+					}
+				})
+			})
+		}
+	}
 }
 
 // Promise 5, defect 2: a panic is the failure of its step.
