@@ -2,9 +2,11 @@ package wfengine
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,9 @@ import (
 const (
 	toldSignal   = "classic.told"                        // the resource shows the interruption of that time
 	resumeSignal = "pawl/" + string(workflow.VerbResume) // the engine's own
-	marked       = "/marked"                             // end of a resume's id: the cancel mark was there already
+	skipSignal   = "pawl/" + string(workflow.VerbSkip)
+	marked       = "/marked"  // end of a resume's id: the cancel mark was there already
+	ownRequest   = "classic/" // begin of the ids of requests that the operator itself makes
 )
 
 // unfinished is the run of a resource that has not ended.
@@ -63,14 +67,10 @@ func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) 
 // idle reports an interrupted run that nobody has asked to go on.
 func (u *unfinished) idle() bool { return u.run.Phase == workflow.Paused && !u.resumed() }
 
-// resumed reports a request to go on that is not carried out yet.
+// resumed reports a request to go on, at the step that failed or behind it, that
+// is not carried out yet.
 func (u *unfinished) resumed() bool {
-	for _, s := range u.mail {
-		if s.Name == resumeSignal {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.mail, func(s workflow.Signal) bool { return s.Name == resumeSignal || s.Name == skipSignal })
 }
 
 // toldID names an interruption of a run.
@@ -271,7 +271,7 @@ func (m *ResourceWorkflow) advance(ctx context.Context, s *session, found *unfin
 			spent = false
 			m.WfManager.arm(id)
 		case !spent:
-			err := m.engine.Cancel(context.WithoutCancel(ctx), id, workflow.Hold, false, workflow.Actor{Name: actor, Reason: "the resource is marked as cancelled"})
+			err := m.engine.Cancel(context.WithoutCancel(ctx), id, workflow.Hold, false, workflow.Actor{Name: actor, Reason: "the resource is marked as cancelled", RequestID: ownRequest + rand.Text()})
 			stopped = err == nil
 			if err != nil && !errors.Is(err, workflow.RunFinished) {
 				m.Logger.Error(err, "the flow could not be cancelled")
@@ -349,7 +349,7 @@ func (m *ResourceWorkflow) forget(ctx context.Context, run *workflow.Run) {
 
 // drop ends an unfinished run for another one to take its place.
 func (m *ResourceWorkflow) drop(ctx context.Context, run *workflow.Run, next string) error {
-	err := m.engine.Cancel(ctx, run.ID, workflow.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place"})
+	err := m.engine.Cancel(ctx, run.ID, workflow.Drop, false, workflow.Actor{Name: actor, Reason: "flow " + next + " takes its place", RequestID: ownRequest + rand.Text()})
 	if err != nil && !errors.Is(err, workflow.RunFinished) {
 		return fmt.Errorf("flow %s could not be ended for %s: %w", run.Flow, next, err)
 	}

@@ -78,9 +78,10 @@ func (s *DefaultMementoStorage) Save(mementoKey, _ string) error {
 // shared are the stores of the process.
 var shared struct {
 	sync.Mutex
-	stores map[string]*kubestore.Store // by type of resource
-	owners sync.Map                    // subject: *metav1.OwnerReference
-	taken  map[string]bool             // subjects whose old records were looked at
+	stores    map[string]*kubestore.Store // by type of resource
+	resources sync.Map                    // subject: served
+	taken     map[string]bool             // subjects whose old records were looked at
+	stop      []func()                    // end what wakes resources, one a store
 }
 
 // openTime bounds the first look at the API server.
@@ -109,19 +110,27 @@ func sharedStore(resourceType string) (*kubestore.Store, error) {
 		shared.stores, shared.taken = map[string]*kubestore.Store{}, map[string]bool{}
 	}
 	shared.stores[resourceType] = store
+	wake, stop := context.WithCancel(context.Background())
+	var waking sync.WaitGroup
+	waking.Go(func() { wakeResources(wake, store) })
+	shared.stop = append(shared.stop, func() { stop(); waking.Wait() })
 	return store, nil
 }
 
-// Close ends what the default storage keeps open: its watches. The next flow
+// Close ends what the default storage keeps open: its watches, and what they
+// wake. The next flow
 // opens it again.
 func Close() error {
 	shared.Lock()
 	defer shared.Unlock()
+	for _, stop := range shared.stop {
+		stop()
+	}
 	var errs []error
 	for _, store := range shared.stores {
 		errs = append(errs, store.Close())
 	}
-	shared.stores = nil
+	shared.stores, shared.stop = nil, nil
 	return errors.Join(errs...)
 }
 
@@ -135,8 +144,8 @@ func ownNamespace() string {
 }
 
 func ownerOf(subject string) *metav1.OwnerReference {
-	if owner, ok := shared.owners.Load(subject); ok {
-		return owner.(*metav1.OwnerReference)
+	if known, ok := shared.resources.Load(subject); ok {
+		return known.(served).owner
 	}
 	return nil
 }
@@ -149,9 +158,7 @@ func (s *DefaultMementoStorage) store(m *WfManager, resource statemachine.StateR
 	}
 	subject := m.subject(resource)
 	owner := s.owner()
-	if owner != nil {
-		shared.owners.Store(subject, owner)
-	}
+	shared.resources.Store(subject, served{s.resource, owner})
 	if err := s.takeOver(m, store, subject); err != nil {
 		return nil, err
 	}

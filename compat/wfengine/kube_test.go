@@ -1,6 +1,7 @@
 package wfengine_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/compat/define"
+	"github.com/pawl-dev/pawl/compat/statemachine"
 	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 	"github.com/pawl-dev/pawl/compat/wfengine"
 	"github.com/pawl-dev/pawl/store/kubestore"
@@ -76,5 +79,78 @@ func TestDefaultStorageIsOfOneType(t *testing.T) {
 		if len(slot.OwnerReferences) != want {
 			t.Errorf("the slot of %s is owned by %v", slot.Annotations["pawl.dev/subject"], slot.OwnerReferences)
 		}
+	}
+}
+
+// Whoever resumes or skips at the run itself wakes its resource: Reconcile comes
+// although nobody has changed the object.
+func TestFinding25RequestWakesTheResource(t *testing.T) {
+	by := workflow.Actor{Name: "a person"}
+	for name, c := range map[string]struct {
+		ask  func(ctx context.Context, e *workflow.Engine, id string) error
+		want []string
+	}{
+		"resume": {
+			func(ctx context.Context, e *workflow.Engine, id string) error { return e.Resume(ctx, id, "", "", by) },
+			[]string{"First", "Second", "Second", "Third", "Last"},
+		},
+		"skip": {
+			func(ctx context.Context, e *workflow.Engine, id string) error {
+				run, err := e.Get(ctx, id)
+				if err != nil {
+					return err
+				}
+				return e.Skip(ctx, id, run.Fault.Step, nil, true, by)
+			},
+			[]string{"First", "Second", "Third", "Last"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := kubetest.NewServer(t)
+			k8sutil.SetConfig(server.Config())
+			t.Cleanup(func() {
+				if err := wfengine.Close(); err != nil {
+					t.Error(err)
+				}
+				k8sutil.SetConfig(nil)
+			})
+			l := newLab(t, func(l *lab) { l.storage = wfengine.GetDefaultMementoStorageFactory("demo", false) })
+			l.on("Second", times(1, wfengine.NewInterruptError("R", "m")))
+			if is, _ := define.IsInterruptError(l.pass()); !is || l.state() != statemachine.StateInterrupt {
+				t.Fatalf("state %s", l.state())
+			}
+			before := l.resource().object().Annotations
+			reconcile := make(chan struct{}, 100) // the watch of the operator
+			l.cluster.mu.Lock()
+			l.cluster.refuse = func(string) error {
+				reconcile <- struct{}{}
+				return nil
+			}
+			l.cluster.mu.Unlock()
+			elsewhere, err := kubestore.Open(t.Context(), kubestore.Options{Config: server.Config(), Kind: kubestore.ConfigMap})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer elsewhere.Close()
+			person, err := workflow.New(elsewhere, nil, workflow.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.ask(t.Context(), person, wfengine.RunOf(l.flow())); err != nil {
+				t.Fatal(err)
+			}
+			deadline := time.After(time.Minute)
+			for l.state() != statemachine.StateRunning {
+				select {
+				case <-reconcile:
+					if err := l.pass(); err != nil {
+						t.Log(err)
+					}
+				case <-deadline:
+					t.Fatalf("nobody woke the resource: state %s, annotations %v, before %v", l.state(), l.resource().object().Annotations, before)
+				}
+			}
+			l.want(c.want...)
+		})
 	}
 }

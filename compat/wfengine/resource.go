@@ -192,7 +192,7 @@ func (m *ResourceWorkflow) RetryInterruptedStep() error {
 		return err
 	}
 	// A cancel mark that was obeyed must not cancel the flow that goes on.
-	id := fmt.Sprintf("resume/%d", found.run.State.PausedAt.UnixNano())
+	id := fmt.Sprintf(ownRequest+"resume/%d", found.run.State.PausedAt.UnixNano())
 	if m.cancelled(m.Resource) {
 		id += marked
 	}

@@ -1,0 +1,138 @@
+package wfengine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/compat/statemachine"
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// requestedAnnotation is written to a resource when a person or another program
+// asks something of its run (pawl resume, skip, cancel, signal): nothing works
+// on a flow between two calls, so the object has to change for Reconcile to come.
+const requestedAnnotation = "pawl.dev/requested"
+
+// wakeRetry is when a resource that could not be written is written again.
+const wakeRetry = 5 * time.Second
+
+// served is a resource whose runs the default storage keeps.
+type served struct {
+	resource statemachine.StateResource
+	owner    *metav1.OwnerReference // nil where that cannot be told
+}
+
+// waker writes to resources whose runs were asked for something.
+type waker struct {
+	store *kubestore.Store
+	seen  map[string]string // run: the newest request that its resource was told of
+	again map[string]bool   // runs to look at once more; "" is all of them
+}
+
+// wakeResources passes requests for runs on to their resources until ctx ends.
+func wakeResources(ctx context.Context, store *kubestore.Store) {
+	w := &waker{store: store, seen: map[string]string{}, again: map[string]bool{}}
+	for {
+		var retry <-chan time.Time
+		if len(w.again) > 0 {
+			retry = time.After(wakeRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-store.Wake():
+			w.look(ctx, id)
+		case <-retry:
+			for id := range w.again {
+				w.look(ctx, id)
+			}
+		}
+	}
+}
+
+// look wakes the resource of a run, or those of all runs for "", the hint that
+// stands for more than could be told.
+func (w *waker) look(ctx context.Context, id string) {
+	delete(w.again, id)
+	ids := []string{id}
+	if id == "" {
+		runs, _, err := w.store.List(ctx, workflow.Query{Active: true})
+		if err != nil {
+			w.failed(ctx, id, err)
+			return
+		}
+		ids = ids[:0]
+		for _, run := range runs {
+			ids = append(ids, run.ID)
+		}
+	}
+	for _, id := range ids {
+		if err := w.wake(ctx, id); err != nil {
+			w.failed(ctx, id, err)
+		}
+	}
+}
+
+func (w *waker) failed(ctx context.Context, id string, err error) {
+	if ctx.Err() == nil {
+		w.again[id] = true
+		slog.Warn("a resource could not be told of a request for its flow; it is tried again", "run", id, "error", err)
+	}
+}
+
+// wake writes the newest unread request for a run to its resource, once.
+func (w *waker) wake(ctx context.Context, id string) error {
+	run, mail, err := w.store.Load(ctx, id)
+	if errors.Is(err, workflow.ErrNotFound) || err == nil && run.Phase.Final() {
+		delete(w.seen, id)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	request := newestRequest(mail)
+	if request == "" || w.seen[id] == request {
+		return nil
+	}
+	known, ok := shared.resources.Load(run.Subject)
+	if !ok { // this process has not served it yet: its first Reconcile finds the request
+		return nil
+	}
+	err = rewrite(known.(served).resource, func(newest statemachine.StateResource) error {
+		kube, err := kubeOf(newest)
+		if err != nil {
+			return err
+		}
+		annotations := kube.GetResource().GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		if annotations[requestedAnnotation] == request {
+			return nil
+		}
+		annotations[requestedAnnotation] = request
+		kube.GetResource().SetAnnotations(annotations)
+		return kube.Update()
+	})
+	if err == nil {
+		w.seen[id] = request
+	}
+	return err
+}
+
+// newestRequest is the id of the last message that somebody else sent to a run:
+// the operator's own need no waking, it is at work when it sends them.
+func newestRequest(mail []workflow.Signal) (id string) {
+	for _, m := range mail {
+		if m.Name != toldSignal && !strings.HasPrefix(m.ID, ownRequest) {
+			id = m.ID
+		}
+	}
+	return id
+}
