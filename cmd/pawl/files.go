@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,7 +67,9 @@ func (a *app) lintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lint PATH...", Short: "Check files of flows, groups, faults and machines",
 		Long: `Reports everything that is wrong as file:line:column: message, and warns of what
-loads and is still worth a look. Exit code 1 if there is an error.`,
+loads and is still worth a look. An action that nobody knows is one finding, at
+the first step that uses it. A folder without files of its own is read as
+DIR/TYPE/*.yaml: each folder below it by itself. Exit code 1 if there is an error.`,
 		Example: "  pawl lint flows/\n  pawl lint create.yaml --strict\n  pawl lint legacy/ --any-action",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: a.verb(func(_ context.Context, _ *cobra.Command, args []string) error {
@@ -109,6 +114,56 @@ func lint(paths []string, anyAction bool) (flowfile.Problems, error) {
 	if err := exist(paths); err != nil {
 		return nil, err
 	}
+	together, apart, err := lintSets(paths)
+	if err != nil {
+		return nil, err
+	}
+	var found flowfile.Problems
+	if len(together) > 0 {
+		if found, err = lintTogether(together, anyAction); err != nil {
+			return nil, err
+		}
+	}
+	for _, folder := range apart {
+		more, err := lintTogether([]string{folder}, anyAction)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+// lintSets tells what is looked at together from what stands by itself: a folder
+// without files of its own is one of folders, <dir>/<type>/*.yaml, where each
+// type of resource has flows of its own and the same names may come again.
+func lintSets(paths []string) (together, apart []string, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, FileWrong.Errorf("%w", err)
+		}
+		var below []string
+		if info.IsDir() {
+			files, _ := fs.Glob(os.DirFS(path), "*/*.y*ml") // the pattern is sound
+			for _, file := range files {
+				below = append(below, filepath.Join(path, filepath.Dir(file)))
+			}
+			if own, _ := fs.Glob(os.DirFS(path), "*.y*ml"); len(own) > 0 {
+				below = nil
+			}
+		}
+		if len(below) == 0 {
+			together = append(together, path)
+			continue
+		}
+		apart = append(apart, slices.Compact(below)...)
+	}
+	return together, apart, nil
+}
+
+// lintTogether gives every finding in files that know each other.
+func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 	var flowPaths, machinePaths []string
 	for _, path := range paths {
 		info, err := os.Stat(path)

@@ -33,6 +33,7 @@ func (l *library) build() []workflow.Flow {
 	}
 	l.checkChildren()
 	l.checkParams()
+	l.reportUnknown()
 	return flows
 }
 

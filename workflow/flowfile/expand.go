@@ -1,6 +1,7 @@
 package flowfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -206,17 +207,50 @@ func (e *expander) use(n *node, depth int, names namespace) {
 	n.kids = e.sequence(g.steps, depth+1, names)
 }
 
-// knowsAction reports a name that is neither a group nor an action.
+// knowsAction notes a name that is neither a group nor an action.
 func (l *library) knowsAction(uses text) {
 	if _, ok := l.actions[uses.value]; ok || l.expanded || uses.value == "" {
 		return
 	}
-	near := hint(uses.value, append(keysOf(l.actions), keysOf(l.groups)...))
-	if l.options.AnyAction {
-		l.warnf(uses.at, "the action %q is not known here%s", uses.value, near)
-		return
+	if !slices.Contains(l.unknown[uses.value], uses.at) {
+		l.unknown[uses.value] = append(l.unknown[uses.value], uses.at)
 	}
-	l.errorf(uses.at, "there is neither an action nor a group %q%s", uses.value, near)
+}
+
+// mostPlaces is how many places a finding names beside its first one.
+const mostPlaces = 3
+
+// reportUnknown gives one finding for each name that nothing answers to, at the
+// first place that uses it: what is registered elsewhere is used by many steps.
+func (l *library) reportUnknown() {
+	for _, name := range keysOf(l.unknown) {
+		places := l.unknown[name]
+		slices.SortFunc(places, func(a, b mark) int {
+			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
+		})
+		near := hint(name, append(keysOf(l.actions), keysOf(l.groups)...))
+		message := fmt.Sprintf("there is neither an action nor a group %q%s", name, near)
+		if l.options.AnyAction {
+			message = fmt.Sprintf("the action %q is not known here%s", name, near)
+		}
+		l.add(places[0], l.options.AnyAction, "%s%s", message, alsoAt(places[1:]))
+	}
+}
+
+// alsoAt names the other places of a finding.
+func alsoAt(places []mark) string {
+	if len(places) == 0 {
+		return ""
+	}
+	var named []string
+	for _, place := range places[:min(len(places), mostPlaces)] {
+		named = append(named, fmt.Sprintf("%s:%d:%d", place.file, place.line, place.column))
+	}
+	text := fmt.Sprintf("; used %d times, also at %s", len(places)+1, strings.Join(named, ", "))
+	if more := len(places) - mostPlaces; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // merge gives the parameters of a use: what it says, and the group's defaults.

@@ -291,6 +291,7 @@ type library struct {
 	usedParams map[*groupDoc]map[string]bool
 	calls      map[string][]text // flow: the flows its steps start
 	schemas    map[*schemaDoc]*schema
+	unknown    map[string][]mark // where steps use a name that is neither an action nor a group
 }
 
 func newLibrary(options Options) *library {
@@ -298,6 +299,7 @@ func newLibrary(options Options) *library {
 		report: &report{}, options: options, actions: map[string]workflow.Action{}, groups: map[string]*groupDoc{},
 		flows: map[string]*flowDoc{}, expressions: newExpressions(), reached: map[*groupDoc]bool{}, cyclic: map[*groupDoc]bool{},
 		usedParams: map[*groupDoc]map[string]bool{}, calls: map[string][]text{}, schemas: map[*schemaDoc]*schema{},
+		unknown: map[string][]mark{},
 	}
 	for _, action := range options.Actions {
 		l.actions[action.Name] = action
