@@ -363,3 +363,36 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// A completed record of the old engine is a run that has ended, whatever else is
+// wrong with it: it must not stand before the next run of its subject and wait
+// for a person.
+func TestFinding26CompletedIsImportedAsCompleted(t *testing.T) {
+	for what, c := range map[string]struct{ record, note string }{
+		"sound":               {`{"flowStatus":"completed","runningSteps":[{"StepName":"InitMeta","stepStatus":"completed"}]}`, ""},
+		"input no JSON":       {`{"flowStatus":"completed","initContext":"{bad"}`, "initContext: it is not valid JSON"},
+		"input no object":     {`{"flowStatus":"completed","initContext":[1]}`, "initContext: it is no object"},
+		"input too large":     {`{"flowStatus":"completed","initContext":{"x":"` + strings.Repeat("y", workflow.MaxInput) + `"}}`, "the limit is"},
+		"name of another":     {`{"flowStatus":"completed","flowName":"Other"}`, "the record is of flow Other"},
+		"output no JSON":      {`{"flowStatus":"completed","runningSteps":[{"StepName":"InitMeta","stepStatus":"completed","contextOutput":"{"}]}`, "contextOutput of InitMeta"},
+		"a step that is gone": {`{"flowStatus":"completed","runningSteps":[{"StepName":"Gone","stepStatus":"completed"}]}`, `no step "Gone"`},
+	} {
+		t.Run(what, func(t *testing.T) {
+			data, err := json.Marshal(map[string]any{"kind": "ConfigMap", "data": map[string]string{"1-CreateCluster": c.record}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, err := Import(data, ImportOptions{Subject: "demo/default/c1", Flows: flows(t, probes(nothing))})
+			if err != nil || len(i.Runs) != 1 {
+				t.Fatalf("%d runs, %v", len(i.Runs), err)
+			}
+			run := i.Runs[0]
+			if run.Run.Phase != workflow.Succeeded || run.Damage != "" || run.Run.EndedAt.IsZero() {
+				t.Errorf("%s, damage %q", run.Run.Phase, run.Damage)
+			}
+			if notes := strings.Join(run.Notes, "\n"); !strings.Contains(notes, c.note) {
+				t.Errorf("notes %q", notes)
+			}
+		})
+	}
+}

@@ -46,8 +46,8 @@ func (i Imported) Damaged() []ImportedRun {
 	return damaged
 }
 
-// Import reads the run records of a ConfigMap (workflow.md 2.12). A completed
-// run becomes Succeeded, failedAndCompleted becomes Paused at its first step
+// Import reads the run records of a ConfigMap. A completed run becomes Succeeded,
+// whatever else is wrong with its record; failedAndCompleted becomes Paused at its first step
 // that is not completed, all others go on there. A record that cannot be
 // understood becomes Paused with INPUT_INVALID and has no step done: resuming
 // it starts at its first step. The ids follow from subject, flow and key, so
@@ -114,7 +114,7 @@ func (o ImportOptions) read(e entry) ImportedRun {
 	switch {
 	case err != nil:
 		return o.damaged(e, "the record is not valid JSON: %v", err)
-	case r.FlowName != "" && r.FlowName != e.flow:
+	case r.FlowName != "" && r.FlowName != e.flow && r.FlowStatus != completed:
 		return o.damaged(e, "the record is of flow %s, its key says %s", r.FlowName, e.flow)
 	case r.FlowStatus == "":
 		return o.damaged(e, "the record has no flowStatus")
@@ -160,12 +160,21 @@ func (o ImportOptions) flow(name string) *workflow.Flow {
 func (o ImportOptions) convert(e entry, r record) ImportedRun {
 	made := ImportedRun{Key: e.key, Run: o.run(e)}
 	run, flow, over := made.Run, o.flow(e.flow), r.FlowStatus == completed
+	if r.FlowName != "" && r.FlowName != e.flow {
+		made.Notes = append(made.Notes, fmt.Sprintf("the record is of flow %s, its key says %s", r.FlowName, e.flow))
+	}
 	input, err := contextOf(r.InitContext)
 	switch {
 	case err != nil:
-		return o.damaged(e, "initContext: %v", err)
+		err = fmt.Errorf("initContext: %w", err)
 	case len(input) > workflow.MaxInput:
-		return o.damaged(e, "initContext has %d bytes, the limit is %d", len(input), workflow.MaxInput)
+		err = fmt.Errorf("initContext has %d bytes, the limit is %d", len(input), workflow.MaxInput)
+	}
+	switch {
+	case err != nil && over: // it has ended: nothing reads its input any more
+		made.Notes = append(made.Notes, err.Error())
+	case err != nil:
+		return o.damaged(e, "%v", err)
 	case flow == nil && !over:
 		return o.damaged(e, "no flow %s is loaded: load it and import again, or drop the run", e.flow)
 	case input != nil:
