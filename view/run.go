@@ -12,6 +12,7 @@ package view
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -249,9 +250,11 @@ func OfFault(f *workflow.Fault) *Fault {
 	if f == nil {
 		return nil
 	}
-	kind := kindOf(f.Code)
+	kind, details := f.Kind(), maps.Clone(f.Details)
+	delete(details, workflow.DetailTitle)
+	delete(details, workflow.DetailRemedy)
 	return &Fault{
-		Code: f.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy, Message: f.Message, Details: f.Details,
+		Code: f.Code, Class: kind.Class, Title: kind.Title, Remedy: kind.Remedy, Message: f.Message, Details: details,
 		Step: f.Step, Attempt: f.Attempt, At: f.At, Exhausted: f.Exhausted, Healer: f.Healer, Guide: Guide(kind, f.Details),
 	}
 }

@@ -239,6 +239,10 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 		return s.again(rec, policy.delay(rec.Failures, seed(s.run.ID, rec.Name, rec.Attempt)), e)
 	}
 	f.Exhausted = exhausted
+	if exhausted && s.exhausted != nil {
+		s.rename(f, s.exhausted)
+		e.Code, e.Message = f.Code, f.Message
+	}
 	if kind == WaitExpired && f.Details["onTimeout"] == string(TimeoutUndo) { // an action's own deadline says what a wait block may say
 		delete(f.Details, "onTimeout")
 		s.undoExpired(rec)
@@ -248,6 +252,16 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 	s.failures = append(s.failures, rec)
 	s.event(StepFails, rec, e)
 	return failed
+}
+
+// rename gives a failure the code that the program has for steps that have failed
+// too often; the message keeps the code of the failure.
+func (s *state) rename(f *Fault, as *fault.Kind) {
+	f.Code, f.Message = as.Code, string(f.Code)+": "+f.Message
+	if f.Details == nil {
+		f.Details = map[string]any{}
+	}
+	f.Details[DetailTitle], f.Details[DetailRemedy] = as.Title, as.Remedy
 }
 
 func (s *state) again(rec *StepRecord, delay time.Duration, e Event) verdict {

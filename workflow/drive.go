@@ -66,6 +66,7 @@ func (e *Engine) newDriver(l Loaded) *driver {
 	d.s = newState(l.Run, p, l.Signals)
 	d.s.blind = d.flowErr != nil
 	d.s.healers = e.Healers()
+	d.s.exhausted = e.options.Exhausted
 	d.s.may = d.may
 	if e.options.Object != nil {
 		d.s.object = func() (json.RawMessage, error) { return e.options.Object(ctx, l.Run.Subject) }

@@ -56,6 +56,7 @@ type Options struct {
 	LookEvery   time.Duration                     // safety look for due runs nobody was told of; default 30 s
 	AloneFor    time.Duration                     // how long a suspected step must survive alone; default 10 s
 	ProgressGap time.Duration                     // between stored progress; default 5 s
+	Exhausted   *fault.Kind                       // of a run whose step has no attempt left; default: the kind of its last failure
 }
 
 // LabelLimit bounds attempts at once among runs that share the value of a label.

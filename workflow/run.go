@@ -144,6 +144,27 @@ type Fault struct {
 	Healer    string         `json:"healer,omitempty"`    // HEALER_EXHAUSTED when its healer gave up
 }
 
+// Keys of a fault's details that carry the words of a code that only the program
+// of its flow declares: others that show the run have no other way to know them.
+const (
+	DetailTitle  = "title"
+	DetailRemedy = "remedy"
+)
+
+// Kind gives what the fault's code was declared with: in this program, or, as the
+// details tell it, in the one that recorded the fault; else the words of UNKNOWN.
+func (f *Fault) Kind() *fault.Kind {
+	if kind, ok := fault.Lookup(string(f.Code)); ok {
+		return kind
+	}
+	title, _ := f.Details[DetailTitle].(string)
+	remedy, _ := f.Details[DetailRemedy].(string)
+	if title == "" || remedy == "" {
+		return fault.Unknown
+	}
+	return &fault.Kind{Code: f.Code, Class: fault.Blocked, Title: title, Remedy: remedy}
+}
+
 // StepRecord is what is saved of one step instance.
 type StepRecord struct {
 	Name      string // instance name: before/DisableHA, Replace[ro-2]/Create

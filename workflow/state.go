@@ -35,13 +35,14 @@ type state struct {
 	plan *plan
 	now  time.Time
 
-	mail    []Signal // unread
-	seen    int      // mail that was looked at
-	look    bool     // every waiting step is to be looked at
-	open    map[string]*attempt
-	healers map[fault.Code]Healer
-	object  func() (json.RawMessage, error)
-	may     func(*node, bool) bool // asks for a slot; nil: always
+	mail      []Signal // unread
+	seen      int      // mail that was looked at
+	look      bool     // every waiting step is to be looked at
+	open      map[string]*attempt
+	healers   map[fault.Code]Healer
+	exhausted *fault.Kind // see Options.Exhausted
+	object    func() (json.RawMessage, error)
+	may       func(*node, bool) bool // asks for a slot; nil: always
 
 	cursor   map[string]int       // first unsettled kid of a sequence
 	live     map[string][]int     // unsettled kids of a parallel or loop

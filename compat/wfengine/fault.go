@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,17 @@ var (
 	Interrupted = fault.Declare(fault.Kind{
 		Code: "STEP_INTERRUPTED", Class: fault.Blocked,
 		Title:  "a step has interrupted its flow",
-		Remedy: "Read the reason and the message, mend the cause, then set the resource's annotation interrupt.recover to true.",
+		Remedy: recoverRemedy,
+	})
+	ManyRetry = fault.Declare(fault.Kind{
+		Code: "MANY_RETRY", Class: fault.Blocked,
+		Title:  "a step has failed as often as it may",
+		Remedy: recoverRemedy,
+	})
+	UnknownTask = fault.Declare(fault.Kind{
+		Code: "UNKNOWN_TASK", Class: fault.Blocked,
+		Title:  "a flow names a type of step that is not registered",
+		Remedy: "Register the type that the message names (WfManager.RegisterStep), or correct className in the flow file; start the operator, then set the resource's annotation interrupt.recover to true.",
 	})
 	Unfinished = fault.Declare(fault.Kind{
 		Code: "FLOW_UNFINISHED", Class: fault.Transient, Free: true,
@@ -37,14 +48,13 @@ var (
 	})
 )
 
-// The reasons with which this room interrupts a flow by itself.
-const (
-	reasonManyRetry = "MANY_RETRY"
-	reasonNoStep    = "UNKNOWN_TASK"
-)
+const recoverRemedy = "Read the reason and the message, mend the cause, then set the resource's annotation interrupt.recover to true."
 
-// detailReason keeps the reason of an InterruptError in a fault.
+// detailReason keeps the reason of an InterruptError that cannot be a code.
 const detailReason = "reason"
+
+// codeForm is what a reason has to look like to be the code of its interruption.
+var codeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,99}$`)
 
 // outcomeOf reads the error of a step. The reason of an interruption may be the
 // code of a declared fault: its remedy is shown then. Trouble of the API server
@@ -54,11 +64,7 @@ func outcomeOf(err error) outcome.Outcome {
 		return outcome.Wait(0, "Waiting", "%s", err.Error())
 	}
 	if is, stop := define.IsInterruptError(err); is {
-		kind, known := fault.Lookup(stop.Reason)
-		if !known || kind.Class == fault.Transient {
-			kind = Interrupted
-		}
-		return outcome.Fail(kind.Errorf("%s", stop.ErrorMsg).With(detailReason, stop.Reason))
+		return outcome.Fail(stopped(stop))
 	}
 	var declared *fault.Error
 	if errors.As(err, &declared) {
@@ -68,6 +74,25 @@ func outcomeOf(err error) outcome.Outcome {
 		return outcome.Fail(kind.Errorf("%w", err))
 	}
 	return outcome.Fail(err)
+}
+
+// stopped is an interruption as a fault. Its reason is the code, so that the
+// annotation and pawl show the same one, and its words go with it: who shows the
+// run may be another program.
+func stopped(stop *define.InterruptError) *fault.Error {
+	kind, known := fault.Lookup(stop.Reason)
+	switch {
+	case known && kind.Class != fault.Transient:
+	case !codeForm.MatchString(stop.Reason):
+		return words(Interrupted.Errorf("%s", stop.ErrorMsg)).With(detailReason, stop.Reason)
+	default:
+		kind = &fault.Kind{Code: fault.Code(stop.Reason), Class: fault.Blocked, Title: Interrupted.Title, Remedy: Interrupted.Remedy}
+	}
+	return words(kind.Errorf("%s", stop.ErrorMsg))
+}
+
+func words(err *fault.Error) *fault.Error {
+	return err.With(workflow.DetailTitle, err.Kind.Title).With(workflow.DetailRemedy, err.Kind.Remedy)
 }
 
 // troubleOf tells whether an error is one of the operator's own API server, and
@@ -140,9 +165,8 @@ func interruption(run *workflow.Run) *define.InterruptError {
 	if reason, ok := f.Details[detailReason].(string); ok && reason != "" {
 		stop.Reason = reason
 	}
-	if f.Exhausted {
-		stop.Reason = reasonManyRetry
-		stop.ErrorMsg = "flow " + run.Flow + ": step " + f.Step + " has failed too often: " + string(f.Code) + ": " + f.Message
+	if f.Code == ManyRetry.Code {
+		stop.ErrorMsg = "flow " + run.Flow + ": step " + f.Step + " has failed too often: " + f.Message
 	}
 	if stop.ErrorMsg == "" {
 		stop.ErrorMsg = "flow " + run.Flow + " is paused"

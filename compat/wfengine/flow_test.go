@@ -1,7 +1,9 @@
 package wfengine_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -349,6 +351,50 @@ func TestFinding24DependencyIsCharged(t *testing.T) {
 			})
 		}
 	}
+}
+
+// An interruption has one code: the resource's annotation and whoever shows the
+// run, another program too, name the same, with a title and a remedy.
+func TestFinding26OneCodeOfAnInterruption(t *testing.T) {
+	for reason, second := range map[string]func() error{
+		"NO_SPACE":   times(1, wfengine.NewInterruptError("NO_SPACE", "the pool is full")),
+		"PoolIsFull": times(1, wfengine.NewInterruptError("PoolIsFull", "the pool is full")),
+		"MANY_RETRY": times(10, errors.New("not ready")),
+	} {
+		t.Run(reason, func(t *testing.T) { oneCode(t, reason, second) })
+	}
+	t.Run("panics", func(t *testing.T) { oneCode(t, "MANY_RETRY", func() error { panic("again") }) })
+}
+
+func oneCode(t *testing.T, reason string, second func() error) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.on("Second", second)
+		for l.state() == statemachine.StateCreating {
+			_ = l.pass()
+			time.Sleep(time.Minute)
+		}
+		flow := l.flow()
+		run, err := wfengine.Engine(flow).Get(t.Context(), wfengine.RunOf(flow))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.resource().object().Annotations["interrupt.reason"]; got != reason || string(run.Fault.Code) != reason {
+			t.Errorf("the annotation says %s, the run %s", got, run.Fault.Code)
+		}
+		data, err := json.Marshal(run.Fault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := bytes.ReplaceAll(data, []byte(reason), []byte("OTHER_PROGRAM")) // which has not declared the code
+		var f workflow.Fault
+		if err := json.Unmarshal(elsewhere, &f); err != nil {
+			t.Fatal(err)
+		}
+		if kind := f.Kind(); kind.Title == "" || kind.Title == fault.Unknown.Title || !strings.Contains(kind.Remedy, "interrupt.recover") {
+			t.Errorf("another program says %q, %q", kind.Title, kind.Remedy)
+		}
+	})
 }
 
 // Promise 5, defect 2: a panic is the failure of its step.

@@ -23,7 +23,8 @@ import (
 
 // WfManager holds the flows and steps of one type of resource. It is safe for
 // concurrent use; logger, hooks, steps and configuration are registered before
-// the first flow.
+// the first flow. On a nil manager the Register calls do nothing: the error of
+// CreateWfManager is what its caller has to show.
 type WfManager struct {
 	ResourceType string
 	FlowMetaMap  map[string]*FlowMeta // groups are replaced by their steps
@@ -85,6 +86,9 @@ func CreateWfManager(
 
 // RegisterLogger sets where flows, steps and hooks log to.
 func (m *WfManager) RegisterLogger(logger logr.Logger) *WfManager {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.Logger = logger.WithName("workflow")
@@ -93,6 +97,9 @@ func (m *WfManager) RegisterLogger(logger logr.Logger) *WfManager {
 
 // RegisterRecover sets how a resource shows that its flow is interrupted.
 func (m *WfManager) RegisterRecover(recover Recover) *WfManager {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.recover = recover
@@ -102,6 +109,9 @@ func (m *WfManager) RegisterRecover(recover Recover) *WfManager {
 // RegisterConf sets items of this manager's configuration. One that cannot be
 // read is reported by CreateResourceWorkflow.
 func (m *WfManager) RegisterConf(conf map[define.WFConfKey]string) {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.config = maps.Clone(m.config)
@@ -200,10 +210,11 @@ func (m *WfManager) engine(store workflow.Store) (*workflow.Engine, error) {
 	}
 	actions := m.actions()
 	engine, err := workflow.New(store, m.tuned(p), workflow.Options{
-		Attempts: 1 << 16, // how much is done at once is up to who calls
-		Actions:  actions,
-		Hooks:    []workflow.Hook{{Name: "classic", Hear: m.hear}},
-		Logger:   slog.New(logr.ToSlogHandler(m.Logger)),
+		Attempts:  1 << 16, // how much is done at once is up to who calls
+		Exhausted: ManyRetry,
+		Actions:   actions,
+		Hooks:     []workflow.Hook{{Name: "classic", Hear: m.hear}},
+		Logger:    slog.New(logr.ToSlogHandler(m.Logger)),
 		Compile: func(source []byte) (workflow.Flow, error) {
 			flow, err := flowfile.FromSource(source, flowfile.Options{Actions: actions})
 			if err != nil {

@@ -209,3 +209,15 @@ func TestErrors(t *testing.T) {
 		t.Error("errors are mistaken for each other")
 	}
 }
+
+// Operators register before they look at the error of CreateWfManager: what a
+// person sees is the flow file's error, and no nil dereference.
+func TestFinding26RegisterOnANilManager(t *testing.T) {
+	manager, err := wfengine.CreateWfManager("demo", "testdata/twice", wfengine.CreateDefaultWfMetaLoader, nil, nil)
+	if manager != nil || err == nil {
+		t.Fatalf("%v, %v", manager, err)
+	}
+	manager.RegisterLogger(logr.Discard()).RegisterRecover(wfengine.CreateDefaultRecover()).RegisterConf(map[define.WFConfKey]string{define.WFRetryAttempts: "2"})
+	manager.RegisterStep(&First{})
+	manager.RegisterSteps(&Second{}, &Third{})
+}

@@ -178,8 +178,6 @@ func (s *session) interruption(e workflow.Event) *define.InterruptError {
 	if errors.As(err, &failed) && failed.Kind.Code == e.Code {
 		f.Details = failed.Details
 	}
-	kind, known := fault.Lookup(string(e.Code))
-	f.Exhausted = known && kind.Class == fault.Transient // it pauses a run by its number only
 	run := &workflow.Run{Flow: s.view.FlowName, Fault: f}
 	return interruption(run)
 }

@@ -41,6 +41,9 @@ func (m *WfManager) RegisterSteps(steps ...StepAction) {
 // It panics when two types share that name: one would be executed in place of
 // the other.
 func (m *WfManager) RegisterStep(step StepAction) {
+	if m == nil {
+		return
+	}
 	of := reflect.TypeOf(step)
 	name := className(of)
 	m.mu.Lock()
@@ -79,7 +82,7 @@ func (m *WfManager) fresh(class string) classic.Step {
 type unknown string
 
 func (u unknown) Init(map[string]interface{}, logr.Logger) error {
-	return define.NewInterruptError(reasonNoStep, fmt.Sprintf("no step of type %s is registered", string(u)))
+	return define.NewInterruptError(string(UnknownTask.Code), fmt.Sprintf("no step of type %s is registered", string(u)))
 }
 func (u unknown) DoStep(context.Context, logr.Logger) error { return nil }
 func (u unknown) Output(logr.Logger) map[string]interface{} { return nil }

@@ -89,7 +89,7 @@ func faultOf(f *workflow.Fault) *api.RunFault {
 func remedied(f *workflow.Fault) *api.RunFault {
 	out := faultOf(f)
 	if out != nil {
-		kind := kindOf(f.Code)
+		kind := f.Kind()
 		out.Title, out.Remedy = kind.Title, kind.Remedy
 	}
 	return out

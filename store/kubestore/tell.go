@@ -37,6 +37,9 @@ func news(r *workflow.Run, events []workflow.Event) []told {
 		switch e.Kind {
 		case workflow.RunPaused:
 			kind := kindOf(e.Code)
+			if r.Fault != nil && r.Fault.Code == e.Code {
+				kind = r.Fault.Kind()
+			}
 			t.warning, t.reason = true, kind.Reason()
 			t.message = beside("the run is paused"+during(e.Step)+": "+e.Message, ". Remedy: "+kind.Remedy)
 		case workflow.RunResumed:
