@@ -122,7 +122,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		who, err := s.identify(r)
+		who, err := s.asking(r)
 		if err == nil && who.Role < need {
 			err = Forbidden.Errorf("%s is %s, %s is for %s", who.Name, who.Role, r.URL.Path, need)
 		}
@@ -133,6 +133,16 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 		callOf(r.Context()).who = who
 		next.ServeHTTP(w, r)
 	})
+}
+
+// asking finds out who asks, for so many requests of an address at once as are carried out in all.
+func (s *Server) asking(r *http.Request) (Principal, error) {
+	free, err := s.admission.asking.take(address(r))
+	if err != nil {
+		return Principal{}, err
+	}
+	defer free()
+	return s.identify(r)
 }
 
 // needs is the least role that a path asks for before it is routed. Routes of

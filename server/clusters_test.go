@@ -43,7 +43,7 @@ type market struct {
 	shapes *jsonschema.Compiler
 }
 
-func newMarket(t *testing.T) *market {
+func newMarket(t *testing.T, change ...func(*Options)) *market {
 	m := &market{books: cluster.NewMemory()}
 	desk := &account.Desk{Store: account.NewMemory()}
 	s, err := service.New(service.Options{Books: m.books, Installation: "test", Directory: Directory{Store: desk.Store},
@@ -67,6 +67,9 @@ func newMarket(t *testing.T) *market {
 	}
 	m.house = newHouse(t, func(o *Options) {
 		o.Clusters, o.Desk, o.Accounts, o.Tokens = s, desk, Directed{desk}, tokens(t, secret)
+		for _, one := range change {
+			one(o)
+		}
 	})
 	m.shapes = jsonschema.NewCompiler()
 	text, err := json.Marshal(m.server.api.OpenAPI())

@@ -9,34 +9,6 @@ import (
 	"strings"
 )
 
-// limited bounds requests at once and the size of bodies. Health is always answered.
-func (s *Server) limited(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isHealth(r.URL.Path) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		slots := s.flight
-		if isStream(r.URL.Path) {
-			slots = s.streams
-		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			writeProblem(w, r, Busy.Errorf("%d requests of this kind are under way", cap(slots)))
-			return
-		}
-		own := s.options.Mount[r.URL.Path] != nil // it meets the end of the body itself, and says so in its own form
-		if r.ContentLength > s.options.MaxBody && !own {
-			writeProblem(w, r, TooLarge.Errorf("the body has %d bytes, the limit is %d", r.ContentLength, s.options.MaxBody))
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, s.options.MaxBody)
-		next.ServeHTTP(w, r)
-	})
-}
-
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
 func isStream(path string) bool {
 	return strings.HasPrefix(path, "/v1/") && strings.HasSuffix(path, "/events")

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 
 	"github.com/pawl-dev/pawl/cluster/service"
@@ -32,13 +31,19 @@ func (s *Server) hear(r *http.Request) (service.HelloAnswer, error) {
 	if err != nil {
 		return service.HelloAnswer{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, 256<<10))
+	body, err := ReadBody(r)
 	if err != nil {
-		return service.HelloAnswer{}, Malformed.Errorf("the body ended early: %w", err)
+		return service.HelloAnswer{}, err
 	}
 	var h service.Hello
 	if err := json.Unmarshal(body, &h); err != nil {
 		return service.HelloAnswer{}, Malformed.Errorf("the hello: %w", err)
+	}
+	if err := clusters.KnowsNode(r.Context(), token, h); err != nil {
+		return service.HelloAnswer{}, err
+	}
+	if err := Admit(r.Context()); err != nil {
+		return service.HelloAnswer{}, err
 	}
 	return clusters.Hello(r.Context(), token, h)
 }

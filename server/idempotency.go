@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -75,11 +74,9 @@ func (s *Server) onceOnly(w http.ResponseWriter, r *http.Request, key string, ne
 	if strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c > '~' }) || len(r.Header.Values("Idempotency-Key")) > 1 {
 		return Malformed.Errorf("the Idempotency-Key %q is not one of printable ASCII", key)
 	}
-	body, err := io.ReadAll(r.Body)
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return TooLarge.Errorf("the body has more than %d bytes", tooLarge.Limit)
-	} else if err != nil {
-		return Malformed.Errorf("the body ended early: %w", err)
+	body, err := ReadBody(r)
+	if err != nil {
+		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 

@@ -1,8 +1,8 @@
 // Package server is the HTTP face of the engine and the objects: `/v1`, health and metrics on one listener.
 //
-//	request ─▶ recover ─▶ limit ─▶ host and origin ─▶ who asks ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
-//	              │                                                                     │
-//	              └──────────────── problem details: code, class, remedy ◀──────────────┘
+//	request ─▶ recover ─▶ host and origin ─▶ who asks ─▶ body and slot ─▶ Idempotency-Key ─▶ route ─▶ engine, objects
+//	              │                                                                             │
+//	              └──────────────── problem details: code, class, remedy ◀──────────────────────┘
 //
 // It listens on loopback by default. Everywhere else it does not start without
 // a token. The rules are those of design.md (One server) and of
@@ -55,11 +55,11 @@ type Options struct {
 	Console     http.Handler            // nil: all else is not found
 	Observe     func(Observation)       // hears of each answered request
 	Routes      func(api huma.API)      // further routes of /v1
-	Mount       map[string]http.Handler // further paths, such as /client/api; they do their own authentication
+	Mount       map[string]http.Handler // further paths, such as /client/api; they do their own authentication, then call Admit
 	Logger      *slog.Logger
 
 	MaxBody    int64         // bytes of a request's body; default 2 MiB
-	MaxFlight  int           // requests at once; default 256
+	MaxFlight  int           // requests of known callers at once; callers without an account have places of their own, by address; default 256
 	MaxEvents  int           // event streams at once; default 128
 	Drain      time.Duration // what open requests get at the end; default 10 s
 	Heartbeat  time.Duration // between comments of an idle event stream; default 15 s
@@ -83,11 +83,11 @@ type Server struct {
 	api      huma.API
 	chain    http.Handler
 	loop     bool // it listens on loopback
-	flight   chan struct{}
 	sessions *sessions
-	streams  chan struct{}
 	ending   chan struct{} // closed when event streams must end
 	end      sync.Once
+
+	admission *admission
 }
 
 // New makes a server. It refuses options it could not serve safely with: LISTEN_UNSAFE.
@@ -118,11 +118,11 @@ func build(o Options) *Server {
 
 	s := &Server{
 		options: o, log: o.Logger, mux: http.NewServeMux(), loop: isLoopback(o.Listen),
-		flight: make(chan struct{}, o.MaxFlight), streams: make(chan struct{}, o.MaxEvents), ending: make(chan struct{}),
-		sessions: newSessions(o.Sessions, o.SignedOut),
+		ending: make(chan struct{}), sessions: newSessions(o.Sessions, o.SignedOut),
+		admission: newAdmission(o.MaxFlight, o.MaxEvents),
 	}
 	s.route()
-	s.chain = s.limited(s.guarded(s.authenticated(s.once(s.mux))))
+	s.chain = s.guarded(s.authenticated(s.admitted(s.once(s.mux))))
 	return s
 }
 
@@ -176,9 +176,10 @@ type call struct {
 	path    string
 	route   string // pattern it was routed by
 	who     Principal
-	key     string     // Idempotency-Key
-	token   *TokenHash // it carried; nil: none
-	session *session   // of its cookie; nil: none
+	key     string       // Idempotency-Key
+	token   *TokenHash   // it carried; nil: none
+	session *session     // of its cookie; nil: none
+	admit   func() error // takes its slot once its caller is known; nil: it has one
 
 	code   fault.Code // of the problem it was answered with
 	target string     // what it changed, for the audit trail; empty: its path

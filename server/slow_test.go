@@ -57,7 +57,7 @@ func TestSlowReaderIsCut(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	const most = 2000
 	told := 0
-	for ; len(s.streams) == 2; told++ {
+	for ; len(s.admission.streams) == 2; told++ {
 		if told == most {
 			t.Fatalf("a reader that took nothing of %d MB is still served", most*len(long)>>20)
 		}

@@ -57,21 +57,9 @@ type payment struct {
 // ready, or no longer is, is written at once and told to the run under way;
 // all else is written later.
 func (s *Service) Hello(ctx context.Context, token string, h Hello) (HelloAnswer, error) {
-	r, err := s.roll(ctx, h.Cluster, false)
+	r, node, err := s.speaker(ctx, token, h)
 	if err != nil {
-		return HelloAnswer{}, refusedHello(err)
-	}
-	node := r.node(h.Node)
-	if node == nil || !r.knows(node, token, s.options.Now()) { // it may be newer than the roll
-		if r, err = s.roll(ctx, h.Cluster, true); err != nil {
-			return HelloAnswer{}, refusedHello(err)
-		}
-		if node = r.node(h.Node); node == nil || !r.knows(node, token, s.options.Now()) {
-			return HelloAnswer{}, refusedToken(h)
-		}
-	}
-	if node.Role != h.Role {
-		return HelloAnswer{}, refusedToken(h)
+		return HelloAnswer{}, err
 	}
 	if !matches(token, r.details.Credentials[node.Name]) {
 		return s.welcome(ctx, r, node, token, h)
@@ -83,6 +71,34 @@ func (s *Service) Hello(ctx context.Context, token string, h Hello) (HelloAnswer
 		return HelloAnswer{}, err
 	}
 	return s.answer(r, node, h), nil
+}
+
+// KnowsNode checks that a token speaks for the node of a hello, and changes
+// nothing. NODE_TOKEN_REFUSED.
+func (s *Service) KnowsNode(ctx context.Context, token string, h Hello) error {
+	_, _, err := s.speaker(ctx, token, h)
+	return err
+}
+
+// speaker finds the node that a token speaks for.
+func (s *Service) speaker(ctx context.Context, token string, h Hello) (*roll, *cluster.Node, error) {
+	r, err := s.roll(ctx, h.Cluster, false)
+	if err != nil {
+		return nil, nil, refusedHello(err)
+	}
+	node := r.node(h.Node)
+	if node == nil || !r.knows(node, token, s.options.Now()) { // it may be newer than the roll
+		if r, err = s.roll(ctx, h.Cluster, true); err != nil {
+			return nil, nil, refusedHello(err)
+		}
+		if node = r.node(h.Node); node == nil || !r.knows(node, token, s.options.Now()) {
+			return nil, nil, refusedToken(h)
+		}
+	}
+	if node.Role != h.Role {
+		return nil, nil, refusedToken(h)
+	}
+	return r, node, nil
 }
 
 // refusedHello tells nothing of whether a cluster exists.

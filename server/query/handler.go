@@ -207,6 +207,9 @@ func (c *call) authenticate(r *http.Request) error {
 	if wait := c.rate.take(who.ID, c.options.Now()); wait > 0 {
 		return limited(wait)
 	}
+	if err := server.Admit(r.Context()); err != nil {
+		return err
+	}
 	if c.options.EnforcePostAndExpiry && r.Method == http.MethodGet && c.command.changes() {
 		return PostRequired.Errorf("%s: it changes something and was sent by GET", c.command.name)
 	}

@@ -1,8 +1,6 @@
 package query
 
 import (
-	"errors"
-	"io"
 	"maps"
 	"mime"
 	"net/http"
@@ -31,15 +29,13 @@ type pair struct{ name, value string }
 type parameters []pair
 
 // read takes the parameters of the form body and of the query string: the
-// latter come after the former. REQUEST_MALFORMED.
+// latter come after the former. REQUEST_MALFORMED and those of server.ReadBody.
 func read(r *http.Request) (parameters, error) {
 	var all []pair
 	if r.Method == http.MethodPost {
-		body, err := io.ReadAll(r.Body)
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			return nil, server.TooLarge.Errorf("the body has more than %d bytes", tooLarge.Limit)
-		} else if err != nil {
-			return nil, server.Malformed.Errorf("the body ended early: %w", err)
+		body, err := server.ReadBody(r)
+		if err != nil {
+			return nil, err
 		}
 		if len(body) > 0 {
 			media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// slow is a request whose body does not arrive.
+type slow struct {
+	net.Conn
+	in     *bufio.Reader
+	status int // of the answer; 100: the server waits for the body
+}
+
+// slowBody sends a request with one byte of its body, from an address of
+// loopback, once the server has either begun to wait for it or answered.
+func slowBody(t *testing.T, url, from, path string, header ...string) slow {
+	t.Helper()
+	host := strings.TrimPrefix(url, "http://")
+	dial := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := dial.DialContext(t.Context(), "tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	kind := "application/json"
+	if path == mounted {
+		kind = "application/x-www-form-urlencoded"
+	}
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: %s\r\nContent-Length: 20\r\nExpect: 100-continue\r\n", path, host, kind)
+	for i := 0; i+1 < len(header); i += 2 {
+		fmt.Fprintf(conn, "%s: %s\r\n", header[i], header[i+1])
+	}
+	fmt.Fprint(conn, "\r\n")
+	c := slow{Conn: conn, in: bufio.NewReader(conn)}
+	line, err := c.in.ReadString('\n')
+	if err == nil {
+		_, err = fmt.Sscanf(line, "HTTP/1.1 %d", &c.status)
+	}
+	if err == nil && c.status == http.StatusContinue {
+		_, err = c.in.ReadString('\n') // the empty line behind it
+	}
+	if err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	_, _ = io.WriteString(conn, "{") // it may have been answered
+	return c
+}
+
+// answer reads what follows.
+func (c slow) answer(t *testing.T) (int, string) {
+	t.Helper()
+	r, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
+}
+
+const mounted = "/client/api"
+
+// face reads its body, as the query face does.
+func face(w http.ResponseWriter, r *http.Request) {
+	body, err := ReadBody(r)
+	if err == nil {
+		err = Admit(r.Context())
+	}
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(fault.Of(err)))
+		return
+	}
+	fmt.Fprint(w, string(body))
+}
+
+// 300 bodies that do not arrive take nothing from anybody: not from a neighbour
+// with a token, nor from one without, not even from the same address.
+func TestFinding6SlowBodiesTakeNoSlot(t *testing.T) {
+	const many = 300
+	for _, c := range []struct{ what, path, token string }{
+		{"strangers on a mounted face", mounted, ""},
+		{"strangers as nodes", helloPath, "no-such-token-no-such-token"},
+		{"strangers without a token", "/v1/runs", ""},
+		{"strangers on the console", "/", ""},
+		{"an account", "/v1/clusters", "uma"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			m := newMarket(t, func(o *Options) {
+				o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
+			})
+			var header []string
+			if c.token != "" {
+				header = []string{"Authorization", "Bearer " + or(m.token[c.token], c.token)}
+			}
+			waiting := 0
+			for range many {
+				if slowBody(t, m.url, "127.0.0.1", c.path, header...).status == http.StatusContinue {
+					waiting++
+				}
+			}
+			if c.path == mounted && waiting != many {
+				t.Errorf("%d of %d were waited for", waiting, many)
+			}
+			for what, got := range map[string]reply{
+				"a neighbour who reads":           m.as("op", "GET", "/v1/runs", nil),
+				"a neighbour who starts a run":    m.as("op", "POST", "/v1/runs", map[string]any{"flow": "Quick", "subject": "demo/default/c1"}),
+				"another account":                 m.as("eve", "GET", "/v1/me", nil),
+				"the same account":                m.as("uma", "POST", "/v1/clusters", map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 2}),
+				"a stranger on the mounted face":  m.do("POST", mounted, "hello", "Content-Type", "application/x-www-form-urlencoded"),
+				"a stranger on the document":      m.do("GET", "/v1/openapi.yaml", nil, "Authorization", "Bearer "+secret),
+				"a node, whose token is not good": m.do("POST", helloPath, `{"cluster":"x","node":"n"}`, "Authorization", "Bearer none-of-ours-none-of-ours"),
+			} {
+				if want := map[bool]int{true: 401, false: got.status}[strings.HasPrefix(what, "a node")]; got.status >= 500 || got.status >= 300 && want != 401 || got.status == 408 {
+					t.Errorf("%s: %d %s", what, got.status, got.body)
+				}
+			}
+		})
+	}
+}
+
+// Who sends many slow bodies displaces his own: those of another address arrive in their time.
+func TestFinding6AddressesDoNotDisplaceEachOther(t *testing.T) {
+	h := newHouse(t, func(o *Options) {
+		o.Mount = map[string]http.Handler{mounted: http.HandlerFunc(face)}
+	})
+	patient := slowBody(t, h.url, "127.0.0.2", mounted)
+	first := slowBody(t, h.url, "127.0.0.1", mounted)
+	for range 299 {
+		slowBody(t, h.url, "127.0.0.1", mounted)
+	}
+	if status, body := first.answer(t); status != http.StatusServiceUnavailable || !strings.Contains(body, "127.0.0.1") {
+		t.Errorf("the oldest of 300: %d %s", status, body)
+	}
+	fmt.Fprint(patient, strings.Repeat("x", 19))
+	if status, body := patient.answer(t); status != 200 || body != "{"+strings.Repeat("x", 19) {
+		t.Errorf("the body of another address: %d %s", status, body)
+	}
+}
+
+// The limit of requests at once is one of those whose caller is known.
+func TestFinding6StrangersHavePlacesOfTheirOwn(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	h := newHouse(t, func(o *Options) {
+		o.MaxFlight = 32
+		o.Tokens = tokens(t, secret)
+		o.Console = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			entered <- struct{}{}
+			<-leave
+		})
+	})
+	done := make(chan reply)
+	const each = 4
+	for range each {
+		go func() { done <- h.do("GET", "/file", nil) }()
+		<-entered
+	}
+	if got := h.do("GET", "/file", nil); got.status != http.StatusServiceUnavailable || got.problem(t).Code != Busy.Code {
+		t.Errorf("one more of that address: %d %s", got.status, got.body)
+	}
+	if got := h.do("GET", "/v1/me", nil, "Authorization", "Bearer "+secret); got.status != 200 {
+		t.Errorf("a neighbour: %d %s", got.status, got.body)
+	}
+	close(leave)
+	for range each {
+		if got := <-done; got.status != 200 {
+			t.Errorf("a file: %d %s", got.status, got.body)
+		}
+	}
+}
+
+// Whatever comes and goes: no key and no sum is over its limit, only the oldest
+// of a key at its limit, or of the key with most, is displaced, and nothing is left.
+func TestArrivals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := newArrivals(3, 6)
+		var there []*arrival
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if len(there) > 0 && rapid.Bool().Draw(t, "leaves") {
+				i := rapid.IntRange(0, len(there)-1).Draw(t, "which")
+				if a.leave(there[i]) != there[i].displaced {
+					t.Fatal("it does not know whether it was displaced")
+				}
+				there = slices.Delete(there, i, i+1)
+				continue
+			}
+			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")
+			all, own, cuts := a.all, len(a.by[key]), 0
+			var one *arrival
+			one = a.enter(key, func() { cuts++ })
+			one.cut = func() { cuts++ }
+			there = append(there, one)
+			if one.displaced || len(a.by[key]) > 3 || a.all > 6 {
+				t.Fatalf("%d of %s, %d in all", len(a.by[key]), key, a.all)
+			}
+			if displaced := a.all == all; displaced != (own == 3 || all == 6) {
+				t.Fatalf("displaced: %v, with %d of its own and %d in all", displaced, own, all)
+			}
+		}
+		for _, one := range there {
+			a.leave(one)
+		}
+		if a.all != 0 || len(a.by) != 0 {
+			t.Fatalf("%d are left: %v", a.all, a.by)
+		}
+	})
+}
+
+func TestAddress(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[::ffff:192.0.2.1]:80": "192.0.2.1", "[::1]:80": "::1", "[2001:db8::1]:80": "2001:db8::/64",
+		"[2001:db8::ffff:1]:443": "2001:db8::/64", "[fe80::1%eth0]:80": "fe80::/64", "@": "@", "": "",
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+		r.RemoteAddr = remote
+		if got := address(r); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
