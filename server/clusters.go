@@ -143,7 +143,7 @@ func (s *Server) clusterRoutes() {
 	at(s, op("clusterHistory", http.MethodGet, one+"/history", "Read the history of a cluster", "", 200, 404), User, s.clusterHistory)
 	at(s, op("clusterLogs", http.MethodGet, one+"/logs", "Read what a node wrote", "", 200, 404, 409, 422), User, s.clusterLogs)
 	at(s, op("getOperation", http.MethodGet, "/v1/operations/{id}", "Read an operation", "", 200, 404), User, s.getOperation)
-	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400), Operator, s.listLeaks)
+	at(s, op("listLeaks", http.MethodGet, "/v1/leaks", "List what could not be deleted", "", 200, 400, 404), Operator, s.listLeaks)
 	at(s, op("catalog", http.MethodGet, "/v1/catalog/{kind}", "List what the providers offer", "", 200, 422), User, s.catalog)
 	s.mux.HandleFunc("POST "+helloPath, s.hello)
 }

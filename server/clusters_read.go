@@ -242,7 +242,7 @@ func (s *Server) getOperation(ctx context.Context, in *struct {
 }
 
 func (s *Server) listLeaks(ctx context.Context, in *struct {
-	Cluster string `query:"cluster" doc:"id"`
+	Cluster string `query:"cluster" doc:"id or name"`
 	Kind    string `query:"kind" enum:"vm,network,address,firewall,forward,balancer,keypair"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor  string `query:"cursor" doc:"next of the page before"`

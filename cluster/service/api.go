@@ -165,8 +165,11 @@ type PatchRequest struct {
 type DryRun struct {
 	Steps     []DryRunStep      `json:"steps"`
 	Resources []DryRunResource  `json:"resources"`
-	Findings  []cluster.Finding `json:"findings"`
+	Findings  []cluster.Finding `json:"findings"` // those with a code stand in the way, the others are remarks
 }
+
+// Err is the fault of what stands in the way of the change; nil if nothing does.
+func (p *DryRun) Err() error { return refusalOf(p.Findings) }
 
 // DryRunStep is a step that would run.
 type DryRunStep struct {

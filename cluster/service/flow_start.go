@@ -61,16 +61,21 @@ func checkAll(ctx context.Context, w *work) outcome.Outcome {
 
 // check asks for room for so many more nodes.
 func (w *work) check(ctx context.Context, nodes int) outcome.Outcome {
-	found, err := w.s.findings(ctx, w.c, max(nodes, 0), asWanted)
+	found, err := w.s.findings(ctx, w.c, max(nodes, 0), 0, asWanted)
 	if err != nil {
 		return outcome.Fail(err)
 	}
+	return outcome.Fail(refusalOf(found))
+}
+
+// refusalOf is the fault of the first finding that has one: what has no code is a remark.
+func refusalOf(found []cluster.Finding) error {
 	for _, f := range found {
-		if kind, ok := fault.Lookup(string(f.Code)); ok { // what has no code is a remark
-			return outcome.Fail(kind.Errorf("%s", f.Evidence).With("resource", f.Resource))
+		if kind, ok := fault.Lookup(string(f.Code)); ok {
+			return kind.Errorf("%s", f.Evidence).With("resource", f.Resource)
 		}
 	}
-	return outcome.Done()
+	return nil
 }
 
 // checkBooks refuses to start a cluster whose network is gone. VMs that are

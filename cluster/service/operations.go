@@ -76,15 +76,37 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 	if job, err := s.known(ctx, who, r.JobID, digest); job != nil || err != nil {
 		return &book.Cluster, job, err
 	}
+	was := book.Cluster.NodeCount
 	change, err := s.decide(ctx, who, book, r, digest)
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.Kind == cluster.AskScale && r.Size > 0 {
+		if err := s.fits(ctx, book, was); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := s.commit(ctx, change); err != nil {
 		return nil, nil, s.raced(ctx, err, r.JobID)
 	}
 	s.ring(book.Cluster.UUID)
 	return &book.Cluster, change.Jobs[len(change.Jobs)-1], nil
+}
+
+// fits refuses a scale to more workers than the limits of the account or the
+// provider have room for, before anything is stored. A provider that cannot be
+// asked is no reason: the run asks again, and waits for it.
+func (s *Service) fits(ctx context.Context, book *cluster.Book, was int) error {
+	c := &book.Cluster
+	more := c.NodeCount - len(livingWorkers(book.Nodes))
+	if more <= 0 {
+		return nil
+	}
+	found, err := s.findings(ctx, c, more, c.NodeCount-was, asItWas)
+	if err != nil {
+		return ctx.Err()
+	}
+	return refusalOf(found)
 }
 
 // decide says what a request writes: its job is the last of the change's.
@@ -240,9 +262,15 @@ func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string
 	if err != nil {
 		return nil, nil, err
 	}
+	was := book.Cluster.NodeCount
 	change, err := s.decidePatch(ctx, who, book, r)
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.Size != nil {
+		if err := s.fits(ctx, book, was); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := s.commit(ctx, change); err != nil {
 		return nil, nil, err

@@ -28,7 +28,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	}
 	plan.addNodes(book, cluster.Control, c.ControlCount)
 	plan.addNodes(book, cluster.Worker, c.NodeCount)
-	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, notAtAll)
+	plan.Findings, err = s.findings(ctx, c, c.ControlCount+c.NodeCount, 0, notAtAll)
 	return plan, err
 }
 
@@ -72,7 +72,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 			return s.planRecovery(ctx, book, plan, c.Ask)
 		}
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		return s.planScale(ctx, book, plan)
+		return s.planScale(ctx, book, plan, was.NodeCount)
 	}
 	return plan, nil
 }
@@ -104,7 +104,7 @@ func (s *Service) PlanPatch(ctx context.Context, who cluster.Caller, uuid string
 	if c.NodeCount == was.NodeCount { // the rules alone
 		return plan, nil
 	}
-	return s.planScale(ctx, book, plan)
+	return s.planScale(ctx, book, plan, was.NodeCount)
 }
 
 // settingsOf tells what a patch writes, as steps.
@@ -162,12 +162,13 @@ func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, conf
 	return plan, nil
 }
 
-func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRun) (*DryRun, error) {
+// planScale plans a scale. was: the workers that were wanted before.
+func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRun, was int) (*DryRun, error) {
 	c, have := &book.Cluster, livingWorkers(book.Nodes)
 	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
 		plan.addNodes(book, cluster.Worker, more)
 		var err error
-		plan.Findings, err = s.findings(ctx, c, more, asItWas)
+		plan.Findings, err = s.findings(ctx, c, more, c.NodeCount-was, asItWas)
 		return plan, err
 	}
 	var victims []cluster.Node
@@ -188,6 +189,11 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 	seen, err := s.observe(ctx, book)
 	if err != nil {
 		return nil, err
+	}
+	if seen.Trouble != nil { // what is not seen is not repaired
+		kind := fault.Of(seen.Trouble)
+		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.Unreachable, Code: kind.Code, Evidence: fault.Message(seen.Trouble)})
+		return plan, nil
 	}
 	policy := ask.Recovery
 	if policy == nil {
@@ -216,10 +222,11 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 	return plan, nil
 }
 
-// findings are what stands in the way of so many more nodes.
-func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes int, stored counted) ([]cluster.Finding, error) {
+// findings are what stands in the way of so many more nodes. grown: how many more
+// are wanted than the cluster is stored with, where it is stored as it was.
+func (s *Service) findings(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) ([]cluster.Finding, error) {
 	found := []cluster.Finding{}
-	if err := s.quota(ctx, c, nodes, stored); err != nil {
+	if err := s.quota(ctx, c, nodes, grown, stored); err != nil {
 		found = append(found, cluster.Finding{Type: cluster.InTheWay, Code: cluster.AccountLimit.Code, Evidence: fault.Message(err)})
 	}
 	provider, err := s.provider(c.Provider)
@@ -252,7 +259,7 @@ const (
 // quota checks the limits of the cluster's account, with so many more nodes.
 // Cores and memory of nodes that a cluster gets later are in no row yet.
 // ACCOUNT_LIMIT names the limit.
-func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes int, stored counted) error {
+func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes, grown int, stored counted) error {
 	if s.options.Directory == nil {
 		return nil
 	}
@@ -265,7 +272,7 @@ func (s *Service) quota(ctx context.Context, c *cluster.Cluster, nodes int, stor
 		return err
 	}
 	if stored == asItWas {
-		usage.Nodes += nodes
+		usage.Nodes += grown
 	}
 	if have := c.NodeCount + c.ControlCount - nodes; c.Started && have > 0 {
 		usage.Cores += nodes * c.Cores / have

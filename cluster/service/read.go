@@ -117,10 +117,23 @@ func nodeNames(nodes []cluster.Node) []string {
 }
 
 // Leaks lists leaked and forgotten resources, and those that carry our tag
-// though nothing proves that they are ours to delete. Operators only. cluster and kind may be empty.
+// though nothing proves that they are ours to delete. Operators only. cluster (id
+// or name) and kind may be empty. CLUSTER_NOT_FOUND for a cluster of which neither
+// a record nor a leak is left.
 func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]Leak, int, error) {
 	if !who.Operator {
 		return nil, 0, cluster.AccessRefused.Errorf("leaks are for operators")
+	}
+	var unknown error
+	if uuid != "" {
+		switch book, err := s.Get(ctx, who, uuid); {
+		case err == nil:
+			uuid = book.Cluster.UUID
+		case errors.Is(err, cluster.NotFound): // leaks stay longer than the record of their cluster
+			unknown = err
+		default:
+			return nil, 0, err
+		}
 	}
 	rows, total, err := s.options.Books.Rows(ctx, cluster.RowQuery{
 		Phases: []cluster.Phase{cluster.Leaked, cluster.Forgotten}, Cluster: uuid, Kind: kind, Offset: offset, Limit: limit,
@@ -135,6 +148,9 @@ func (s *Service) Leaks(ctx context.Context, who cluster.Caller, uuid string, ki
 	strays, err := s.seen(ctx, uuid, kind)
 	if err != nil {
 		return nil, 0, err
+	}
+	if unknown != nil && total+len(strays) == 0 {
+		return nil, 0, unknown
 	}
 	room := len(strays)
 	if limit >= 0 {

@@ -26,7 +26,8 @@ infrastructure without transactions. These verbs ask a server (--server; by
 default the one on this machine, http://` + server.DefaultListen + `).
 
 A change answers at once. --wait waits until it is decided: exit code 0 done,
-1 failed or refused, 3 still going when the wait ended, 4 the cluster is in Alert.`,
+1 failed or refused, 3 still going when the wait ended, 4 the cluster is in Alert.
+--dry-run prints the plan: exit code 2 if something stands in the way.`,
 		Example: "  pawl cluster create blue --zone local --offering small --size 2 --wait\n  pawl cluster list\n  pawl cluster scale blue --size 4 --dry-run\n  pawl cluster delete blue --wait",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -404,8 +405,18 @@ Destroyed, and what is left stays in the leak report. --confirm is its name.`,
 
 func (a *app) showPlan(ctx context.Context, r *backend.Remote, body any) error {
 	plan, err := r.PlanCluster(ctx, body)
-	if err != nil {
+	switch {
+	case err != nil && view.ProblemOf(err).Code == cluster.StateRefused.Code: // the change cannot be asked for, as with bad input
+		a.fail(ctx, err)
+		return end(view.ExitUsage)
+	case err != nil:
 		return err
 	}
-	return a.emit(plan, nil, func() string { return view.ClusterPlan(plan, a.style(a.out)) })
+	if err := a.emit(plan, nil, func() string { return view.ClusterPlan(plan, a.style(a.out)) }); err != nil {
+		return err
+	}
+	if plan.Err() != nil {
+		return end(view.ExitUsage)
+	}
+	return nil
 }

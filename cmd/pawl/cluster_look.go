@@ -252,7 +252,7 @@ func (a *app) clusterLeaks() *cobra.Command {
 			})
 		}),
 	}
-	cmd.Flags().StringVar(&id, "cluster", "", "only of the cluster with this `id`")
+	cmd.Flags().StringVar(&id, "cluster", "", "only of this `cluster`, by id or name")
 	cmd.Flags().StringVar(&kind, "kind", "", "only this `kind` of resource")
 	suggests(cmd, map[string]completion{"kind": words(cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair)})
 	return cmd

@@ -105,7 +105,7 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 	if !ok {
 		find(missing, n.Offering, "there is no such offering")
 	} else if err := p.room(vms, n.Nodes, offering); err != nil {
-		find(cluster.CapacityExhausted.Code, offering.Name, err.Error())
+		find(cluster.CapacityExhausted.Code, offering.Name, fault.Message(err))
 	}
 	return findings, nil
 }

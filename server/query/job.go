@@ -134,6 +134,9 @@ func (c *call) jobResult(ctx context.Context, j *cluster.Job, kube bool) (object
 		return object{"success": true}, nil
 	case "forget":
 		leaks, err := c.leaks(ctx, j.Cluster, "", page{0, everything})
+		if fault.Of(err) == cluster.NotFound { // nothing is left of it
+			leaks, err = []object{}, nil
+		}
 		return object{"success": true, "leaks": leaks}, err
 	}
 	b, err := c.options.Clusters.Get(ctx, c.who, j.Cluster)

@@ -52,12 +52,19 @@ func forget(ctx context.Context, c *call) (any, error) {
 	return object{"jobid": job.ID}, nil
 }
 
+// leakKinds are the kinds of resources that may leak.
+var leakKinds = []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer, cluster.KeyPair}
+
 func listLeaks(ctx context.Context, c *call) (any, error) {
 	p, err := c.page()
 	if err != nil {
 		return nil, err
 	}
-	leaks, total, err := c.someLeaks(ctx, c.values.text["clusterid"], cluster.Kind(c.values.text["kind"]), p)
+	kind := cluster.Kind(c.values.text["kind"])
+	if kind != "" && !slices.Contains(leakKinds, kind) {
+		return nil, c.command.wrong("kind", "%q: it is one of %v", kind, leakKinds)
+	}
+	leaks, total, err := c.someLeaks(ctx, c.values.text["clusterid"], kind, p)
 	return listed("leak", leaks, total), err
 }
 

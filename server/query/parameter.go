@@ -261,6 +261,9 @@ func (c *call) blamed(err error) string {
 		}[fault.Of(err)]
 	}
 	p := c.command.parameter(name)
+	if p == nil && name == "id" {
+		p = c.command.parameter("clusterid")
+	}
 	if p == nil {
 		p = c.command.parameter(sameParameter[name])
 	}

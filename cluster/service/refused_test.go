@@ -1,0 +1,121 @@
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/sim"
+)
+
+// Leaks of a cluster that nobody knows are an error, by id and by name, and not
+// an empty list, which reads as "nothing has leaked".
+func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
+	c := atCounter(t, cluster.Limits{})
+	made := c.make(as("uma"), "blue")
+	for _, known := range []string{"", made.UUID, "blue"} {
+		if leaks, total, err := c.Leaks(t.Context(), chief, known, "", 0, 10); err != nil || total != 0 || len(leaks) != 0 {
+			t.Errorf("%q: %v %d %v", known, leaks, total, err)
+		}
+	}
+	for _, unknown := range []string{"nope", "00000000-0000-4000-8000-00000000ffff"} {
+		if leaks, _, err := c.Leaks(t.Context(), chief, unknown, "", 0, 10); !errors.Is(err, cluster.NotFound) {
+			t.Errorf("%q: %v %v", unknown, leaks, err)
+		}
+	}
+	// A leak outlives the record of its cluster.
+	b, err := c.books.Book(t.Context(), made.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := &cluster.JournalRow{Kind: cluster.VM, Name: "blue-worker1", Key: "k", Phase: cluster.Leaked, Origin: cluster.Made}
+	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}); err != nil {
+		t.Fatal(err)
+	}
+	if leaks, total, err := c.Leaks(t.Context(), chief, "blue", "", 0, 10); err != nil || total != 1 || leaks[0].Resource != "blue-worker1" {
+		t.Errorf("by name: %v %d %v", leaks, total, err)
+	}
+}
+
+// A scale that the account's limits do not allow is refused at once: nothing is
+// written, and the cluster is not sent to Alert by it. Its plan says the same.
+func TestFinding21ScaleBeyondTheLimitIsRefused(t *testing.T) {
+	c := atCounter(t, cluster.Limits{Nodes: 4})
+	id := c.make(as("uma"), "blue").UUID
+	size := 4
+	for _, state := range []func(*cluster.Cluster){
+		func(c *cluster.Cluster) { c.State, c.Started = cluster.Running, true },
+		func(c *cluster.Cluster) { c.State, c.Started, c.NodeCount = cluster.Alert, true, 9 }, // a scale to 9 has failed
+	} {
+		c.put(id, cluster.Running, state)
+		before, _ := c.Get(t.Context(), chief, id)
+		jobs := func() int { _, n, _ := c.Jobs(t.Context(), chief, cluster.JobQuery{}); return n }
+		had := jobs()
+		for name, ask := range map[string]func() error{
+			"scale": func() error {
+				_, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: size})
+				return err
+			},
+			"patch": func() error {
+				_, _, err := c.Patch(t.Context(), as("uma"), id, service.PatchRequest{Size: &size})
+				return err
+			},
+		} {
+			if err := ask(); !errors.Is(err, cluster.AccountLimit) {
+				t.Errorf("%s of a cluster that is %s: %v", name, before.Cluster.State, err)
+			}
+		}
+		if after, _ := c.Get(t.Context(), chief, id); after.Cluster.Revision != before.Cluster.Revision || jobs() != had {
+			t.Errorf("a refused scale has written: %+v", after.Cluster)
+		}
+	}
+	// What there is may be accepted, and what fits may be asked for.
+	if _, _, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskScale, Size: 3}); err != nil {
+		t.Errorf("a size that fits: %v", err)
+	}
+}
+
+// The same of the room that the provider has.
+func TestFinding21ScaleWithoutRoomIsRefused(t *testing.T) {
+	running(t, setup{sim: sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "zone-1", VMs: 4}}}}, 2, func(t *testing.T, w *world, id string) {
+		before := w.book(id)
+		_, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 4})
+		if !errors.Is(err, cluster.CapacityExhausted) {
+			t.Errorf("one VM too many: %v", err)
+		}
+		if after := w.book(id); after.Cluster.Revision != before.Cluster.Revision || after.Cluster.State != cluster.Running || after.Cluster.NodeCount != 2 {
+			t.Errorf("a refused scale has written: %+v", after.Cluster)
+		}
+		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 4})
+		if err != nil || fault.Of(plan.Err()) != cluster.CapacityExhausted {
+			t.Errorf("the plan: %v %+v", err, plan)
+		}
+		// A provider that cannot be asked does not refuse: the run waits for it.
+		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.Check, Do: sim.Fail, Err: cluster.ProviderUnreachable})
+		if _, _, err := w.service.Change(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskScale, Size: 3}); err != nil {
+			t.Errorf("while the provider is away: %v", err)
+		}
+	})
+}
+
+// The plan of a recovery says that it cannot be done: not at all while the
+// provider is not seen.
+func TestFinding21PlanOfARecoveryThatCannotBeDone(t *testing.T) {
+	running(t, setup{}, 2, func(t *testing.T, w *world, id string) {
+		for name, vm := range w.vms() {
+			if strings.Contains(name, "worker1") {
+				w.cloud.DestroyVM(vm.ID)
+			}
+		}
+		w.until(id, time.Hour, cluster.Alert)
+		w.cloud.Inject(sim.Rule{Label: "away", Call: sim.List, Do: sim.Fail, Err: cluster.ProviderUnreachable})
+		plan, err := w.service.PlanChange(t.Context(), chief, id, service.ChangeRequest{Kind: cluster.AskRecover})
+		if err != nil || fault.Of(plan.Err()) != cluster.ProviderUnreachable || len(plan.Steps) > 0 {
+			t.Errorf("%v %+v", err, plan)
+		}
+	})
+}
