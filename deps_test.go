@@ -86,7 +86,7 @@ var table = map[string]room{
 	"rollout": {rule: floorRule, rooms: ground},
 	"control": {rule: floorRule, rooms: ground, libs: []string{queue}},
 
-	"workflow":                  {rule: engineRule, rooms: floor},
+	"workflow":                  {rule: engineRule, rooms: floor, libs: []string{"golang.org/x/sys/"}},
 	"workflow/flowfile":         {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile/plain"}), libs: written},
 	"workflow/flowfile/plain":   {rule: writtenRule, libs: written},
 	"workflow/flowfile/classic": {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile"}), libs: slices.Concat(written, []string{"github.com/go-logr/logr"})},

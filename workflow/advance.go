@@ -63,12 +63,22 @@ func (e *Engine) lend() (release func()) {
 	}
 }
 
+// takeFrom claims one run from a store.
+func (e *Engine) takeFrom(ctx context.Context, claimer Claimer, id string) (Loaded, error) {
+	asked := markNow()
+	l, err := claimer.Take(ctx, e.options.Worker, id, e.options.Lease)
+	if err == nil {
+		l.term = e.lease.extended(asked, e.lease.claimed())
+	}
+	return l, err
+}
+
 func (e *Engine) take(ctx context.Context, id string) (Loaded, error) {
 	if d := e.driver(id); d != nil {
 		return Loaded{}, ErrOwned
 	}
 	if claimer, ok := e.store.(Claimer); ok {
-		return claimer.Take(ctx, e.options.Worker, id, e.options.Lease)
+		return e.takeFrom(ctx, claimer, id)
 	}
 	r, signals, err := e.store.Load(ctx, id)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 var (
 	ErrDraining  = errors.New("workflow: the worker is shutting down")
 	ErrCancelled = errors.New("workflow: the run is being cancelled")
-	ErrLeaseLost = errors.New("workflow: the worker could not renew its lease")
+	ErrLeaseLost = errors.New("workflow: the worker's lease does not hold any more")
 	errTimeout   = errors.New("workflow: the attempt has reached its timeout")
 	errSilent    = errors.New("workflow: the attempt has given no sign of life")
 )
@@ -188,7 +188,7 @@ func (s *state) holdOn(rec *StepRecord, n *node, o outcome.Outcome) {
 func (s *state) ended(rec *StepRecord, n *node, r result) {
 	err := r.outcome.Err()
 	switch {
-	case errors.Is(r.cause, ErrDraining), errors.Is(r.cause, ErrCancelled):
+	case errors.Is(r.cause, ErrDraining), errors.Is(r.cause, ErrCancelled), errors.Is(r.cause, ErrLeaseLost):
 		// Nobody's fault: it is opened again when the run goes on.
 		if rec.Phase != StepWaiting {
 			rec.Phase, rec.NextAt = StepRetrying, s.now

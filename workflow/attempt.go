@@ -78,6 +78,9 @@ func (d *driver) start(o opening) {
 		r := result{attempt: a}
 		r.outcome = d.call(ctx, do, task)
 		r.cause = causeOf(ctx)
+		if err := r.outcome.Err(); r.cause == nil && errors.Is(err, ErrLeaseLost) {
+			r.cause = ErrLeaseLost
+		}
 		task.mu.Lock()
 		r.output, r.taken, r.progress = task.output, task.taken, task.progress
 		task.mu.Unlock()
@@ -139,6 +142,9 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 	} else if o.rec.Fault != nil {
 		t.facts.Fault = o.rec.Fault
 	}
+	if _, shared := d.e.store.(Claimer); shared {
+		t.facts.Lease = func() time.Duration { return d.e.lease.left(int(d.term.Load())) }
+	}
 	t.told = a
 	a.poke = d.poke
 	t.view = View{world: driverWorld{d}, scope: scopeOf(o.rec.Name)}
@@ -171,6 +177,9 @@ func (d *driver) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome)
 			}
 			t.facts.With = with
 		}
+	}
+	if left, leased := t.Lease(); leased && left <= 0 { // the process may have stood still since the run was saved
+		return outcome.Fail(ErrLeaseLost)
 	}
 	return do(ctx, t)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -38,9 +39,10 @@ type driver struct {
 	queued   bool   // slots may know it as one that waits
 	decision uint64 // number of the last decision
 	alone    bool
-	asked    bool      // the last decision wants to be alone, and cannot yet
-	lost     bool      // given up: the store may still say that the run is ours
-	fetchAt  time.Time // when the mail is read again though nobody told of any
+	asked    bool         // the last decision wants to be alone, and cannot yet
+	term     atomic.Int64 // of the worker's lease in which the run is known to be ours
+	lost     bool         // given up: the store may still say that the run is ours
+	fetchAt  time.Time    // when the mail is read again though nobody told of any
 	timer    *time.Timer
 	armed    time.Time // what the timer is set to; zero: it has fired
 	flowErr  *fault.Error
@@ -56,6 +58,7 @@ func (e *Engine) newDriver(l Loaded) *driver {
 		results: make(chan result, 4), inbox: make(chan struct{}, 1), gone: make(chan struct{}),
 		mail: l.Run.Mail, fetchAt: now().Add(e.options.LookEvery),
 	}
+	d.term.Store(int64(l.term))
 	p, err := e.planOf(ctx, l.Run)
 	if err != nil {
 		d.flowErr = err
@@ -154,6 +157,10 @@ func (d *driver) drive() {
 		idle = 0
 		saved, ok := d.save(rest)
 		if !ok {
+			d.abandon()
+			return
+		}
+		if len(d.s.opens) > 0 && !d.assured() {
 			d.abandon()
 			return
 		}

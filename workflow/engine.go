@@ -127,6 +127,7 @@ type Engine struct {
 	kick    chan struct{}
 	health  error
 
+	lease    lease
 	draining atomic.Bool
 	stuck    atomic.Int64 // drivers that repeat a save
 }
@@ -161,7 +162,7 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	e := &Engine{
 		store: store, options: o, log: o.Logger, actions: map[string]Action{},
 		healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
-		kick: make(chan struct{}, 1),
+		kick: make(chan struct{}, 1), lease: lease{long: o.Lease},
 	}
 	var errs []error
 	for _, a := range o.Actions {
@@ -327,6 +328,7 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	}
 	edit(r)
 	bred := e.breed(r)
+	asked := markNow()
 	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {
 		if bred { // it may have been stored after all, as ours
@@ -342,7 +344,7 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 		e.publish(got, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 		if bred && got.Owner == e.options.Worker && got.Phase == Running {
 			mine := *got
-			e.launch(Loaded{Run: &mine})
+			e.launch(Loaded{Run: &mine, term: e.lease.at(asked)})
 		}
 	}
 	return got, nil

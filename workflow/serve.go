@@ -54,6 +54,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 		var all time.Time // when a claim gave all that was due
 		if free := e.slots.free(); free > 0 && e.Health() == nil {
 			full := e.slots.full()
+			asked := markNow()
 			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, Full: full})
 			if err != nil && ctx.Err() == nil {
 				retries++
@@ -62,7 +63,12 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 			} else {
 				retries = 0
 			}
+			term := 0
+			if len(claimed.Runs) > 0 {
+				term = e.lease.extended(asked, e.lease.claimed())
+			}
 			for _, l := range claimed.Runs {
+				l.term = term
 				e.launch(l)
 			}
 			if len(claimed.Runs) == free {
@@ -311,7 +317,7 @@ func (e *Engine) look(id string) {
 	if !ok || !serving {
 		return
 	}
-	l, err := claimer.Take(e.life, e.options.Worker, id, e.options.Lease)
+	l, err := e.takeFrom(e.life, claimer, id)
 	switch {
 	case errors.Is(err, ErrOwned), errors.Is(err, ErrNotFound):
 	case err != nil:
@@ -356,17 +362,20 @@ func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 				renewed = time.Now()
 				continue
 			}
+			asked := markNow()
 			bounded, cancel := context.WithTimeout(e.life, e.options.Lease/3)
 			err := claimer.Renew(bounded, e.options.Worker, e.options.Lease)
 			cancel()
 			switch {
 			case err == nil:
+				e.lease.extended(asked, 0)
 				renewed = time.Now()
 			case errors.Is(err, ErrFenced), time.Since(renewed) >= e.options.Lease*2/3:
 				e.log.Warn("workflow: the lease is lost: all attempts end", "worker", e.options.Worker, "error", err)
 				if !errors.Is(err, ErrFenced) {
 					e.trouble(err) // nothing is taken again before the lease can be renewed
 				}
+				e.lease.lose()
 				e.loseAll()
 				renewed = time.Now()
 			}

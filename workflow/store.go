@@ -108,6 +108,8 @@ type Claimed struct {
 type Loaded struct {
 	Run     *Run
 	Signals []Signal
+
+	term int // of the worker's lease in which the run was claimed
 }
 
 // Query selects runs for faces.

@@ -62,6 +62,7 @@ type TaskFacts struct {
 	Retry                    Retry
 	Fault                    *Fault // of the attempt before, or the one a healer is to end
 	Logger                   *slog.Logger
+	Lease                    func() time.Duration // how long the worker's lease on the run still holds; nil: nobody else may work on it
 }
 
 // NewTask makes a task outside an engine: for tests of steps and actions.
@@ -99,6 +100,18 @@ func (t *Task) Step() string { return t.facts.Step }
 
 // Subject is what the run works on: kind/namespace/name[/uid].
 func (t *Task) Subject() string { return t.facts.Subject }
+
+// Lease is how long this worker's lease on the run still holds, by clocks that go on
+// while the process is stopped. With 0 another worker may have the run, and may have
+// saved an outcome of this step: an attempt that asks before it begins something
+// that cannot be taken back, and returns ErrLeaseLost then, is not charged. leased is false where no
+// other worker can take the run.
+func (t *Task) Lease() (left time.Duration, leased bool) {
+	if t.facts.Lease == nil {
+		return 0, false
+	}
+	return t.facts.Lease(), true
+}
 
 // Undoing reports an attempt that takes the step back.
 func (t *Task) Undoing() bool { return t.facts.Undoing }

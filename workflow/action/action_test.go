@@ -39,7 +39,7 @@ func newBench(t *testing.T) *bench {
 		refs[name] = workflow.SecretRef{Name: name}
 	}
 	return &bench{
-		facts:   workflow.TaskFacts{Run: "r1", Flow: "F", Subject: "demo/default/c1", Step: "Group/Do", Round: 2, Attempt: 3, Epoch: 7, Secrets: refs, Resolver: secrets},
+		facts:   workflow.TaskFacts{Run: "r1", Flow: "F", Subject: "demo/default/c1", Step: "Group/Do", Round: 2, Attempt: 3, Epoch: 7, Secrets: refs, Resolver: secrets, Lease: func() time.Duration { return time.Hour }},
 		options: Options{Only: Names(), StateDir: t.TempDir()},
 	}
 }

@@ -150,9 +150,16 @@ func execute(ctx context.Context, t *workflow.Task, stateDir string) error {
 		return err
 	}
 	defer lock.release()
-	got, err := cmd.run(ctx, lock)
+	guard, err := newExecGuard(t)
 	if err != nil {
 		return err
+	}
+	got, err := guard.around(cmd).run(ctx, lock)
+	switch {
+	case err != nil:
+		return err
+	case guard.refused(got):
+		return fmt.Errorf("the command was not begun: %w", workflow.ErrLeaseLost)
 	}
 	if err := with.judge(got, hidden); err != nil {
 		return err
@@ -178,7 +185,7 @@ func (w execWith) command(t *workflow.Task, hidden *secrets) (command, error) {
 		c.killGrace = time.Duration(*w.KillGrace)
 	}
 	if w.Shell != "" {
-		c.path, c.argv = "/bin/sh", []string{"sh", "-eu", "-c", w.Shell}
+		c.path, c.argv, c.script = binSh, []string{"sh", "-eu", "-c", w.Shell}, w.Shell
 		return c, nil
 	}
 	for _, arg := range w.Command {

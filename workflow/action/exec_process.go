@@ -19,6 +19,7 @@ import (
 type command struct {
 	path      string
 	argv      []string
+	script    string // the last of argv, if it is for the shell
 	dir       string
 	env       []string
 	stdin     string

@@ -188,7 +188,7 @@ func call(ctx context.Context, t *workflow.Task, guard *guard, roots *x509.CertP
 			return outcome.Fail(ParametersInvalid.Errorf("with.ca: holds no certificate in PEM"))
 		}
 	}
-	client := newClient(guard, trust, with.Redirects, with.sensitive())
+	client := newClient(guard, leased{t}, trust, with.Redirects, with.sensitive())
 	defer client.CloseIdleConnections()
 	got, err := send(client, request, with.limit())
 	if err != nil {
@@ -312,6 +312,8 @@ func (w httpWith) sendError(ctx context.Context, err error, hidden *secrets) err
 		failed    *url.Error
 	)
 	switch {
+	case errors.Is(err, workflow.ErrLeaseLost):
+		return fmt.Errorf("the request was not sent: %w", workflow.ErrLeaseLost)
 	case ctx.Err() != nil:
 		return fmt.Errorf("the request was ended: %w", context.Cause(ctx))
 	case errors.As(err, &known):

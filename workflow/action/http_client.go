@@ -11,6 +11,8 @@ import (
 	"path"
 	"strings"
 	"syscall"
+
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // guard decides which addresses http may reach. Loopback, link-local and
@@ -128,13 +130,13 @@ func (g *guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 
 // newClient makes the client of one attempt. Connections are not kept: what
 // was allowed for one URL must not carry another, and a step holds nothing.
-func newClient(g *guard, trust *tls.Config, redirects int, sensitive []string) *http.Client {
+func newClient(g *guard, l leased, trust *tls.Config, redirects int, sensitive []string) *http.Client {
 	open := &net.Dialer{Timeout: httpDial}
 	guarded := &net.Dialer{Timeout: httpDial, ControlContext: g.control}
 	transport := func(d *net.Dialer) *http.Transport {
 		return &http.Transport{
 			Proxy:                  nil, // a proxy would resolve names behind the guard's back
-			DialContext:            d.DialContext,
+			DialContext:            l.dial(d),
 			TLSClientConfig:        trust,
 			TLSHandshakeTimeout:    httpDial,
 			DisableKeepAlives:      true,
@@ -157,6 +159,33 @@ func newClient(g *guard, trust *tls.Config, redirects int, sensitive []string) *
 			return nil
 		},
 	}
+}
+
+// leased lets a request be written only while the worker's lease holds: the process
+// may have stood still since it was made.
+type leased struct{ task *workflow.Task }
+
+func (l leased) dial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, address)
+		if _, shared := l.task.Lease(); err != nil || !shared {
+			return c, err
+		}
+		return leasedConn{c, l.task}, nil
+	}
+}
+
+type leasedConn struct {
+	net.Conn
+	task *workflow.Task
+}
+
+// Write implements net.Conn.
+func (c leasedConn) Write(p []byte) (int, error) {
+	if left, _ := c.task.Lease(); left <= 0 {
+		return 0, workflow.ErrLeaseLost
+	}
+	return c.Conn.Write(p)
 }
 
 // split sends each request, redirects included, by the transport its URL is allowed.
