@@ -98,7 +98,7 @@ func (s *Server) events(ctx context.Context, in *eventStream) (*huma.StreamRespo
 		return nil, err
 	}
 	if in.Run != "" {
-		r, err := s.visibleRun(ctx, in.Run)
+		r, err := s.visibleHead(ctx, in.Run)
 		if err != nil {
 			return nil, err
 		}

@@ -107,25 +107,51 @@ func (s *Server) seesRun(ctx context.Context, who cluster.Caller, subject string
 
 const runID = 26 // characters
 
-// visibleRun gives a run the caller may see. All but operators name it in full:
-// whether others' runs begin with something is not told. RUN_NOT_FOUND.
-func (s *Server) visibleRun(ctx context.Context, id string) (*workflow.Run, error) {
-	if callOf(ctx).who.Role >= Operator {
-		return s.options.Engine.Get(ctx, id)
+// visibleRun gives a run the caller may see, with its unread signals. All but operators name it in full:
+// a beginning would tell them of runs of others.
+func (s *Server) visibleRun(ctx context.Context, id string) (workflow.Loaded, error) {
+	if err := s.fullID(ctx, id); err != nil {
+		return workflow.Loaded{}, err
 	}
-	if len(id) != runID {
-		return nil, workflow.RunNotFound.Errorf("no run has the id %s", id)
+	l, err := s.options.Engine.Find(ctx, id)
+	if err == nil {
+		err = s.mayRead(ctx, id, l.Run.Subject)
 	}
-	r, err := s.options.Engine.Get(ctx, id)
 	if err != nil {
+		return workflow.Loaded{}, err
+	}
+	return l, nil
+}
+
+// visibleHead is visibleRun without the steps of the run.
+func (s *Server) visibleHead(ctx context.Context, id string) (*workflow.Run, error) {
+	if err := s.fullID(ctx, id); err != nil {
 		return nil, err
 	}
-	may, err := s.seesRun(ctx, s.caller(ctx), r.Subject)
-	if err == nil && !may {
-		err = workflow.RunNotFound.Errorf("no run has the id %s", id)
+	r, err := s.options.Engine.Head(ctx, id)
+	if err == nil {
+		err = s.mayRead(ctx, id, r.Subject)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+func (s *Server) fullID(ctx context.Context, id string) error {
+	if callOf(ctx).who.Role < Operator && len(id) != runID {
+		return workflow.RunNotFound.Errorf("no run has the id %s", id)
+	}
+	return nil
+}
+
+func (s *Server) mayRead(ctx context.Context, id, subject string) error {
+	if callOf(ctx).who.Role >= Operator {
+		return nil
+	}
+	may, err := s.seesRun(ctx, s.caller(ctx), subject)
+	if err == nil && !may {
+		err = workflow.RunNotFound.Errorf("no run has the id %s", id)
+	}
+	return err
 }

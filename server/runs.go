@@ -21,7 +21,7 @@ type runAnswer struct {
 }
 
 func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
-	v := view.OfRun(r, s.flow(r.Flow, r.Subject))
+	v := view.OfRun(r, s.flow(r.Flow, r.Subject)).Newest(view.StepPage)
 	if v.Phase == workflow.Queued {
 		if ahead, err := s.ahead(ctx, r.Subject); err == nil { // only a courtesy
 			v.Behind = ahead
@@ -149,50 +149,50 @@ func (s *Server) runRoutes() {
 		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
 	at(s, huma.Operation{OperationID: "getRun", Method: http.MethodGet, Path: "/v1/runs/{id}", Summary: "Read a run", Tags: tags,
 		Description: ofClusters, Errors: []int{404}}, User, s.getRun)
+	at(s, huma.Operation{OperationID: "runSteps", Method: http.MethodGet, Path: "/v1/runs/{id}/steps", Summary: "Read the steps of a run", Tags: tags,
+		Description: "All steps that were reached, page by page, in the order they were opened. " + ofClusters, Errors: []int{400, 404}}, User, s.steps)
 	at(s, huma.Operation{OperationID: "runHistory", Method: http.MethodGet, Path: "/v1/runs/{id}/history", Summary: "Read the events of a run", Tags: tags,
 		Description: ofClusters, Errors: []int{400, 404}}, User, s.history)
 
-	act(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, r *workflow.Run, b pauseBody, ifMatch string) error {
+	act(s, "pause", "Pause a run: running attempts finish", func(ctx context.Context, l workflow.Loaded, b pauseBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Pause(ctx, r.ID, by)
+		return s.options.Engine.Ask(ctx, l, workflow.VerbPause, workflow.Ask{Actor: by})
 	})
-	act(s, "resume", "Go on with a paused run", func(ctx context.Context, r *workflow.Run, b resumeBody, ifMatch string) error {
+	act(s, "resume", "Go on with a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Resume(ctx, r.ID, b.From, b.Definition, by)
+		return s.options.Engine.Ask(ctx, l, workflow.VerbResume, workflow.Ask{Actor: by, From: b.From, Definition: b.Definition})
 	})
-	act(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, r *workflow.Run, b cancelBody, ifMatch string) error {
+	act(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, l workflow.Loaded, b cancelBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Cancel(ctx, r.ID, or(b.Mode, workflow.Hold), b.GiveUp, by)
+		return s.options.Engine.Ask(ctx, l, workflow.VerbCancel, workflow.Ask{Actor: by, Mode: or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
 	})
-	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, r *workflow.Run, b skipBody, ifMatch string) error {
+	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, l workflow.Loaded, b skipBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		var output any
-		if b.Output != nil {
-			output = b.Output
-		}
-		return s.options.Engine.Skip(ctx, r.ID, b.Step, output, b.Force, by)
+		return s.options.Engine.Ask(ctx, l, workflow.VerbSkip, workflow.Ask{Actor: by, Step: b.Step, Output: b.Output, Force: b.Force})
 	})
-	act(s, "progress", "Tell the progress of a step that works outside", func(ctx context.Context, r *workflow.Run, b progressBody, _ string) error {
-		return s.options.Engine.Report(ctx, r.ID, b.Step, workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()})
+	act(s, "progress", "Tell the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
+		p := workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()}
+		return s.options.Engine.Ask(ctx, l, workflow.VerbProgress, workflow.Ask{Step: b.Step, Progress: &p})
 	})
 	act(s, "signal", "Send a signal to a run: durable when answered, delivered once per id", s.signal)
 }
 
-// act registers a verb of a run. The answer is the run as it stands when the request is durable.
+// act registers a verb of a run. The run is loaded once: the request is judged by it, and it is the
+// answer, once the request is durable.
 // Verbs that name a step or a signal need a body.
-func act[B any](s *Server, name, summary string, do func(ctx context.Context, r *workflow.Run, body B, ifMatch string) error) {
+func act[B any](s *Server, name, summary string, do func(ctx context.Context, l workflow.Loaded, body B, ifMatch string) error) {
 	path, least, more := "/v1/runs/{id}/"+name, Operator, ""
 	switch name {
 	case "pause", "resume", "cancel": // the others reach into what a step knows
@@ -201,10 +201,11 @@ func act[B any](s *Server, name, summary string, do func(ctx context.Context, r 
 	at(s, huma.Operation{OperationID: name + "Run", Method: http.MethodPost, Path: path, Summary: summary, Description: more, Tags: []string{"runs"},
 		Errors: []int{404, 409, 412, 429}, DefaultStatus: http.StatusAccepted}, least,
 		func(ctx context.Context, in *verb[B]) (*runAnswer, error) {
-			r, err := s.visibleRun(ctx, in.ID)
+			l, err := s.visibleRun(ctx, in.ID)
 			if err != nil {
 				return nil, err
 			}
+			r := l.Run
 			revision, given, err := revisionOf(in.IfMatch)
 			if err != nil {
 				return nil, err
@@ -216,26 +217,24 @@ func act[B any](s *Server, name, summary string, do func(ctx context.Context, r 
 			if in.Body != nil {
 				body = *in.Body
 			}
-			if err := do(ctx, r, body, in.IfMatch); err != nil {
+			answer := s.runAnswer(ctx, r) // before the engine works with the run
+			if err := do(ctx, l, body, in.IfMatch); err != nil {
 				return nil, failRun(ctx, r.ID, given, err)
 			}
-			if r, err = s.options.Engine.Get(ctx, r.ID); err != nil {
-				return nil, err
-			}
-			return s.runAnswer(ctx, r), nil
+			return answer, nil
 		})
 	if name == "skip" || name == "signal" || name == "progress" {
 		s.api.OpenAPI().Paths[path].Post.RequestBody.Required = true
 	}
 }
 
-func (s *Server) signal(ctx context.Context, r *workflow.Run, b signalBody, _ string) error {
+func (s *Server) signal(ctx context.Context, l workflow.Loaded, b signalBody, _ string) error {
 	c := callOf(ctx)
 	id := b.ID
 	if id == "" && c.key != "" {
 		id = requestID(c)
 	}
-	return s.options.Engine.Send(ctx, r.ID, workflow.Signal{ID: id, Name: b.Name, Payload: b.Data, Actor: or(b.Actor, c.who.Name), At: time.Now().UTC()})
+	return s.options.Engine.Post(ctx, l, workflow.Signal{ID: id, Name: b.Name, Payload: b.Data, Actor: or(b.Actor, c.who.Name), At: time.Now().UTC()})
 }
 
 func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view.Runs }, error) {
@@ -289,11 +288,29 @@ func (s *Server) getRun(ctx context.Context, in *struct {
 	RunPath
 	IfNoneMatch string `header:"If-None-Match" doc:"304 if this is still its ETag"`
 }) (*runAnswer, error) {
-	r, err := s.visibleRun(ctx, in.ID)
+	l, err := s.visibleRun(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return s.runAnswer(ctx, r), nil
+	return s.runAnswer(ctx, l.Run), nil
+}
+
+func (s *Server) steps(ctx context.Context, in *struct {
+	RunPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`
+	Cursor string `query:"cursor" doc:"next of the page before"`
+}) (*struct{ Body view.Steps }, error) {
+	after, err := 0, error(nil)
+	if in.Cursor != "" {
+		if after, err = strconv.Atoi(in.Cursor); err != nil || after < 0 {
+			return nil, CursorInvalid.Errorf("cursor %q", in.Cursor)
+		}
+	}
+	l, err := s.visibleRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &struct{ Body view.Steps }{view.OfSteps(l.Run, s.flow(l.Run.Flow, l.Run.Subject), after, in.Limit)}, nil
 }
 
 func (s *Server) history(ctx context.Context, in *struct {
@@ -305,7 +322,7 @@ func (s *Server) history(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.visibleRun(ctx, in.ID)
+	r, err := s.visibleHead(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}

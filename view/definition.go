@@ -6,29 +6,56 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// definition finds the step of a flow that an instance name speaks of:
-// Replace[ro-2]/Create is the step Create within the loop Replace.
-func definition(flow *workflow.Flow, instance string) (workflow.Step, bool) {
-	var found workflow.Step
-	among := append(append([]workflow.Step{}, flow.Steps...), flow.Finally...)
-	for name := range strings.SplitSeq(instance, "/") {
-		name, _, _ = strings.Cut(name, "[")
-		ok := false
-		for _, s := range among {
-			if s.Name == name {
-				found, ok = s, true
-				break
-			}
-		}
-		if !ok {
-			return workflow.Step{}, false
-		}
-		among = append([]workflow.Step{}, found.Steps...)
-		for _, end := range []*workflow.Step{found.Open, found.Close} {
-			if end != nil {
-				among = append(among, *end)
-			}
+// definitions finds the steps of a flow by instance names. It is made at the
+// first question: each step of the flow is visited once, however long the run is.
+type definitions struct {
+	flow   *workflow.Flow
+	byPath map[string]*workflow.Step
+}
+
+// of finds the step that an instance name speaks of: Replace[ro-2]/Create is
+// the step Create within the loop Replace.
+func (d *definitions) of(instance string) (*workflow.Step, bool) {
+	if d == nil || d.flow == nil {
+		return nil, false
+	}
+	if d.byPath == nil {
+		d.byPath = map[string]*workflow.Step{}
+		d.add("", d.flow.Steps)
+		d.add("", d.flow.Finally)
+	}
+	found, ok := d.byPath[withoutKeys(instance)]
+	return found, ok
+}
+
+func (d *definitions) add(scope string, steps []workflow.Step) {
+	for i := range steps {
+		d.one(scope, &steps[i])
+	}
+}
+
+func (d *definitions) one(scope string, s *workflow.Step) {
+	path := scope + s.Name
+	if _, known := d.byPath[path]; known {
+		return // the first of a name counts
+	}
+	d.byPath[path] = s
+	d.add(path+"/", s.Steps)
+	for _, end := range []*workflow.Step{s.Open, s.Close} {
+		if end != nil {
+			d.one(path+"/", end)
 		}
 	}
-	return found, true
+}
+
+// withoutKeys is an instance name without the keys of its loops.
+func withoutKeys(instance string) string {
+	if !strings.Contains(instance, "[") {
+		return instance
+	}
+	parts := strings.Split(instance, "/")
+	for i, part := range parts {
+		parts[i], _, _ = strings.Cut(part, "[")
+	}
+	return strings.Join(parts, "/")
 }

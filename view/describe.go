@@ -43,6 +43,9 @@ func Describe(r Run, events []Event, now time.Time, style Style) string {
 	b.WriteString(runFacts(r, now, style).String())
 	if len(r.Steps) > 0 {
 		b.WriteString("\n" + style.paint(bold, "Steps") + "\n")
+		if r.EarlierSteps > 0 {
+			fmt.Fprintf(&b, "  … %d earlier steps: pawl describe %s --all-steps\n", r.EarlierSteps, Short(r.ID))
+		}
 		t := Table{Head: []string{"NAME", "PHASE", "ROUND", "ATTEMPTS", "TOOK", "REASON"}}
 		for _, s := range r.Steps {
 			t.Rows = append(t.Rows, []string{s.Name, string(s.Phase), strconv.Itoa(s.Round), strconv.Itoa(s.Attempts), or(tookOf(s, now), none), StepReason(s, now)})

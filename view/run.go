@@ -22,35 +22,37 @@ import (
 
 // Run is the stable JSON form of a run (workflow.md 8.2).
 type Run struct {
-	ID        string            `json:"id" doc:"26 characters; commands take any unique beginning of it"`
-	Flow      string            `json:"flow"`
-	Version   int               `json:"version"`
-	Hash      string            `json:"hash" doc:"content hash of the definition the run is pinned to"`
-	Subject   string            `json:"subject" doc:"kind/namespace/name of what the run works on"`
-	Phase     workflow.Phase    `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
-	Revision  int64             `json:"revision" doc:"raised by each save; the ETag"`
-	Epoch     int64             `json:"epoch" doc:"raised each time a worker takes the run"`
-	Step      string            `json:"step,omitempty" doc:"where it stands: the failed step, else the one open or waiting"`
-	Attempt   int               `json:"attempt,omitempty" doc:"of that step"`
-	Fault     *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
-	Steps     []Step            `json:"steps" doc:"in the order they were opened; a list of runs holds only the one each stands at"`
-	CreatedAt time.Time         `json:"createdAt"`
-	StartedAt time.Time         `json:"startedAt,omitzero"`
-	EndedAt   time.Time         `json:"endedAt,omitzero"`
-	PausedAt  time.Time         `json:"pausedAt,omitzero"`
-	NextAt    time.Time         `json:"nextAt,omitzero" doc:"when it is looked at again; absent: when something happens"`
-	Queue     int64             `json:"queue,omitempty" doc:"number in the queue of its subject"`
-	Behind    string            `json:"behind,omitempty" doc:"id of the active run a queued one waits for"`
-	Parent    string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Input     json.RawMessage   `json:"input,omitempty"`
-	RequestID string            `json:"requestID,omitempty"`
-	Actor     string            `json:"actor,omitempty" doc:"who started it"`
-	Reason    string            `json:"reason,omitempty" doc:"why, as the starter said"`
-	Warning   string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour"`
-	Stop      *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is under way or was carried out"`
-	Healing   []Healing         `json:"healing,omitempty" doc:"one for each code a healer worked on"`
-	Last      *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
+	ID           string            `json:"id" doc:"26 characters; commands take any unique beginning of it"`
+	Flow         string            `json:"flow"`
+	Version      int               `json:"version"`
+	Hash         string            `json:"hash" doc:"content hash of the definition the run is pinned to"`
+	Subject      string            `json:"subject" doc:"kind/namespace/name of what the run works on"`
+	Phase        workflow.Phase    `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
+	Revision     int64             `json:"revision" doc:"raised by each save; the ETag"`
+	Epoch        int64             `json:"epoch" doc:"raised each time a worker takes the run"`
+	Step         string            `json:"step,omitempty" doc:"where it stands: the failed step, else the one open or waiting"`
+	Attempt      int               `json:"attempt,omitempty" doc:"of that step"`
+	Fault        *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
+	Steps        []Step            `json:"steps" doc:"in the order they were opened, at most the newest 1,000; a list of runs holds only the one each stands at"`
+	EarlierSteps int               `json:"earlierSteps,omitempty" doc:"steps that were opened before those and are left out: /v1/runs/{id}/steps has all"`
+	Seq          int64             `json:"seq" doc:"number of the newest event in its history"`
+	CreatedAt    time.Time         `json:"createdAt"`
+	StartedAt    time.Time         `json:"startedAt,omitzero"`
+	EndedAt      time.Time         `json:"endedAt,omitzero"`
+	PausedAt     time.Time         `json:"pausedAt,omitzero"`
+	NextAt       time.Time         `json:"nextAt,omitzero" doc:"when it is looked at again; absent: when something happens"`
+	Queue        int64             `json:"queue,omitempty" doc:"number in the queue of its subject"`
+	Behind       string            `json:"behind,omitempty" doc:"id of the active run a queued one waits for"`
+	Parent       string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Input        json.RawMessage   `json:"input,omitempty"`
+	RequestID    string            `json:"requestID,omitempty"`
+	Actor        string            `json:"actor,omitempty" doc:"who started it"`
+	Reason       string            `json:"reason,omitempty" doc:"why, as the starter said"`
+	Warning      string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour"`
+	Stop         *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is under way or was carried out"`
+	Healing      []Healing         `json:"healing,omitempty" doc:"one for each code a healer worked on"`
+	Last         *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
 }
 
 // Step is one step instance that was reached.
@@ -146,11 +148,13 @@ type Runs struct {
 	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
 }
 
-// OfRun reads a run. The flow, if the reader has it, tells the retry budgets; nil is fine.
-func OfRun(r *workflow.Run, flow *workflow.Flow) Run {
+// OfRun reads a run with all its steps. The flow, if the reader has it, tells the retry budgets; nil is fine.
+func OfRun(r *workflow.Run, flow *workflow.Flow) Run { return ofRun(r, definitionsOf(r, flow)) }
+
+func ofRun(r *workflow.Run, defs *definitions) Run {
 	v := Run{
 		ID: r.ID, Flow: r.Flow, Version: r.Version, Hash: r.Hash, Subject: r.Subject,
-		Phase: r.Phase, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
+		Phase: r.Phase, Seq: r.Seq, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt, NextAt: r.NextAt,
 		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input,
 		RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason, Warning: r.State.Warning,
@@ -161,11 +165,8 @@ func OfRun(r *workflow.Run, flow *workflow.Flow) Run {
 	if r.Phase == workflow.Paused {
 		v.PausedAt = r.State.PausedAt
 	}
-	if flow != nil && flow.Name != r.Flow {
-		flow = nil
-	}
 	for s := range r.Steps() {
-		v.Steps = append(v.Steps, ofStep(s, flow))
+		v.Steps = append(v.Steps, ofStep(s, defs))
 	}
 	if current := r.Current(); current != nil && !r.Phase.Final() {
 		v.Step, v.Attempt = current.Name, current.Attempt
@@ -187,7 +188,7 @@ func OfRun(r *workflow.Run, flow *workflow.Flow) Run {
 	return v
 }
 
-func ofStep(s *workflow.StepRecord, flow *workflow.Flow) Step {
+func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 	v := Step{
 		Name: s.Name, Phase: s.Phase, Round: s.Round, Attempts: s.Attempt, Failures: s.Failures,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, NextAt: s.NextAt, Output: s.Output, Fault: OfFault(s.Fault),
@@ -202,10 +203,8 @@ func ofStep(s *workflow.StepRecord, flow *workflow.Flow) Step {
 			v.Wait.Every = span(w.Every)
 		}
 	}
-	if flow != nil {
-		if def, ok := definition(flow, s.Name); ok {
-			v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.md 2.3
-		}
+	if def, ok := defs.of(s.Name); ok {
+		v.Budget = or(def.Retry.Attempts, 10) // the default of workflow.md 2.3
 	}
 	return v
 }
@@ -213,8 +212,13 @@ func ofStep(s *workflow.StepRecord, flow *workflow.Flow) Step {
 // OfRuns reads a page of a list; flows by name may be nil.
 func OfRuns(runs []*workflow.Run, next string, flows []workflow.Flow) Runs {
 	page := Runs{Items: make([]Run, len(runs)), Next: next}
+	known := map[*workflow.Flow]*definitions{} // a flow's steps are visited once for the whole page
 	for i, r := range runs {
-		page.Items[i] = OfRun(r, workflow.FlowFor(flows, r.Flow, r.Subject))
+		flow := workflow.FlowFor(flows, r.Flow, r.Subject)
+		if known[flow] == nil {
+			known[flow] = definitionsOf(r, flow)
+		}
+		page.Items[i] = ofRun(r, known[flow])
 	}
 	Queue(page.Items)
 	return page

@@ -9,9 +9,10 @@ import (
 
 // Style is how text is drawn. The zero Style is plain, in UTC.
 type Style struct {
-	Color bool
-	Zone  *time.Location // of times of day; nil: UTC
-	Width int            // lines are cut to it; 0: never
+	Color  bool
+	Zone   *time.Location // of times of day; nil: UTC
+	Width  int            // lines are cut to it; 0: never
+	Height int            // a tree has no more lines; 0: as many as it needs
 }
 
 // none stands in a cell that has nothing to say.

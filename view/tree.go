@@ -40,9 +40,13 @@ func Title(r Run, style Style) string {
 }
 
 // Tree is the screen of a run at work: title, steps below the structures they
-// stand in, and how the run stands.
+// stand in, and how the run stands. With a Height it has no more lines than
+// that: those in the middle are left out from the top.
 func Tree(r Run, now time.Time, style Style) []string {
 	lines := []string{Title(r, style)}
+	if r.EarlierSteps > 0 {
+		lines = append(lines, style.paint(faint, fmt.Sprintf("… %d earlier steps", r.EarlierSteps)))
+	}
 	type entry struct {
 		depth int
 		name  string
@@ -74,7 +78,11 @@ func Tree(r Run, now time.Time, style Style) []string {
 		}
 		lines = append(lines, stepLine(*e.step, strings.Repeat("  ", e.depth), pad(e.name, width-2*e.depth), now, style))
 	}
-	return append(lines, Standing(r, now, style)...)
+	lines = append(lines, Standing(r, now, style)...)
+	if over := len(lines) - style.Height; style.Height > 3 && over > 0 {
+		lines = append([]string{lines[0], style.paint(faint, fmt.Sprintf("… %d lines above", over+1))}, lines[over+2:]...)
+	}
+	return lines
 }
 
 // scopes takes an instance name apart: Replace[ro-2]/Create is Replace[ro-2], Create.
@@ -173,13 +181,20 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		lines = append(lines, Title(after, style))
 		before = &Run{}
 	}
+	if left := after.EarlierSteps - before.EarlierSteps - len(before.Steps); left > 0 {
+		lines = append(lines, style.paint(faint, fmt.Sprintf("… %d steps between, in pawl describe %s --all-steps", left, Short(after.ID))))
+	}
 	width := 0
 	for _, s := range after.Steps {
 		width = max(width, utf8.RuneCountInString(s.Name))
 	}
+	known := make(map[string]int, len(before.Steps))
+	for i, s := range before.Steps {
+		known[s.Name] = i
+	}
 	for _, s := range byEnd(after.Steps) {
-		i := slices.IndexFunc(before.Steps, func(old Step) bool { return old.Name == s.Name })
-		if i >= 0 && toldAlready(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
+		i, told := known[s.Name]
+		if told && toldAlready(before.Steps[i], s) || s.Phase == workflow.StepRunning || s.Phase == workflow.StepPending {
 			continue
 		}
 		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))

@@ -438,7 +438,7 @@ func TestDefinition(t *testing.T) {
 		{Name: "Loop", Steps: []workflow.Step{{Name: "B", Open: &workflow.Step{Name: "Off"}, Close: &workflow.Step{Name: "On"}, Steps: []workflow.Step{{Name: "S"}}}}},
 	}, Finally: []workflow.Step{{Name: "Clean"}}}
 	for name, want := range map[string]bool{"Loop[a.b:c]/B/S": true, "Loop[x]/B/Off": true, "Loop[x]/B/On": true, "Clean": true, "Loop/S": false, "": false} {
-		if _, ok := definition(flow, name); ok != want {
+		if _, ok := (&definitions{flow: flow}).of(name); ok != want {
 			t.Errorf("%q: found %v, want %v", name, ok, want)
 		}
 	}

@@ -9,6 +9,25 @@ import (
 
 // Send gives a signal to a run; durable on return.
 func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
+	if err := checkSignal(s); err != nil {
+		return err
+	}
+	r, err := e.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return e.post(ctx, r.ID, s)
+}
+
+// Post is Send for a run that the caller has just found: it is not loaded again.
+func (e *Engine) Post(ctx context.Context, to Loaded, s Signal) error {
+	if err := checkSignal(s); err != nil {
+		return err
+	}
+	return e.post(ctx, to.Run.ID, s)
+}
+
+func checkSignal(s Signal) error {
 	if err := reservedName(s.Name); err != nil || s.Name == "" {
 		return InputInvalid.Errorf("the signal has no name of its own: %v", err)
 	}
@@ -21,11 +40,7 @@ func (e *Engine) Send(ctx context.Context, id string, s Signal) error {
 	if len(s.Payload) > 0 && !json.Valid(s.Payload) {
 		return InputInvalid.Errorf("the payload of signal %s is not valid JSON", s.Name)
 	}
-	r, _, err := e.find(ctx, id)
-	if err != nil {
-		return err
-	}
-	return e.post(ctx, r.ID, s)
+	return nil
 }
 
 // post stores a signal for the run that has exactly this id.
@@ -97,15 +112,24 @@ func (e *Engine) Skip(ctx context.Context, id, step string, output any, force bo
 	return e.ask(ctx, id, VerbSkip, ask)
 }
 
-// ask decides a request against what the run will be once the requests before it,
-// those in the mailbox included, have been carried out. What is refused then is
-// refused now; the rest is stored for the run's worker, even if it will change
-// nothing: a request that was accepted is in the mailbox.
+// ask is Ask for a run by its id.
 func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
-	r, mail, err := e.find(ctx, id)
+	found, err := e.Find(ctx, id)
 	if err != nil {
 		return err
 	}
+	return e.Ask(ctx, found, verb, ask)
+}
+
+// Ask sends a request to a run that the caller has just found: it is not loaded
+// again, and is changed.
+//
+// It is decided against what the run will be once the requests before it,
+// those in the mailbox included, have been carried out. What is refused then is
+// refused now; the rest is stored for the run's worker, even if it will change
+// nothing: a request that was accepted is in the mailbox.
+func (e *Engine) Ask(ctx context.Context, found Loaded, verb Verb, ask Ask) error {
+	r, mail := found.Run, found.Signals
 	if ask.RequestID != "" && slices.ContainsFunc(mail, func(m Signal) bool { return m.ID == ask.RequestID }) {
 		return nil // delivered again, and not read yet
 	}

@@ -388,31 +388,51 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // Get loads a run, by its id or a unique beginning of it. RUN_NOT_FOUND.
 func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
-	r, _, err := e.find(ctx, id)
-	return r, err
+	l, err := e.Find(ctx, id)
+	return l.Run, err
 }
 
-// find loads a run and its unread signals, by its id or a unique beginning of it.
-func (e *Engine) find(ctx context.Context, id string) (*Run, []Signal, error) {
+// Find is Get with the unread signals of the run: what Ask and Post take.
+func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 	r, mail, err := e.store.Load(ctx, id)
 	if err == nil {
-		return r, mail, nil
+		return Loaded{r, mail}, nil
 	}
 	lister, ok := e.store.(Lister)
 	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= 26 || id == "" {
-		return nil, nil, runError(id, err)
+		return Loaded{}, runError(id, err)
 	}
+	head, err := oneRun(ctx, lister, id)
+	if err != nil {
+		return Loaded{}, err
+	}
+	if r, mail, err = e.store.Load(ctx, head.ID); err != nil {
+		return Loaded{}, runError(id, err)
+	}
+	return Loaded{r, mail}, nil
+}
+
+// Head finds a run as Get does and loads none of its steps but the one it stands at.
+func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
+	lister, ok := e.store.(Lister)
+	if !ok || id == "" {
+		return e.Get(ctx, id)
+	}
+	return oneRun(ctx, lister, id)
+}
+
+// oneRun finds the one run whose id begins like this.
+func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
 	runs, _, err := lister.List(ctx, Query{Prefix: id, Limit: 2})
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case len(runs) == 0:
-		return nil, nil, RunNotFound.Errorf("no run has the id %s", id)
+		return nil, RunNotFound.Errorf("no run has the id %s", id)
 	case len(runs) > 1:
-		return nil, nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
+		return nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
 	}
-	r, mail, err = e.store.Load(ctx, runs[0].ID)
-	return r, mail, runError(id, err)
+	return runs[0], nil
 }
 
 func runError(id string, err error) error {

@@ -44,10 +44,11 @@ type state struct {
 	object    func() (json.RawMessage, error)
 	may       func(*node, bool) bool // asks for a slot; nil: always
 
-	cursor   map[string]int       // first unsettled kid of a sequence
-	live     map[string][]int     // unsettled kids of a parallel or loop
-	nextLook map[string]time.Time // of waits with an interval
-	failures []*StepRecord        // in phase Failed
+	cursor   map[string]int            // first unsettled kid of a sequence
+	live     map[string][]int          // unsettled kids of a parallel or loop
+	keys     map[string]map[string]int // of a loop's items: key to place
+	nextLook map[string]time.Time      // of waits with an interval
+	failures []*StepRecord             // in phase Failed
 
 	size     int    // bytes of input and outputs; 0: not counted yet
 	blind    bool   // the definition is missing: only requests are folded in
@@ -76,7 +77,7 @@ func newState(run *Run, p *plan, mail []Signal) *state {
 // forget drops everything derived from records.
 func (s *state) forget() {
 	s.size = 0
-	s.cursor, s.live, s.failures = nil, nil, nil
+	s.cursor, s.live, s.keys, s.failures = nil, nil, nil, nil
 	for rec := range s.run.Steps() {
 		if rec.Phase == StepFailed {
 			s.failures = append(s.failures, rec)

@@ -197,11 +197,28 @@ func (s *state) unroll(n *node, inst string) verdict {
 		rec.Phase, rec.Items, rec.StartedAt, rec.EndedAt = StepEntered, items, s.now, time.Time{}
 		s.put(rec)
 		delete(s.live, inst)
+		delete(s.keys, inst)
 	}
+	s.indexItems(inst, rec.Items)
 	v := s.fan(inst, len(rec.Items), n.step.ForEach.Max, func(i int) (*node, string) {
 		return n.body, inst + "[" + rec.Items[i].Key + "]"
 	})
 	return v
+}
+
+// indexItems remembers where the items of a loop stand: each of its steps asks for its own.
+func (s *state) indexItems(inst string, items []LoopItem) {
+	if s.keys[inst] != nil {
+		return
+	}
+	places := make(map[string]int, len(items))
+	for i, item := range items {
+		places[item.Key] = i
+	}
+	if s.keys == nil {
+		s.keys = map[string]map[string]int{}
+	}
+	s.keys[inst] = places
 }
 
 func (s *state) items(n *node, inst string) (items []LoopItem, err error) {
@@ -364,6 +381,9 @@ func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {
 			continue
 		}
 		key := scope[len(loopName)+1 : len(scope)-1]
+		if at, ok := w.s.keys[loopName][key]; ok && at < len(rec.Items) && rec.Items[at].Key == key {
+			return rec.Items[at].Value, true
+		}
 		for _, item := range rec.Items {
 			if item.Key == key {
 				return item.Value, true

@@ -141,25 +141,25 @@ func problemOf(err error) *view.Problem {
 // style is how text is drawn on a writer.
 func (a *app) style(w io.Writer) view.Style {
 	s := view.Style{}
-	if width, ok := terminal(w); ok {
-		s.Width, s.Zone = width, time.Local
+	if width, height, ok := terminal(w); ok {
+		s.Width, s.Height, s.Zone = width, height, time.Local
 		_, no := os.LookupEnv("NO_COLOR")
 		s.Color = !no && !a.flags.noColor && os.Getenv("TERM") != "dumb"
 	}
 	return s
 }
 
-// terminal gives the width of a terminal.
-func terminal(w io.Writer) (width int, ok bool) {
+// terminal gives the size of a terminal; height 0: not known.
+func terminal(w io.Writer) (width, height int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
+		return 0, 0, false
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
+	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil || width <= 0 {
-		width = 80
+		return 80, 0, true
 	}
-	return width, true
+	return width, height, true
 }
 
 // emit prints a result in the form that was asked for. name is what -o name prints.

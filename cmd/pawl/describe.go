@@ -20,6 +20,7 @@ const describeEvents = 10
 
 func (a *app) describeCommand() *cobra.Command {
 	var namespace string
+	var allSteps bool
 	cmd := &cobra.Command{
 		Use: "describe ID | KIND NAME", Short: "Tell all that is known of a run or an object",
 		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 -n prod",
@@ -35,11 +36,14 @@ func (a *app) describeCommand() *cobra.Command {
 				return a.describeObject(ctx, b, ref)
 			}
 			r, err := b.Run(ctx, args[0])
+			if err == nil && allSteps {
+				r, err = wholeRun(ctx, b, r)
+			}
 			if err != nil {
 				return err
 			}
 			return a.emit(r, []string{r.ID}, func() string {
-				events, err := newest(ctx, b, r.ID, describeEvents)
+				events, err := b.History(ctx, r.ID, max(0, r.Seq-describeEvents), describeEvents)
 				if err != nil {
 					a.hint("pawl: the history cannot be read: %v", err)
 				}
@@ -48,7 +52,26 @@ func (a *app) describeCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
+	cmd.Flags().BoolVar(&allSteps, "all-steps", false, "all steps of a run, not the newest 1,000")
 	return cmd
+}
+
+// wholeRun is the run with all its steps.
+func wholeRun(ctx context.Context, b backend.Runs, r view.Run) (view.Run, error) {
+	if r.EarlierSteps == 0 {
+		return r, nil
+	}
+	r.Steps, r.EarlierSteps = nil, 0
+	for {
+		page, err := b.Steps(ctx, r.ID, len(r.Steps))
+		if err != nil {
+			return r, err
+		}
+		r.Steps = append(r.Steps, page.Items...)
+		if page.Next == "" {
+			return r, nil
+		}
+	}
 }
 
 // objectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
@@ -58,24 +81,6 @@ func (a *app) objectOf(args []string, namespace string) (control.Ref, bool) {
 	}
 	kind, name, ok := strings.Cut(args[0], "/")
 	return a.named(kind, namespace, name), ok
-}
-
-// newest gives the last events of a run.
-func newest(ctx context.Context, b backend.Runs, id string, most int) ([]view.Event, error) {
-	var kept []view.Event
-	after := int64(0)
-	for {
-		page, err := b.History(ctx, id, after, 1000)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, page...)
-		kept = kept[max(0, len(kept)-most):]
-		if len(page) < 1000 {
-			return kept, nil
-		}
-		after = page[len(page)-1].Seq
-	}
 }
 
 func (a *app) describeObject(ctx context.Context, b backend.Backend, ref control.Ref) error {

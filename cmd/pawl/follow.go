@@ -107,6 +107,10 @@ type screen interface {
 	show(r view.Run)
 }
 
+// readingShare is how many times as long as a reading took a watcher waits at
+// least before the next one: a run of many steps is executed, not read.
+const readingShare = 9
+
 // watch reads a run whenever it may have changed, until it rests, the wait is
 // over or the context ends.
 func (a *app) watch(ctx context.Context, b backend.Runs, what reading, s screen) (view.Run, error) {
@@ -122,13 +126,18 @@ func (a *app) watch(ctx context.Context, b backend.Runs, what reading, s screen)
 	tick := time.NewTicker(time.Second) // for the times of open steps on a screen
 	defer tick.Stop()
 	var r view.Run
+	heard := changes // nil: a change is known and is read at again
+	again := time.NewTimer(forever)
+	defer again.Stop()
+	var rested time.Time // when the run may be read again
 	for read := true; ; {
 		if read {
+			began := time.Now()
 			next, err := b.Run(ctx, what.id)
 			if err != nil {
 				return r, err
 			}
-			r = next
+			r, rested = next, time.Now().Add(readingShare*time.Since(began))
 		}
 		s.show(r)
 		if rests(r) && r.Revision > what.after {
@@ -141,8 +150,14 @@ func (a *app) watch(ctx context.Context, b backend.Runs, what reading, s screen)
 			return r, nil
 		case <-tick.C:
 			read = false
-		case <-changes:
-			read = true
+		case <-heard:
+			wait := time.Until(rested)
+			if read = wait <= 0; !read {
+				heard = nil
+				again.Reset(wait)
+			}
+		case <-again.C:
+			heard, read = changes, true
 		}
 	}
 }
@@ -153,7 +168,7 @@ func (a *app) screen(since *view.Run) screen {
 	case !a.isText():
 		return nothing{}
 	default:
-		if _, ok := terminal(a.out); ok {
+		if _, _, ok := terminal(a.out); ok {
 			return &liveTree{a: a}
 		}
 		return &plainLines{a: a, before: since}

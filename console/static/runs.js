@@ -1,6 +1,6 @@
 // Runs: the list, and one run with its steps and history.
 import { h, show, say } from './dom.js';
-import { all, get } from './api.js';
+import { get } from './api.js';
 import { live } from './live.js';
 import { changeRun } from './change.js';
 import { runActions, runBadge, runFacts, runFault, stepsTable } from './steps.js';
@@ -54,7 +54,7 @@ export function runPage(main, { rest: [id], title, me }) {
   async function refresh() {
     try {
       const run = await get(at);
-      const events = await all(`${at}/history`);
+      const events = (await get(`${at}/history`, { limit: 500, cursor: Math.max(0, run.seq - 500) })).items;
       title(`Run ${run.id.slice(-6)}`);
       if (known && known !== run.phase) say(`The run is ${run.phase}.`);
       known = run.phase;
@@ -62,7 +62,7 @@ export function runPage(main, { rest: [id], title, me }) {
         h('p', { class: 'crumbs' }, me.role === 'operator' ? link('runs', 'Runs') : link('clusters', 'Clusters'), ' / ', run.id),
         h('div', { class: 'title' }, h('h1', {}, run.flow), runBadge(run), h('span', {}, 'on ', subject(run.subject))),
         runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run),
-        h('h2', {}, 'Steps'), stepsTable(run),
+        h('h2', {}, 'Steps'), run.earlierSteps ? h('p', { class: 'help' }, `The newest ${run.steps.length} steps: ${run.earlierSteps} that were opened before are left out.`) : null, stepsTable(run),
         run.input ? h('details', {}, h('summary', {}, 'Input'), json(run.input)) : null,
         h('h2', {}, 'History'), table('History', ['When', 'What', 'Step', 'Attempt', 'Says', 'By'], events.slice(-500).reverse().map((e) => row(`e${e.seq}`,
           age(e.at), e.kind, e.step, e.attempt, h('td', { class: 'reason' }, e.code ? [h('code', {}, e.code), ' '] : null, [e.reason, e.message].filter(Boolean).join(': ')), e.actor))));

@@ -27,6 +27,8 @@ type Backend interface {
 type Runs interface {
 	Start(ctx context.Context, req workflow.Request) (view.Run, error)
 	Run(ctx context.Context, id string) (view.Run, error)
+	// Steps gives a page of a run's steps, those behind the first so many; a Run holds only the newest.
+	Steps(ctx context.Context, id string, after int) (view.Steps, error)
 	List(ctx context.Context, q workflow.Query) (view.Runs, error)
 	// History gives events behind one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)

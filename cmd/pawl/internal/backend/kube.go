@@ -220,11 +220,20 @@ func (k *Kube) Run(ctx context.Context, id string) (view.Run, error) {
 	if err != nil {
 		return view.Run{}, err
 	}
-	v := view.OfRun(r, k.flowOf(ctx, from, r))
+	v := view.OfRun(r, k.flowOf(ctx, from, r)).Newest(view.StepPage)
 	if v.Phase == workflow.Queued {
 		v.Behind = behind(ctx, from.store, r.Subject)
 	}
 	return v, nil
+}
+
+// Steps implements Runs.
+func (k *Kube) Steps(ctx context.Context, id string, after int) (view.Steps, error) {
+	from, r, err := k.find(ctx, id)
+	if err != nil {
+		return view.Steps{}, err
+	}
+	return view.OfSteps(r, k.flowOf(ctx, from, r), after, r.Len()), nil
 }
 
 // flowOf is the flow of a run: one that is known here, or the one it is pinned to.

@@ -152,11 +152,21 @@ func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
 func (l *Local) view(ctx context.Context, r *workflow.Run) view.Run {
 	l.adopt(r)
 	store, engine := l.now()
-	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject))
+	v := view.OfRun(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject)).Newest(view.StepPage)
 	if v.Phase == workflow.Queued {
 		v.Behind = behind(ctx, store, r.Subject)
 	}
 	return v
+}
+
+// Steps implements Runs.
+func (l *Local) Steps(ctx context.Context, id string, after int) (view.Steps, error) {
+	_, engine := l.now()
+	r, err := engine.Get(ctx, id)
+	if err != nil {
+		return view.Steps{}, err
+	}
+	return view.OfSteps(r, workflow.FlowFor(engine.Flows(), r.Flow, r.Subject), after, r.Len()), nil
 }
 
 // adopt loads the file that a run's flow was read from, if it is still there:
@@ -226,7 +236,7 @@ func (l *Local) List(ctx context.Context, q workflow.Query) (view.Runs, error) {
 // History implements Runs.
 func (l *Local) History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error) {
 	store, engine := l.now()
-	r, err := engine.Get(ctx, id)
+	r, err := engine.Head(ctx, id)
 	if err != nil {
 		return nil, err
 	}

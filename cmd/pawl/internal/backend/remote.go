@@ -219,6 +219,17 @@ func (r *Remote) Run(ctx context.Context, id string) (view.Run, error) {
 	return run, err
 }
 
+// Steps implements Runs.
+func (r *Remote) Steps(ctx context.Context, id string, after int) (view.Steps, error) {
+	query := url.Values{"limit": {strconv.Itoa(view.StepPage)}}
+	if after > 0 {
+		query.Set("cursor", strconv.Itoa(after))
+	}
+	var page view.Steps
+	err := r.get(ctx, &page, query, "runs", id, "steps")
+	return page, err
+}
+
 // largestPage is the most entries a server gives at once.
 const largestPage = 500
 

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// loads counts the whole runs that are read from a store.
+type loads struct {
+	*workflow.Memory
+	of atomic.Int64
+}
+
+func (l *loads) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+	l.of.Add(1)
+	return l.Memory.Load(ctx, id)
+}
+
+// idle is a house whose runs nobody works on, and a count of the runs it loads.
+func idle(t *testing.T, flows []workflow.Flow) (*house, *loads, *workflow.Engine) {
+	t.Helper()
+	store := &loads{Memory: workflow.NewMemory()}
+	engine, err := workflow.New(store, flows, workflow.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newHouse(t, func(o *Options) { o.Engine = engine }), store, engine
+}
+
+func TestFinding5ARequestLoadsItsRunOnce(t *testing.T) {
+	h, store, engine := idle(t, testFlows(nil))
+	r, err := engine.Start(t.Context(), workflow.Request{Flow: "Waits", Subject: "demo/default/c1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		want               int64
+	}{
+		{"GET", "", "", 1},
+		{"GET", "/steps", "", 1},
+		{"GET", "/history", "", 0},
+		{"POST", "/pause", `{}`, 1},
+		{"POST", "/signal", `{"name":"caught-up"}`, 1},
+		{"POST", "/cancel", `{"mode":"drop"}`, 1},
+	} {
+		before := store.of.Load()
+		var body any
+		if c.body != "" {
+			body = c.body
+		}
+		if answer := h.do(c.method, "/v1/runs/"+r.ID+c.path, body); answer.status >= 300 {
+			t.Errorf("%s %s: %d %s", c.method, c.path, answer.status, answer.body)
+		}
+		if got := store.of.Load() - before; got != c.want {
+			t.Errorf("%s %s loads its run %d times, want %d", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+func TestFinding5StepsOfALongRunComeInPages(t *testing.T) {
+	const n = 2300
+	flow := workflow.Flow{Name: "Long"}
+	for i := range n {
+		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprintf("s%04d", i), Wait: &workflow.WaitFor{Signal: "go"}})
+	}
+	h, store, engine := idle(t, []workflow.Flow{flow})
+	r, err := engine.Start(t.Context(), workflow.Request{Flow: "Long", Subject: "demo/default/long"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err = store.Memory.Load(t.Context(), r.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		r.Put(&workflow.StepRecord{Name: flow.Steps[i].Name, Phase: workflow.StepDone, Ord: int64(i + 1), Attempt: 1, Output: json.RawMessage(`1`)})
+	}
+	if err := store.Save(t.Context(), &workflow.Save{Run: r}); err != nil {
+		t.Fatal(err)
+	}
+	var whole view.Run
+	h.do("GET", "/v1/runs/"+r.ID, nil).into(t, &whole)
+	if len(whole.Steps) != view.StepPage || whole.EarlierSteps != n-view.StepPage || whole.Steps[view.StepPage-1].Name != flow.Steps[n-1].Name {
+		t.Errorf("the run holds %d steps and tells of %d earlier ones", len(whole.Steps), whole.EarlierSteps)
+	}
+	var names []string
+	for cursor := ""; ; {
+		var page view.Steps
+		h.do("GET", "/v1/runs/"+r.ID+"/steps?limit=1000&cursor="+cursor, nil).into(t, &page)
+		for _, s := range page.Items {
+			names = append(names, s.Name)
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if len(names) != n || names[0] != "s0000" || names[n-1] != flow.Steps[n-1].Name {
+		t.Errorf("the pages hold %d steps", len(names))
+	}
+	if bad := h.do("GET", "/v1/runs/"+r.ID+"/steps?cursor=x", nil); bad.status != http.StatusBadRequest || bad.problem(t).Code != CursorInvalid.Code {
+		t.Errorf("%d %s", bad.status, bad.body)
+	}
+}

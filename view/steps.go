@@ -1,0 +1,61 @@
+package view
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// StepPage is the most steps that an answer holds. A run has up to 10,000, and
+// loops multiply them.
+const StepPage = 1000
+
+// Steps is one page of the steps of a run.
+type Steps struct {
+	Items []Step `json:"items" doc:"in the order they were opened"`
+	Next  string `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
+}
+
+// OfSteps reads a page of the steps of a run: those behind the first so many, limit at most.
+func OfSteps(r *workflow.Run, flow *workflow.Flow, after, limit int) Steps {
+	if limit <= 0 {
+		limit = StepPage
+	}
+	page := Steps{Items: make([]Step, 0, max(0, min(limit, r.Len()-after)))}
+	defs := definitionsOf(r, flow)
+	at := 0
+	for s := range r.Steps() {
+		if at++; at <= after {
+			continue
+		}
+		if len(page.Items) == limit {
+			page.Next = strconv.Itoa(at - 1)
+			break
+		}
+		page.Items = append(page.Items, ofStep(s, defs))
+	}
+	return page
+}
+
+func definitionsOf(r *workflow.Run, flow *workflow.Flow) *definitions {
+	if flow == nil || flow.Name != r.Flow {
+		return nil
+	}
+	return &definitions{flow: flow}
+}
+
+// Newest is the run with at most so many of its steps: those opened last, and
+// the one it stands at. EarlierSteps counts the others.
+func (r Run) Newest(most int) Run {
+	rest := len(r.Steps) - most
+	if rest <= 0 || most < 1 {
+		return r
+	}
+	kept := r.Steps[rest:]
+	if at := slices.IndexFunc(r.Steps[:rest], func(s Step) bool { return s.Name == r.Step }); at >= 0 {
+		kept = append([]Step{r.Steps[at]}, kept[1:]...)
+	}
+	r.Steps, r.EarlierSteps = kept, r.EarlierSteps+rest
+	return r
+}
