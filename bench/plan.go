@@ -77,6 +77,11 @@ func plan(quick bool) []measure {
 	add("flows", "sqlite-former", "pawl", append([]string{"--raw=false", "--store", "sqlite", "--former", size(10_000)}, runs...)...)
 
 	add("waiting", "waiting", "pawl", "--store", "sqlite", "--waiting", size(100_000), "--signal", size(1000))
+	for _, n := range severalWorkers {
+		add("workers", workersName(n), "pawl", "--store", "postgres", "--dsn", dsnVar, "--workers", strconv.Itoa(n), "--runs", size(4000))
+	}
+	add("reading", "reading", "pawl", "--store", "sqlite", "--reading", "--steps", size(10_000))
+	add("reading", "reading-postgres", "pawl", "--store", "postgres", "--dsn", dsnVar, "--reading", "--steps", size(10_000))
 	add("kill", "kill", "pawl", append([]string{"--kill", "--store", "sqlite"}, runs...)...)
 	for _, m := range clusterMeasures {
 		add("clusters", "clusters-"+m.what, "clusters", "--what", m.what, "--clusters", size(m.clusters))
@@ -88,6 +93,11 @@ func plan(quick bool) []measure {
 	}
 	return append(all, growth(size)...)
 }
+
+// severalWorkers are the numbers of workers that share a PostgreSQL.
+var severalWorkers = []int{4, 16}
+
+func workersName(n int) string { return fmt.Sprintf("workers-%d", n) }
 
 // kubernetesMeasures are those on a real API server.
 func kubernetesMeasures(size func(int) string) []measure {

@@ -12,13 +12,16 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/measure"
+	"github.com/pawl-dev/pawl/view"
 )
 
 type benchOptions struct {
 	measure.Options
 	repeat, waiting, signals int
 	idle                     time.Duration
-	raw, kill                bool
+	raw, kill, reading       bool
+	workers                  []int
+	worker                   bool
 	dir, child               string
 }
 
@@ -37,7 +40,9 @@ user's state folder (or --dir), so that the disk is the one that will be used.`,
   pawl bench --store postgres --dsn postgres://localhost/bench
   pawl bench --store sqlite --concurrency 1 --runs 200
   pawl bench --store sqlite --waiting 100000 --signal 1000
-  pawl bench --store sqlite --kill`,
+  pawl bench --store sqlite --kill
+  pawl bench --store sqlite --reading --steps 10000
+  pawl bench --store postgres --dsn postgres://localhost/bench --workers 4,16 --runs 4000`,
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.bench(ctx, o) }),
 	}
@@ -52,6 +57,10 @@ user's state folder (or --dir), so that the disk is the one that will be used.`,
 	f.IntVar(&o.signals, "signal", 1000, "with --waiting: how many of them to wake")
 	f.DurationVar(&o.idle, "idle", 5*time.Second, "with --waiting: how long to watch them wait")
 	f.BoolVar(&o.kill, "kill", false, "instead: kill -9 in the middle of the runs, and how the next process goes on (SQLite)")
+	f.BoolVar(&o.reading, "reading", false, "instead: one run of --steps steps, and what it costs to read")
+	f.IntSliceVar(&o.workers, "workers", nil, "instead: so many workers on one PostgreSQL, each a process, in turns with one (`numbers`)")
+	f.BoolVar(&o.worker, "worker-child", false, "")
+	_ = f.MarkHidden("worker-child")
 	f.StringVar(&o.dir, "dir", "", "`folder` for SQLite's file (default the user's state folder)")
 	f.StringVar(&o.child, "kill-child", "", "")
 	_ = f.MarkHidden("kill-child")
@@ -81,6 +90,12 @@ func (a *app) bench(ctx context.Context, o benchOptions) error {
 		return a.benchWaiting(ctx, store, o)
 	case o.kill:
 		return a.benchKill(ctx, o)
+	case o.worker:
+		return measure.WorkerChild(ctx, store, a.flags.dsn, o.Options, a.in, a.out)
+	case len(o.workers) > 0:
+		return a.benchWorkers(ctx, store, o)
+	case o.reading:
+		return a.benchReading(ctx, store, o)
 	}
 	var results []measure.Result
 	for i := range o.repeat {
@@ -149,6 +164,69 @@ func (a *app) benchWaiting(ctx context.Context, store string, o benchOptions) (e
 	return a.emit(r, []string{store}, func() string {
 		return fmt.Sprintf("%s: %d waiting runs\n  bytes resident per run %.0f (live heap %.0f)\n  idle: %.4f cores, %d writes in %.0fs, %d goroutines more\n  a signal wakes one: p50 %.2f ms, p99 %.2f ms (%d signals)\n",
 			r.Store, r.Waiting, r.ResidentPerRun, r.HeapPerRun, r.IdleCPU, r.WritesWhileIdle, r.IdleSeconds, r.Goroutines, r.SignalP50Ms, r.SignalP99Ms, r.Signals)
+	})
+}
+
+func (a *app) benchReading(ctx context.Context, store string, o benchOptions) (err error) {
+	m, err := measure.OpenMedium(ctx, store, a.flags.dsn, o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := m.Close(); err == nil {
+			err = e
+		}
+	}()
+	b, err := measure.Open(m.Store, o.Options, m.Counters)
+	if err != nil {
+		return err
+	}
+	a.hint("%s: a run of %d steps", store, o.Steps)
+	r, err := b.Reading(ctx, store, o.Steps)
+	if e := b.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	return a.emit(r, []string{store}, func() string {
+		return fmt.Sprintf("%s: to read a run of %d steps: %.1f ms\n  from the store %.1f ms, as shown %.1f ms, as JSON %.1f ms (%d bytes)\n  the answer with its newest steps %.1f ms\n",
+			r.Store, r.Steps, r.ReadingMs, r.LoadMs, r.ViewMs, r.EncodeMs, r.Bytes, r.AnswerMs)
+	})
+}
+
+func (a *app) benchWorkers(ctx context.Context, store string, o benchOptions) error {
+	if store != "postgres" {
+		return Usage.Errorf("--workers needs --store postgres: no other store serves several processes")
+	}
+	for _, n := range o.workers {
+		if n < 1 || n > o.Concurrency || n > o.Runs {
+			return Usage.Errorf("--workers %d: each has at least one run at once", n)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	a.hint("%s: %d runs of %d steps, %d at once, by 1 worker and by %v in turns", store, o.Runs, o.Steps, o.Concurrency, o.workers)
+	r, err := measure.Workers(ctx, store, []string{self, "bench", "--store", store, "--dsn", a.flags.dsn, "--worker-child"}, o.workers, o.repeat, o.Options)
+	if err != nil {
+		return err
+	}
+	return a.emit(r, []string{r.Store}, func() string {
+		t := view.Table{Head: []string{"WORKERS", "STEPS/S", "SHARE", "P50 MS", "P99 MS", "COMMITS/STEP", "WRITES/COMMIT", "STATEMENTS/STEP", "CPU MS/STEP"}}
+		for _, s := range r.Turns {
+			row := []string{fmt.Sprint(s.Workers)}
+			for _, f := range []struct {
+				format string
+				value  float64
+			}{{"%.0f", s.StepsPerSecond}, {"%.2f", s.Share}, {"%.1f", s.LatencyP50Ms}, {"%.1f", s.LatencyP99Ms}, {"%.4f", s.CommitsPerStep}, {"%.1f", s.WritesPerBatch},
+				{"%.4f", s.StatementsStep}, {"%.4f", s.CPUMsPerStep}} {
+				row = append(row, fmt.Sprintf(f.format, f.value))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+		return t.String()
 	})
 }
 

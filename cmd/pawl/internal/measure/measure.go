@@ -33,7 +33,7 @@ type Options struct {
 
 // Counters is what a store counts of its writes; zero values where it does not.
 type Counters struct {
-	Writes, Syncs, Bytes, WALBytes int64
+	Writes, Syncs, Bytes, WALBytes, Statements int64
 }
 
 // Result is what was measured. Rates are per second, sizes in bytes.

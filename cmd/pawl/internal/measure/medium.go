@@ -87,7 +87,7 @@ func counters(s sqlstore.Store) func() Counters {
 	}
 	return func() Counters {
 		st := k.Stats()
-		return Counters{Writes: st.Writes, Syncs: st.Syncs, Bytes: st.Bytes, WALBytes: st.WALBytes}
+		return Counters{Writes: st.Writes, Syncs: st.Syncs, Bytes: st.Bytes, WALBytes: st.WALBytes, Statements: st.Statements}
 	}
 }
 
