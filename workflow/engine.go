@@ -396,7 +396,7 @@ func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
 func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 	r, mail, err := e.store.Load(ctx, id)
 	if err == nil {
-		return Loaded{r, mail}, nil
+		return Loaded{Run: r, Signals: mail}, nil
 	}
 	lister, ok := e.store.(Lister)
 	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= 26 || id == "" {
@@ -409,7 +409,7 @@ func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 	if r, mail, err = e.store.Load(ctx, head.ID); err != nil {
 		return Loaded{}, runError(id, err)
 	}
-	return Loaded{r, mail}, nil
+	return Loaded{Run: r, Signals: mail}, nil
 }
 
 // Head finds a run as Get does and loads none of its steps but the one it stands at.
