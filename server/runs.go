@@ -76,16 +76,17 @@ func (s *Server) actor(ctx context.Context, by By, ifMatch string) (workflow.Act
 func requestID(c *call) string { return "key:" + or(c.who.Account, c.who.Name) + ":" + c.key }
 
 type listRuns struct {
-	Phase   []workflow.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
-	Active  bool             `query:"active" doc:"only those that have not ended"`
-	Flow    string           `query:"flow"`
-	Subject string           `query:"subject"`
-	Prefix  string           `query:"prefix" doc:"beginning of the id"`
-	Hash    string           `query:"hash" doc:"content hash of the definition"`
-	Parent  string           `query:"parent" doc:"id of the run that started them"`
-	Oldest  bool             `query:"oldest" doc:"oldest first; default: newest first"`
-	Limit   int              `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor  string           `query:"cursor" doc:"next of the page before"`
+	Phase    []workflow.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
+	Active   bool             `query:"active" doc:"only those that have not ended"`
+	Flow     string           `query:"flow"`
+	Subject  string           `query:"subject"`
+	Prefix   string           `query:"prefix" doc:"beginning of the id"`
+	Hash     string           `query:"hash" doc:"content hash of the definition"`
+	Parent   string           `query:"parent" doc:"id of the run that started them"`
+	Selector string           `query:"selector" doc:"labels: key=value, key!=value, key, !key, separated by commas"`
+	Oldest   bool             `query:"oldest" doc:"oldest first; default: newest first"`
+	Limit    int              `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor   string           `query:"cursor" doc:"next of the page before"`
 }
 
 type startRun struct {
@@ -242,7 +243,12 @@ func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view
 	if err != nil {
 		return nil, err
 	}
+	labels, err := view.Labels(in.Selector)
+	if err != nil {
+		return nil, err
+	}
 	runs, next, err := lister.List(ctx, workflow.Query{
+		Labels: labels,
 		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
 		Oldest: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
 	})

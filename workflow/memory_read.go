@@ -76,7 +76,8 @@ func (q Query) Matches(r *Run) bool {
 		(q.Subject == "" || q.Subject == r.Subject) &&
 		(q.Hash == "" || q.Hash == r.Hash) &&
 		(q.Parent == "" || q.Parent == r.Parent) &&
-		strings.HasPrefix(r.ID, q.Prefix)
+		strings.HasPrefix(r.ID, q.Prefix) &&
+		!slices.ContainsFunc(q.Labels, func(t LabelTerm) bool { return !t.Holds(r.Labels) })
 }
 
 // head copies a run with the record of its current step only.

@@ -121,9 +121,25 @@ type Query struct {
 	Prefix  string // of the id
 	Hash    string
 	Parent  string
-	Limit   int    // default 100, at most 1,000
-	Cursor  string // of an earlier answer
-	Oldest  bool   // oldest first; default newest first
+	Labels  []LabelTerm // all of them hold
+	Limit   int         // default 100, at most 1,000
+	Cursor  string      // of an earlier answer
+	Oldest  bool        // oldest first; default newest first
+}
+
+// LabelTerm is one term of a selection by labels: key=value, key!=value, key or !key.
+// As in Kubernetes, key!=value also holds where the key is missing.
+type LabelTerm struct {
+	Key   string
+	Value string
+	Any   bool // the value does not matter, only whether the key is there
+	Not   bool
+}
+
+// Holds says whether a run with these labels fits the term.
+func (t LabelTerm) Holds(labels map[string]string) bool {
+	value, there := labels[t.Key]
+	return (there && (t.Any || value == t.Value)) != t.Not
 }
 
 // Lister is a store whose runs and history faces can read.

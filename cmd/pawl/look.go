@@ -56,7 +56,7 @@ flows, machines and faults are kinds of their own.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&o.namespace, "namespace", "n", "", "only objects of this `namespace` (a name without it means default)")
-	f.StringVarP(&o.selector, "selector", "l", "", "only objects with these `labels`: key=value, key!=value, key, !key")
+	f.StringVarP(&o.selector, "selector", "l", "", "only runs or objects with these `labels`: key=value, key!=value, key, !key")
 	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
 	f.StringVar(&o.flow, "flow", "", "only runs of this `flow`")
 	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`; the uid of an object may be left out")
@@ -191,6 +191,10 @@ func (a *app) getRun(ctx context.Context, b backend.Backend, id string) error {
 
 func (a *app) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
 	q := workflow.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	var err error
+	if q.Labels, err = view.Labels(o.selector); err != nil {
+		return nil, nil, "", err
+	}
 	for _, p := range o.phases {
 		phase, err := parsePhase(p)
 		if err != nil {

@@ -162,7 +162,7 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 
 // matches looks at the object before a run is made of it.
 func matches(q *workflow.Query, e *entry) bool {
-	head := workflow.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent}
+	head := workflow.Run{ID: e.id(), Phase: e.phase(), Flow: e.spec.Flow, Subject: e.subject(), Hash: e.status.Hash, Parent: e.spec.Parent, Labels: e.spec.Labels}
 	return q.Matches(&head)
 }
 

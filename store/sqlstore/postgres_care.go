@@ -300,6 +300,9 @@ func (line *dump) queue(b *pgx.Batch) {
 		VALUES ($1, $2, $3, $4, $5, nullif($6, ''), $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, appendBirth(nil, r), nanos(r.CreatedAt), phaseNumber(r.Phase), r.Queue,
 		r.Revision, r.Epoch, r.Mail, nanos(r.NextAt), due, nanos(r.EndedAt), appendBody(nil, r, open))
+	for _, l := range labelRows(r.ID, r.Labels) {
+		b.Queue(putLabelSQL, l.run, l.key, l.value)
+	}
 	if len(r.Input) > 0 {
 		b.Queue(`INSERT INTO input (run, data) SELECT k, $2 FROM run WHERE id = $1`, r.ID, []byte(r.Input))
 	}

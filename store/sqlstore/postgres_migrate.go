@@ -44,6 +44,11 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
 			if _, err := pgScript(ctx, tx.Conn().PgConn(), m.sql); err != nil {
 				return err
 			}
+			if m.name == labelMigration {
+				if err := postgresLabels(ctx, tx); err != nil {
+					return err
+				}
+			}
 			_, err := tx.Exec(ctx, "INSERT INTO migration (number, name, checksum, at) VALUES ($1, $2, $3, $4)", m.number, m.name, m.checksum, time.Now().UnixNano())
 			if err != nil {
 				return err

@@ -130,9 +130,20 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 			add(condition, value)
 		}
 	}
-	order, behind := "DESC", "r.k < $%d"
+	from, row := "run r", "r.k"
+	first, others := firstLabel(q.Labels)
+	if first != nil { // along the index of labels, which is in the order of runs
+		from, row = "run_label c JOIN run r ON r.k = c.run", "c.run"
+		add("c.key = $%d", first.Key)
+		add("c.value = $%d", first.Value)
+	}
+	for _, t := range others {
+		condition, values := labelCondition(t, "r.k", fmt.Sprintf("$%d", len(args)+1), fmt.Sprintf("$%d", len(args)+2))
+		where, args = append(where, condition), append(args, values...)
+	}
+	order, behind := "DESC", row+" < $%d"
 	if q.Oldest {
-		order, behind = "ASC", "r.k > $%d"
+		order, behind = "ASC", row+" > $%d"
 	}
 	if q.Cursor != "" {
 		k, err := strconv.ParseInt(q.Cursor, 10, 64)
@@ -142,7 +153,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		add(behind, k)
 	}
 	limit := q.PageSize()
-	rows, err := p.pool.Query(ctx, `SELECT `+runColumns+` FROM run r WHERE `+strings.Join(where, " AND ")+` ORDER BY r.k `+order+` LIMIT `+strconv.Itoa(limit+1), args...)
+	rows, err := p.pool.Query(ctx, `SELECT `+runColumns+` FROM `+from+` WHERE `+strings.Join(where, " AND ")+` ORDER BY `+row+` `+order+` LIMIT `+strconv.Itoa(limit+1), args...)
 	if err != nil {
 		return nil, "", pgError(err)
 	}
@@ -346,7 +357,8 @@ func (p *Postgres) Remove(ctx context.Context, ids []string) error {
 	_, err := p.pool.Exec(ctx, `
 		WITH gone AS (DELETE FROM run WHERE id = ANY($1) AND phase > 5 RETURNING k),
 			e AS (DELETE FROM event WHERE run IN (SELECT k FROM gone)),
-			i AS (DELETE FROM input WHERE run IN (SELECT k FROM gone))
+			i AS (DELETE FROM input WHERE run IN (SELECT k FROM gone)),
+			l AS (DELETE FROM run_label WHERE run IN (SELECT k FROM gone))
 		DELETE FROM signal WHERE run IN (SELECT k FROM gone)`, ids)
 	return pgError(err)
 }

@@ -179,6 +179,11 @@ func (p *Postgres) createSlowly(ctx context.Context, op *pgWrite, handle *pgHand
 					return err
 				}
 			}
+			for _, l := range labelRows(r.ID, r.Labels) {
+				if _, err := tx.Exec(ctx, putLabelSQL, l.run, l.key, l.value); err != nil {
+					return err
+				}
+			}
 			if op.create.input != nil {
 				_, err = tx.Exec(ctx, `INSERT INTO input (run, data) VALUES ($1, $2)`, k, op.create.input)
 			}

@@ -111,5 +111,5 @@ const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
 // pgStatements are prepared on each writer's connection, by these names.
 var pgStatements = map[string]string{
 	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
-	"create": createSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
+	"create": createSQL, "label": labelSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
 }

@@ -311,6 +311,16 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 			byteaArray(told, func(op *pgWrite) []byte { return op.events }),
 			byteaArray(told, func(op *pgWrite) []byte { return op.steps }))
 	}
+	var labels []labelRow
+	for _, op := range ops {
+		labels = append(labels, labelRows(op.create.run.ID, op.create.run.Labels)...)
+	}
+	if len(labels) > 0 {
+		p.add("label", nil,
+			textArray(labels, func(l labelRow) string { return l.run }),
+			textArray(labels, func(l labelRow) string { return l.key }),
+			textArray(labels, func(l labelRow) string { return l.value }))
+	}
 	if fed := slices.DeleteFunc(ops, func(op *pgWrite) bool { return op.create.input == nil }); len(fed) > 0 {
 		p.add("input", nil,
 			textArray(fed, func(op *pgWrite) string { return op.create.run.ID }),

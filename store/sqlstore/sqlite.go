@@ -224,6 +224,11 @@ func migrateSQLite(ctx context.Context, conn *sqlite.Conn) (err error) {
 		if err := script(conn, m.sql); err != nil {
 			return fmt.Errorf("migration %s: %w", m.name, err)
 		}
+		if m.name == labelMigration {
+			if err := sqliteLabels(conn); err != nil {
+				return fmt.Errorf("migration %s: %w", m.name, err)
+			}
+		}
 		if err := execute(conn, "INSERT INTO migration (number, name, checksum, at) VALUES (?, ?, ?, ?)",
 			m.number, m.name, m.checksum, time.Now().UnixNano()); err != nil {
 			return err

@@ -342,6 +342,9 @@ func (w *sqWriter) restore(line dump) error {
 	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", row, appendBirth(nil, r), []byte(r.Input)); err != nil {
 		return err
 	}
+	if err := w.addLabels(row, r.Labels); err != nil {
+		return err
+	}
 	for _, id := range line.Seen {
 		if err := w.exec("INSERT INTO signal (run, id) VALUES (?, ?)", row, id); err != nil {
 			return err

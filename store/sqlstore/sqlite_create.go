@@ -136,6 +136,9 @@ func (op *sqCreate) execute(w *sqWriter) error {
 	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", h.row, op.birth, []byte(r.Input)); err != nil {
 		return err
 	}
+	if err := w.addLabels(h.row, r.Labels); err != nil {
+		return err
+	}
 	if op.events == nil && op.steps == nil {
 		return nil
 	}

@@ -153,7 +153,7 @@ func (w *sqWriter) remove(id string) error {
 			return err
 		}
 	}
-	for _, sql := range []string{"DELETE FROM signal WHERE run = ?", "DELETE FROM birth WHERE run = ?", "DELETE FROM run WHERE row = ?"} {
+	for _, sql := range []string{"DELETE FROM signal WHERE run = ?", "DELETE FROM birth WHERE run = ?", "DELETE FROM run_label WHERE run = ?", "DELETE FROM run WHERE row = ?"} {
 		if err := w.exec(sql, row); err != nil {
 			return err
 		}

@@ -13,8 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-const sqlRun = `SELECT run.row, id, flow, version, hash, subject, parent, inline, phase, queue_no, revision, epoch, owner, mail, due,
-	created, ended, body, birth.data, birth.input FROM run LEFT JOIN birth ON birth.run = run.row `
+const (
+	sqlRunColumns = `SELECT run.row, id, flow, version, hash, subject, parent, inline, phase, queue_no, revision, epoch, owner, mail, due,
+	created, ended, body, birth.data, birth.input FROM `
+	sqlRun = sqlRunColumns + `run LEFT JOIN birth ON birth.run = run.row `
+	// sqlLabelled reads the index of labels and finds the runs by their rows; a cross join keeps this order.
+	sqlLabelled = sqlRunColumns + `run_label AS chosen CROSS JOIN run ON run.row = chosen.run LEFT JOIN birth ON birth.run = run.row `
+)
 
 // decodeRun reads one row of sqlRun. The records are those in the body.
 func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRecord, error) {
@@ -179,22 +184,31 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	if q.Prefix != "" {
 		add("id >= ? AND substr(id, 1, ?) = ?", q.Prefix, len([]rune(q.Prefix)), q.Prefix)
 	}
-	order := " ORDER BY run.row DESC"
+	sql, row := sqlRun, "run.row"
+	first, others := firstLabel(q.Labels)
+	if first != nil {
+		sql, row = sqlLabelled, "chosen.run"
+		add("chosen.key = ? AND chosen.value = ?", first.Key, first.Value)
+	}
+	for _, t := range others {
+		condition, values := labelCondition(t, "run.row", "?", "?")
+		add(condition, values...)
+	}
+	order := " ORDER BY " + row + " DESC"
 	if q.Oldest {
-		order = " ORDER BY run.row"
+		order = " ORDER BY " + row
 	}
 	if q.Cursor != "" {
-		row, err := strconv.ParseInt(q.Cursor, 10, 64)
+		at, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil {
 			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", q.Cursor)
 		}
 		if q.Oldest {
-			add("run.row > ?", row)
+			add(row+" > ?", at)
 		} else {
-			add("run.row < ?", row)
+			add(row+" < ?", at)
 		}
 	}
-	sql := sqlRun
 	if len(where) > 0 {
 		sql += "WHERE " + strings.Join(where, " AND ")
 	}

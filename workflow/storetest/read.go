@@ -21,11 +21,15 @@ func examList(t *testing.T, h Harness) {
 	paused.Put(&workflow.StepRecord{Name: "Bad", Phase: workflow.StepFailed, Ord: 2, Attempt: 1, Fault: &workflow.Fault{Code: "X"}})
 	paused.Phase, paused.Owner, paused.Fault = workflow.Paused, "", &workflow.Fault{Code: "X", Step: "Bad"}
 	x.save(paused, workflow.RunPaused)
-	queued := x.create(fresh(subject))
+	second := fresh(subject)
+	second.Labels = map[string]string{"team": "x y"}
+	queued := x.create(second)
 	child := fresh("kind/list/child")
 	child.Parent = paused.ID
 	child = x.create(child)
-	ended := x.owned("w")
+	last := fresh("")
+	last.Labels, last.Owner, last.Epoch = map[string]string{"team": "x y", "tier": "gold"}, "w", 1
+	ended := x.create(last)
 	x.end(ended)
 	all := []string{paused.ID, queued.ID, child.ID, ended.ID}
 
@@ -47,6 +51,15 @@ func examList(t *testing.T, h Harness) {
 		{"no wildcards", workflow.Query{Prefix: "%"}, nil},
 		{"two filters", workflow.Query{Subject: subject, Phases: []workflow.Phase{workflow.Paused}}, all[:1]},
 		{"nothing", workflow.Query{Flow: "None"}, nil},
+		{"label", labelled(workflow.LabelTerm{Key: "a", Value: "b"}), all[:1]},
+		{"label with another value", labelled(workflow.LabelTerm{Key: "a", Value: "B"}), nil},
+		{"label of two runs", labelled(workflow.LabelTerm{Key: "team", Value: "x y"}), []string{queued.ID, ended.ID}},
+		{"labels, all of them", labelled(workflow.LabelTerm{Key: "team", Value: "x y"}, workflow.LabelTerm{Key: "tier", Value: "gold"}), []string{ended.ID}},
+		{"label and flow", workflow.Query{Flow: "None", Labels: []workflow.LabelTerm{{Key: "a", Value: "b"}}}, nil},
+		{"a label that is there", labelled(workflow.LabelTerm{Key: "tier", Any: true}), []string{ended.ID}},
+		{"a label that is not there", labelled(workflow.LabelTerm{Key: "team", Any: true, Not: true}), []string{paused.ID, child.ID}},
+		{"not this value", labelled(workflow.LabelTerm{Key: "tier", Value: "gold", Not: true}), all[:3]},
+		{"one value, but not another label", labelled(workflow.LabelTerm{Key: "team", Value: "x y"}, workflow.LabelTerm{Key: "tier", Any: true, Not: true}), []string{queued.ID}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			y := exam{t, x.Store}
@@ -85,6 +98,10 @@ func examList(t *testing.T, h Harness) {
 			t.Errorf("%d records", runs[0].Len())
 		}
 	})
+}
+
+func labelled(terms ...workflow.LabelTerm) workflow.Query {
+	return workflow.Query{Labels: terms, Oldest: true}
 }
 
 func runIDs(runs []*workflow.Run) []string {

@@ -251,6 +251,7 @@ func (r *Remote) List(ctx context.Context, q workflow.Query) (view.Runs, error) 
 	set("prefix", q.Prefix)
 	set("hash", q.Hash)
 	set("parent", q.Parent)
+	set("selector", view.Selector(q.Labels))
 	set("cursor", q.Cursor)
 	if q.Active {
 		set("active", "true")

@@ -1,0 +1,51 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Labels reads a selector of runs: key=value, key!=value, key or !key,
+// separated by commas. Labels of runs are freer than those of objects: a value
+// may hold anything but a comma. INPUT_INVALID.
+func Labels(text string) ([]workflow.LabelTerm, error) {
+	var terms []workflow.LabelTerm
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		var t workflow.LabelTerm
+		part = strings.TrimSpace(part)
+		if key, value, ok := strings.Cut(part, "="); ok {
+			key, t.Not = strings.CutSuffix(key, "!")
+			t.Key, t.Value = key, strings.TrimPrefix(value, "=")
+		} else {
+			t.Any = true
+			t.Key, t.Not = strings.CutPrefix(part, "!")
+		}
+		if t.Key, t.Value = strings.TrimSpace(t.Key), strings.TrimSpace(t.Value); t.Key == "" {
+			return nil, workflow.InputInvalid.Errorf("selector %q: term %q: use key=value, key!=value, key or !key", text, part)
+		}
+		terms = append(terms, t)
+	}
+	return terms, nil
+}
+
+// Selector is the text that Labels reads.
+func Selector(terms []workflow.LabelTerm) string {
+	parts := make([]string, len(terms))
+	for i, t := range terms {
+		switch {
+		case t.Any && t.Not:
+			parts[i] = "!" + t.Key
+		case t.Any:
+			parts[i] = t.Key
+		case t.Not:
+			parts[i] = t.Key + "!=" + t.Value
+		default:
+			parts[i] = t.Key + "=" + t.Value
+		}
+	}
+	return strings.Join(parts, ",")
+}
