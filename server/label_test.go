@@ -23,7 +23,7 @@ func TestFinding12ListOfRunsByLabels(t *testing.T) {
 		}
 	}
 	bad := h.do("GET", "/v1/runs?selector=%3Dblue", nil)
-	if p := bad.problem(t); bad.status != http.StatusBadRequest || p.Code != workflow.InputInvalid.Code {
+	if p := bad.problem(t); bad.status != http.StatusUnprocessableEntity || p.Code != workflow.InputInvalid.Code {
 		t.Errorf("%d %s", bad.status, bad.body)
 	}
 }

@@ -144,7 +144,7 @@ const ofClusters = "Runs of a cluster are for those who may see it, all others t
 func (s *Server) runRoutes() {
 	tags := []string{"runs"}
 	at(s, huma.Operation{OperationID: "listRuns", Method: http.MethodGet, Path: "/v1/runs", Summary: "List runs", Tags: tags,
-		Errors: []int{400}}, Operator, s.listRuns)
+		Errors: []int{400, 422}}, Operator, s.listRuns)
 	at(s, huma.Operation{OperationID: "startRun", Method: http.MethodPost, Path: "/v1/runs", Summary: "Start a run", Tags: tags,
 		Description: "Once it is answered, the run exists after any crash. A known request gives the run as it is.",
 		Errors:      []int{404, 429}, DefaultStatus: http.StatusAccepted}, Operator, s.startRun)
