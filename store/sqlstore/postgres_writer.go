@@ -14,15 +14,83 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pgWriter drains all pending writes into one transaction, without any delay:
-// what comes while a transaction is under way goes into the next one.
+// pgWriter drains pending writes into one transaction. What comes while a
+// transaction is under way goes into the next one.
+//
+// A transaction costs the server, and so every other worker, about as much as
+// the writes in it. So a batch waits for the runs that are expected to write
+// next, those whose last write was just answered, and a small one for the
+// transaction under way; never longer than a transaction has taken lately. A
+// run alone never waits: when it writes, nobody else is expected.
 type pgWriter struct {
 	p       *Postgres
 	mu      sync.Mutex
 	ready   sync.Cond
 	pending []*pgWrite
 	closed  bool
+
+	committing int           // transactions under way
+	expected   int           // runs whose last write was answered and that go on
+	answered   time.Time     // when the newest of these was
+	took       time.Duration // what a transaction took, on average
+	deadline   time.Time     // until when the first of pending waits at most
+	timer      *time.Timer   // wakes a writer then
 }
+
+// A batch of pgMany waits for nobody. Fewer than pgSome wait for the transaction under way.
+const (
+	pgMany = 64
+	pgSome = 16
+)
+
+// linger is how long a write waits at most for others.
+func (w *pgWriter) linger() time.Duration {
+	return min(max(w.took, 200*time.Microsecond), 10*time.Millisecond)
+}
+
+// gathers reports that the pending writes still wait for others.
+func (w *pgWriter) gathers(now time.Time) bool {
+	switch {
+	case w.closed || len(w.pending) >= pgMany || !now.Before(w.deadline):
+		return false
+	case w.expected > 0 && now.Sub(w.answered) < w.linger():
+		return true
+	}
+	return w.committing > 0 && len(w.pending) < pgSome
+}
+
+// await sets the deadline of the first pending write.
+func (w *pgWriter) await(now time.Time) {
+	w.deadline = now.Add(w.linger())
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.linger(), w.ready.Broadcast)
+	} else {
+		w.timer.Reset(w.linger())
+	}
+}
+
+// committed notes the end of a transaction before its writes are answered.
+func (w *pgWriter) committed(batch []*pgWrite, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.committing--
+	w.took += (took - w.took) / 8
+	now := time.Now()
+	if now.Sub(w.answered) >= w.linger() { // those from before do something else
+		w.expected = 0
+	}
+	for _, op := range batch {
+		if op.owner != 0 && (op.create != nil || op.phase == runningNumber) {
+			w.expected++
+		}
+	}
+	w.answered = now
+	if len(w.pending) > 0 && !w.gathers(now) {
+		w.ready.Signal()
+	}
+}
+
+var runningNumber = phaseNumber(workflow.Running)
 
 // pgWrite is one Create or Save, encoded by its caller.
 type pgWrite struct {
@@ -82,8 +150,15 @@ func (w *pgWriter) do(ctx context.Context, op *pgWrite) (pgResult, error) {
 		return pgResult{}, workflow.StoreUnavailable.Errorf("%w", errWriterClosed)
 	}
 	w.pending = append(w.pending, op)
+	w.expected = max(0, w.expected-1)
+	now := time.Now()
+	if len(w.pending) == 1 {
+		w.await(now)
+	}
+	if !w.gathers(now) {
+		w.ready.Signal()
+	}
 	w.mu.Unlock()
-	w.ready.Signal()
 	select {
 	case r := <-op.done:
 		return r, r.err
@@ -95,6 +170,9 @@ func (w *pgWriter) do(ctx context.Context, op *pgWrite) (pgResult, error) {
 func (w *pgWriter) close() {
 	w.mu.Lock()
 	w.closed = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 	w.mu.Unlock()
 	w.ready.Broadcast()
 }
@@ -104,12 +182,16 @@ func (w *pgWriter) close() {
 func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.pending) == 0 {
+	for len(w.pending) == 0 || w.gathers(time.Now()) {
 		if w.closed {
 			return nil, false
 		}
 		w.ready.Wait()
 	}
+	if !time.Now().Before(w.deadline) { // they do something else
+		w.expected = 0
+	}
+	w.committing++
 	batch = append(batch[:0], w.pending[:min(len(w.pending), pgBatch)]...)
 	w.pending = append(w.pending[:0], w.pending[len(batch):]...)
 	slices.SortStableFunc(batch, func(a, b *pgWrite) int { return cmp.Compare(a.k, b.k) })
@@ -119,6 +201,12 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 			w.pending = append(w.pending, batch[i])
 			batch = slices.Delete(batch, i, i+1)
 			i--
+		}
+	}
+	if len(w.pending) > 0 {
+		now := time.Now()
+		if w.await(now); !w.gathers(now) {
+			w.ready.Signal()
 		}
 	}
 	return batch, true
@@ -142,11 +230,13 @@ func (w *pgWriter) serve() {
 			var err error
 			if c, err = w.connect(); err != nil {
 				c = nil
+				w.committed(nil, 0)
 				answer(batch, pgResult{err: pgError(err)})
 				continue
 			}
 		}
-		w.write(c, batch)
+		began := time.Now()
+		w.write(c, batch, func() { w.committed(batch, time.Since(began)) })
 	}
 }
 
@@ -182,20 +272,23 @@ func answer(batch []*pgWrite, r pgResult) {
 	}
 }
 
-// write commits a batch. What the server refuses as a whole is tried write by
-// write, so that one cannot harm the others.
-func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite) {
+// write commits a batch; ended is called before its writes are answered. What the
+// server refuses as a whole is tried write by write, so that one cannot harm the others.
+func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 	results, err := w.commit(c, batch)
 	switch {
 	case err == nil:
+		ended()
 		for i, op := range batch {
 			op.done <- results[i]
 		}
 	case refused(err) && len(batch) > 1 && !c.IsClosed():
+		ended()
 		for i := range batch {
-			w.write(c, batch[i:i+1])
+			w.write(c, batch[i:i+1], func() {})
 		}
 	default:
+		ended()
 		answer(batch, pgResult{err: pgError(err)})
 	}
 }

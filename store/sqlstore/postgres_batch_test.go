@@ -1,0 +1,104 @@
+package sqlstore
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// step is a write of a run that goes on.
+func step(k int64) *pgWrite {
+	return &pgWrite{k: k, owner: 1, phase: phaseNumber(workflow.Running)}
+}
+
+// batches serves a writer whose transactions take a millisecond, and gives the size of each.
+func batches(w *pgWriter) *[]int {
+	sizes := &[]int{}
+	for range pgWriters {
+		go func() {
+			for {
+				batch, open := w.next(nil)
+				if !open {
+					return
+				}
+				w.mu.Lock()
+				*sizes = append(*sizes, len(batch))
+				w.mu.Unlock()
+				time.Sleep(time.Millisecond)
+				w.committed(batch, time.Millisecond)
+				answer(batch, pgResult{won: true})
+			}
+		}()
+	}
+	return sizes
+}
+
+// drive writes n steps of a run, each at the end of what it does in between.
+func drive(t *testing.T, w *pgWriter, k int64, n int, between time.Duration) {
+	for range n {
+		if _, err := w.do(t.Context(), step(k)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(between)
+	}
+}
+
+func TestFinding15RunsOfAWorkerAreWrittenTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPGWriter(nil)
+		sizes := batches(w)
+		done := make(chan struct{})
+		for k := range 6 {
+			go func() {
+				drive(t, w, int64(k+1), 100, time.Duration(10+k*10)*time.Microsecond)
+				done <- struct{}{}
+			}()
+		}
+		for range 6 {
+			<-done
+		}
+		w.close()
+		if len(*sizes) > 110 {
+			t.Errorf("600 writes of 6 runs made %d transactions, 100 would do: %v", len(*sizes), (*sizes)[:20])
+		}
+	})
+}
+
+func TestFinding15ARunAloneWaitsForNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPGWriter(nil)
+		sizes := batches(w)
+		began := time.Now()
+		drive(t, w, 1, 100, 0)
+		if took := time.Since(began); took != 100*time.Millisecond || len(*sizes) != 100 {
+			t.Errorf("100 writes took %s in %d transactions of 1 ms", took, len(*sizes))
+		}
+		w.close()
+	})
+}
+
+func TestFinding15AWriteWaitsNoLongerThanATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPGWriter(nil)
+		batches(w)
+		for k := range 5 { // runs that are answered and then do something long
+			go drive(t, w, int64(k+10), 1, time.Hour)
+		}
+		time.Sleep(1100 * time.Microsecond)
+		began := time.Now()
+		drive(t, w, 1, 1, 0)
+		if took := time.Since(began); took > 2200*time.Microsecond {
+			t.Errorf("a write took %s though a transaction takes 1 ms", took)
+		}
+		time.Sleep(time.Second)
+		began = time.Now()
+		drive(t, w, 1, 1, 0)
+		if took := time.Since(began); took != time.Millisecond {
+			t.Errorf("long after the others, a write took %s", took)
+		}
+		w.close()
+		time.Sleep(time.Hour)
+	})
+}
