@@ -69,6 +69,8 @@ func Judge(c *Cluster, b *Book, seen Observed, now time.Time, tol Tolerances) Ju
 	l.next(&j, plan)
 	if l.up {
 		plan.tell(j.Findings, j.RecoverNext)
+	} else {
+		l.tellStopped(j.Findings, j.RecoverNext)
 	}
 	j.Changed = j.Alarm != c.Alarm || !j.SuspectSince.Equal(c.SuspectSince) || j.RecoverTries != c.RecoverTries ||
 		!j.RecoverNext.Equal(c.RecoverNext) || !slices.EqualFunc(j.Findings, c.Findings, Finding.same)
@@ -136,6 +138,28 @@ func (l *look) next(j *Judgement, plan RecoveryPlan) {
 			j.RecoverNext = at
 		}
 		j.RecoverTries++
+	}
+}
+
+// tellStopped writes into the findings of a cluster that is to be stopped what is
+// done about them: VMs that run are stopped, and all else is left until it is
+// started or recovered.
+func (l *look) tellStopped(findings []Finding, at time.Time) {
+	allowed := len(l.c.Recovery.Or(l.tol.Policy)) > 0
+	for i := range findings {
+		f := &findings[i]
+		switch {
+		case f.Type == Foreign:
+			f.Then = "left alone"
+		case f.Type == PowerState && !onItsWay(*f) && allowed:
+			f.Then, f.At = "stop it", at
+		case f.Type == PowerState && !onItsWay(*f):
+			f.Then, f.Code = "nothing: stopping is not allowed", RecoveryForbidden.Code
+		case onItsWay(*f) || f.Type == UnknownState:
+			f.Then = "wait"
+		default:
+			f.Then = "nothing while the cluster is stopped"
+		}
 	}
 }
 

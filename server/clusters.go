@@ -229,6 +229,10 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 	if err != nil {
 		return nil, err
 	}
+	standings, err := clusters.Standings(ctx, found)
+	if err != nil {
+		return nil, err
+	}
 	names := map[cluster.Owner][2]string{}
 	for i := range found {
 		owner := found[i].Owner
@@ -236,7 +240,7 @@ func (s *Server) listClusters(ctx context.Context, in *clusterQuery) (*listOf[vi
 			account, domain := clusters.Names(ctx, owner)
 			names[owner] = [2]string{account, domain}
 		}
-		out.Body.Items = append(out.Body.Items, view.ClusterInList(&found[i], workers[found[i].ID], names[owner][0], names[owner][1]))
+		out.Body.Items = append(out.Body.Items, view.ClusterInList(&found[i], workers[found[i].ID], names[owner][0], names[owner][1]).With(standings[found[i].UUID]))
 	}
 	return out, nil
 }
@@ -273,7 +277,11 @@ func (s *Server) getCluster(ctx context.Context, in *struct {
 		return nil, err
 	}
 	account, domain := clusters.Names(ctx, book.Cluster.Owner)
-	return &clusterAnswer{ETag: etag(book.Cluster.Revision), Body: view.ClusterOfBook(book, account, domain)}, nil
+	standings, err := clusters.Standings(ctx, []cluster.Cluster{book.Cluster})
+	if err != nil {
+		return nil, err
+	}
+	return &clusterAnswer{ETag: etag(book.Cluster.Revision), Body: view.ClusterOfBook(book, account, domain).With(standings[book.Cluster.UUID])}, nil
 }
 
 // changeCluster asks for a change of the revision in If-Match, if there is one.

@@ -238,7 +238,15 @@ func (s *Server) getOperation(ctx context.Context, in *struct {
 		}
 		return nil, err
 	}
-	return &struct{ Body view.Operation }{view.OperationOf(job)}, nil
+	operation := view.OperationOf(job)
+	if job.Status == cluster.JobOpen {
+		standing, err := clusters.Standing(ctx, job.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		operation = operation.With(standing)
+	}
+	return &struct{ Body view.Operation }{operation}, nil
 }
 
 func (s *Server) listLeaks(ctx context.Context, in *struct {

@@ -51,7 +51,10 @@ type Cluster struct {
 	Reason    string            `json:"reason,omitempty"`
 	Step      string            `json:"step,omitempty"`
 	Remedy    string            `json:"remedy,omitempty"`
+	ReasonAt  time.Time         `json:"reasonAt,omitzero" doc:"since when the reason is known"`
 	Findings  []cluster.Finding `json:"findings,omitempty" doc:"how it differed from what it should be, at the last look"`
+	Waiting   *service.Waiting  `json:"waiting,omitempty" doc:"what its run waits for"`
+	Unseen    *service.Unseen   `json:"unseen,omitempty" doc:"its provider cannot be seen: what is known of it is as old as that"`
 	NextTry   time.Time         `json:"nextTry,omitzero" doc:"of the recovery policy or the collector"`
 	Created   time.Time         `json:"created"`
 	Removed   time.Time         `json:"removed,omitzero"`
@@ -67,6 +70,12 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 		Revision: c.Revision, Endpoint: c.Endpoint, ConsoleEndpoint: c.ConsoleEndpoint, CIDRs: c.CIDRs, OnFailure: c.OnFailure,
 		Run: c.RunID, Code: string(c.Reason.Code), Reason: c.Reason.Text, Step: c.Reason.Step, Remedy: c.Reason.RemedyOf(),
 		Findings: c.Findings, Created: c.Created, Removed: c.Removed, GC: c.GC,
+	}
+	if c.Reason.Code != "" {
+		v.ReasonAt = c.StateSince
+		if c.Reason.Code == cluster.ClusterFaulty.Code && c.ObservedAt.After(v.ReasonAt) {
+			v.ReasonAt = c.ObservedAt
+		}
 	}
 	if c.Recovery != nil {
 		v.Recovery = &c.Recovery
@@ -84,6 +93,12 @@ func ClusterOf(c *cluster.Cluster, account, domain string) Cluster {
 		v.NextTry = c.GCNext
 	}
 	return v
+}
+
+// With adds what a cluster waits for and whether its provider can be seen.
+func (c Cluster) With(s service.Standing) Cluster {
+	c.Waiting, c.Unseen = s.Waiting, s.Unseen
+	return c
 }
 
 // ClusterInList is ClusterOf with the number of workers that exist.
@@ -124,12 +139,7 @@ func ClusterNodes(b *cluster.Book) []ClusterNode {
 	for _, n := range b.Nodes {
 		v := ClusterNode{Name: n.Name, ID: n.VMID, Role: n.Role, Ordinal: n.Ordinal, Version: n.Version, Address: n.Address,
 			Ready: "unknown", ReadyAt: n.ReadyAt, HelloAt: n.HelloAt, NotReady: n.NotReady}
-		switch {
-		case n.NotReady != "":
-			v.Ready = "false"
-		case !n.ReadyAt.IsZero():
-			v.Ready = "true"
-		}
+		v.Ready, v.NotReady = b.Readiness(&n)
 		nodes = append(nodes, v)
 	}
 	return nodes
@@ -167,16 +177,20 @@ func ClusterResources(b *cluster.Book) []ClusterResource {
 
 // Operation is what a caller asked for.
 type Operation struct {
-	ID        string    `json:"id"`
-	Cluster   string    `json:"cluster"`
-	Kind      string    `json:"kind" enum:"create,start,stop,scale,upgrade,recover,delete,forget"`
-	Status    string    `json:"status" enum:"open,done,failed"`
-	Code      string    `json:"code,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	Remedy    string    `json:"remedy,omitempty"`
-	Step      string    `json:"step,omitempty"`
-	Run       string    `json:"run,omitempty"`
-	User      string    `json:"user,omitempty"`
+	ID      string `json:"id"`
+	Cluster string `json:"cluster"`
+	Kind    string `json:"kind" enum:"create,start,stop,scale,upgrade,recover,delete,forget"`
+	Status  string `json:"status" enum:"open,done,failed"`
+	Code    string `json:"code,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	Step    string `json:"step,omitempty"`
+	Run     string `json:"run,omitempty"`
+	User    string `json:"user,omitempty"`
+
+	Waiting *service.Waiting `json:"waiting,omitempty" doc:"while it is open: what the run of its cluster waits for"`
+	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"while it is open: the provider cannot be seen"`
+
 	Created   time.Time `json:"created"`
 	Completed time.Time `json:"completed,omitzero"`
 }
@@ -185,6 +199,14 @@ type Operation struct {
 func OperationOf(j *cluster.Job) Operation {
 	return Operation{ID: j.ID, Cluster: j.Cluster, Kind: j.Kind, Status: [...]string{"open", "done", "failed"}[j.Status], Code: string(j.Code), Reason: j.Text,
 		Remedy: cluster.Reason{Code: j.Code}.RemedyOf(), Step: j.Step, Run: j.RunID, User: j.User, Created: j.Created, Completed: j.Completed}
+}
+
+// With adds to an open operation what its cluster waits for.
+func (o Operation) With(s service.Standing) Operation {
+	if o.Status == "open" {
+		o.Waiting, o.Unseen = s.Waiting, s.Unseen
+	}
+	return o
 }
 
 // ClusterConfig is how a cluster is reached.

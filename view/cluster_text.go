@@ -26,9 +26,17 @@ func ClusterTable(clusters []Cluster, now time.Time) Table {
 			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
 		}
 		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), or(c.version(), none), c.Provider,
-			or(c.Endpoint, none), Age(now.Sub(c.Created)), or(oneLine(c.why()), none)})
+			or(c.Endpoint, none), Age(now.Sub(c.Created)), or(oneLine(c.inTable()), none)})
 	}
 	return t
+}
+
+// inTable is why a cluster stands where it stands: its reason, or what its run waits for.
+func (c Cluster) inTable() string {
+	if why := c.why(); why != "" || c.Waiting == nil {
+		return why
+	}
+	return waits(c.Waiting)
 }
 
 // version is what its nodes are made of: the configured version, or the template that decides it.
@@ -36,9 +44,12 @@ func (c Cluster) version() string {
 	return or(c.Version, or(c.Template.Name, c.Template.ID))
 }
 
-// why is the reason of a state, with its code.
+// why is the reason of a state, with its code; of a cluster without one, why
+// nothing is known of it.
 func (c Cluster) why() string {
 	switch {
+	case c.Code == "" && c.Reason == "" && c.Unseen != nil:
+		return fmt.Sprintf("%s: provider %s cannot be seen since %s: %s", c.Unseen.Code, c.Provider, c.Unseen.Since.UTC().Format(time.RFC3339), c.Unseen.Text)
 	case c.Code == "":
 		return c.Reason
 	case c.Reason == "":
@@ -56,6 +67,37 @@ func ClusterLine(c Cluster) string {
 	}
 	if why := c.why(); why != "" {
 		line += ": " + oneLine(why)
+	}
+	return line
+}
+
+// waits says what a run waits for, at which step, since when and until when.
+func waits(w *service.Waiting) string {
+	text := "at " + w.Step + ": " + w.For
+	if w.Code != "" {
+		text += "; " + w.Code + ": " + w.Error
+	}
+	if w.Tries > 1 {
+		text += fmt.Sprintf(", attempt %d", w.Tries)
+	}
+	text += ", since " + w.Since.UTC().Format(time.TimeOnly)
+	if !w.Until.IsZero() {
+		text += ", until " + w.Until.UTC().Format(time.TimeOnly)
+	}
+	return oneLine(text) + " UTC"
+}
+
+// longWait is after how long --wait explains what is waited for.
+const longWait = 15 * time.Second
+
+// WaitingLine is ClusterLine, and what the run waits for once that lasts.
+func WaitingLine(c Cluster, now time.Time) string {
+	line := ClusterLine(c)
+	if c.Waiting != nil && now.Sub(c.Waiting.Since) >= longWait {
+		line = c.Name + " " + string(c.State) + " " + waits(c.Waiting)
+		if c.Unseen != nil {
+			line += "; provider " + c.Provider + " cannot be seen: " + oneLine(c.Unseen.Text)
+		}
 	}
 	return line
 }
@@ -105,7 +147,20 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	if string(c.Desired) != string(c.State) {
 		f.add("Desired", string(c.Desired))
 	}
-	f.add("Reason", c.why())
+	why := c.why()
+	if !c.ReasonAt.IsZero() && why != "" {
+		why += " (" + Age(now.Sub(c.ReasonAt)) + " ago)"
+	}
+	f.add("Reason", why)
+	if c.Waiting != nil {
+		f.add("Waits", waits(c.Waiting))
+		if !c.Waiting.Next.IsZero() {
+			f.add("Looks", "in "+Took(max(0, c.Waiting.Next.Sub(now))))
+		}
+	}
+	if c.Unseen != nil && c.Code != "" {
+		f.add("Provider", fmt.Sprintf("cannot be seen for %s: %s: %s", Age(now.Sub(c.Unseen.Since)), c.Unseen.Code, oneLine(c.Unseen.Text)))
+	}
 	f.add("Step", c.Step)
 	f.add("Remedy", c.Remedy)
 	if !c.NextTry.IsZero() {

@@ -33,6 +33,9 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 	if seen.Trouble != nil {
 		report.Observed.State = "unknown: " + seen.Trouble.Error()
 	}
+	if seen.Trouble == nil {
+		c.Findings = verdict.Findings // what is said of nodes is as fresh
+	}
 	for _, n := range book.Nodes {
 		count(&report.Recorded, n.Role)
 		report.Recorded.Nodes = append(report.Recorded.Nodes, DriftNode{Name: n.Name, ID: n.VMID, Role: n.Role})
@@ -43,7 +46,8 @@ func (s *Service) Drift(ctx context.Context, who cluster.Caller, uuid string) (*
 		}
 		node := DriftNode{Name: r.Name, ID: r.ID, Power: string(r.Power), Ready: "unknown"}
 		if i := slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.VMID == r.ID }); i >= 0 {
-			node.Role, node.Ready = book.Nodes[i].Role, readiness(book.Nodes[i])
+			node.Role = book.Nodes[i].Role
+			node.Ready, _ = book.Readiness(&book.Nodes[i])
 			count(&report.Observed, node.Role)
 		}
 		report.Observed.Nodes = append(report.Observed.Nodes, node)
@@ -56,16 +60,5 @@ func count(side *DriftSide, role cluster.Role) {
 		side.Control++
 	} else {
 		side.Workers++
-	}
-}
-
-func readiness(n cluster.Node) string {
-	switch {
-	case n.NotReady != "":
-		return "false"
-	case n.ReadyAt.IsZero():
-		return "unknown"
-	default:
-		return "true"
 	}
 }

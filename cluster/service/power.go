@@ -90,6 +90,9 @@ func (w *work) stand(ctx context.Context, l *lever, to cluster.Power) {
 	case err != nil && (fault.Of(err).Class != fault.Transient || w.waited() > l.within.timeout):
 		l.fails = err
 	case err != nil:
+		if l.row.LastCode != fault.Of(err).Code { // the texts of one trouble may differ each time
+			l.note(err)
+		}
 	case r.Identity != l.row.Identity && l.row.Identity != "":
 		l.fails = cluster.NodeMissing.Errorf("%s: the VM %s is another one", l.node.Name, r.ID)
 	case r.Power == to:

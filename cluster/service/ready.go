@@ -71,7 +71,7 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 	case w.waited() >= limit:
 		return outcome.Fail(cluster.EndpointSilent.Errorf("%s: %w", url, err).With("resource", url))
 	}
-	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "the endpoint does not answer yet")
+	return outcome.Wait(min(max(w.s.pause(w.waited()), time.Second), limit), "Endpoint", "%s does not answer yet: %s", url, plain(err))
 }
 
 // url is where the cluster is reached: its address, else what its control node says.

@@ -290,6 +290,9 @@ func (s *Service) keepJudgement(ctx context.Context, book *cluster.Book, seen cl
 	}
 	before := c.Findings
 	j.Apply(c, now)
+	if c.State == cluster.Alert && c.Alarm && c.Reason.Code == cluster.ClusterFaulty.Code {
+		c.Reason = cluster.FaultyReason(c) // it tells what is wrong now, not what was when the alert began
+	}
 	change := &cluster.Change{Cluster: c}
 	if !slices.EqualFunc(before, c.Findings, alike) {
 		data, err := json.Marshal(struct {

@@ -21,7 +21,7 @@ func (a *app) settle(ctx context.Context, r *backend.Remote, done backend.Accept
 	defer cancel()
 	told := ""
 	tell := func(c view.Cluster) {
-		if line := view.ClusterLine(c); line != told {
+		if line := view.WaitingLine(c, time.Now()); line != told {
 			a.hint("%s", line)
 			told = line
 		}

@@ -344,6 +344,9 @@ func (c *call) showAll(ctx context.Context, clusters []cluster.Cluster) ([]*show
 	if err != nil {
 		return nil, err
 	}
+	if err := c.stand(ctx, clusters); err != nil {
+		return nil, err
+	}
 	all, items := make([]shown, len(clusters)), make([]*shown, len(clusters))
 	for i := range clusters {
 		one, s := &clusters[i], &all[i]

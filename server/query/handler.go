@@ -35,6 +35,8 @@ type Clusters interface {
 	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
 	VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][]string, error)
 	Reach(ctx context.Context, clusters []cluster.Cluster) (map[int64]cluster.Reach, error)
+	Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]service.Standing, error)
+	Standing(ctx context.Context, uuid string) (service.Standing, error)
 	Drift(ctx context.Context, who cluster.Caller, uuid string) (*service.DriftReport, error)
 	Config(ctx context.Context, who cluster.Caller, uuid string) (*service.Config, error)
 	Leaks(ctx context.Context, who cluster.Caller, uuid string, kind cluster.Kind, offset, limit int) ([]service.Leak, int, error)
@@ -107,6 +109,8 @@ type call struct {
 	who     cluster.Caller // zero until it is known
 	target  string         // what it concerns, for the audit trail
 	names   map[cluster.Owner][2]string
+
+	standings map[string]service.Standing // of the clusters that are shown
 }
 
 // ServeHTTP answers one request.

@@ -34,6 +34,13 @@ var jobFields = []field{
 	{name: "jobinstancetype", kind: "string", about: "what it works on"},
 	{name: "jobinstanceid", kind: "string", about: "the id of that"},
 	{name: "created", kind: "date", about: "when it was asked for"},
+	{name: "waitingstep", kind: "string", about: "while it is open: the step that waits"},
+	{name: "waitingfor", kind: "string", about: "what that step waits for"},
+	{name: "waitingsince", kind: "date", about: "since when"},
+	{name: "waitinguntil", kind: "date", about: "until when at most"},
+	{name: "nextattempt", kind: "date", about: "when it looks again"},
+	{name: "reasoncode", kind: "string", about: "the fault that keeps the provider from being seen"},
+	{name: "reason", kind: "string", about: "the same in words"},
 	{name: "completed", kind: "date", about: "when it ended"},
 }
 
@@ -98,7 +105,7 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	o.set("userid", j.Owner.AccountID)
 	o.set("jobinstanceid", j.Cluster)
 	if j.Status == cluster.JobOpen {
-		return o, nil
+		return o, c.explain(ctx, j, o)
 	}
 	o["jobresulttype"] = "object"
 	if !j.Completed.IsZero() {
@@ -113,6 +120,30 @@ func (c *call) job(ctx context.Context, j *cluster.Job) (object, error) {
 	}
 	o["jobresult"], err = c.jobResult(ctx, j, kube)
 	return o, err
+}
+
+// explain says of an open job what it waits for.
+func (c *call) explain(ctx context.Context, j *cluster.Job, o object) error {
+	standing, err := c.options.Clusters.Standing(ctx, j.Cluster)
+	if err != nil {
+		return err
+	}
+	if w := standing.Waiting; w != nil {
+		o.set("waitingstep", w.Step)
+		o.set("waitingfor", c.awaited(w))
+		o["waitingsince"] = date(w.Since)
+		if !w.Until.IsZero() {
+			o["waitinguntil"] = date(w.Until)
+		}
+		if !w.Next.IsZero() {
+			o["nextattempt"] = date(w.Next)
+		}
+	}
+	if u := standing.Unseen; u != nil {
+		o.set("reasoncode", u.Code)
+		o.set("reason", told(fault.Code(u.Code), u.Text, c.who.Operator)+" (since "+date(u.Since)+")")
+	}
+	return nil
 }
 
 // jobText is the text of a failed job: what, where and the remedy.

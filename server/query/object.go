@@ -5,10 +5,13 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // shown is a cluster with what an answer says of it beside its row.
@@ -19,7 +22,8 @@ type shown struct {
 	account, domain string
 	reach           cluster.Reach
 	version         service.Version
-	reason          string
+	reason, awaited string
+	standing        service.Standing
 	password        cluster.Secret // only in the owner's create job
 	kube            bool
 }
@@ -58,9 +62,13 @@ var clusterFields = []field{
 	{"username", "string", "the user of its endpoint", func(s *shown) value { return textOf(s.reach.Username) }},
 	{"password", "string", "the password of that user; only in the result of the owner's create job", func(s *shown) value { return textOf(s.password.Reveal()) }},
 	{"desired", "string", "the state that was asked for", func(s *shown) value { return textOf(string(s.Desired)) }},
-	{"reasoncode", "string", "the fault that keeps it from there", func(s *shown) value { return textOf(string(s.Reason.Code)) }},
+	{"reasoncode", "string", "the fault that keeps it from there, or from being seen", func(s *shown) value { return textOf(string(s.why().Code)) }},
 	{"reason", "string", "the same in words", func(s *shown) value { return textOf(s.reason) }},
-	{"remedy", "string", "what ends it", func(s *shown) value { return textOf(s.Reason.RemedyOf()) }},
+	{"remedy", "string", "what ends it", func(s *shown) value { return textOf(s.why().RemedyOf()) }},
+	{"waitingstep", "string", "the step of its run that waits", func(s *shown) value { return textOf(s.waiting().Step) }},
+	{"waitingfor", "string", "what that step waits for", func(s *shown) value { return textOf(s.awaited) }},
+	{"waitingsince", "date", "since when", func(s *shown) value { return whenKnown(s.waiting().Since) }},
+	{"waitinguntil", "date", "until when at most", func(s *shown) value { return whenKnown(s.waiting().Until) }},
 	{"step", "string", "the step that failed", func(s *shown) value { return textOf(s.Reason.Step) }},
 	{"jobid", "string", "the job that is under way", func(s *shown) value { return textOf(s.job()) }},
 	{"nextattempt", "date", "when it is tried again", func(s *shown) value { return s.next() }},
@@ -222,9 +230,56 @@ func (s *shown) address() string {
 	return u.Hostname()
 }
 
+// why is the reason of the cluster; without one, why its provider cannot be seen.
+func (s *shown) why() cluster.Reason {
+	if u := s.standing.Unseen; u != nil && s.Reason.Code == "" {
+		return cluster.Reason{Code: fault.Code(u.Code), Text: u.Text + " (since " + date(u.Since) + ")"}
+	}
+	return s.Reason
+}
+
+// waiting is what its run waits for; empty if there is none.
+func (s *shown) waiting() service.Waiting {
+	if w := s.standing.Waiting; w != nil {
+		return *w
+	}
+	return service.Waiting{}
+}
+
+// awaited is what a run waits for in words, with the newest failure as far as the caller may read it.
+func (c *call) awaited(w *service.Waiting) string {
+	switch {
+	case w == nil:
+		return ""
+	case w.Code == "":
+		return w.For
+	}
+	text := w.For + "; " + w.Code + ": " + told(fault.Code(w.Code), w.Error, c.who.Operator)
+	if w.Tries > 1 {
+		text += ", attempt " + strconv.Itoa(w.Tries)
+	}
+	return text
+}
+
+func whenKnown(t time.Time) value {
+	if t.IsZero() {
+		return value{}
+	}
+	return dateOf(t)
+}
+
+// stand asks what clusters wait for, for what is shown of them then.
+func (c *call) stand(ctx context.Context, clusters []cluster.Cluster) (err error) {
+	c.standings, err = c.options.Clusters.Standings(ctx, clusters)
+	return err
+}
+
 // show gathers what an answer says of one cluster.
 func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, error) {
 	s := new(shown)
+	if err := c.stand(ctx, []cluster.Cluster{b.Cluster}); err != nil {
+		return nil, err
+	}
 	if err := c.showOne(ctx, s, &b.Cluster, b.Nodes, kube); err != nil {
 		return nil, err
 	}
@@ -239,9 +294,11 @@ func (c *call) showOne(ctx context.Context, s *shown, one *cluster.Cluster, node
 		return err
 	}
 	*s = shown{Cluster: one, nodes: nodes, vms: vmIDs(nodes), account: account, domain: domain, kube: kube}
-	if one.Reason.Code != "" {
-		s.reason = told(one.Reason.Code, one.Reason.Text, c.who.Operator)
+	s.standing = c.standings[one.UUID]
+	if why := s.why(); why.Code != "" {
+		s.reason = told(why.Code, why.Text, c.who.Operator)
 	}
+	s.awaited = c.awaited(s.standing.Waiting)
 	for _, v := range c.options.Clusters.Versions() {
 		if v.ID == one.Version {
 			s.version = v

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
 )
 
 // SDKs and provisioning tools know a cluster that is gone by one text: on each
@@ -106,6 +108,37 @@ func TestFinding19CompletionFindsTheListOfClusters(t *testing.T) {
 	for _, command := range []string{"listContainerClusters", "listContainerCluster"} {
 		if items := o.must("uma", command, "listall", "true").items("containercluster"); len(items) != 1 || items[0]["id"] != id {
 			t.Errorf("%s: %v", command, items)
+		}
+	}
+}
+
+// Lists and jobs say what is waited for, and that a provider is away; what a
+// provider says of its inside stays with operators.
+func TestFinding20WaitsAreTold(t *testing.T) {
+	o := newOffice(t, nil)
+	made := o.must("uma", "createContainerCluster", "name", "blue", "zoneid", "z1", "serviceofferingid", "o1", "size", "2")
+	id, job := made.text("id"), made.text("jobid")
+	o.fake.Stands = map[string]service.Standing{id: {
+		Waiting: &service.Waiting{Run: "r", Step: "nodes", For: "the provider makes VMs: 2, blue-1, blue-2", Code: "CAPACITY_EXHAUSTED", Error: "host h7 is full", Tries: 3,
+			Since: o.now, Until: o.now.Add(time.Minute), Next: o.now.Add(time.Second)},
+		Unseen: &service.Unseen{Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: o.now},
+	}}
+	for who, inside := range map[string]bool{"uma": false, "op": true} {
+		all := map[string]map[string]any{
+			"list": o.must(who, "listContainerCluster", "listall", "true").items("containercluster")[0],
+			"one":  o.must(who, "listContainerCluster", "id", id).items("containercluster")[0],
+			"kube": o.must(who, "listKubernetesClusters", "listall", "true").items("kubernetescluster")[0],
+			"job":  o.must(who, "queryAsyncJobResult", "jobid", job).body,
+		}
+		for name, body := range all {
+			text, _ := body["waitingfor"].(string)
+			if body["waitingstep"] != "nodes" || body["waitingsince"] != "2030-01-01T00:00:00+0000" || body["waitinguntil"] != "2030-01-01T00:01:00+0000" ||
+				!strings.Contains(text, "blue-1, blue-2; CAPACITY_EXHAUSTED: ") || !strings.Contains(text, "attempt 3") || strings.Contains(text, "h7") != inside {
+				t.Errorf("%s tells %s %v", name, who, body)
+			}
+			if reason, _ := body["reason"].(string); body["reasoncode"] != "PROVIDER_UNREACHABLE" || !strings.Contains(reason, "connection refused") {
+				t.Errorf("%s tells %s of the provider %v", name, who, body)
+			}
 		}
 	}
 }

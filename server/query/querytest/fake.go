@@ -29,6 +29,7 @@ type Fake struct {
 	Polls     int              // a job is done when it is asked for so often; 0: never by itself
 	Fails     map[string]error // method -> what it answers instead
 	Leaked    []service.Leak
+	Stands    map[string]service.Standing // by the id of a cluster
 
 	mu     sync.Mutex
 	Calls  []string // what was asked: method and command
@@ -306,6 +307,16 @@ func (f *Fake) Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64
 // Details of a cluster.
 func (f *Fake) Details(ctx context.Context, _ cluster.Caller, uuid string) (*cluster.Details, error) {
 	return f.Books.Details(ctx, uuid)
+}
+
+// Standings gives Stands.
+func (f *Fake) Standings(context.Context, []cluster.Cluster) (map[string]service.Standing, error) {
+	return f.Stands, f.heard("Standings", "")
+}
+
+// Standing gives one of Stands.
+func (f *Fake) Standing(_ context.Context, uuid string) (service.Standing, error) {
+	return f.Stands[uuid], f.heard("Standing", "")
 }
 
 // Drift is a report without findings.

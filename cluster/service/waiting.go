@@ -1,0 +1,243 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Waiting is what the run of a cluster waits for.
+type Waiting struct {
+	Run   string    `json:"run"`
+	Step  string    `json:"step" doc:"of the run"`
+	For   string    `json:"for" doc:"what the step waits for: how many, which ones, at which URL"`
+	Code  string    `json:"code,omitempty" doc:"of the newest failure"`
+	Error string    `json:"error,omitempty" doc:"the newest failure in words"`
+	Tries int       `json:"tries,omitempty" doc:"attempts of the step so far"`
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until,omitzero" doc:"when the step gives up"`
+	Next  time.Time `json:"next,omitzero" doc:"when it looks again; absent: when something happens"`
+}
+
+// Unseen is a provider that cannot be seen: what is known of its clusters is as old as Since.
+type Unseen struct {
+	Code  string    `json:"code"`
+	Text  string    `json:"text"`
+	Since time.Time `json:"since"`
+}
+
+// Standing is what a reading of a cluster says beside its record.
+type Standing struct {
+	Waiting *Waiting // nil: nothing works on it
+	Unseen  *Unseen  // nil: its provider answers
+}
+
+// Standings explains clusters: what the run of each waits for, and whether its
+// provider can be seen. Clusters at rest cost no read of their own.
+func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]Standing, error) {
+	notices, err := s.options.Books.Notices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]Standing, len(clusters))
+	for i := range clusters {
+		c := &clusters[i]
+		var standing Standing
+		at := slices.IndexFunc(notices, func(n cluster.Notice) bool {
+			return n.Provider == c.Provider && n.Duty == dutySync && !n.Since.IsZero()
+		})
+		if at >= 0 && c.State != cluster.Destroyed {
+			standing.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
+		}
+		if c.RunID != "" && cluster.Transient(c.State) {
+			if standing.Waiting, err = s.awaited(ctx, c); err != nil {
+				return nil, err
+			}
+		}
+		all[c.UUID] = standing
+	}
+	return all, nil
+}
+
+// Standing is Standings of one cluster; empty for one that is not known.
+func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
+	book, err := s.options.Books.Book(ctx, uuid)
+	if errors.Is(err, cluster.NotFound) {
+		return Standing{}, nil
+	}
+	if err != nil {
+		return Standing{}, err
+	}
+	all, err := s.Standings(ctx, []cluster.Cluster{book.Cluster})
+	return all[book.Cluster.UUID], err
+}
+
+// awaited reads where the run of a cluster stands; nil if it has ended or not begun.
+func (s *Service) awaited(ctx context.Context, c *cluster.Cluster) (*Waiting, error) {
+	run, err := s.engine.Get(ctx, c.RunID)
+	if errors.Is(err, workflow.RunNotFound) {
+		return nil, nil //nolint:nilnil // nothing is waited for
+	}
+	if err != nil || run.Phase.Final() {
+		return nil, err
+	}
+	rec := run.Current()
+	if rec == nil {
+		return nil, nil //nolint:nilnil // as above
+	}
+	step, flow := s.stepOf(run.Flow, rec.Name)
+	w := &Waiting{Run: run.ID, Step: rec.Name, For: step.Description, Tries: rec.Attempt, Since: cmp.Or(rec.StartedAt, rec.AttemptAt), Next: rec.NextAt}
+	begun := rec.AttemptAt
+	if rec.Wait != nil {
+		w.Since, begun = rec.Wait.Since, rec.Wait.Since
+		book, err := s.options.Books.Book(ctx, c.UUID)
+		if err != nil {
+			return nil, err
+		}
+		w.For = s.explained(book, rec.Wait)
+	}
+	if step.Timeout > 0 && !begun.IsZero() {
+		w.Until = begun.Add(step.Timeout)
+	}
+	if end := run.StartedAt.Add(flow.Deadline); flow.Deadline > 0 && !run.StartedAt.IsZero() && (w.Until.IsZero() || end.Before(w.Until)) {
+		w.Until = end
+	}
+	if rec.Wait != nil && !rec.Wait.Deadline.IsZero() {
+		w.Until = rec.Wait.Deadline
+	}
+	if f := rec.Fault; f != nil && rec.Wait == nil {
+		w.Code, w.Error = string(f.Code), f.Message
+	}
+	if run.Phase == workflow.Paused {
+		w.For, w.Until, w.Next = "somebody to resume the run: it is paused", time.Time{}, time.Time{}
+	}
+	return w, nil
+}
+
+// stepOf finds the step of a flow by the name of one of its instances.
+func (s *Service) stepOf(flow, instance string) (workflow.Step, workflow.Flow) {
+	for _, f := range s.Flows() {
+		if f.Name != flow {
+			continue
+		}
+		steps, found := slices.Concat(f.Steps, f.Finally), workflow.Step{}
+		for part := range strings.SplitSeq(instance, "/") {
+			name, _, _ := strings.Cut(part, "[")
+			if i := slices.IndexFunc(steps, func(step workflow.Step) bool { return step.Name == name }); i >= 0 {
+				found, steps = steps[i], steps[i].Steps
+			}
+		}
+		return found, f
+	}
+	return workflow.Step{}, workflow.Flow{}
+}
+
+// mostNamed is how many nodes or resources a wait names.
+const mostNamed = 3
+
+// explained says in words what a step waits for, as the books have it now: the
+// wait itself is written once and holds no counts.
+func (s *Service) explained(book *cluster.Book, wait *workflow.WaitRecord) string {
+	switch wait.Reason {
+	case "Hello":
+		return s.awaitedNodes(book, wait)
+	case "Provider":
+		return awaitedRows(book, wait)
+	}
+	return wait.Message
+}
+
+func (s *Service) awaitedNodes(book *cluster.Book, wait *workflow.WaitRecord) string {
+	var silent []string
+	nodes := 0
+	for i := range book.Nodes {
+		n := &book.Nodes[i]
+		if !n.Removed.IsZero() {
+			continue
+		}
+		nodes++
+		switch {
+		case n.NotReady != "":
+			silent = append(silent, n.Name+" ("+n.NotReady+")")
+		case n.ReadyAt.IsZero() && n.HelloAt.IsZero():
+			silent = append(silent, n.Name+" (it has never called home)")
+		case n.ReadyAt.IsZero():
+			silent = append(silent, n.Name+" (it is not ready)")
+		case n.HelloAt.Before(book.Cluster.StateSince) && book.Cluster.State != cluster.Scaling:
+			silent = append(silent, n.Name+" (not heard since "+n.HelloAt.UTC().Format(time.RFC3339)+")")
+		}
+	}
+	text := fmt.Sprintf("%s: %d of %d are ready", wait.Message, nodes-len(silent), nodes)
+	if len(silent) > 0 {
+		text += ", not " + some(silent)
+	}
+	return text + "; nodes call " + s.options.HomeURL + helloPath
+}
+
+// helloPath is where nodes call home.
+const helloPath = "/v1/nodes/hello"
+
+func awaitedRows(book *cluster.Book, wait *workflow.WaitRecord) string {
+	var open, errs []string
+	for i := range book.Journal {
+		row := &book.Journal[i]
+		switch {
+		case row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Closing:
+			open = append(open, row.Name)
+		case row.Phase == cluster.Present && row.Kind == cluster.VM && (row.LastCode != "" || row.JobID != ""): // it is started or stopped
+			open = append(open, row.Name)
+		default:
+			continue
+		}
+		if row.LastCode != "" {
+			text := fmt.Sprintf("%s: %s: %s", row.Name, row.LastCode, row.LastError)
+			if row.Attempts > 1 {
+				text += fmt.Sprintf(" (%d attempts)", row.Attempts)
+			}
+			errs = append(errs, text)
+		}
+	}
+	text := wait.Message
+	if len(open) > 0 {
+		text += fmt.Sprintf(": %d, ", len(open)) + some(open)
+	}
+	if len(errs) > 0 {
+		text += "; " + some(errs)
+	}
+	return text
+}
+
+func some(texts []string) string {
+	if more := len(texts) - mostNamed; more > 0 {
+		return strings.Join(texts[:mostNamed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// plain is an error of a connection without the ports of this end, so that the
+// same trouble reads the same at each look.
+func plain(err error) string {
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		if u.Timeout() {
+			return "no answer in time"
+		}
+		return plain(u.Err)
+	}
+	if o := (*net.OpError)(nil); errors.As(err, &o) {
+		if o.Timeout() {
+			return "no answer in time"
+		}
+		return o.Err.Error()
+	}
+	return fault.Message(err)
+}
