@@ -169,6 +169,9 @@ func (c *checker[T]) transitions(at []string, from State, on []Transition[T]) {
 func (c *checker[T]) place(s State, p Place[T]) {
 	at := func(field string) []string { return c.path("states", s, field) }
 	if !p.Transient() {
+		if p.Withdrawn != "" {
+			c.say(at("withdrawn"), "a state without flow or action does not work, so it has no withdrawn")
+		}
 		if p.Rests && len(p.On) > 0 {
 			c.say(at("rests"), "a state with transitions rests anyway: remove it")
 		}
@@ -209,6 +212,9 @@ func (c *checker[T]) place(s State, p Place[T]) {
 		if p.Flow != "" && c.table.Places[other].Transient() {
 			c.say(at("else"), "%s works, but the paused run has to be waited for: name a stable state, or %s itself to stay", other, s)
 		}
+	}
+	if p.Withdrawn != "" && p.Withdrawn != Undo && p.Withdrawn != Drop && p.Withdrawn != Keep {
+		c.say(at("withdrawn"), "%q is none of undo, drop and keep", p.Withdrawn)
 	}
 	if p.Abort == s {
 		c.say(at("abort"), "the state has no way out: it follows itself")
@@ -342,4 +348,45 @@ func names(states []State) []string {
 		out[i] = string(s)
 	}
 	return out
+}
+
+// Loops finds transitions that are sure to run in a loop: their predicate is
+// missing, or reads nothing that work changes (Fixed), and the work that they
+// begin leads back to the state that they left.
+func (t Table[T]) Loops() Problems {
+	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.Places))}
+	look := func(at []string, from State, on []Transition[T]) {
+		for i, tr := range on {
+			if tr.To == from || tr.When != nil && !tr.Fixed || t.after(tr.To) != from || slices.Contains(t.Ignore, tr.Event) {
+				continue
+			}
+			why := "it has no condition"
+			if tr.When != nil {
+				why = "its condition reads the spec alone"
+			}
+			c.say(append(slices.Clone(at), strconv.Itoa(i)), "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
+		}
+	}
+	for _, s := range c.states {
+		place := t.Places[s]
+		if place.Transient() || place.Final() {
+			continue
+		}
+		look(c.path("any"), s, t.Any)
+		look(c.path("states", s, "on"), s, place.On)
+	}
+	return c.found
+}
+
+// after is the stable state to which work that succeeds leads; "": none.
+func (t Table[T]) after(s State) State {
+	seen := map[State]bool{}
+	for t.Places[s].Transient() {
+		if seen[s] {
+			return ""
+		}
+		seen[s] = true
+		s = t.Places[s].Then
+	}
+	return s
 }

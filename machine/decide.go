@@ -18,6 +18,8 @@ type Facts struct {
 	Run      *RunFacts // of Position.Run; nil: it has none, or the store no longer knows it
 	Ending   *RunFacts // of Position.Ending, in the same way
 	Now      time.Time
+	// Check says why a run of a flow with this input would be refused. nil: that cannot be asked.
+	Check func(flow string, input json.RawMessage) error
 }
 
 // RunFacts are what a machine reads of a run.
@@ -49,6 +51,8 @@ type Decision struct {
 	Move       Move            // of Moves
 	Considered []Considered    // the transitions that were looked at, in order
 	Err        error           // EVENT_FAILED: a transition could not be judged; it blocks those behind it
+	Rejected   error           // of the first transition that holds and whose work would be refused; those behind it are tried
+	Loops      []Loop          // transitions that hold and are delayed, because they run in a loop
 	Outcome    outcome.Outcome // of Rest
 }
 
@@ -60,6 +64,8 @@ const (
 	Chosen     Verdict = "chosen"
 	Refused    Verdict = "refused"     // its predicate does not hold
 	Ignored    Verdict = "ignored"     // it holds, and the table says not to act on it
+	Impossible Verdict = "impossible"  // it holds, and the run that would do its work would be refused
+	Delayed    Verdict = "delayed"     // it holds, as it did after its work was done before: it waits
 	Failed     Verdict = "failed"      // its predicate or parameters could not be evaluated
 	NotReached Verdict = "not reached" // one before it won or failed
 )
@@ -97,7 +103,7 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 		return j.d
 	case j.p.Held && f.Run != nil && f.Run.Phase != workflow.Paused:
 		return j.move(ByRecover, j.p.recovered(f.Now))
-	case !place.Transient() && j.d.Err == nil && j.try(place.On):
+	case !place.Transient() && j.d.Err == nil && j.f.Ending.final() && j.try(place.On):
 		return j.d
 	case j.p.Ending != nil:
 		return j.end()
@@ -106,6 +112,8 @@ func Decide[T any](table Table[T], obj T, f Facts) Decision {
 		return j.d
 	case place.Flow != "":
 		return j.follow()
+	case j.stopped() && j.changed():
+		return j.d
 	case j.p.Held:
 		return j.hold()
 	default:
@@ -120,6 +128,7 @@ type judge[T any] struct {
 	f     Facts
 	p     Position
 	place Place[T]
+	note  string // of a run that stays although the spec was changed
 	d     Decision
 }
 
@@ -153,7 +162,11 @@ func (j *judge[T]) enter() Decision {
 	if err != nil {
 		return j.fail(EventFailed.Errorf("input of the initial state: %w", err))
 	}
-	return j.move(ByInitial, Position{State: j.p.State, Visit: 1, Since: j.f.Now, Params: params, Reason: "Initial"})
+	wish, err := j.wishOf(nil)
+	if err != nil {
+		return j.fail(EventFailed.Errorf("the wish of the initial state: %w", err))
+	}
+	return j.move(ByInitial, Position{State: j.p.State, Visit: 1, Since: j.f.Now, Params: params, Reason: "Initial", Generation: j.generation(), Wish: wish})
 }
 
 // try looks at transitions in order and reports whether one won. One that
@@ -185,6 +198,15 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 		}
 		input, err = params(source, j.obj)
 	}
+	var wish string
+	var turns []Turn
+	var next Turn
+	var wait time.Duration
+	if err == nil && holds && !ignored {
+		if wish, err = j.wishOf(&t); err == nil {
+			turns, next, wait, err = j.turn(t, input)
+		}
+	}
 	switch {
 	case err != nil:
 		c.Verdict, c.Message = Failed, err.Error()
@@ -199,10 +221,23 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 	case ignored:
 		c.Verdict = Ignored
 		return false
+	case wait > 0:
+		loop := Loop{Event: t.Event, State: j.p.State, Turns: next.Count - 1, Wait: wait}
+		c.Verdict, c.Message = Delayed, fmt.Sprintf("%s: the next begins in %s", loop.Why(), wait.Round(time.Second))
+		j.d.Loops = append(j.d.Loops, loop)
+		return false
 	default:
+		if err := j.possible(t, input); err != nil {
+			c.Verdict, c.Message = Impossible, fault.Message(err)
+			if j.d.Rejected == nil {
+				j.d.Rejected = err
+			}
+			return false
+		}
 		c.Verdict = Chosen
 		to := j.p.entered(t.To, !j.place.Transient(), j.f.Now)
 		to.Event, to.Params, to.Flow, to.Reason, to.Message = t.Event, input, t.Flow, camel(t.Event), t.Why
+		to.Generation, to.Wish, to.Turns = j.generation(), wish, turns
 		if !j.f.Run.final() {
 			to.Ending = &Ending{Run: j.f.Run.ID, Mode: t.Ends}
 		} else if j.f.Ending.final() {
@@ -249,7 +284,10 @@ func (j *judge[T]) follow() Decision {
 	case workflow.Paused:
 		code, message := run.why()
 		if j.place.otherwise(j.table) == j.p.State {
-			return j.wait(fault.Camel(code), "%s", message)
+			if j.changed() {
+				return j.d
+			}
+			return j.wait(fault.Camel(code), "%s", j.noted(message))
 		}
 		return j.otherwise(code, message)
 	case workflow.Queued:
@@ -292,13 +330,31 @@ func (j *judge[T]) hold() Decision {
 			return j.move(ByRepair, to)
 		}
 	}
-	return j.wait(j.p.Reason, "%s", j.p.Message)
+	return j.wait(j.p.Reason, "%s", j.noted(j.p.Message))
+}
+
+// noted adds why a run stays although the spec was changed.
+func (j *judge[T]) noted(message string) string {
+	if j.note == "" {
+		return message
+	}
+	return message + "; " + j.note
 }
 
 // rest reports a stable place that nothing leaves now.
 func (j *judge[T]) rest() Decision {
 	if j.d.Err != nil {
 		return j.fail(j.d.Err)
+	}
+	if to := j.settle(); to != nil {
+		return j.move(ByRepair, *to)
+	}
+	if j.d.Rejected != nil {
+		j.d.Outcome = outcome.Later(0, fault.Of(j.d.Rejected).Reason(), "%s", fault.Message(j.d.Rejected))
+		return j.d
+	}
+	if len(j.d.Loops) > 0 {
+		return j.delayed()
 	}
 	var names []string
 	for _, c := range j.d.Considered {

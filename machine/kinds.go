@@ -24,6 +24,11 @@ var (
 		Title:  "the condition or the parameters of an event could not be evaluated",
 		Remedy: "Correct the expression or the values of the object that it reads. Events behind it are not looked at before that.",
 	})
+	EventLoops = fault.Declare(fault.Kind{
+		Code: "EVENT_LOOPS", Class: fault.Blocked,
+		Title:  "an event still holds after its work is done, again and again",
+		Remedy: "Let the work change what the condition of the event reads (the action status writes facts), or correct the condition. Turns go on meanwhile, with a delay that grows.",
+	})
 	NotHeld = fault.Declare(fault.Kind{
 		Code: "NOT_HELD", Class: fault.Invalid,
 		Title:  "the object does not wait for someone to send it on",

@@ -39,6 +39,12 @@ type Planner interface {
 	Plan(flow string, input json.RawMessage) (workflow.Plan, error)
 }
 
+// Checker is what Flows may offer beside: why a run would be refused. With it a
+// machine leaves no stable state for work that cannot be begun.
+type Checker interface {
+	CheckInput(flow, subject string, input json.RawMessage) error
+}
+
 // Options of a machine. Objects is required, and Flows if a place names a flow.
 type Options[T any] struct {
 	Objects Objects[T]
@@ -104,6 +110,10 @@ func (m *Machine[T]) facts(ctx context.Context, obj T) (Facts, error) {
 		return Facts{}, PositionInvalid.Errorf("%w", err)
 	}
 	f := Facts{Position: p, Now: m.options.Now().UTC()}
+	if checker, ok := m.options.Flows.(Checker); ok {
+		subject := m.options.Objects.Subject(obj)
+		f.Check = func(flow string, input json.RawMessage) error { return checker.CheckInput(flow, subject, input) }
+	}
 	if f.Run, err = m.run(ctx, p.Run); err != nil {
 		return f, err
 	}

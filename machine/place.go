@@ -25,6 +25,14 @@ type Table[T any] struct {
 	Ignore []string
 	// Input makes the parameters of events that have no Params. nil: none.
 	Input func(T) (any, error)
+	// Generation counts what was asked of an object: it is raised by each change
+	// of its spec. An object that is interrupted is decided anew when it differs
+	// from that of the event which won. nil, or 0: nobody counts, or it cannot be
+	// told now.
+	Generation func(T) int64
+	// Wish is that of transitions that have none, and of a visit of an initial
+	// state that works. nil: it is never withdrawn.
+	Wish func(T) (any, error)
 }
 
 // Place is what a state is: stable (it has On or Rests), transient (it has Do
@@ -46,6 +54,11 @@ type Place[T any] struct {
 	// from. An event that still holds there is taken again: whoever cancels
 	// takes back what was asked for.
 	Abort State
+	// Withdrawn says what becomes of a run that has stopped at a fault, when the
+	// wish it carries out was withdrawn: Undo (the default; Drop behind a step of
+	// no return), Drop, or Keep. After Undo and Drop the object is decided anew in
+	// the stable state it set out from.
+	Withdrawn Ends
 }
 
 // Transient reports a place that works.
@@ -76,13 +89,25 @@ type Transition[T any] struct {
 	// state: it becomes the run's input. nil: Table.Input.
 	Params func(T) (any, error)
 	Ends   Ends
+	// Wish is what the event carries out: the part of the spec that it reads.
+	// Once it is another one, that of the run is withdrawn. nil: Table.Wish.
+	Wish func(T) (any, error)
+	// Reads gives what When looks at. An event that wins again and again while
+	// that stays as it is runs in a loop, and is delayed. nil: Params, in tables
+	// that know a Generation; else loops are not looked for.
+	Reads func(T) (any, error)
+	// Fixed says that When reads nothing which the work of a state changes: true
+	// for a predicate over the spec alone. It is for Lint.
+	Fixed bool
 }
 
 // Ends says how an active run is ended before the new state's run begins.
 type Ends string
 
 // Drop keeps what the run has done, and is the default; Undo takes it back.
+// Keep, which Place.Withdrawn knows only, leaves a stopped run to a person.
 const (
 	Drop Ends = "drop"
 	Undo Ends = "undo"
+	Keep Ends = "keep"
 )

@@ -59,6 +59,13 @@ func (m *Machine[T]) Plan(ctx context.Context, obj T) (Plan, error) {
 		if kind, ok := fault.Lookup(d.Outcome.Reason()); ok && d.Outcome.Reason() != "Done" {
 			plan.Code, plan.Remedy = kind.Code, kind.Remedy
 		}
+		if d.Rejected != nil {
+			plan.Why = fault.Message(d.Rejected)
+			plan.Code, plan.Remedy = fault.Of(d.Rejected).Code, fault.Of(d.Rejected).Remedy
+		}
+		if d.Outcome.Reason() == LoopReason {
+			plan.Code, plan.Remedy = EventLoops.Code, EventLoops.Remedy
+		}
 		if plan.Why == "" {
 			plan.Why = "no event holds"
 		}

@@ -23,6 +23,10 @@ type Position struct {
 	Run    string          `json:"run,omitempty"`    // of this visit
 	Ending *Ending         `json:"ending,omitempty"` // the run of an earlier visit, to be ended first
 
+	Generation int64  `json:"generation,omitempty"` // of the object when the event won
+	Wish       string `json:"wish,omitempty"`       // hash of what the event carries out
+	Turns      []Turn `json:"turns,omitempty"`      // events that have won, until they are seen not to hold
+
 	Held    bool       `json:"held,omitempty"` // in the Else state: goes back to Previous when the run goes on
 	Code    fault.Code `json:"code,omitempty"` // of the fault that holds it
 	Reason  string     `json:"reason,omitempty"`
@@ -47,7 +51,7 @@ func (p Position) RequestID() string {
 // entered is the position after a change of state that opens a new visit. The
 // work of the visit before is behind it.
 func (p Position) entered(to State, fromStable bool, now time.Time) Position {
-	next := Position{State: to, Previous: p.State, Rest: p.Rest, Visit: p.Visit + 1, Since: now, Ending: p.Ending}
+	next := Position{State: to, Previous: p.State, Rest: p.Rest, Visit: p.Visit + 1, Since: now, Ending: p.Ending, Turns: p.Turns}
 	if fromStable {
 		next.Rest = p.State
 	}
@@ -58,7 +62,7 @@ func (p Position) entered(to State, fromStable bool, now time.Time) Position {
 // place that works gets what the event has brought.
 func (p Position) finished(to State, works bool, now time.Time) Position {
 	next := p.entered(to, false, now)
-	next.Event = p.Event
+	next.Event, next.Generation, next.Wish = p.Event, p.Generation, p.Wish
 	if works {
 		next.Params = p.Params
 	}
@@ -89,6 +93,7 @@ const (
 	ByElse    Cause = "else"
 	ByAbort   Cause = "abort"
 	ByRecover Cause = "recover" // back from the Else state
+	ByChange  Cause = "change"  // the spec was changed while the object was interrupted: it is decided anew
 	ByStart   Cause = "start"   // same state: its run is known now
 	ByRepair  Cause = "repair"  // same state: what is recorded of a run was out of date
 )

@@ -15,6 +15,7 @@ import (
 // loads it and driver drives it.
 type Standalone struct {
 	Table   Table[*Subject] // Kind is set: it names the objects
+	Schema  workflow.Schema // of specs; nil: any spec is taken
 	Observe []Observation
 	Old     bool            // its predicates read Subject.Old, so it has to be kept
 	Clock   bool            // its predicates read Subject.Now, so objects at rest have to be looked at again
@@ -111,6 +112,15 @@ func (s *Subject) Input() (any, error) {
 		}
 	}
 	return map[string]any{"object": map[string]any{"kind": object["kind"], "metadata": object["metadata"], "spec": object["spec"], "status": status}}, nil
+}
+
+// Spec is what is asked of the object.
+func (s *Subject) Spec() (any, error) {
+	object, _, err := s.Values()
+	if err != nil {
+		return nil, err
+	}
+	return object["spec"], nil
 }
 
 // Remember is what Old becomes when an event has won.

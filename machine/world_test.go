@@ -29,10 +29,12 @@ type thing struct {
 	Revision int
 	Deleted  bool
 	Size     int // wanted
-	Has      int
-	Move     string // a request
-	Bad      bool   // makes a predicate fail
-	Position json.RawMessage
+
+	Generation int64
+	Has        int
+	Move       string // a request
+	Bad        bool   // makes a predicate fail
+	Position   json.RawMessage
 }
 
 // memory is Objects with a fault for each write.
@@ -108,6 +110,14 @@ type runs struct {
 	// noReturn refuses to undo
 	noReturn bool
 	advance  func(id string) outcome.Outcome
+	check    func(flow string, input json.RawMessage) error
+}
+
+func (r *runs) CheckInput(flow, _ string, input json.RawMessage) error {
+	if r.check == nil {
+		return nil
+	}
+	return r.check(flow, input)
 }
 
 func (r *runs) Start(_ context.Context, req workflow.Request) (*workflow.Run, error) {

@@ -40,6 +40,16 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 	return out, nil
 }
 
+// CheckInput says why a run of the flow with this input would be refused: FLOW_UNKNOWN, INPUT_INVALID. Nothing is written.
+func (e *Engine) CheckInput(flow, subject string, input json.RawMessage) error {
+	p := e.loaded(flow, subject)
+	if p == nil {
+		return FlowUnknown.Errorf("no flow %q is loaded", flow)
+	}
+	_, err := checkInput(p.flow, input)
+	return err
+}
+
 func preview(s *state, kids []*node, scope string, out *Plan) {
 	for _, n := range kids {
 		previewOne(s, n, n.instance(scope), out)

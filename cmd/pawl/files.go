@@ -201,7 +201,8 @@ func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 	}
 	if len(machinePaths) > 0 {
 		// A machine that is looked at by itself names flows that stand elsewhere.
-		_, err := machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, AnyAction: anyAction, Flows: flows, AnyFlow: len(flows) == 0})
+		_, err := machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, AnyAction: anyAction, Flows: flows, AnyFlow: len(flows) == 0,
+			Warn: func(p flowfile.Problem) { found = append(found, p) }})
 		var wrong flowfile.Problems
 		if err != nil && !errors.As(err, &wrong) {
 			return nil, err

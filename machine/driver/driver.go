@@ -82,6 +82,12 @@ func New(o Options) (*Driver, error) {
 				return nil, workflow.ActionMissing.Errorf("observation %s of machine %s uses %s", see.Name, m.Table.Name, see.Uses)
 			}
 		}
+		if m.Table.Generation == nil {
+			m.Table.Generation = func(s *machine.Subject) int64 { return s.Object.Generation }
+		}
+		if m.Table.Wish == nil {
+			m.Table.Wish = (*machine.Subject).Spec
+		}
 		k := &kind{machine: m, objects: &objects{store: o.Objects, machine: m, now: o.Now, moved: o.Moved}}
 		var err error
 		k.moves, err = machine.New(m.Table, machine.Options[*machine.Subject]{
@@ -154,8 +160,16 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 		}
 	}
 	d.looks.plan(k, ref, pass)
+	for _, loop := range pass.Decision.Loops {
+		d.options.Logger.WarnContext(ctx, "a machine runs in a loop", "machine", k.machine.Table.Name, "object", key,
+			"event", loop.Event, "state", loop.State, "turns", loop.Turns, "next", loop.Wait)
+	}
 	if place := k.machine.Table.Places[pass.Position.State]; k.machine.Clock && (out.IsDone() || out.IsLater()) && !place.Final() {
-		return outcome.Later(d.options.Look, cmp.Or(out.Reason(), "Rests"), "%s", cmp.Or(out.Message(), "its machine reads the time"))
+		look := d.options.Look
+		if out.IsLater() && out.After() > 0 {
+			look = min(look, out.After())
+		}
+		return outcome.Later(look, cmp.Or(out.Reason(), "Rests"), "%s", cmp.Or(out.Message(), "its machine reads the time"))
 	}
 	return out
 }
@@ -164,7 +178,8 @@ func (d *Driver) reconcile(ctx context.Context, k *kind, key string) outcome.Out
 func (k *kind) tell(ctx context.Context, pass machine.Report[*machine.Subject], given error) error {
 	rec, err := recordOf(pass.Object.Object)
 	rec.Position = pass.Position
-	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: pass.Run, ending: pass.Ending, out: pass.Outcome, given: given})
+	return k.objects.save(ctx, pass.Object.Object, rec, view{damaged: err != nil, position: pass.Position, run: pass.Run, ending: pass.Ending, out: pass.Outcome, given: given,
+		rejected: pass.Decision.Rejected, loops: pass.Decision.Loops})
 }
 
 // report writes the fault of an object that the controller has given up.

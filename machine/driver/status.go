@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -18,7 +19,7 @@ const Finalizer = "pawl.dev/machine"
 
 // Condition is one statement about an object, in the form of Kubernetes.
 type Condition struct {
-	Type               string    `json:"type"`   // Ready, Progressing
+	Type               string    `json:"type"`   // Ready, Progressing; Looping while an event runs in a loop
 	Status             string    `json:"status"` // True, False, Unknown
 	Reason             string    `json:"reason"`
 	Message            string    `json:"message,omitempty"`
@@ -47,6 +48,8 @@ type view struct {
 	ending   *machine.RunFacts
 	out      outcome.Outcome // of the pass; Done after a position was written
 	given    error           // RETRIES_EXHAUSTED
+	rejected error           // why an event that holds cannot be carried out
+	loops    []machine.Loop  // events that hold again and again
 	damaged  bool            // the position cannot be read: it is left as it is
 	deleting bool
 	gen      int64
@@ -79,6 +82,10 @@ func (v view) stalled() *control.FaultRecord {
 		return named(v.run.Fault.Code, v.run.Fault.Message)
 	case v.ending != nil && v.ending.Phase == workflow.Paused && v.ending.Fault != nil && v.ending.Fault.Code == workflow.UndoFailed.Code:
 		return named(v.ending.Fault.Code, v.ending.Fault.Message)
+	case v.rejected != nil:
+		return of(fault.Of(v.rejected), fault.Message(v.rejected))
+	case len(v.loops) > 0:
+		return of(machine.EventLoops, loopsOf(v.loops))
 	case v.out.IsFail() && !fault.Of(v.out.Err()).Free:
 		return of(fault.Of(v.out.Err()), v.out.Message())
 	}
@@ -114,7 +121,26 @@ func (v view) conditions(stalled *control.FaultRecord) []Condition {
 	case v.out.IsWait(), v.out.IsLater():
 		progressing.Reason, progressing.Message = v.out.Reason(), v.out.Message()
 	}
-	return []Condition{ready, progressing}
+	all := []Condition{ready, progressing}
+	if len(v.loops) > 0 {
+		all = append(all, Condition{Type: "Looping", Status: "True", Reason: machine.LoopReason, Message: loopsOf(v.loops)})
+	}
+	return all
+}
+
+// loopsOf names the events that run in a loop. How long the next turn waits is
+// left out: it is another time at each pass.
+func loopsOf(loops []machine.Loop) string {
+	lines := make([]string, len(loops))
+	for i, l := range loops {
+		lines[i] = l.Why()
+	}
+	return strings.Join(lines, "; ")
+}
+
+// looping reports a position with an event that has run in a loop, and was not seen to end.
+func looping(p machine.Position) bool {
+	return slices.ContainsFunc(p.Turns, func(t machine.Turn) bool { return t.Count >= machine.FreeTurns })
 }
 
 // compose makes the status of an object: what the driver keeps is replaced,
@@ -180,6 +206,9 @@ func transitions(former, fresh []Condition, v view) []Condition {
 		}
 	}
 	for _, c := range former {
+		if c.Type == "Looping" && !looping(v.position) {
+			continue // it is over
+		}
 		if !slices.ContainsFunc(fresh, func(f Condition) bool { return f.Type == c.Type }) {
 			fresh = append(fresh, c)
 		}

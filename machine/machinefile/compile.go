@@ -21,6 +21,7 @@ type compiler struct {
 	d       *document
 	options Options
 	out     machine.Standalone
+	reading paths // of the transition that is compiled
 }
 
 var kindForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]{0,62}$`)
@@ -33,14 +34,21 @@ func compile(d *document, options Options) machine.Standalone {
 	table := machine.Table[*machine.Subject]{
 		Name: d.name, Kind: d.kind, Initial: machine.State(d.initial), Ignore: d.ignore,
 		Any: c.transitions(d.any), Places: map[machine.State]machine.Place[*machine.Subject]{},
-		Input: (*machine.Subject).Input,
+		Input: (*machine.Subject).Input, Wish: (*machine.Subject).Spec,
+		Generation: func(s *machine.Subject) int64 { return s.Object.Generation },
 	}
 	for _, s := range d.states {
 		table.Places[machine.State(s.name)] = c.place(s)
 	}
 	c.out.Table = table
+	if d.spec != nil {
+		c.out.Schema = c.schema(d.spec)
+	}
 	for _, o := range d.observe {
 		c.observation(o)
+	}
+	for _, problem := range table.Loops() {
+		d.warn(d.at(problem.Path), "%s", problem.String())
 	}
 	for _, problem := range table.Check(c.known()) {
 		if len(problem.Path) == 1 && d.marks[problem.Path[0]] == (mark{}) && problem.Path[0] != "initial" {
@@ -49,6 +57,19 @@ func compile(d *document, options Options) machine.Standalone {
 		d.add(d.at(problem.Path), "%s", strings.TrimPrefix(problem.String(), "machine: "))
 	}
 	return c.out
+}
+
+// schema compiles the JSON Schema of specs; nil after an error.
+func (c *compiler) schema(n *yaml.Node) workflow.Schema {
+	raw, err := json.Marshal(c.value(n))
+	if err == nil {
+		var compiled workflow.Schema
+		if compiled, err = flowfile.NewSchema(raw); err == nil {
+			return compiled
+		}
+	}
+	c.d.add(c.d.mark(n), "spec: %v", err)
+	return nil
 }
 
 func (c *compiler) known() func(string) bool {
@@ -72,11 +93,16 @@ func (c *compiler) transitions(on []transition) []machine.Transition[*machine.Su
 			made.When = func(*machine.Subject) (bool, error) { return false, nil } // stands in after an error
 			if x := c.expression(t.when, "when", cel.BoolType); x != nil {
 				made.When = x.holds
+				c.reading = append(c.reading, x.reads...)
 			}
 		}
+		seen := tidyPaths(c.reading)
+		made.Reads, made.Fixed = seen.values, seen.fixed()
 		if t.params != nil {
 			made.Params = c.params(t.params)
+			made.Wish = tidyPaths(c.reading).within("object", "spec").values
 		}
+		c.reading = nil
 		out = append(out, made)
 	}
 	return out
@@ -117,6 +143,7 @@ func (c *compiler) params(n *yaml.Node) func(*machine.Subject) (any, error) {
 		}
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str":
 		if x := c.expression(n, "params", nil); x != nil {
+			c.reading = append(c.reading, x.reads...)
 			return x.value
 		}
 		return func(*machine.Subject) (any, error) { return nil, nil }
@@ -128,7 +155,7 @@ func (c *compiler) params(n *yaml.Node) func(*machine.Subject) (any, error) {
 
 func (c *compiler) place(s state) machine.Place[*machine.Subject] {
 	p := machine.Place[*machine.Subject]{Description: s.description, On: c.transitions(s.on), Rests: s.rests,
-		Flow: s.flow, Then: machine.State(s.then), Else: machine.State(s.other), Abort: machine.State(s.abort)}
+		Flow: s.flow, Then: machine.State(s.then), Else: machine.State(s.other), Abort: machine.State(s.abort), Withdrawn: machine.Ends(s.withdrawn)}
 	if s.work.uses == "" || s.flow != "" {
 		return p
 	}

@@ -37,6 +37,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 type expression struct {
 	source  string
 	program cel.Program
+	reads   paths // of object and old
 }
 
 // expression compiles the CEL of a scalar node; nil after an error.
@@ -75,7 +76,7 @@ func (c *compiler) expression(n *yaml.Node, what string, wants *cel.Type) *expre
 			c.out.Clock = c.out.Clock || e.AsIdent() == "now"
 		}
 	}))
-	return &expression{n.Value, program}
+	return &expression{n.Value, program, readsOf(checked.NativeRep().Expr())}
 }
 
 // inside is a place within an expression, as far as it can be told.

@@ -23,6 +23,8 @@ type Options struct {
 	// AnyAction and AnyFlow allow what is not among them: for looking at files
 	// whose actions and flows are part of another program.
 	AnyAction, AnyFlow bool
+	// Warn is told what is worth a look in files that load. nil: nobody.
+	Warn func(flowfile.Problem)
 }
 
 // Load reads machine files. Of a folder it takes every *.yaml and *.yml that
@@ -110,6 +112,11 @@ func Parse(files []flowfile.File, options Options) ([]machine.Standalone, error)
 	if err := found.err(); err != nil {
 		return nil, err
 	}
+	for _, warning := range found.problems {
+		if options.Warn != nil {
+			options.Warn(warning)
+		}
+	}
 	slices.SortFunc(out, func(a, b machine.Standalone) int { return cmp.Compare(a.Table.Name, b.Table.Name) })
 	return out, nil
 }
@@ -130,11 +137,20 @@ func (r *report) add(at mark, format string, args ...any) {
 	}
 }
 
+// warn adds what is worth a look. The file loads.
+func (r *report) warn(at mark, format string, args ...any) {
+	n := len(r.problems)
+	r.add(at, format, args...)
+	if len(r.problems) > n {
+		r.problems[n].Warning = true
+	}
+}
+
 func (r *report) err() error {
 	slices.SortStableFunc(r.problems, func(a, b flowfile.Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if len(r.problems) > 0 {
+	if len(r.problems.Errors()) > 0 {
 		return r.problems
 	}
 	return nil

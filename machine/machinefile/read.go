@@ -24,6 +24,7 @@ type document struct {
 	file                string
 	name, kind, initial string
 	ignore              []string
+	spec                *yaml.Node
 	any                 []transition
 	observe             []observation
 	states              []state
@@ -43,6 +44,7 @@ type state struct {
 	on                       []transition
 	rests                    bool
 	flow, then, other, abort string
+	withdrawn                string
 	work                     call
 	retry, timeout           *yaml.Node
 }
@@ -71,6 +73,7 @@ func read(file flowfile.File, found *report) *document {
 	d.object(root, "", "a machine file", keys{
 		"machine": d.text("machine", &d.name), "kind": d.text("kind", &d.kind), "initial": d.text("initial", &d.initial),
 		"description": d.text("description", new(string)),
+		"spec":        func(n *yaml.Node) { d.spec = n },
 		"ignore":      d.texts("ignore", "ignore", &d.ignore),
 		"any":         func(n *yaml.Node) { d.any = d.transitions(n, "any") },
 		"observe": func(n *yaml.Node) {
@@ -107,6 +110,7 @@ func (d *document) places(n *yaml.Node) {
 			"with": func(n *yaml.Node) { s.work.with = n }, "secrets": func(n *yaml.Node) { s.work.secrets = n },
 			"retry": func(n *yaml.Node) { s.retry = n }, "timeout": func(n *yaml.Node) { s.timeout = n },
 			"then": d.text("then", &s.then), "else": d.text("else", &s.other), "abort": d.text("abort", &s.abort),
+			"withdrawn": d.text("withdrawn", &s.withdrawn),
 		})
 		for field, node := range map[string]*yaml.Node{"with": s.work.with, "secrets": s.work.secrets, "retry": s.retry, "timeout": s.timeout} {
 			if node != nil && s.work.uses == "" {

@@ -56,7 +56,8 @@ func Load(flows, machines []string, options flowfile.Options) (Library, error) {
 		for _, f := range l.Flows {
 			known = append(known, f.Name)
 		}
-		l.Machines, err = machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, Flows: known, AnyAction: options.AnyAction})
+		l.Machines, err = machinefile.Load(machinePaths, machinefile.Options{Actions: options.Actions, Flows: known, AnyAction: options.AnyAction,
+			Warn: func(p flowfile.Problem) { l.Warnings = append(l.Warnings, p) }})
 		var found flowfile.Problems
 		switch {
 		case errors.As(err, &found):

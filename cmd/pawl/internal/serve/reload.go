@@ -19,6 +19,7 @@ const lookEvery = time.Second
 type shelf struct {
 	flows, machines []string
 	options         flowfile.Options
+	warn            func(flowfile.Problem) // hears what is worth a look in files that load; nil: nobody
 	files           map[string]string
 	last            library.Library
 }
@@ -35,6 +36,11 @@ func (s *shelf) load() (library.Library, error) {
 		return library.Library{}, err
 	}
 	s.files, s.last = files, lib
+	for _, w := range lib.Warnings {
+		if s.warn != nil {
+			s.warn(w)
+		}
+	}
 	return lib, nil
 }
 

@@ -135,7 +135,8 @@ func (p *parts) make(ctx context.Context) error {
 	if err != nil {
 		return workflow.InputInvalid.Errorf("--actions: %w", err)
 	}
-	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions}}
+	p.shelf = shelf{flows: p.options.Flows, machines: p.options.Machines, options: flowfile.Options{Actions: p.actions},
+		warn: func(w flowfile.Problem) { p.log.Warn(w.String()) }}
 	lib, err := p.shelf.load()
 	if err != nil {
 		p.missing(err)

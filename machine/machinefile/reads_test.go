@@ -1,0 +1,131 @@
+package machinefile_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/machinefile"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+func warned(t *testing.T, text string) (machine.Standalone, []string, error) {
+	t.Helper()
+	var warnings []string
+	all, err := machinefile.Parse([]flowfile.File{{Name: "m.yaml", Data: []byte(text)}}, machinefile.Options{AnyAction: true, AnyFlow: true,
+		Warn: func(p flowfile.Problem) { warnings = append(warnings, p.String()) }})
+	if err != nil {
+		return machine.Standalone{}, warnings, err
+	}
+	return all[0], warnings, nil
+}
+
+const looping = `machine: site
+kind: Site
+initial: New
+states:
+  New: {on: [{event: create, to: Writing}]}
+  Running:
+    on:
+    - {event: fixed, to: Writing, when: object.spec.pages > 2}
+    - {event: fine, to: Writing, when: object.spec.pages != object.status.pages}
+    - {event: requested, to: Writing, when: "'please' in object.metadata.annotations"}
+    - {event: always, to: Writing}
+  Writing: {flow: Write, then: Running, withdrawn: drop}
+  Interrupted: {rests: true}
+`
+
+// Lint names the transitions that are sure to run in a loop, and the file loads.
+func TestFinding11LintFindsObviousLoops(t *testing.T) {
+	m, warnings, err := warned(t, looping)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"m.yaml:8:7: warning: ", "event fixed runs in a loop: its condition reads the spec alone", "m.yaml:11:7: warning: ", "event always runs in a loop: it has no condition"}
+	if len(warnings) != 2 || !strings.HasPrefix(warnings[0], want[0]) || !strings.Contains(warnings[0], want[1]) || !strings.HasPrefix(warnings[1], want[2]) || !strings.Contains(warnings[1], want[3]) {
+		t.Fatalf("%s", strings.Join(warnings, "\n"))
+	}
+	if m.Table.Places["Writing"].Withdrawn != machine.Drop {
+		t.Errorf("withdrawn is %q", m.Table.Places["Writing"].Withdrawn)
+	}
+	if _, _, err := warned(t, strings.Replace(looping, "withdrawn: drop", "withdrawn: forget", 1)); err == nil || !strings.Contains(err.Error(), `m.yaml:12:52: states.Writing.withdrawn: "forget" is none of undo, drop and keep`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// What an event looks at is what its condition reads, and its wish what condition and parameters read of the spec.
+func TestFinding14WhatAnEventReads(t *testing.T) {
+	m, _, err := warned(t, `machine: m
+kind: K
+initial: A
+states:
+  A:
+    on:
+    - event: a
+      to: B
+      when: object.spec.?members.orValue(1) > object.status["members"] && now > timestamp("2020-01-01T00:00:00Z") && object.status.nodes.exists(n, n.name == object.spec.lead)
+      params: {port: object.spec.basePort, from: object.status.members, dir: 'object.spec.dirs[object.metadata.name]'}
+    - {event: b, to: B, when: old.spec != object.spec, params: object.status.members}
+    - {event: c, to: B, when: has(object.metadata.labels.x)}
+    - {event: d, to: B, when: object.status.size() > 0}
+  B: {flow: F, then: A, else: B, abort: A}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := &machine.Subject{Object: control.Object{Ref: control.Ref{Kind: "K", Namespace: "default", Name: "o"}, Generation: 3, Labels: map[string]string{"x": "y"},
+		Spec: json.RawMessage(`{"members":3,"basePort":7,"lead":"l","dirs":{"o":"/o"},"other":1}`), Status: json.RawMessage(`{"members":1,"nodes":[],"state":"A","machine":{"visit":7}}`)}, Now: time.Now()}
+	for i, want := range [][2]string{
+		{`{"object.spec.lead":"l","object.spec.members":3,"object.status.members":1,"object.status.nodes":[]}`,
+			`{"object.spec.basePort":7,"object.spec.dirs":{"o":"/o"},"object.spec.lead":"l","object.spec.members":3}`},
+		{`{"object.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1},"old.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1}}`,
+			`{"object.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1}}`},
+		{`{"object.metadata.labels.x":"y"}`, ``},
+		{`{"object.status":{"members":1,"nodes":[]}}`, ``},
+	} {
+		tr := m.Table.Places["A"].On[i]
+		seen, err := tr.Reads(subject)
+		raw, _ := json.Marshal(seen)
+		if err != nil || string(raw) != want[0] {
+			t.Errorf("%s reads %s, %v", tr.Event, raw, err)
+		}
+		if tr.Wish == nil {
+			if want[1] != "" {
+				t.Errorf("%s has no wish of its own", tr.Event)
+			}
+			continue
+		}
+		wish, err := tr.Wish(subject)
+		if raw, _ = json.Marshal(wish); err != nil || string(raw) != want[1] {
+			t.Errorf("%s wishes %s, %v", tr.Event, raw, err)
+		}
+	}
+}
+
+// A machine file says what specs of its kind have to look like.
+func TestFinding14AMachineDeclaresTheSchemaOfItsSpecs(t *testing.T) {
+	const head = "machine: m\nkind: K\ninitial: A\nspec:\n  type: object\n  required: [members]\n  additionalProperties: false\n  properties: {members: {type: integer, minimum: 1, maximum: 7}}\nstates: {A: {rests: true}}\n"
+	m, _, err := warned(t, head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Schema.Check(json.RawMessage(`{"members": 3}`)); err != nil {
+		t.Error(err)
+	}
+	for spec, want := range map[string]string{`{"members": 99}`: "members: maximum", `{"member": 3}`: `did you mean`, `{}`: "missing"} {
+		if err := m.Schema.Check(json.RawMessage(spec)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	_, _, err = warned(t, strings.Replace(head, "type: object\n", "type: objekt\n", 1))
+	if err == nil || !strings.Contains(err.Error(), "m.yaml:5:3: spec: ") {
+		t.Errorf("%v", err)
+	}
+	if !slices.Contains(strings.Fields(string(machinefile.Schema())), `"spec":`) {
+		t.Error("the schema of machine files has no spec")
+	}
+}

@@ -1,0 +1,271 @@
+package machine
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// asking is lifecycle for objects whose spec is counted. Size is their spec.
+func asking() Table[*thing] {
+	t := lifecycle()
+	t.Generation = func(o *thing) int64 { return o.Generation }
+	t.Wish = func(o *thing) (any, error) { return o.Size, nil }
+	return t
+}
+
+func (w *world) want(size int) {
+	w.objects.edit(func(o *thing) { o.Size, o.Generation = size, o.Generation+1 })
+}
+
+// resizing brings an object to Ruhe and lets its growth stop at a fault.
+func resizing(t *testing.T, table Table[*thing]) *world {
+	w := newWorld(t, table, false)
+	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.rest()
+	w.want(5)
+	w.settle()
+	w.in("Sperren")
+	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space"})
+	w.settle()
+	w.in("Interrupted")
+	return w
+}
+
+// A wish that was withdrawn takes its run back, and the object is decided anew, with facts from behind the undo.
+func TestFinding14AWithdrawnWishIsUndoneAndDecidedAnew(t *testing.T) {
+	w := resizing(t, asking())
+	run := w.flows.newest()
+	w.want(2)
+	object := w.objects.things[ref]
+	plan, err := w.m.Plan(t.Context(), &object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "plan", []any{plan.Act, plan.To, plan.Cause, plan.Ends.Mode, plan.Ends.Run}, []any{Moves, "Ruhe", ByChange, Undo, run})
+	if !strings.Contains(plan.Why, "the spec was changed") || !strings.Contains(plan.Why, "taken back") || len(plan.Considered) < 3 {
+		t.Fatalf("the plan does not tell the rule: %+v", plan)
+	}
+	w.settle()
+	w.in("Ruhe") // nothing is begun before the undo has ended
+	same(t, "cancels", len(w.flows.cancels), 1)
+	if !strings.HasPrefix(w.flows.cancels[0], run+" undo") {
+		t.Fatalf("cancels %v", w.flows.cancels)
+	}
+	w.flows.set(run, workflow.Cancelled, nil)
+	w.settle()
+	p := w.in("Sperren")
+	same(t, "params", string(p.Params), `{"size":2}`)
+}
+
+// What is wanted is what is there already: nothing is begun.
+func TestFinding14AWithdrawnWishLeavesTheObjectAtRest(t *testing.T) {
+	w := resizing(t, asking())
+	w.want(0)
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Cancelled, nil)
+	w.settle()
+	p := w.in("Ruhe")
+	same(t, "run", p.Run, "")
+	same(t, "runs", len(w.flows.started), 2)
+}
+
+func TestFinding14TheRuleOfAState(t *testing.T) {
+	for _, c := range []struct {
+		rule  Ends
+		fault *workflow.Fault
+		want  string // of the cancel; empty: the run stays
+	}{
+		{"", &workflow.Fault{Code: "DISK_FULL"}, "undo"},
+		{Undo, &workflow.Fault{Code: "DISK_FULL"}, "undo"},
+		{Drop, &workflow.Fault{Code: "DISK_FULL"}, "drop"},
+		{Keep, &workflow.Fault{Code: "DISK_FULL"}, ""},
+		{Undo, &workflow.Fault{Code: workflow.PausedByPerson.Code}, ""},
+		{Undo, &workflow.Fault{Code: workflow.CancelledByPerson.Code}, ""},
+		{Undo, nil, ""},
+	} {
+		table := asking()
+		place := table.Places["Sperren"]
+		place.Withdrawn = c.rule
+		table.Places["Sperren"] = place
+		w := newWorld(t, table, false)
+		w.objects.edit(func(o *thing) { o.Generation = 1 })
+		w.rest()
+		w.want(5)
+		w.settle()
+		w.flows.set(w.flows.newest(), workflow.Paused, c.fault)
+		w.settle()
+		w.want(2)
+		out := w.settle()
+		what := fmt.Sprintf("%s %+v", c.rule, c.fault)
+		if c.want == "" {
+			w.in("Interrupted")
+			same(t, what, len(w.flows.cancels), 0)
+			if !strings.Contains(out.Message(), "the spec was changed since") {
+				t.Fatalf("%s: it does not say what is to be done: %s", what, out.Message())
+			}
+			continue
+		}
+		w.in("Ruhe")
+		if len(w.flows.cancels) != 1 || !strings.Contains(w.flows.cancels[0], c.want) {
+			t.Fatalf("%s: %v", what, w.flows.cancels)
+		}
+	}
+}
+
+// A run that carries out what is wanted still stays, whatever else of the spec was changed.
+func TestFinding14AnotherChangeLeavesTheRun(t *testing.T) {
+	w := resizing(t, asking())
+	w.objects.edit(func(o *thing) { o.Generation++ })
+	w.settle()
+	w.in("Interrupted")
+	same(t, "cancels", len(w.flows.cancels), 0)
+	w.flows.set(w.flows.newest(), workflow.Running, nil) // resumed
+	w.settle()
+	w.in("Sperren")
+}
+
+// Past a step of no return the run is dropped, not undone.
+func TestFinding14ARunOfNoReturnIsCarriedOver(t *testing.T) {
+	w := resizing(t, asking())
+	w.flows.noReturn = true
+	w.want(2)
+	w.settle()
+	same(t, "cancels", len(w.flows.cancels), 2)
+	if !strings.Contains(w.flows.cancels[1], " drop ") {
+		t.Fatalf("cancels %v", w.flows.cancels)
+	}
+	w.flows.set(w.flows.newest(), workflow.Cancelled, nil)
+	w.settle()
+	w.in("Sperren")
+}
+
+// A run that was refused after all leaves no object behind: the next spec is decided anew.
+func TestFinding14ARefusedRunIsForgottenWithItsSpec(t *testing.T) {
+	w := newWorld(t, asking(), false)
+	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.rest()
+	w.flows.refuse = workflow.InputInvalid.Errorf("size: maximum: got 99, want 7")
+	w.want(99)
+	w.settle()
+	w.in("Interrupted")
+	w.flows.refuse = nil
+	w.want(0)
+	w.settle()
+	w.in("Ruhe")
+	w.want(3)
+	w.settle()
+	w.in("Sperren")
+}
+
+// What cannot be done is refused before the object leaves its state, and events behind it are tried.
+func TestFinding14WhatCannotBeDoneIsNotBegun(t *testing.T) {
+	w := newWorld(t, asking(), false)
+	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.rest()
+	w.flows.check = func(flow string, input json.RawMessage) error {
+		if flow == "Grow" && strings.Contains(string(input), "99") { // of the second of two states
+			return workflow.InputInvalid.Errorf("size: maximum: got 99, want 7")
+		}
+		return nil
+	}
+	w.want(99)
+	out := w.settle()
+	w.in("Ruhe")
+	same(t, "outcome", []any{out.IsLater(), out.Reason()}, []any{true, "InputInvalid"})
+	object := w.objects.things[ref]
+	plan, err := w.m.Plan(t.Context(), &object)
+	if err != nil || plan.Code != workflow.InputInvalid.Code || plan.Remedy == "" || plan.Considered[1].Verdict != Impossible {
+		t.Fatalf("%v %+v", err, plan)
+	}
+	w.objects.edit(func(o *thing) { o.Move = "here" }) // healing goes on meanwhile
+	w.settle()
+	w.in("Ziehen")
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	w.objects.edit(func(o *thing) { o.Move = "" })
+	w.settle()
+	w.in("Ruhe")
+	w.want(4)
+	w.settle()
+	w.in("Sperren")
+}
+
+// An event that still holds when its work is done is delayed more and more behind the third turn.
+func TestFinding11AnEventThatStillHoldsIsDelayed(t *testing.T) {
+	now := epoch
+	w := newWorld(t, asking(), false)
+	w.m.options.Now = func() time.Time { return now }
+	w.objects.edit(func(o *thing) { o.Generation, o.Size = 1, 5 })
+	var turns []time.Duration
+	for now.Sub(epoch) < time.Hour {
+		out := w.advance()
+		if run := w.flows.runs[w.position().Run]; run != nil && run.Phase == workflow.Running {
+			if run.Flow == "Lock" {
+				turns = append(turns, now.Sub(epoch))
+			}
+			w.flows.set(run.ID, workflow.Succeeded, nil) // and nothing has changed
+		}
+		switch {
+		case out.IsLater() && out.Reason() == LoopReason:
+			if !strings.Contains(out.Message(), "event resize") || !strings.Contains(out.Message(), "state Ruhe") {
+				t.Fatalf("it does not name the event: %s", out.Message())
+			}
+			now = now.Add(out.After())
+		case out.After() > soon:
+			t.Fatalf("unexpected %v", out)
+		}
+	}
+	for i, want := range []time.Duration{0, 0, 0, 5 * time.Second, 15 * time.Second, 35 * time.Second, 75 * time.Second} {
+		if turns[i] != want {
+			t.Fatalf("turns at %v", turns)
+		}
+	}
+	if len(turns) > 16 {
+		t.Fatalf("%d turns in an hour: %v", len(turns), turns)
+	}
+	w.objects.edit(func(o *thing) { o.Has = 5 }) // what it looks at changes: it settles, and is forgotten
+	w.settle()
+	w.in("Ruhe")
+	for _, turn := range w.position().Turns {
+		if turn.Event == "resize" {
+			t.Fatalf("it is not forgotten: %+v", turn)
+		}
+	}
+}
+
+// An event that is seen not to hold in between may win as often as it likes.
+func TestFinding11ARepairThatWorksIsNotDelayed(t *testing.T) {
+	w := newWorld(t, asking(), false)
+	w.objects.edit(func(o *thing) { o.Generation, o.Size = 1, 5 })
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	for range 20 {
+		w.settle()
+		w.in("Sperren")
+		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+		w.settle()
+		w.in("Wachsen")
+		w.objects.edit(func(o *thing) { o.Has = 5 })
+		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+		w.settle()
+		w.in("Ruhe")
+		w.objects.edit(func(o *thing) { o.Has = 4 }) // damaged again
+	}
+}
+
+func TestFinding11ObviousLoopsAreFound(t *testing.T) {
+	table := Table[*thing]{Name: "x", Initial: "A", Places: map[State]Place[*thing]{
+		"A": {On: []Transition[*thing]{{Event: "fixed", To: "B", Fixed: true, When: func(*thing) (bool, error) { return true, nil }}, {Event: "always", To: "D"}}},
+		"B": {Flow: "F", Then: "C", Else: "B", Abort: "A"}, "C": {Flow: "F", Then: "A", Else: "C", Abort: "A"},
+		"D": {Flow: "F", Then: "E", Else: "D", Abort: "A"},
+		"E": {On: []Transition[*thing]{{Event: "back", To: "A"}}},
+	}}
+	found := table.Loops()
+	if len(found) != 1 || !strings.Contains(found[0].String(), "states.A.on.0: event fixed runs in a loop") {
+		t.Fatalf("%v", found)
+	}
+}
