@@ -56,5 +56,6 @@ type Facts struct {
 	Topology  port.Topology
 	Volume    port.Volume
 	Classes   map[string]port.Class
+	Unfit     map[string]error // by part of the spec: why the adapter could not make what is asked for
 	Unknown   map[string]error // by what was asked: "instances", "manager", "volume", "classes", "engine/<name>"
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -126,8 +127,12 @@ func progressing(c *Cluster, v view) metav1.Condition {
 		return condition(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
 	case p.Visit > 0 && p.State != Running && p.State != Init:
 		return condition(kind, metav1.ConditionTrue, string(p.State), "%s", orElse(c.step(), p.Message))
+	case p.State == Running && p.Ending != nil:
+		return condition(kind, metav1.ConditionTrue, orElse(p.Reason, "EndingRun"), "%s", orElse(p.Message, "a run of an earlier visit is being ended"))
 	case refusal != nil:
 		return failing(kind, fault.Of(refusal), "%s", fault.Message(refusal))
+	case v.out.IsLater() && v.out.Reason() == machine.LoopReason:
+		return failing(kind, machine.EventLoops, "%s", v.out.Message())
 	case v.out.IsFail():
 		return condition(kind, metav1.ConditionUnknown, v.out.Reason(), "%s", v.out.Message())
 	case p.State == Running && !c.Facts.known(askedInstances):

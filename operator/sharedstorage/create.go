@@ -34,6 +34,23 @@ func createRwPod(ctx context.Context, w *work) outcome.Outcome {
 	return out
 }
 
+// removeUnwritten takes a first writer back that was never let write: it holds
+// no data. Any other stays, and the next creation takes it over.
+func removeUnwritten(ctx context.Context, w *work) outcome.Outcome {
+	if w.f.Volume.Writer != "" {
+		return outcome.Done()
+	}
+	for _, i := range w.f.holders(w.in.ID) {
+		if !w.mine(i, w.in.ID) {
+			continue
+		}
+		if out := w.remove(ctx, i.Name); !out.IsDone() {
+			return out
+		}
+	}
+	return outcome.Done()
+}
+
 // removeFinalizer lets the object go.
 func removeFinalizer(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Fail(w.save(ctx, func(c *Cluster) { c.Finalized = false }))

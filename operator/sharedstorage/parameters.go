@@ -43,7 +43,7 @@ func parametersDiffer(c *Cluster) (bool, error) {
 			st, asked := c.Facts.Engines[i.Name]
 			return asked && (st.Parameters != hash || c.Status.ParametersHash != hash && st.Running && st.Restart)
 		})
-	})(c)
+	}, ofClass)(c)
 }
 
 // applied is the hash of the parameters that every engine in a place has. ok

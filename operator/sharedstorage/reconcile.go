@@ -43,6 +43,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		return outcome.Done()
 	}
 	c.Facts = o.gather(ctx, c)
+	o.fit(ctx, c)
 	before := snap(c)
 	// What is accepted is written before anything is decided by it.
 	if err := o.accept(ctx, c); err != nil {
@@ -129,6 +130,9 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], mended bool) o
 		}
 		return outcome.Wait(look, out.Reason(), "%s", out.Message())
 	}
+	if out.IsLater() && out.After() > 0 {
+		look = min(look, out.After())
+	}
 	return outcome.Later(look, orElse(laterReason(out), "Rests"), "%s", orElse(out.Message(), "all that was asked for is done"))
 }
 
@@ -156,6 +160,7 @@ func (o *Operator) Plan(ctx context.Context, ref control.Ref) (machine.Plan, err
 func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error) {
 	c.Kind = orElse(c.Kind, Kind)
 	c.Facts = o.gather(ctx, c)
+	o.fit(ctx, c)
 	refused := c.refusal()
 	for _, kind := range Requests {
 		if value := c.Annotations[Prefix+kind]; asks(value) {

@@ -302,6 +302,10 @@ func (o *Operator) closeRequests(c *Cluster, move machine.Move, run *workflow.Ru
 		if from != "" && to == "" { // a further place that works goes on with it
 			end(from, Done, "", "")
 		}
+	case machine.ByChange: // its run is ended, and it waits for its turn again
+		if r := c.request(from); r != nil && r.State == InWork {
+			r.State, r.RunID = Pending, ""
+		}
 	case machine.ByAbort:
 		code, message := cause(run)
 		end(from, Cancelled, string(code), orElse(message, move.To.Message))

@@ -59,7 +59,7 @@ func steps() map[string]step {
 		"InitMeta": initMeta, "CheckSource": checkSource, "UpdateRunningStatus": updateRunningStatus,
 		"PrepareStorage": prepareStorage, "CloneStorage": cloneStorage, "UncloneStorage": uncloneStorage, "ExpandVolume": expandVolume,
 		"AwaitSize": awaitSize, "GrowFileSystem": growFileSystem, "ReleaseStorage": releaseStorage,
-		"CreateRwPod": createRwPod, "AllocateId": kept(allocateID), "CreateReader": kept(createReader), "AwaitCaughtUp": kept(awaitCaughtUp),
+		"CreateRwPod": createRwPod, "RemoveUnwritten": removeUnwritten, "AllocateId": kept(allocateID), "CreateReader": kept(createReader), "AwaitCaughtUp": kept(awaitCaughtUp),
 		"RemoveCreated": removeCreated, "RemoveInstance": kept(removeInstance), "RemoveInstances": removeInstances, "AwaitReady": kept(awaitReady),
 		"CreateTemporary": createTemporary, "RemoveTemporary": removeTemporary, "DetachReader": detachReader, "AttachReader": attachReader,
 		"AdoptId": kept(adoptID), "FinishReplace": finishReplace,

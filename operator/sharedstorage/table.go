@@ -42,12 +42,12 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 	works := func(flow string, then machine.State) place { return place{Flow: flow, Then: then} }
 	rebuild := transition{Event: "rebuild-cluster", To: Recreating, Why: "a rebuild was asked for, or every instance has failed", When: o.allFailed, Params: o.rebuildCluster}
 	return machine.Table[*Cluster]{
-		Name: "sharedstorage", Kind: Kind, Initial: Init,
+		Name: "sharedstorage", Kind: Kind, Initial: Init, Generation: asksFor,
 		Any: []transition{{Event: "delete", To: Deleting, Why: "deletion was asked for", When: deleted, Params: plain, Ends: machine.Drop}},
 		Places: map[machine.State]place{
 			Init: {On: []transition{
-				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation},
-				{Event: "create", To: Creating, Why: "the cluster is to be made", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation},
+				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Wish: creationWish},
+				{Event: "create", To: Creating, Why: "the cluster is to be made", When: sound(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Wish: creationWish},
 			}},
 			Cloning:  works("CloneSharedStorageCluster", Running),
 			Creating: works("CreateSharedStorageCluster", Running),
@@ -89,12 +89,12 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		{Event: "migrate-writer", To: Migrating, Flow: "MigrateWriter", Why: "a move was asked for", When: asked(Migrate, "writer"), Params: forRequest},
 		{Event: "remove-reader", To: ScalingIn, Why: "the removal of a reader was asked for", When: asked(RemoveReader, ""), Params: forRequest},
 		// 4 to 9: what the spec wants
-		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: steady(classDiffers), Params: o.resize},
-		{Event: "version", To: Upgrading, Why: "another version is wanted", When: steady(versionDiffers), Params: o.upgrade},
-		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush},
-		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend},
-		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) < c.wantedReaders() }), Params: o.scaleOut},
-		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) > c.wantedReaders() }), Params: scaleIn},
+		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: steady(classDiffers, ofClass, ofQuota), Params: o.resize, Wish: classWish},
+		{Event: "version", To: Upgrading, Why: "another version is wanted", When: steady(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Wish: versionWish},
+		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Wish: parametersWish},
+		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Wish: sizeWish},
+		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) < c.wantedReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Wish: readersWish},
+		{Event: "scale-in", To: ScalingIn, Why: "fewer readers are wanted", When: steady(func(c *Cluster) bool { return len(c.Facts.readers()) > c.wantedReaders() }, ofReaders), Params: scaleIn, Wish: readersWish},
 	}
 }
 
@@ -102,18 +102,19 @@ func deleted(c *Cluster) (bool, error) { return !c.DeletedAt.IsZero(), nil }
 
 func plain(*Cluster) (any, error) { return Input{Readers: []string{}}, nil }
 
-// sound asks only about specs that can be done, and only when that is known.
-func sound(holds func(c *Cluster) bool) func(c *Cluster) (bool, error) {
+// sound asks only about specs that can be done, and only when that is known:
+// the whole, or these parts of it.
+func sound(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return func(c *Cluster) (bool, error) {
-		return c.Facts.known(askedClasses) && c.refusal() == nil && holds(c), nil
+		return c.Facts.known(askedClasses) && c.refusal(parts...) == nil && holds(c), nil
 	}
 }
 
 // steady asks only while the writer is healthy and all instances are known.
-func steady(holds func(c *Cluster) bool) func(c *Cluster) (bool, error) {
+func steady(holds func(c *Cluster) bool, parts ...string) func(c *Cluster) (bool, error) {
 	return sound(func(c *Cluster) bool {
 		return c.Facts.known(askedInstances) && c.Facts.writer() != nil && holds(c)
-	})
+	}, parts...)
 }
 
 // failedFor reports an instance that has failed for Options.Failed.
@@ -219,7 +220,7 @@ func storageSmall(c *Cluster) (bool, error) {
 	}
 	return sound(func(c *Cluster) bool {
 		return c.Facts.known(askedVolume) && c.Facts.Volume.Size > 0 && c.wantedSize() > c.Facts.Volume.Size
-	})(c)
+	}, ofSize)(c)
 }
 
 // creation gives places to the writer and the readers.
@@ -227,7 +228,15 @@ func (o *Operator) creation(c *Cluster) (any, error) {
 	class, _ := c.Facts.class(c.className())
 	next := max(c.Status.NextID, 1)
 	in := Input{Class: class, Version: c.Spec.Engine.Version, Source: c.Spec.CloneFrom, Size: c.wantedSize(), ID: strconv.FormatInt(next, 10), Readers: []string{}}
-	for range c.wantedReaders() {
+	if c.Facts.Volume.Writer != "" { // an earlier creation was given up: what it made is taken over
+		next = c.nextPlace() - 1
+		if leader := c.Facts.leader(); leader != nil {
+			in.ID = leader.ID
+		}
+		in.Readers = c.Facts.places(func(*port.Instance) bool { return true })
+		in.Readers = in.Readers[:min(len(in.Readers), c.wantedReaders())]
+	}
+	for len(in.Readers) < c.wantedReaders() {
 		next++
 		in.Readers = append(in.Readers, strconv.FormatInt(next, 10))
 	}

@@ -2,6 +2,7 @@ package sharedstorage
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,31 +58,47 @@ func (f *Facts) class(name string) (port.Class, bool) {
 	return class, ok
 }
 
+// What of a spec can be refused. One part that cannot be does not hold up what
+// needs only others.
+const (
+	ofVersion = "version"
+	ofClass   = "class"
+	ofReaders = "readers"
+	ofSize    = "size"
+	ofQuota   = "quota"
+)
+
 // refusal says what of the spec cannot be done: all that CEL in the CRD refuses
-// is refused here again. nil: all can be.
-func (c *Cluster) refusal() error {
+// is refused here again. nil: all can be; with parts: these can.
+func (c *Cluster) refusal(parts ...string) error {
 	f, s := c.Facts, c.Spec
+	asked := func(part string) bool { return len(parts) == 0 || slices.Contains(parts, part) }
 	if c.Refused != nil {
 		return c.Refused
 	}
 	if s.Engine.Type != "" && s.Engine.Type != "postgres" {
 		return SpecInvalid.Errorf("engine.type: %q is not served, only postgres", s.Engine.Type)
 	}
-	if had := c.Status.Version; had != "" && s.Engine.Version != "" && major(had) != major(s.Engine.Version) {
+	if had := c.Status.Version; asked(ofVersion) && had != "" && s.Engine.Version != "" && major(had) != major(s.Engine.Version) {
 		return port.VersionUnsupported.Errorf("engine.version: from %s to %s is another major version", had, s.Engine.Version)
 	}
-	if len(s.Images) > 0 && s.Engine.Version != "" && s.Images[s.Engine.Version] == "" {
+	if asked(ofVersion) && len(s.Images) > 0 && s.Engine.Version != "" && s.Images[s.Engine.Version] == "" {
 		return port.VersionUnsupported.Errorf("images: there is none for version %s", s.Engine.Version)
 	}
-	if f.known(askedClasses) && f != nil {
+	if asked(ofClass) && f.known(askedClasses) && f != nil {
 		if _, ok := f.class(c.className()); !ok {
 			return ClassUnknown.Errorf("class.name: there is no class %q", c.className())
 		}
 	}
-	if n := c.wantedReaders(); n < 0 || n > 15 {
+	for _, part := range []string{ofVersion, ofQuota} {
+		if f != nil && asked(part) && f.Unfit[part] != nil {
+			return f.Unfit[part]
+		}
+	}
+	if n := c.wantedReaders(); asked(ofReaders) && (n < 0 || n > 15) {
 		return SpecInvalid.Errorf("readers: %d is not within 0 and 15", n)
 	}
-	if had := c.Status.Storage.Size; had != nil && c.wantedSize() < had.Value() {
+	if had := c.Status.Storage.Size; asked(ofSize) && had != nil && c.wantedSize() < had.Value() {
 		return port.StorageShrink.Errorf("storage.size: the volume has %s, and %d bytes are wanted", had.String(), c.wantedSize())
 	}
 	return nil

@@ -81,6 +81,18 @@ func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	return Run{ID: o.Status.Run.ID, Fault: o.Status.Fault}, err
 }
 
+// Faulty applies the example, which the machine cannot carry out, and waits until
+// the object says so while it stays in its state.
+func (d *Demo) Faulty(ctx context.Context, state, code string) error {
+	if err := d.pawl(ctx, 0, "apply", "-f", "cluster.yaml"); err != nil {
+		return err
+	}
+	return d.until(ctx, within, "the cluster is "+state+" with "+code, func(ctx context.Context) (bool, error) {
+		o, err := d.object(ctx)
+		return o.Status.State == state && o.Status.Fault != nil && string(o.Status.Fault.Code) == code, err
+	})
+}
+
 // CrashAt kills the server as soon as it tells that the newest run of a flow has
 // begun a step, which may be over by then, and starts it again.
 func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -102,6 +103,78 @@ func TestEtcdPortTaken(t *testing.T) {
 	if err := d.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A typo in the number of members needs no command to be taken back: neither one
+// that is refused before anything is begun, nor one whose run stops half-way.
+// Members that die meanwhile are replaced.
+func TestFinding14AWishThatCannotBeMet(t *testing.T) {
+	d, _ := startWith(t, withoutSchema)
+	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+		t.Fatal(err)
+	}
+	set := func(members int) {
+		t.Helper()
+		if err := d.Set("members", members); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(99)
+	if err := d.Faulty(t.Context(), "Running", "INPUT_INVALID"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Kill("demo-2"); err != nil { // healing goes on
+		t.Fatal(err)
+	}
+	history, err := d.Ended(t.Context(), "RepairCluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, history, "RunSucceeded")
+	if n := d.Ready(t.Context(), 3); n != 3 {
+		t.Errorf("%d of 3 members are ready", n)
+	}
+	listener, err := net.Listen("tcp", strings.TrimPrefix(d.Client(4), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	set(4)
+	run, err := d.Apply(t.Context(), "Interrupted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Fault == nil || run.Fault.Code != "PORT_TAKEN" {
+		t.Fatalf("the fault is %+v", run.Fault)
+	}
+	set(3)
+	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Await(t.Context(), "Running", 3); err != nil {
+		t.Fatal(err)
+	}
+	if history, err = d.Ended(t.Context(), "ScaleOut"); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, history, "RunPaused", "RunCancelling", "StepUndone Add[demo-4]/Join/Add", "RunCancelled")
+	listener.Close()
+	set(4)
+	if _, err := d.Apply(t.Context(), "ScalingOut"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Await(t.Context(), "Running", 4); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// withoutSchema is a machine file as people write it who do not say what a spec
+// has to look like: apply takes any.
+func withoutSchema(machine string) string {
+	return regexp.MustCompile(`(?m)^spec:\n(?:  .*\n|\n)+`).ReplaceAllString(machine, "")
 }
 
 // Without a quorum nothing can be replaced: the members are started again on their data.
@@ -201,6 +274,12 @@ func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
 // start starts a demo of its own, and sees to it that nothing of it is left.
 func start(t *testing.T) (*demo.Demo, string) {
 	t.Helper()
+	return startWith(t, nil)
+}
+
+// startWith is start with another machine file than that of the example.
+func startWith(t *testing.T, other func(machine string) string) (*demo.Demo, string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("it runs a real etcd cluster: about a minute")
 	}
@@ -221,8 +300,23 @@ func start(t *testing.T) (*demo.Demo, string) {
 			t.Fatalf("building pawl: %v\n%s", err, out)
 		}
 	}
-	dir := t.TempDir()
-	d, err := demo.New(t.Context(), demo.Options{Root: root, Pawl: pawl, Etcd: binaries.Etcd, Etcdctl: binaries.Etcdctl, Dir: dir, Out: t.Output()})
+	dir, of := t.TempDir(), root
+	if other != nil {
+		of = t.TempDir()
+		from, to := filepath.Join(root, "examples", "etcd"), filepath.Join(of, "examples", "etcd")
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(to, "machine.yaml")
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, []byte(other(string(text))), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := demo.New(t.Context(), demo.Options{Root: of, Pawl: pawl, Etcd: binaries.Etcd, Etcdctl: binaries.Etcdctl, Dir: dir, Out: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

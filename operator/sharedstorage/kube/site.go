@@ -41,6 +41,9 @@ type Options struct {
 	// Images by version of the engine, for clusters that name none. Default:
 	// postgres:15.
 	Images map[string]string
+	// ForeignImages says that Images are not those of the operator that makes the
+	// instances: Check says nothing of versions.
+	ForeignImages bool
 	// User runs engines: a number that the images know by a name. Default: 999, postgres in
 	// the images of that name.
 	User int64

@@ -114,6 +114,13 @@ type Instances interface {
 	Nodes(ctx context.Context, c Ref) ([]Node, error)
 }
 
+// Checker is what Instances may offer beside: whether instances like this one
+// could be made, and how many of them. It changes nothing. VERSION_UNSUPPORTED,
+// QUOTA_EXCEEDED; what cannot be told is no error.
+type Checker interface {
+	Check(ctx context.Context, c Ref, want Instance, count int) error
+}
+
 // Instance is one place where an engine runs: wanted or found.
 type Instance struct {
 	Name string `json:"name"`

@@ -22,6 +22,7 @@ type World struct {
 	seq      int64
 	calls    []Call
 	wrong    []string
+	quota    int // instances for which there is room; 0: any number
 }
 
 type node struct {

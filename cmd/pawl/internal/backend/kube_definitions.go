@@ -157,7 +157,7 @@ func (k *Kube) planner(ctx context.Context) (*sharedstorage.Operator, error) {
 	if err != nil {
 		return nil, controller.Fault(err)
 	}
-	site, err := kube.NewSite(kube.Options{Client: c, Image: "none", Log: k.options.Logger})
+	site, err := kube.NewSite(kube.Options{Client: c, Image: "none", ForeignImages: true, Log: k.options.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,73 @@
+package kube
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+var _ port.Checker = &Instances{}
+
+// Check implements port.Checker: is there an image for the version, and do the
+// quotas of the namespace leave room.
+func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, count int) error {
+	if want.Image == "" && !i.site.o.ForeignImages {
+		if _, err := i.site.image(want.Version); err != nil {
+			return err
+		}
+	}
+	var quotas corev1.ResourceQuotaList
+	err := i.site.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
+	if apierrors.IsForbidden(err) {
+		return nil // the API server will say it of the pod
+	}
+	if err != nil {
+		return err
+	}
+	needs := needsOf(want, int64(count))
+	for n := range quotas.Items {
+		q := &quotas.Items[n]
+		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
+			continue // it counts some pods only
+		}
+		for name, hard := range q.Status.Hard {
+			need, counts := needs[name]
+			if !counts {
+				continue
+			}
+			after := q.Status.Used[name].DeepCopy()
+			after.Add(need)
+			if after.Cmp(hard) > 0 {
+				used := q.Status.Used[name]
+				return port.QuotaExceeded.Errorf("quota %s: %s: %s of %s are used, and %d more instances need %s", q.Name, name, used.String(), hard.String(), count, need.String()).
+					With("quota", q.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// needsOf is what instances take of quotas, under each name that quotas have for it.
+func needsOf(want port.Instance, count int64) corev1.ResourceList {
+	needs := corev1.ResourceList{}
+	put := func(amount *resource.Quantity, names ...corev1.ResourceName) {
+		amount.Mul(count)
+		for _, name := range names {
+			needs[name] = amount.DeepCopy()
+		}
+	}
+	put(resource.NewQuantity(1, resource.DecimalSI), corev1.ResourcePods, "count/pods", corev1.ResourcePersistentVolumeClaims, "count/persistentvolumeclaims")
+	asked := resources(want.Class)
+	for name, amount := range asked.Requests {
+		put(&amount, name, "requests."+name)
+	}
+	for name, amount := range asked.Limits {
+		put(&amount, "limits."+name)
+	}
+	return needs
+}

@@ -1,0 +1,15 @@
+package local
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+var _ port.Checker = &Instances{}
+
+// Check implements port.Checker: is the version installed.
+func (i *Instances) Check(_ context.Context, _ port.Ref, want port.Instance, _ int) error {
+	_, _, err := i.site.binaries(want.Version)
+	return err
+}

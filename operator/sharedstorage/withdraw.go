@@ -1,0 +1,91 @@
+package sharedstorage
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// asksFor is the generation of the spec; 0: whether a run that was stopped is
+// wanted still cannot be told now, since too little of the cluster is known.
+func asksFor(c *Cluster) int64 {
+	f := c.Facts
+	if c.Refused != nil || !f.known(askedInstances) || !f.known(askedVolume) || !f.known(askedClasses) {
+		return 0
+	}
+	if f.Volume.Writer != "" && f.writer() == nil {
+		return 0 // nothing is taken back while nobody writes
+	}
+	return c.Generation
+}
+
+// The wishes of events: the parts of the spec that their runs carry out.
+
+func creationWish(c *Cluster) (any, error) {
+	s := c.Spec
+	return map[string]any{"class": c.className(), "version": s.Engine.Version, "image": s.Images[s.Engine.Version], "readers": c.wantedReaders(),
+		"size": c.wantedSize(), "volume": s.Storage.Volume, "claim": s.Storage.Claim, "source": s.CloneFrom, "scheduling": s.Scheduling, "ports": s.Ports}, nil
+}
+
+func classWish(c *Cluster) (any, error) {
+	return map[string]any{"class": c.className(), "scheduling": c.Spec.Scheduling}, nil
+}
+
+func versionWish(c *Cluster) (any, error) {
+	want := c.Spec.Engine.Version
+	return map[string]any{"version": want, "image": c.Spec.Images[want], "scheduling": c.Spec.Scheduling}, nil
+}
+
+func parametersWish(c *Cluster) (any, error) {
+	return map[string]any{"parameters": c.Spec.Parameters}, nil
+}
+
+func sizeWish(c *Cluster) (any, error) { return map[string]any{"size": c.wantedSize()}, nil }
+
+func readersWish(c *Cluster) (any, error) {
+	return map[string]any{"readers": c.wantedReaders(), "class": c.className(), "scheduling": c.Spec.Scheduling}, nil
+}
+
+// fit asks the adapter whether it could make what the spec asks for and is not
+// there yet, before a run is begun for it.
+func (o *Operator) fit(ctx context.Context, c *Cluster) {
+	checker, able := o.options.Ports.Instances.(port.Checker)
+	p, err := positionOf(c)
+	if !able || err != nil || c.Refused != nil || !c.Facts.known(askedInstances) || !c.Facts.known(askedClasses) {
+		return
+	}
+	if resting := p.State == "" || p.State == Init || p.State == Running || p.Held; !resting {
+		return // a run is at work, and finds out by itself
+	}
+	missing := c.wantedReaders() - len(c.Facts.readers())
+	if c.Facts.leader() == nil {
+		missing++
+	}
+	if missing <= 0 && !classDiffers(c) && !versionDiffers(c) {
+		return
+	}
+	class, ok := c.Facts.class(c.className())
+	if !ok {
+		class = port.Class{}
+	}
+	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread}
+	check := func(version string) error {
+		want.Version, want.Image = version, c.Spec.Images[version]
+		asking, cancel := context.WithTimeout(ctx, o.options.Ask)
+		defer cancel()
+		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1)) })
+	}
+	c.Facts.Unfit = map[string]error{}
+	err = check(want.Version)
+	if leader := c.Facts.leader(); fault.Of(err) == port.VersionUnsupported {
+		c.Facts.Unfit[ofVersion] = err
+		if leader == nil {
+			return
+		}
+		err = check(leader.Version)
+	}
+	if fault.Of(err) == port.QuotaExceeded {
+		c.Facts.Unfit[ofQuota] = err
+	}
+}
