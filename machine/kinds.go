@@ -29,6 +29,16 @@ var (
 		Title:  "an event still holds after its work is done, again and again",
 		Remedy: "Let the work change what the condition of the event reads (the action status writes facts), or correct the condition. Turns go on meanwhile, with a delay that grows.",
 	})
+	Unserved = fault.Declare(fault.Kind{
+		Code: "MACHINE_NOT_FOUND", Class: fault.Invalid,
+		Title:  "no machine for objects of this kind is loaded",
+		Remedy: "Correct the kind, or load its machine's file: a server takes files with --machines.",
+	})
+	SpecUnfit = fault.Declare(fault.Kind{
+		Code: "SPEC_UNFIT", Class: fault.Invalid,
+		Title:  "the spec does not fit the schema that its machine declares",
+		Remedy: "Correct the fields that the message names. What a spec may hold stands in the machine's file, under the key spec.",
+	})
 	NotHeld = fault.Declare(fault.Kind{
 		Code: "NOT_HELD", Class: fault.Invalid,
 		Title:  "the object does not wait for someone to send it on",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
 )
 
 // ObjectPath names the object of a request.
@@ -71,6 +72,7 @@ func (s *Server) objectRoutes() {
 	}) (*pageAnswer, error) {
 		return s.listObjects(ctx, in.Kind, in.Namespace, in.ObjectPage)
 	})
+	at(s, get("listKinds", "/v1/kinds", "List the kinds of objects that machines serve, with the schemas of their specs"), Operator, s.listKinds)
 	const path = "/v1/objects/{kind}/{namespace}/{name}"
 	at(s, huma.Operation{OperationID: "getObject", Method: http.MethodGet, Path: path, Summary: "Read an object", Tags: tags,
 		Errors: []int{404}}, Operator, s.getObject)
@@ -80,6 +82,28 @@ func (s *Server) objectRoutes() {
 		Description: "RFC 7396, over labels, annotations, spec, status, finalizers and owner.", Errors: []int{404, 409, 412, 422, 428}}, Operator, s.patchObject)
 	at(s, huma.Operation{OperationID: "deleteObject", Method: http.MethodDelete, Path: path, Summary: "Delete an object", Tags: tags,
 		Description: "With finalizers it gets a deletion mark and goes with the last of them.", Errors: []int{404, 412, 428}, DefaultStatus: http.StatusOK}, Operator, s.deleteObject)
+}
+
+type kindList struct {
+	Body struct {
+		Items []driver.ServedKind `json:"items"`
+	}
+}
+
+func (s *Server) listKinds(context.Context, *struct{}) (*kindList, error) {
+	if s.options.Kinds == nil {
+		return nil, NotServed.Errorf("this server runs no machines")
+	}
+	kinds, err := s.options.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	if kinds == nil {
+		kinds = []driver.ServedKind{}
+	}
+	answer := &kindList{}
+	answer.Body.Items = kinds
+	return answer, nil
 }
 
 type pageAnswer struct{ Body control.Page }

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -47,7 +48,9 @@ type Options struct {
 	Clusters *service.Service // nil: container clusters are NOT_SERVED
 	Desk     *account.Desk    // accounts, domains, tokens and keys, and their routes; nil: none
 
-	PlanObject  func(ctx context.Context, object control.Object) (json.RawMessage, error)
+	PlanObject func(ctx context.Context, object control.Object) (json.RawMessage, error)
+	// Kinds are the kinds of objects that are served, for commands that check before they apply. nil: not told.
+	Kinds       func() ([]driver.ServedKind, error)
 	Idempotency Idempotency // default: in memory
 	Bell        *Bell       // wakes event streams; nil: they look every second
 	Health      func(ctx context.Context) error

@@ -31,6 +31,8 @@ type manifest struct {
 	file   string
 	line   int
 	free   bool // it names no namespace
+
+	kind, spec *yaml.Node // where these stand; nil: they do not
 }
 
 // The keys of manifests, and those that only the store sets.
@@ -186,9 +188,9 @@ func parseManifest(file string, root *yaml.Node) (manifest, flowfile.Problems) {
 	r.keys(root, manifestKeys, true, func(key, value *yaml.Node) {
 		switch key.Value {
 		case "kind":
-			m.object.Kind = r.text(value)
+			m.object.Kind, m.kind = r.text(value), value
 		case "spec":
-			m.object.Spec = r.json(value)
+			m.object.Spec, m.spec = r.json(value), value
 		case "metadata":
 			named = value
 			if value.Kind != yaml.MappingNode {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -31,8 +33,13 @@ has loaded a machine for their kind brings them to their spec. Several documents
 may stand in a file. Flows and machines are not applied: a server loads them
 with --flows and --machines.
 
-With --wait the command ends when every object is Ready for its spec, or at once
-with exit code 4 when one needs a remedy.`,
+Nothing is stored when a manifest cannot be right: every finding is told with its
+line and column, by the schema that the machine of its kind declares, and a kind
+that no machine serves is refused.
+
+With --wait the command ends when every object is Ready for its spec and nothing
+of it is under way or left to do, or at once with exit code 4 when one needs a
+remedy.`,
 		Example: "  pawl apply -f cluster.yaml\n  pawl apply -f clusters/ --wait 5m\n  pawl get etcd c1 -o yaml | sed 's/members: 3/members: 5/' | pawl apply -f -",
 		Args:    cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, cmd *cobra.Command, _ []string) error {
@@ -49,6 +56,9 @@ with exit code 4 when one needs a remedy.`,
 				return err
 			}
 			defer b.Close()
+			if err := a.admit(ctx, b, manifests); err != nil {
+				return err
+			}
 			return a.apply(ctx, b, manifests, cmd.Flags().Changed("wait"), wait)
 		}),
 	}
@@ -129,11 +139,16 @@ func standingOf(o control.Object) standing {
 	_ = json.Unmarshal(o.Status, &status) // a status that is no object says nothing
 	var s standing
 	s.text = view.StateOf(o).State
+	busy := false
 	for _, c := range status.Conditions {
-		if c.Type == "Ready" && c.ObservedGeneration == o.Generation {
+		switch {
+		case c.Type == "Ready" && c.ObservedGeneration == o.Generation:
 			s.ready = c.Status == "True"
+		case c.Type == "Progressing": // a cluster serves while a change of it is under way, or is not begun yet
+			busy = c.Status != "False" || c.ObservedGeneration < o.Generation
 		}
 	}
+	s.ready = s.ready && !busy && !waits(o)
 	if f := status.Fault; f != nil {
 		s.blocked = strings.TrimSpace(f.Code + "  " + f.Message)
 		if f.Remedy != "" {
@@ -141,6 +156,18 @@ func standingOf(o control.Object) standing {
 		}
 	}
 	return s
+}
+
+// waits reports an object that was asked for something by an annotation, which
+// nobody has accepted yet or whose turn has not come.
+func waits(o control.Object) bool {
+	var status struct {
+		Requests []struct{ State string }
+	}
+	_ = json.Unmarshal(o.Status, &status)
+	return slices.ContainsFunc(status.Requests, func(r struct{ State string }) bool {
+		return r.State == sharedstorage.Pending || r.State == sharedstorage.InWork
+	})
 }
 
 // needsRemedy reports an object that does not go on by itself: its machine has
@@ -396,6 +423,9 @@ func (a *app) edit(ctx context.Context, b backend.Backend, ref control.Ref) erro
 		return problems // the file stays, so that nothing is lost
 	case len(manifests) != 1 || manifests[0].object.Ref != ref:
 		return FileWrong.Errorf("%s: it must hold %s, and nothing else", file.Name(), ref)
+	}
+	if err := a.admit(ctx, b, manifests); err != nil {
+		return err // the file stays
 	}
 	want := manifests[0].object
 	want.Revision, want.UID = o.Revision, o.UID

@@ -131,6 +131,9 @@ func (a *app) planManifests(ctx context.Context, files []string, namespace strin
 	plans := []machine.Plan{}
 	var text strings.Builder
 	a.inNamespace(manifests, namespace)
+	if err := a.admit(ctx, b, manifests); err != nil {
+		return err
+	}
 	for _, m := range manifests {
 		p, err := b.PlanObject(ctx, m.object.Ref, &m.object)
 		if err != nil {

@@ -62,7 +62,7 @@ func (k *objects) Write(ctx context.Context, s *machine.Subject, move machine.Mo
 	if k.machine.Old && move.Cause == machine.ByEvent {
 		rec.Old = s.Remember()
 	}
-	v := view{position: move.To}
+	v := view{position: move.To, moved: move.Cause.Changes()}
 	if move.To.Held {
 		v.run = &machine.RunFacts{ID: move.To.Run, Phase: workflow.Paused}
 	}

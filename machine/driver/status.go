@@ -50,6 +50,7 @@ type view struct {
 	given    error           // RETRIES_EXHAUSTED
 	rejected error           // why an event that holds cannot be carried out
 	loops    []machine.Loop  // events that hold again and again
+	moved    bool            // it has come here just now: what is left to do is decided next
 	damaged  bool            // the position cannot be read: it is left as it is
 	deleting bool
 	gen      int64
@@ -113,6 +114,8 @@ func (v view) conditions(stalled *control.FaultRecord) []Condition {
 	case place.Final():
 		ready.Status, ready.Reason, ready.Message = "False", string(v.position.State), fmt.Sprintf("state %s is final", v.position.State)
 		progressing.Reason, progressing.Message = ready.Reason, ready.Message
+	case v.moved:
+		progressing.Status, progressing.Reason, progressing.Message = "True", "Deciding", fmt.Sprintf("it has come to state %s; what is left to do is decided next", v.position.State)
 	case v.deleting && v.out.IsDone():
 		progressing.Reason, progressing.Message = "DeletionIgnored", fmt.Sprintf("deletion was asked for, but no event of machine %s holds in state %s", v.table.Name, v.position.State)
 	case v.out.IsFail():

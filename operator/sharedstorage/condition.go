@@ -129,6 +129,8 @@ func progressing(c *Cluster, v view) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, string(p.State), "%s", orElse(c.step(), p.Message))
 	case p.State == Running && p.Ending != nil:
 		return condition(kind, metav1.ConditionTrue, orElse(p.Reason, "EndingRun"), "%s", orElse(p.Message, "a run of an earlier visit is being ended"))
+	case p.State == Running && v.moved:
+		return condition(kind, metav1.ConditionTrue, "Deciding", "what is left to do is decided next")
 	case refusal != nil:
 		return failing(kind, fault.Of(refusal), "%s", fault.Message(refusal))
 	case v.out.IsLater() && v.out.Reason() == machine.LoopReason:

@@ -124,15 +124,18 @@ func troubles() map[fault.Code]trouble {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"bad_one": "1"} })
 			}, cure: func(l *lab) {
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Parameters = map[string]string{"work_mem": "1MB"} })
-				l.must(l.engine.Resume(l.t.Context(), l.look("blue").Status.Run.ID, workflow.FromFailed, "", workflow.Actor{Name: "uma"}))
 			}},
 		port.VersionUnsupported.Code: {
-			world: func(o *sim.Options) { o.Versions = []string{"15.4", "15.5"} },
-			act:   func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" }) },
-			cure: func(l *lab) {
-				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
-				l.must(l.engine.Cancel(l.t.Context(), l.look("blue").Status.Run.ID, workflow.Undo, false, workflow.Actor{Name: "uma"}))
-			}},
+			world: func(o *sim.Options) { // nobody knows before it is tried
+				o.Around = func(call sim.Call, _ sim.When) error {
+					if call.Port == "Instances" && call.Method == "Ensure" && strings.HasSuffix(call.Detail, " 15.9") {
+						return port.VersionUnsupported.Errorf("there is no image")
+					}
+					return nil
+				}
+			},
+			act:  func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.9" }) },
+			cure: func(l *lab) { l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }) }},
 		port.PodLost.Code: {
 			act: func(l *lab) {
 				l.edit("blue", readers(3))

@@ -54,7 +54,11 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		if err != nil {
 			return outcome.Fail(machine.PositionInvalid.Errorf("%w", err))
 		}
+		former, seen := c.Status.Conditions, c.Status.ObservedGeneration
 		o.compute(c, view{position: p})
+		if len(former) > 0 { // nothing is decided yet: what they say is of the spec before
+			c.Status.Conditions, c.Status.ObservedGeneration = former, seen
+		}
 		if err := o.save(ctx, c, before); err != nil {
 			return outcome.Fail(err)
 		}

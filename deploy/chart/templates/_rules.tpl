@@ -55,6 +55,10 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
+# Whether there is room for what is asked for, before it is begun.
+- apiGroups: [""]
+  resources: [resourcequotas]
+  verbs: [list]
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]

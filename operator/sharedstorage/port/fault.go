@@ -38,7 +38,7 @@ var (
 		"Ask for at least the size there is.")
 	VersionUnsupported = declare("VERSION_UNSUPPORTED", fault.Invalid, "this version of the engine cannot be had, or not reached from the present one",
 		"Choose a minor version of the same major version for which there is an image.")
-	QuotaExceeded = declare("QUOTA_EXCEEDED", fault.Blocked, "the quota of the namespace leaves no room for the instances",
+	QuotaExceeded = declare("NAMESPACE_QUOTA_EXCEEDED", fault.Blocked, "the quota of the namespace leaves no room for the instances",
 		"Raise the quota that the message names, or ask for fewer readers or a smaller class.")
 	ParameterInvalid = declare("PARAMETER_INVALID", fault.Invalid, "the engine does not take this parameter",
 		"Change or remove the parameter in spec.parameters.")

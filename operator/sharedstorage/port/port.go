@@ -116,7 +116,7 @@ type Instances interface {
 
 // Checker is what Instances may offer beside: whether instances like this one
 // could be made, and how many of them. It changes nothing. VERSION_UNSUPPORTED,
-// QUOTA_EXCEEDED; what cannot be told is no error.
+// NAMESPACE_QUOTA_EXCEEDED; what cannot be told is no error.
 type Checker interface {
 	Check(ctx context.Context, c Ref, want Instance, count int) error
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -55,6 +56,8 @@ type Definitions interface {
 	Fault(ctx context.Context, code string) (view.Kind, error)
 	Machines(ctx context.Context) ([]machine.Standalone, error)
 	PlanFlow(ctx context.Context, flow string, input []byte) (view.Plan, error)
+	// Served are the kinds of objects that machines serve. None: nobody can tell here.
+	Served(ctx context.Context) ([]driver.ServedKind, error)
 	// PlanObject says what a machine would do with a stored object; with a manifest, were it applied.
 	PlanObject(ctx context.Context, ref control.Ref, manifest *control.Object) (machine.Plan, error)
 }
@@ -70,9 +73,5 @@ var (
 		Title:  "the server does not answer",
 		Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
 	})
-	MachineUnknown = fault.Declare(fault.Kind{
-		Code: "MACHINE_NOT_FOUND", Class: fault.Invalid,
-		Title:  "no machine for objects of this kind is loaded",
-		Remedy: "Load the machine's file with --machines, or ask the server that runs the machine.",
-	})
+	MachineUnknown = machine.Unserved
 )

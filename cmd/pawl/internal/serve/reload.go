@@ -88,6 +88,9 @@ func (p *parts) drive(ctx context.Context) error {
 			p.mu.Lock()
 			p.driver = next
 			p.mu.Unlock()
+			if err := p.keepKinds(ctx); err != nil && ctx.Err() == nil {
+				p.log.Warn("the kinds that are served were not written down: apply checks by those of before", "error", err)
+			}
 		}
 	}
 	return nil

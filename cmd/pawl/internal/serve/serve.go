@@ -26,7 +26,9 @@ import (
 	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/view"
@@ -95,9 +97,10 @@ type parts struct {
 	clusters clusters
 	shared   shared
 
-	mu     sync.Mutex
-	driver *driver.Driver // nil: no machines
-	shelf  shelf
+	mu       sync.Mutex
+	driver   *driver.Driver       // nil: no machines
+	machines []machine.Standalone // that are loaded
+	shelf    shelf
 }
 
 // Run serves until ctx ends.
@@ -180,8 +183,34 @@ func (p *parts) make(ctx context.Context) error {
 		}
 	}
 	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery), Queues: p.queues.depths})
-	p.driver, err = p.newDriver(lib)
-	return err
+	if p.driver, err = p.newDriver(lib); err != nil {
+		return err
+	}
+	return p.keepKinds(ctx)
+}
+
+// kinds are those of the machines that are loaded, and of what the server brings.
+func (p *parts) kinds() ([]driver.ServedKind, error) {
+	p.mu.Lock()
+	machines := p.machines
+	p.mu.Unlock()
+	kinds, err := driver.KindsOf(machines)
+	if p.shared.operator != nil {
+		kinds = append(kinds, driver.ServedKind{Kind: sharedstorage.Kind, Machine: "sharedstorage"})
+	}
+	return kinds, err
+}
+
+// keepKinds writes down what is served, for commands that open the store.
+func (p *parts) keepKinds(ctx context.Context) error {
+	p.mu.Lock()
+	p.machines = p.shelf.last.Machines
+	p.mu.Unlock()
+	kinds, err := p.kinds()
+	if err != nil {
+		return err
+	}
+	return p.store.KeepKinds(ctx, kinds, p.options.Store.Shared())
 }
 
 // missing says how actions are offered that files use and this server does not offer.
@@ -267,7 +296,7 @@ func (p *parts) server() (*server.Server, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Engine: p.engine, Objects: p.shared.admit(p.objects), Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		Engine: p.engine, Objects: driver.Admit(p.shared.admit(p.objects), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Bell: p.bell,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },

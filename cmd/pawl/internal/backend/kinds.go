@@ -1,0 +1,90 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/workflow/flowfile"
+)
+
+// kindsName is where a server keeps the kinds that it serves, beside the locks:
+// commands that open its store read there what is taken.
+const kindsName = "pawl/kinds"
+
+// KeepKinds writes down what this server serves. In a database that several
+// servers share, the kinds of others stay.
+func (s Store) KeepKinds(ctx context.Context, kinds []driver.ServedKind, shared bool) error {
+	return s.Locks().Transact(ctx, kindsName, func(_ time.Time, old []byte) ([]byte, bool) {
+		all := kinds
+		var before []driver.ServedKind
+		if shared && json.Unmarshal(old, &before) == nil {
+			for _, k := range before {
+				if _, err := driver.Serves(kinds, k.Kind); err != nil {
+					all = append(all, k)
+				}
+			}
+		}
+		next, err := json.Marshal(all)
+		return next, err == nil && string(next) != string(old)
+	})
+}
+
+// Kinds reads what servers of this store serve.
+func (s Store) Kinds(ctx context.Context) ([]driver.ServedKind, error) {
+	raw, err := s.Locks().Read(ctx, kindsName)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	var kinds []driver.ServedKind
+	if err := json.Unmarshal(raw, &kinds); err != nil {
+		return nil, nil //nolint:nilerr // another version of pawl has written it
+	}
+	return compiled(kinds), nil
+}
+
+// compiled makes schemas of those that can be read.
+func compiled(kinds []driver.ServedKind) []driver.ServedKind {
+	for i, k := range kinds {
+		if len(k.Spec) > 0 {
+			if schema, err := flowfile.NewSchema(k.Spec); err == nil {
+				kinds[i].Schema = schema
+			}
+		}
+	}
+	return kinds
+}
+
+// Served implements Definitions: those of the files that are loaded, and of the store's servers.
+func (l *Local) Served(ctx context.Context) ([]driver.ServedKind, error) {
+	kinds, err := driver.KindsOf(l.library.Machines)
+	if err != nil {
+		return nil, err
+	}
+	store, _ := l.now()
+	kept, err := store.Kinds(ctx)
+	for _, k := range kept {
+		if _, err := driver.Serves(kinds, k.Kind); err != nil {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, err
+}
+
+// Served implements Definitions. A server of an older version has no list of them.
+func (r *Remote) Served(ctx context.Context) ([]driver.ServedKind, error) {
+	var list struct {
+		Items []driver.ServedKind `json:"items"`
+	}
+	err := r.do(ctx, call{method: http.MethodGet, path: []string{"kinds"}}, &list)
+	if err != nil && fault.Of(err).Code == "NOT_FOUND" {
+		return nil, nil
+	}
+	return compiled(list.Items), err
+}
+
+// Served implements Definitions. The API server knows them, and checks by the schemas of their CRDs.
+func (k *Kube) Served(context.Context) ([]driver.ServedKind, error) { return nil, nil }

@@ -1,0 +1,108 @@
+package driver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// ServedKind is a kind of objects that a machine serves.
+type ServedKind struct {
+	Kind    string          `json:"kind"`
+	Machine string          `json:"machine,omitempty"`
+	Spec    json.RawMessage `json:"spec,omitempty" doc:"JSON Schema of specs; absent: any spec is taken"`
+
+	Schema workflow.Schema `json:"-"` // compiled; nil: specs are not checked
+}
+
+// KindsOf are the kinds that machines serve.
+func KindsOf(machines []machine.Standalone) ([]ServedKind, error) {
+	var kinds []ServedKind
+	for _, m := range machines {
+		k := ServedKind{Kind: m.Table.Kind, Machine: m.Table.Name, Schema: m.Schema}
+		if m.Schema != nil {
+			var err error
+			if k.Spec, err = m.Schema.MarshalJSON(); err != nil {
+				return nil, err
+			}
+		}
+		kinds = append(kinds, k)
+	}
+	return kinds, nil
+}
+
+// Plain are kinds that no machine has to serve: machines and steps read them.
+var Plain = []string{"ConfigMap", "Secret"}
+
+// Serves says why objects of a kind are not taken: MACHINE_NOT_FOUND.
+func Serves(kinds []ServedKind, kind string) (ServedKind, error) {
+	if i := slices.IndexFunc(kinds, func(k ServedKind) bool { return k.Kind == kind }); i >= 0 {
+		return kinds[i], nil
+	}
+	if slices.Contains(Plain, kind) {
+		return ServedKind{Kind: kind}, nil
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Kind)
+	}
+	return ServedKind{}, machine.Unserved.Errorf("no machine serves objects of kind %s%s", kind, machine.DidYouMean(kind, names)).With("kind", kind)
+}
+
+// Admit refuses to create objects of a kind that no machine serves, and specs
+// that do not fit the schema of their machine: MACHINE_NOT_FOUND, SPEC_UNFIT.
+// kinds is asked each time. What is there already may be changed and deleted.
+func Admit(objects control.Objects, kinds func() ([]ServedKind, error)) control.Objects {
+	return admitting{objects, kinds}
+}
+
+type admitting struct {
+	control.Objects
+	kinds func() ([]ServedKind, error)
+}
+
+// Apply implements control.Objects.
+func (a admitting) Apply(ctx context.Context, want control.Object) (control.Object, error) {
+	if err := a.judge(ctx, want); err != nil {
+		return control.Object{}, err
+	}
+	return a.Objects.Apply(ctx, want)
+}
+
+// Update implements control.Objects.
+func (a admitting) Update(ctx context.Context, next control.Object) (control.Object, error) {
+	if err := a.judge(ctx, next); err != nil {
+		return control.Object{}, err
+	}
+	return a.Objects.Update(ctx, next)
+}
+
+func (a admitting) judge(ctx context.Context, want control.Object) error {
+	kinds, err := a.kinds()
+	if err != nil {
+		return err
+	}
+	k, refused := Serves(kinds, want.Kind)
+	if refused == nil && (k.Schema == nil || want.Spec == nil) {
+		return nil
+	}
+	before, err := a.Objects.Get(ctx, want.Ref)
+	if err != nil && !errors.Is(err, control.NotFound) {
+		return err
+	}
+	switch exists := err == nil; {
+	case refused != nil && exists, exists && same(before.Spec, want.Spec):
+		return nil
+	case refused != nil:
+		return refused
+	}
+	if err := k.Schema.Check(want.Spec); err != nil {
+		return machine.SpecUnfit.Errorf("spec of %s: %w", want.Ref, err).With("machine", k.Machine)
+	}
+	return nil
+}
