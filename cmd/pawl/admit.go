@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -60,10 +62,13 @@ func (a *app) admit(ctx context.Context, b backend.Backend, manifests []manifest
 			problems = append(problems, m.problem(at, what))
 		}
 	}
-	if len(problems) > 0 {
-		return problems
+	if len(problems) == 0 {
+		return nil
 	}
-	return nil
+	slices.SortStableFunc(problems, func(a, b flowfile.Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return problems
 }
 
 func (m manifest) problem(at *yaml.Node, message string) flowfile.Problem {

@@ -114,6 +114,8 @@ func (v view) conditions(stalled *control.FaultRecord) []Condition {
 	case place.Final():
 		ready.Status, ready.Reason, ready.Message = "False", string(v.position.State), fmt.Sprintf("state %s is final", v.position.State)
 		progressing.Reason, progressing.Message = ready.Reason, ready.Message
+	case v.position.Ending != nil:
+		progressing.Status, progressing.Reason, progressing.Message = "True", "EndingRun", fmt.Sprintf("run %s of an earlier visit is being ended", v.position.Ending.Run)
 	case v.moved:
 		progressing.Status, progressing.Reason, progressing.Message = "True", "Deciding", fmt.Sprintf("it has come to state %s; what is left to do is decided next", v.position.State)
 	case v.deleting && v.out.IsDone():

@@ -169,3 +169,23 @@ func TestFinding14AQuotaIsAskedFirst(t *testing.T) {
 		l.visited("Locking", 1)
 	})
 }
+
+// A cluster never says that it rests as the newest spec asks before it does:
+// that is what apply --wait waits for.
+func TestFinding12AClusterSaysWhenAChangeHasEnded(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version, s.Class.Name = "15.5", "large" })
+		l.ask("blue", "restart", "2")
+		for range 100_000 {
+			c := l.look("blue")
+			ready, progressing := conditionOf(c, "Ready"), conditionOf(c, "Progressing")
+			if ready.Status == "True" && progressing.Status == "False" && ready.ObservedGeneration == c.Generation && progressing.ObservedGeneration == c.Generation {
+				l.all("blue", func(i port.Instance) bool { return i.Version == "15.5" && i.Class.Name == "large" })
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatalf("it never rests\n%s", l.story())
+	})
+}

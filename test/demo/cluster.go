@@ -93,6 +93,14 @@ func (d *Demo) Faulty(ctx context.Context, state, code string) error {
 	})
 }
 
+// ApplyAndWait applies the example and waits until the cluster is as it asks.
+func (d *Demo) ApplyAndWait(ctx context.Context) error {
+	return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "1m")
+}
+
+// History is what has become of a run.
+func (d *Demo) History(ctx context.Context, run string) ([]Event, error) { return d.history(ctx, run) }
+
 // CrashAt kills the server as soon as it tells that the newest run of a flow has
 // begun a step, which may be over by then, and starts it again.
 func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {

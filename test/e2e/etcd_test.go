@@ -148,13 +148,13 @@ func TestFinding14AWishThatCannotBeMet(t *testing.T) {
 		t.Fatalf("the fault is %+v", run.Fault)
 	}
 	set(3)
-	if _, err := d.Apply(t.Context(), "Running"); err != nil {
+	if err := d.ApplyAndWait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Await(t.Context(), "Running", 3); err != nil {
 		t.Fatal(err)
 	}
-	if history, err = d.Ended(t.Context(), "ScaleOut"); err != nil {
+	if history, err = d.History(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
 	inOrder(t, history, "RunPaused", "RunCancelling", "StepUndone Add[demo-4]/Join/Add", "RunCancelled")
