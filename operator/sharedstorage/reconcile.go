@@ -43,12 +43,12 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		return outcome.Done()
 	}
 	c.Facts = o.gather(ctx, c)
-	o.fit(ctx, c)
 	before := snap(c)
 	// What is accepted is written before anything is decided by it.
 	if err := o.accept(ctx, c); err != nil {
 		return outcome.Fail(err)
 	}
+	o.fit(ctx, c)
 	if len(c.Status.Conditions) == 0 || !before.equal(c) {
 		p, err := positionOf(c)
 		if err != nil {
