@@ -139,6 +139,7 @@ type Ask struct {
 	Surge    int      `json:"surge,omitempty"`    // upgrade; 0: 1
 	Recovery Recovery `json:"recovery,omitempty"` // recover: for this time
 	Consent  bool     `json:"consent,omitempty"`  // the last control node may be replaced
+	Downtime bool     `json:"downtime,omitempty"` // upgrade: the endpoint may be away while the only control node is upgraded in place
 	Before   int      `json:"before,omitempty"`   // scale: workers wanted before it
 }
 

@@ -77,6 +77,7 @@ func (l *look) differences() []difference {
 	for i := range l.b.Nodes {
 		if n := &l.b.Nodes[i]; n.Removed.IsZero() {
 			all = append(all, l.ofNode(n)...)
+			all = append(all, l.outdated(n)...)
 		}
 	}
 	for i := range l.b.Journal {
@@ -117,7 +118,7 @@ func (l *look) foreignBefore() (all []difference) {
 	return all
 }
 
-var orderOf = []FindingType{NetworkMissing, AddressMissing, Missing, PowerState, UnknownState, Count, RuleChanged, EndpointUnreachable, NotReady, ExtraOwned, Foreign}
+var orderOf = []FindingType{NetworkMissing, AddressMissing, Missing, PowerState, UnknownState, Count, RuleChanged, EndpointUnreachable, NotReady, ExtraOwned, Outdated, Foreign}
 
 func order(t FindingType) int { return slices.Index(orderOf, t) }
 
@@ -176,6 +177,16 @@ func (l *look) ofNode(n *Node) []difference {
 		return give(NotReady, passes, "it says: %s", n.NotReady)
 	}
 	return nil
+}
+
+// outdated reports a node that has another version than its cluster: an upgrade
+// left it behind.
+func (l *look) outdated(n *Node) []difference {
+	want := cmp.Or(l.tol.Versions[l.c.Version], l.c.Version)
+	if n.Version == "" || want == "" || n.Version == l.c.Version || n.Version == want || SameVersion(n.Version, want) {
+		return nil
+	}
+	return []difference{l.about(Outdated, n.Name, n.VMID, never, "it has version %s, the cluster %s", n.Version, want)}
 }
 
 // gone reports a thing that is not on a complete list and was proven gone by a

@@ -25,7 +25,9 @@ const (
 	Count               FindingType = "count"
 	Foreign             FindingType = "foreign"
 	Unreachable         FindingType = "provider_unreachable"
+	Outdated            FindingType = "version"
 	InTheWay            FindingType = "plan"
+	Downtime            FindingType = "downtime" // of a plan: the endpoint will be away
 )
 
 // Finding is one difference between what should be and what is.
@@ -64,6 +66,8 @@ type Tolerances struct {
 	Hello        time.Duration // 90 s until a node is not ready
 	Policy       Recovery      // of clusters that have none; nil: restart
 	Retry        Backoff       // between recoveries by policy; RecoverBackoff
+	// Versions are the configured ones: id -> x.y.z. A node says x.y.z.
+	Versions map[string]string
 }
 
 // DefaultHello is how long a hello is fresh.

@@ -28,8 +28,12 @@ var (
 		"Delete what is not needed, or ask an operator to raise the limit with `pawl account limit`.")
 	RecoveryForbidden = declare("RECOVERY_FORBIDDEN", fault.Blocked, "the recovery policy of the cluster does not allow what is needed",
 		"Recover by hand with a wider policy: `pawl cluster recover NAME --recovery restart,replace`.")
-	LastControl = declare("LAST_CONTROL_NODE", fault.Blocked, "the last ready control node is replaced by consent only",
+	LastControl = declare("LAST_CONTROL_NODE", fault.Blocked, "the last control node is replaced by consent only",
 		"Save what it holds, then recover or upgrade with --consent.")
+	DowntimeRefused = declare("DOWNTIME_NOT_ALLOWED", fault.Invalid, "the only control node is upgraded in place, and the endpoint is away meanwhile",
+		"Look at the plan with --dry-run, then allow it: --allow-downtime, allowDowntime on /v1, allowdowntime=true on the query API. With three control nodes the endpoint stays.")
+	UpgradeIncomplete = declare("UPGRADE_INCOMPLETE", fault.Blocked, "a node keeps its old version",
+		"Read the node's log with `pawl cluster logs`; upgrade to the same version again: only nodes of another version are touched. A node that cannot be upgraded in place is replaced with --consent.")
 	ForeignVM = declare("NETWORK_HAS_FOREIGN_VM", fault.Blocked, "a VM that is not ours is in the network of the cluster",
 		"Move or delete the VM that the message names; the collector then removes the network. Nothing of others is touched.")
 	NodeMissing = declare("NODE_MISSING", fault.Blocked, "a VM of the cluster is gone or does not start",

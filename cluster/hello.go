@@ -34,4 +34,13 @@ type HelloAnswer struct {
 	// control node: name of each worker -> hex SHA-256 of its credential. A worker
 	// whose join token is spent joins with that hash, as after its control node was replaced.
 	Members map[string]string `json:"members,omitempty"`
+	// control node: upgrade in place to this version, keep all state, and say the
+	// new version in the hellos that follow. It is repeated until the node says so.
+	Upgrade *NodeUpgrade `json:"upgrade,omitempty"`
+}
+
+// NodeUpgrade is what a node that is upgraded in place becomes.
+type NodeUpgrade struct {
+	Version  string `json:"version"`            // x.y.z
+	Template string `json:"template,omitempty"` // id of the template that new nodes are made of
 }

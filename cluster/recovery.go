@@ -11,7 +11,7 @@ import (
 
 // RecoveryOptions are the limits of a plan. The zero value is usable.
 type RecoveryOptions struct {
-	Consent        bool // the last ready control node may be replaced
+	Consent        bool // the last control node may be replaced
 	MaxUnavailable int  // nodes worked on at once; default 1
 	Now            time.Time
 	Tolerances     Tolerances
@@ -106,6 +106,7 @@ func (l *look) plan(differences []difference, policy Recovery, o RecoveryOptions
 	}
 	p.extras(differences)
 	p.fill()
+	p.waitForControl()
 	for _, d := range differences {
 		if d.row != nil && d.node == nil {
 			p.mend(d)
@@ -155,13 +156,19 @@ func (p *planner) node(d difference, all []difference) {
 		// it may come back; a run waits for it
 	case ill == illSilent && d.node.Role == Worker && !p.otherControl(d.node, all):
 		// no control node is there for it to join: nor would a new one
-	case ill >= illSilent && d.node.Role == Control && ill != illMissing && !p.o.Consent && !p.otherControl(d.node, all):
+	case ill >= illSilent && d.node.Role == Control && !p.o.Consent && !p.otherControl(d.node, all) && (ill != illMissing || p.held(d.node)):
 		p.forbid(d, LastControl, "the last control node is replaced by consent only")
 	case ill >= illSilent && p.policy.Allows(Replace):
 		p.plan.Replace = append(p.plan.Replace, *d.node)
 	case ill >= illSilent:
 		p.forbid(d, RecoveryForbidden, "replace is not allowed")
 	}
+}
+
+// held reports a control node that may have held the state of a cluster: its
+// place is not taken by an empty one before somebody knows.
+func (p *planner) held(n *Node) bool {
+	return p.c.Started && (!n.ReadyAt.IsZero() || !p.seen.CallsHome)
 }
 
 // otherControl reports a ready control node beside one.
@@ -239,12 +246,24 @@ func (p *planner) fill() {
 		n := p.lack(role)
 		switch {
 		case n == 0:
+		case role == Control && p.c.Started && n == p.c.ControlCount && !p.o.Consent:
+			p.forbid(p.about(Count, string(role), "", atOnce, "no control node is left"), LastControl, "the last control node is replaced by consent only")
 		case p.policy.Allows(Replace):
 			p.plan.Create = append(p.plan.Create, NewNodes{role, n})
 		default:
 			p.forbid(p.about(Count, string(role), "", atOnce, "%d %s nodes lack", n, role), RecoveryForbidden, "replace is not allowed")
 		}
 	}
+}
+
+// waitForControl leaves workers for later where the last control node is not
+// replaced: new ones would have nothing to join.
+func (p *planner) waitForControl() {
+	if !slices.ContainsFunc(p.plan.Forbidden, func(f Finding) bool { return f.Code == LastControl.Code }) {
+		return
+	}
+	p.plan.Replace = slices.DeleteFunc(p.plan.Replace, func(n Node) bool { return n.Role == Worker })
+	p.plan.Create = slices.DeleteFunc(p.plan.Create, func(n NewNodes) bool { return n.Role == Worker })
 }
 
 func (p *planner) mend(d difference) {
@@ -288,6 +307,9 @@ func (p RecoveryPlan) tell(findings []Finding, at time.Time) {
 		switch {
 		case f.Type == Foreign:
 			f.Then = "left alone"
+			continue
+		case f.Type == Outdated:
+			f.Then = "an upgrade to that version ends it"
 			continue
 		case forbidden >= 0:
 			f.Then, f.Code = "nothing: "+p.Forbidden[forbidden].Then, p.Forbidden[forbidden].Code

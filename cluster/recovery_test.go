@@ -68,7 +68,10 @@ func TestPlanRecovery(t *testing.T) {
 		{"a node whose VM was never made", all, false, func(s *stage) { s.book.Nodes[2].VMID = ""; s.gone("vm-worker2", false) }, "replace worker2", nil},
 		{"the last control node is broken", all, false, func(s *stage) { s.power("vm-control1", Broken) }, "not power_state control1", LastControl},
 		{"with consent", all, true, func(s *stage) { s.power("vm-control1", Broken) }, "replace control1", nil},
-		{"the last control node is gone: nothing is lost", all, false, func(s *stage) { s.gone("vm-control1", true) }, "replace control1", nil},
+		{"finding 17: the last control node is gone", all, false, func(s *stage) { s.gone("vm-control1", true) }, "not missing control1", LastControl},
+		{"finding 17: with consent", all, true, func(s *stage) { s.gone("vm-control1", true) }, "replace control1", nil},
+		{"finding 17: no control node is in the books", all, false, func(s *stage) { s.book.Nodes[0].Removed = s.now; s.gone("vm-control1", true) }, "not count control", LastControl},
+		{"the control node of a first start is gone: it held nothing", all, false, func(s *stage) { s.c().Started = false; s.gone("vm-control1", true) }, "replace control1", nil},
 		{"another control node is ready", all, false, func(s *stage) { s.three(); s.power("vm-control1", Broken) }, "replace control1", nil},
 		{"no control node is ready", all, false, func(s *stage) {
 			s.three()

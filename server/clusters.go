@@ -98,6 +98,7 @@ type ChangeBody struct {
 	Surge    int               `json:"surge,omitempty" minimum:"0" doc:"upgrade: nodes added at a time; default 1"`
 	Recovery *cluster.Recovery `json:"recovery,omitempty" doc:"recover: for this time; default restart, replace"`
 	Consent  bool              `json:"consent,omitempty" doc:"recover, upgrade: the last control node may be replaced"`
+	Downtime bool              `json:"allowDowntime,omitempty" doc:"upgrade: the only control node may be upgraded in place, while the endpoint does not answer"`
 }
 
 func (b *ChangeBody) request(kind cluster.AskKind) service.ChangeRequest {
@@ -105,7 +106,7 @@ func (b *ChangeBody) request(kind cluster.AskKind) service.ChangeRequest {
 	if b == nil {
 		return r
 	}
-	r.Forced, r.Version, r.Surge, r.Consent = b.Forced, b.Version, b.Surge, b.Consent
+	r.Forced, r.Version, r.Surge, r.Consent, r.Downtime = b.Forced, b.Version, b.Surge, b.Consent, b.Downtime
 	if b.Recovery != nil {
 		r.Recovery = *b.Recovery
 	}

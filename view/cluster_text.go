@@ -322,9 +322,19 @@ func ClusterPlan(p service.DryRun, style Style) string {
 		}
 		b.WriteString("\n" + style.paint(bold, "Resources") + "\n" + indent(t.String(), "  "))
 	}
-	if len(p.Findings) > 0 {
-		b.WriteString("\n" + style.paint(bold, "In the way") + "\n")
+	for _, part := range []struct {
+		title    string
+		downtime bool
+	}{{"In the way", false}, {"Downtime", true}} {
+		first := true
 		for _, f := range p.Findings {
+			if (f.Type == cluster.Downtime) != part.downtime {
+				continue
+			}
+			if first {
+				b.WriteString("\n" + style.paint(bold, part.title) + "\n")
+				first = false
+			}
 			b.WriteString("  " + strings.TrimPrefix(string(f.Code)+": ", ": ") + f.Evidence + "\n")
 		}
 	}

@@ -146,6 +146,7 @@ type ChangeRequest struct {
 	Surge     int
 	Recovery  cluster.Recovery // recover; nil: restart,replace
 	Consent   bool
+	Downtime  bool // upgrade: the endpoint may be away while the only control node is upgraded in place
 	JobID     string
 	Command   string
 }
@@ -181,7 +182,7 @@ type DryRunStep struct {
 
 // DryRunResource is a resource that would be made, changed or deleted.
 type DryRunResource struct {
-	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace, forget, close
+	Act  string       `json:"act"` // create, delete, start, stop, adopt, replace, upgrade (in place), forget, close
 	Kind cluster.Kind `json:"kind"`
 	Name string       `json:"name"`
 	Role cluster.Role `json:"role,omitempty"`

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
@@ -220,7 +222,7 @@ func TestStopAndStartAgain(t *testing.T) {
 func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	s := setup{sim: sim.Options{Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
 	ask := func(c *cluster.Cluster, a *cluster.Ask) {
-		a.Version, a.Template, a.Surge = "v2", cluster.Entity{ID: "node-2"}, 1
+		a.Version, a.Template, a.Surge, a.Downtime = "v2", cluster.Entity{ID: "node-2"}, 1, true
 	}
 	t.Run("workers", func(t *testing.T) {
 		running(t, s, 3, func(t *testing.T, w *world, id string) {
@@ -246,7 +248,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	})
 	t.Run("with consent the control node too", func(t *testing.T) {
 		running(t, s, 1, func(t *testing.T, w *world, id string) {
-			w.ask(id, cluster.AskUpgrade, func(c *cluster.Cluster, a *cluster.Ask) { ask(c, a); a.Consent = true })
+			w.ask(id, cluster.AskUpgrade, func(c *cluster.Cluster, a *cluster.Ask) { ask(c, a); a.Consent, a.Downtime = true, false })
 			w.until(id, time.Minute, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Running)
 			if got := names(w, id, cluster.Control); got != "control2" {
@@ -289,6 +291,232 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 	})
 }
 
+// Finding 17: an upgrade changes control nodes first, the only one in place, and
+// says done only when every node has the new version.
+func TestFinding17UpgradeControlFirst(t *testing.T) {
+	s := setup{sim: sim.Options{Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
+	versions := func(w *world) {
+		w.options.Versions = []service.Version{
+			{ID: "v1", Name: "v1", Semantic: "1.0.0", Template: cluster.Entity{ID: "node-image"}},
+			{ID: "v2", Name: "v2", Semantic: "1.1.0", Template: cluster.Entity{ID: "node-2"}},
+		}
+		w.stop()
+		w.begin()
+	}
+	with := func(controls, workers int, test func(t *testing.T, w *world, id string)) func(t *testing.T) {
+		return func(t *testing.T) {
+			inWorld(t, s, func(t *testing.T, w *world) {
+				versions(w)
+				id := w.create("blue", workers, func(c *cluster.Cluster) { c.ControlCount, c.Version = controls, "v1" })
+				w.until(id, 30*time.Minute, cluster.Running)
+				test(t, w, id)
+			})
+		}
+	}
+	upgrade := service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2"}
+	allowed := upgrade
+	allowed.Downtime = true
+	// watch gives the order in which nodes came to the new version.
+	watch := func(w *world, id string) (order []string, mostControls int) {
+		w.until(id, time.Minute, cluster.Scaling)
+		for w.cluster(id).State == cluster.Scaling {
+			controls := 0
+			for _, n := range w.book(id).Nodes {
+				if n.Role == cluster.Control {
+					controls++
+				}
+				short := n.Name[strings.LastIndexByte(n.Name, '-')+1:]
+				if (n.Version == "v2" || n.Version == "1.1.0") && !n.ReadyAt.IsZero() && !slices.Contains(order, short) {
+					order = append(order, short)
+				}
+			}
+			mostControls = max(mostControls, controls)
+			time.Sleep(time.Second)
+		}
+		return order, mostControls
+	}
+
+	t.Run("the only one needs leave, and the plan says so", with(1, 2, func(t *testing.T, w *world, id string) {
+		if _, _, err := w.service.Change(t.Context(), root, id, upgrade); fault.Of(err) != cluster.DowntimeRefused {
+			t.Fatalf("an upgrade without leave: %v", err)
+		}
+		if c := w.cluster(id); c.State != cluster.Running || c.Ask != nil {
+			t.Errorf("a refused upgrade has changed something: %+v", c)
+		}
+		plan, err := w.service.PlanChange(t.Context(), root, id, upgrade)
+		if err != nil || len(plan.Findings) < 1 || plan.Findings[0].Code != cluster.DowntimeRefused.Code {
+			t.Fatalf("plan %+v, %v", plan, err)
+		}
+		plan, err = w.service.PlanChange(t.Context(), root, id, allowed)
+		if err != nil || len(plan.Findings) != 1 || plan.Findings[0].Type != cluster.Downtime || plan.Findings[0].Code != "" {
+			t.Fatalf("plan %+v, %v", plan, err)
+		}
+		var acts []string
+		for _, r := range plan.Resources {
+			acts = append(acts, r.Act+" "+string(r.Role))
+		}
+		if got := strings.Join(acts, ", "); got != "upgrade control, replace worker, replace worker" {
+			t.Errorf("the plan: %s", got)
+		}
+	}))
+	t.Run("the only one in place", with(1, 2, func(t *testing.T, w *world, id string) {
+		before := w.book(id).Nodes[0]
+		endpoint := w.cluster(id).Endpoint
+		_, job, err := w.service.Change(t.Context(), root, id, allowed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order, _ := watch(w, id)
+		w.until(id, time.Second, cluster.Running)
+		w.done(job.ID)
+		if got := strings.Join(order, " "); got != "control1 worker3 worker4" && got != "control1 worker3" { // the last is ready in the second the run ends
+			t.Errorf("order %s\n%s", got, w.story(id))
+		}
+		after := w.book(id).Nodes[0]
+		if after.Name != before.Name || after.VMID != before.VMID || after.Version != "1.1.0" || after.Template.ID != "node-2" {
+			t.Errorf("control node %+v, it was %+v", after, before)
+		}
+		if c := w.cluster(id); c.Endpoint != endpoint || c.Version != "v2" {
+			t.Errorf("endpoint %s, it was %s; version %s", c.Endpoint, endpoint, c.Version)
+		}
+		if report, err := w.service.Drift(t.Context(), root, id); err != nil || len(report.Findings) != 0 {
+			t.Errorf("drift %+v, %v", report, err)
+		}
+		w.balanced(id)
+	}))
+	t.Run("of three one at a time, before the workers", with(3, 1, func(t *testing.T, w *world, id string) {
+		wide := upgrade
+		wide.Surge = 3
+		_, job, err := w.service.Change(t.Context(), root, id, wide)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order, most := watch(w, id)
+		w.until(id, time.Second, cluster.Running)
+		w.done(job.ID)
+		if got := strings.Join(order, " "); most != 4 || !strings.HasPrefix(got, "control4 control5 control6") {
+			t.Errorf("order %s, at most %d control nodes\n%s", got, most, w.story(id))
+		}
+		for _, n := range w.book(id).Nodes {
+			if n.Template.ID != "node-2" {
+				t.Errorf("%s is made of %s", n.Name, n.Template.ID)
+			}
+		}
+		w.balanced(id)
+	}))
+	t.Run("a node that keeps its version: not done, told, and drift; workers are not touched", with(1, 2, func(t *testing.T, w *world, id string) {
+		control := w.book(id).Nodes[0]
+		if err := w.cloud.KeepVersion(control.Name, true); err != nil {
+			t.Fatal(err)
+		}
+		_, job, err := w.service.Change(t.Context(), root, id, allowed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.until(id, time.Minute, cluster.Scaling)
+		for end := time.Now().Add(2 * time.Hour); w.job(job.ID).Status == cluster.JobOpen && time.Now().Before(end); synctest.Wait() {
+			time.Sleep(time.Second)
+		}
+		w.failed(job.ID, string(cluster.UpgradeIncomplete.Code))
+		if text := w.job(job.ID).Text; !strings.Contains(text, control.Name) {
+			t.Errorf("the job names nobody: %s", text)
+		}
+		if c := w.cluster(id); c.Version != "v1" || names(w, id, cluster.Worker) != "worker1 worker2" {
+			t.Errorf("version %s, workers %s", c.Version, names(w, id, cluster.Worker))
+		}
+	}))
+	t.Run("what an older version of this service left behind is drift, and upgraded by the next", with(1, 1, func(t *testing.T, w *world, id string) {
+		book := w.book(id)
+		book.Cluster.Version, book.Cluster.Template = "v2", cluster.Entity{ID: "node-2"}
+		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+			t.Fatal(err)
+		}
+		report, err := w.service.Drift(t.Context(), root, id)
+		if err != nil || len(report.Findings) != 2 || report.Findings[0].Type != cluster.Outdated || !strings.Contains(report.Findings[0].String(), "1.1.0") {
+			t.Fatalf("drift %+v, %v", report, err)
+		}
+		time.Sleep(10 * time.Minute)
+		if c := w.cluster(id); c.State != cluster.Running || len(c.Findings) != 2 {
+			t.Errorf("it is %s with %v", c.State, c.Findings)
+		}
+		_, job, err := w.service.Change(t.Context(), root, id, allowed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.until(id, time.Minute, cluster.Scaling)
+		w.until(id, time.Hour, cluster.Running)
+		w.done(job.ID)
+		time.Sleep(2 * time.Minute)
+		if report, err = w.service.Drift(t.Context(), root, id); err != nil || len(report.Findings) != 0 {
+			t.Errorf("drift %+v, %v", report, err)
+		}
+	}))
+	t.Run("one that does not call home is replaced by consent only", func(t *testing.T) {
+		silent := s
+		silent.silent = true
+		inWorld(t, silent, func(t *testing.T, w *world) {
+			versions(w)
+			id := w.create("blue", 1, func(c *cluster.Cluster) { c.Version = "v1" })
+			w.until(id, 30*time.Minute, cluster.Running)
+			if _, _, err := w.service.Change(t.Context(), root, id, allowed); fault.Of(err) != cluster.LastControl {
+				t.Fatalf("an upgrade without consent: %v", err)
+			}
+			consent := upgrade
+			consent.Consent = true
+			_, job, err := w.service.Change(t.Context(), root, id, consent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.until(id, time.Minute, cluster.Scaling)
+			w.until(id, time.Hour, cluster.Running)
+			w.done(job.ID)
+			if got := names(w, id, cluster.Control); got != "control2" {
+				t.Errorf("control nodes %s", got)
+			}
+		})
+	})
+}
+
+// Finding 17: a control node that is gone, and was the only one, is not replaced
+// by an empty one before somebody has agreed to that.
+func TestFinding17LastControlNodeGone(t *testing.T) {
+	running(t, setup{sim: sim.Options{Times: slow}}, 2, func(t *testing.T, w *world, id string) {
+		book := w.book(id)
+		book.Cluster.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
+		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.cloud.DestroyVM(book.Nodes[0].VMID); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.cloud.DestroyVM(book.Nodes[1].VMID); err != nil { // and a worker, which may be replaced
+			t.Fatal(err)
+		}
+		w.until(id, 10*time.Minute, cluster.Alert)
+		time.Sleep(3 * time.Hour)
+		if got := names(w, id, cluster.Control); got != "control1" {
+			t.Fatalf("control nodes %s\n%s", got, w.story(id))
+		}
+		if c := w.cluster(id); c.State != cluster.Alert && c.State != cluster.Recovering {
+			t.Errorf("it is %s", c.State)
+		}
+		w.until(id, time.Hour, cluster.Alert)
+		job := w.ask(id, cluster.AskRecover, func(_ *cluster.Cluster, a *cluster.Ask) {
+			a.Recovery = cluster.Recovery{cluster.Restart, cluster.Replace}
+		})
+		for end := time.Now().Add(2 * time.Hour); w.job(job).Status == cluster.JobOpen && time.Now().Before(end); synctest.Wait() {
+			time.Sleep(time.Second)
+		}
+		w.failed(job, string(cluster.LastControl.Code))
+		w.until(id, time.Hour, cluster.Alert)
+		w.ask(id, cluster.AskRecover, func(_ *cluster.Cluster, a *cluster.Ask) { a.Consent = true })
+		w.until(id, time.Hour, cluster.Running)
+		if got := names(w, id, cluster.Control); got != "control2" {
+			t.Errorf("control nodes %s\n%s", got, w.story(id))
+		}
+	})
+}
+
 func TestRecover(t *testing.T) {
 	s := setup{sim: sim.Options{Times: slow}}
 	for name, c := range map[string]struct {
@@ -301,7 +529,7 @@ func TestRecover(t *testing.T) {
 		"a stopped worker":              {harm: func(w *world) error { return w.cloud.StopVM("blue-8f3b2c-worker2") }},
 		"a missing worker":              {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }},
 		"a broken worker":               {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-worker2") }},
-		"a missing control node":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-control1") }},
+		"a missing control node":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-control1") }, ask: func(_ *cluster.Cluster, a *cluster.Ask) { a.Consent = true }},
 		"a rule that is gone":           {harm: func(w *world) error { return w.cloud.Delete(cluster.Firewall, "blue-8f3b2c-firewall") }},
 		"replace is not allowed":        {harm: func(w *world) error { return w.cloud.DestroyVM("blue-8f3b2c-worker2") }, ask: func(_ *cluster.Cluster, a *cluster.Ask) { a.Recovery = cluster.Recovery{cluster.Restart} }, code: "RECOVERY_FORBIDDEN"},
 		"the last control node, broken": {harm: func(w *world) error { return w.cloud.BreakVM("blue-8f3b2c-control1") }, code: "LAST_CONTROL_NODE"},

@@ -147,7 +147,12 @@ func tales() map[string]tale {
 			l.must(id, service.ChangeRequest{Kind: cluster.AskScale, NodeIDs: []string{victim}})
 			return id
 		}, end: is(cluster.Running, 3, 4)},
-		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: true}), end: is(cluster.Running, 3, 6)},
+		"upgrade": {setup: labTimes(), prepare: up(2), act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Downtime: true}), end: is(cluster.Running, 3, 5)},
+		"upgrade of three control nodes": {setup: labTimes(), prepare: func(l *lab) string {
+			id := l.create(service.CreateRequest{Name: "blue", Size: 1, ControlNodes: 3, Recovery: cluster.Recovery{}, Version: "v1"})
+			l.settle(2 * time.Hour)
+			return id
+		}, act: asks(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2"}), end: is(cluster.Running, 4, 8)},
 
 		"recover": {setup: labTimes(), rests: []machine.State{cluster.Alert}, prepare: then(up(3), func(l *lab, id string) {
 			if err := l.cloud.DestroyVM(l.worker(id)); err != nil {

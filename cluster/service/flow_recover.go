@@ -39,7 +39,7 @@ func (s *Service) recoverFlow() workflow.Flow {
 			s.step("workers", "make workers up to the desired number", vmBounds, fill(cluster.Worker)),
 			s.step("drain", "surplus workers give their work away", bounds{drainWait, 0}, drainSurplus),
 			s.step("surplus", "destroy surplus workers, and VMs of ours without a row", removal, removeSurplus),
-			s.step("rules", "correct the rules", thingBounds, rules),
+			s.step("rules", "correct the rules", thingBounds, repairRules),
 			s.step("verdict", "what the policy forbids is left undone", lookBounds, verdictOfRepair),
 			s.step("endpoint", "the endpoint answers", bounds{s.options.Settings.EndpointWait, 0}, endpoint),
 			s.step("join", "every node is ready", bounds{s.options.Settings.JoinWait, 0}, join),
@@ -53,6 +53,7 @@ func (s *Service) recoverFlow() workflow.Flow {
 type repairPlan struct {
 	Batches []repair `json:"batches,omitempty"`
 	Fill    bool     `json:"fill,omitempty"`
+	Keep    bool     `json:"keep,omitempty"`   // no control node is made: the last one is replaced by consent only
 	Adopt   []string `json:"adopt,omitempty"`  // provider ids
 	Remove  []string `json:"remove,omitempty"` // provider ids of VMs
 	Drop    []string `json:"drop,omitempty"`   // names
@@ -78,7 +79,7 @@ func planRepair(ctx context.Context, w *work) outcome.Outcome {
 	plan := cluster.PlanRecovery(w.book, seen, w.policy(), cluster.RecoveryOptions{
 		Consent: w.in.Ask != nil && w.in.Ask.Consent, MaxUnavailable: w.s.options.Settings.MaxUnavailable, Now: w.now, Tolerances: w.s.tolerances(),
 	})
-	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop)}
+	doc := repairPlan{Fill: len(plan.Create) > 0, Drop: namesOfNodes(plan.Drop), Keep: slices.ContainsFunc(plan.Forbidden, func(f cluster.Finding) bool { return f.Code == cluster.LastControl.Code })}
 	for _, b := range plan.Batches {
 		if len(b.Start)+len(b.Replace) > 0 {
 			doc.Batches = append(doc.Batches, repair{len(doc.Batches), namesOfNodes(b.Start), namesOfNodes(b.Replace)})
@@ -299,7 +300,7 @@ func adopt(ctx context.Context, w *work) outcome.Outcome {
 func fill(role cluster.Role) body {
 	return func(ctx context.Context, w *work) outcome.Outcome {
 		plan, err := w.planned()
-		if err != nil || !plan.Fill {
+		if err != nil || !plan.Fill || plan.Keep && role == cluster.Control {
 			return outcome.Fail(err)
 		}
 		want := crewOf(w.c, role)
@@ -359,6 +360,15 @@ func removeSurplus(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(failure)
 	}
 	return w.removal(ctx, w.named(plan.Drop))
+}
+
+// repairRules corrects the rules, unless there is no control node to lead them to.
+func repairRules(ctx context.Context, w *work) outcome.Outcome {
+	plan, err := w.planned()
+	if err != nil || plan.Keep {
+		return outcome.Fail(err)
+	}
+	return w.rules(ctx)
 }
 
 // verdictOfRepair fails with what the policy forbids, after all else was done.

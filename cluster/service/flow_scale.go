@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,18 +32,21 @@ func (s *Service) scaleFlow() workflow.Flow {
 			only(cluster.OnScaleDown, s.step("victims", "choose the nodes to remove, once", lookBounds, chooseVictims)),
 			only(cluster.OnScaleDown, s.step("drain", "the victims give their work away", bounds{drainWait, 0}, drainVictims)),
 			only(cluster.OnScaleDown, s.step("remove", "deregister, destroy and expunge the victims", removal, removeVictims)),
-			only(cluster.OnUpgrade, s.step("order", "choose the nodes to replace, workers first", lookBounds, orderUpgrade)),
+			only(cluster.OnUpgrade, s.step("order", "choose the nodes to upgrade, control nodes first", lookBounds, orderUpgrade)),
 			only(cluster.OnUpgrade, workflow.Step{
 				Name: "replace", Description: "one after the other", ForEach: &workflow.Loop{ListText: "order", List: listOf("order"), Key: keyOf, Max: 1},
 				Steps: []workflow.Step{
-					s.step("new", "make nodes with the new template", vmBounds, upgradeNew),
-					s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, upgradeReady),
-					s.step("drain", "the old ones give their work away", bounds{drainWait, 0}, upgradeDrain),
-					s.step("remove", "deregister, destroy and expunge the old ones", removal, upgradeRemove),
+					inPlace(s.step("upgrade", "the node upgrades itself, and says its new version", bounds{s.options.Settings.JoinWait, 0}, upgradeInPlace), true),
+					inPlace(s.step("endpoint", "the endpoint answers again", bounds{s.options.Settings.EndpointWait, 0}, endpoint), true),
+					inPlace(s.step("new", "make nodes with the new template", vmBounds, upgradeNew), false),
+					inPlace(s.step("ready", "they are ready", bounds{s.options.Settings.JoinWait, 0}, upgradeReady), false),
+					inPlace(s.step("drain", "the old ones give their work away", bounds{drainWait, 0}, upgradeDrain), false),
+					inPlace(s.step("remove", "deregister, destroy and expunge the old ones", removal, upgradeRemove), false),
 					s.step("rules", "lead the rules to the control nodes", thingBounds, rules),
 				},
 			}),
 			s.step("rules", "correct the rules", thingBounds, rules),
+			only(cluster.OnUpgrade, s.step("verify", "every node has the new version", lookBounds, verifyUpgrade)),
 			s.step("publish", "save totals and endpoint, revoke the join token", publishBound, publish),
 		},
 		Finally: []workflow.Step{s.rollbackStep(), s.lastly()},
@@ -143,42 +147,98 @@ func (w *work) strike(ctx context.Context, nodes []*cluster.Node) error {
 	return w.save(ctx, change)
 }
 
-// batch is so many nodes of one role that are replaced at the same time.
+// batch is so many nodes of one role that become another version at the same time.
 type batch struct {
-	Role  cluster.Role `json:"role"`
-	Names []string     `json:"names"`
+	Role    cluster.Role `json:"role"`
+	Names   []string     `json:"names"`
+	InPlace bool         `json:"inPlace,omitempty"` // the VM stays; otherwise a new one takes its place
 }
 
-// orderUpgrade lists the nodes of another version, surge at a time: workers,
-// and control nodes if there are three or the caller consents.
+// orderUpgrade lists the nodes of another version, once.
 func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
-	ask := w.in.Ask
-	if ask == nil {
+	if w.in.Ask == nil {
 		return outcome.Fail(cluster.StateRefused.Errorf("nobody has asked for an upgrade"))
 	}
-	batches := []batch{}
-	for _, role := range []cluster.Role{cluster.Worker, cluster.Control} {
-		if role == cluster.Control && keepsControl(w.c, ask) {
-			continue
-		}
-		old := filter(w.nodes(role), func(n *cluster.Node) bool { return w.s.outdated(n, w.c, ask) })
-		for part := range slices.Chunk(namesOf(old), max(1, ask.Surge)) {
-			batches = append(batches, batch{role, part})
-		}
+	if err := w.s.mayUpgradeControl(w.book, w.in.Ask); err != nil { // it may have become the only one
+		return outcome.Fail(err)
 	}
-	return outcome.Fail(w.t.Set(batches))
+	return outcome.Fail(w.t.Set(w.s.orderOf(w.book, w.in.Ask)))
 }
 
-// keepsControl reports an upgrade that leaves the control nodes as they are.
-func keepsControl(c *cluster.Cluster, ask *cluster.Ask) bool {
-	return c.ControlCount < 3 && !ask.Consent
+// orderOf lists the nodes of another version in the order of an upgrade:
+// control nodes first, for no worker may be newer than its API, and one at a
+// time; then workers, surge at a time.
+func (s *Service) orderOf(book *cluster.Book, ask *cluster.Ask) []batch {
+	batches := []batch{}
+	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
+		size := max(1, ask.Surge)
+		if role == cluster.Control {
+			size = 1
+		}
+		for part := range slices.Chunk(namesOfNodes(s.outdatedNodes(book, role, ask)), size) {
+			batches = append(batches, batch{role, part, role == cluster.Control && s.inPlace(&book.Cluster, ask)})
+		}
+	}
+	return batches
+}
+
+// outdatedNodes are the living nodes of a role that an upgrade changes, oldest first.
+func (s *Service) outdatedNodes(book *cluster.Book, role cluster.Role, ask *cluster.Ask) []cluster.Node {
+	old := filter(book.Nodes, func(n cluster.Node) bool {
+		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &book.Cluster, ask)
+	})
+	slices.SortStableFunc(old, func(a, b cluster.Node) int { return a.Ordinal - b.Ordinal })
+	return old
+}
+
+// inPlace reports an upgrade that keeps the VM of the control node: there is no
+// other one that could take over what it holds. Only a VM that calls home can
+// be told to upgrade itself; a caller who gives up what the node holds has it
+// replaced instead.
+func (s *Service) inPlace(c *cluster.Cluster, ask *cluster.Ask) bool {
+	return c.ControlCount < 2 && !(ask.Consent && !ask.Downtime) && s.callsHome(c)
+}
+
+func (s *Service) callsHome(c *cluster.Cluster) bool {
+	p, err := s.provider(c.Provider)
+	return err == nil && p.Capabilities().CallsHome
+}
+
+// mayUpgradeControl refuses what a caller has to allow first: that the endpoint
+// is away (DOWNTIME_NOT_ALLOWED), or that the only control node is replaced
+// (LAST_CONTROL_NODE). Workers alone are no upgrade: they would be newer than
+// their control node.
+func (s *Service) mayUpgradeControl(book *cluster.Book, ask *cluster.Ask) error {
+	c := &book.Cluster
+	old := s.outdatedNodes(book, cluster.Control, ask)
+	switch {
+	case c.ControlCount > 1, len(old) == 0, ask.Consent:
+		return nil
+	case !s.callsHome(c):
+		return cluster.LastControl.Errorf("%s is the only control node, and VMs of provider %s do not call home: it cannot be upgraded in place, only replaced", old[0].Name, c.Provider).
+			With("resource", old[0].Name)
+	case !ask.Downtime:
+		return cluster.DowntimeRefused.Errorf("%s is the only control node: it is upgraded in place, before the workers, and the endpoint does not answer meanwhile", old[0].Name).
+			With("resource", old[0].Name).With("parameter", "allowdowntime")
+	}
+	return nil
 }
 
 // outdated reports a node that an upgrade replaces, if it replaces its role. A
 // node that has called home has the version that it says itself, x.y.z or our id.
 func (s *Service) outdated(n *cluster.Node, c *cluster.Cluster, ask *cluster.Ask) bool {
-	to, _ := s.version(ask.Version) // one that is no longer configured is known by its id
-	return n.Template.ID != templateOf(c, ask).ID || n.Version != ask.Version && !cluster.SameVersion(n.Version, to.Semantic)
+	return n.Template.ID != templateOf(c, ask).ID || !s.sameVersion(n.Version, ask.Version)
+}
+
+// sameVersion reports that what a node says is a version: its id or its x.y.z.
+func (s *Service) sameVersion(says, id string) bool {
+	return says == id || cluster.SameVersion(says, s.semantic(id))
+}
+
+// semantic is the x.y.z of a version; its id if it is no longer configured.
+func (s *Service) semantic(id string) string {
+	v, _ := s.version(id)
+	return cmp.Or(v.Semantic, id)
 }
 
 // templateOf is what nodes are made of after an ask; a version that names none keeps it.
@@ -203,6 +263,21 @@ func listOf(step string) func(workflow.View) ([]json.RawMessage, error) {
 		err := unmarshal(out.Output, &items)
 		return items, err
 	}
+}
+
+// inPlace makes a step conditional on how the nodes of its batch are upgraded.
+func inPlace(step workflow.Step, holds bool) workflow.Step {
+	step.WhenText = "the nodes are upgraded in place"
+	if !holds {
+		step.WhenText = "the nodes are replaced"
+	}
+	step.When = func(v workflow.View) (bool, error) {
+		var b batch
+		raw, _ := v.Item("item")
+		err := unmarshal(raw, &b)
+		return b.InPlace == holds, err
+	}
+	return step
 }
 
 func keyOf(v workflow.View) (string, error) {
@@ -243,6 +318,49 @@ func upgradeNew(ctx context.Context, w *work) outcome.Outcome {
 	spare := len(filter(w.nodes(b.Role), func(n *cluster.Node) bool { return !strings.HasPrefix(n.Key, want.prefix) })) - want.count
 	want.count = max(0, len(b.Names)-max(0, spare))
 	return w.staff(ctx, want, vmBounds)
+}
+
+// upgradeInPlace waits until the nodes of a batch, which are told to upgrade
+// themselves when they call home, say the new version and that they are ready.
+func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
+	w.hear()
+	b, err := w.batch()
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	to := w.s.semantic(w.in.Ask.Version)
+	nodes, limit := w.named(b.Names), w.s.options.Settings.JoinWait
+	for _, n := range nodes {
+		switch {
+		case w.s.sameVersion(n.Version, w.in.Ask.Version) && n.NotReady == "" && !n.ReadyAt.IsZero():
+		case w.waited() >= limit:
+			return outcome.Fail(cluster.UpgradeIncomplete.Errorf("%s was told to upgrade itself to %s and after %s still says %s", n.Name, to, limit, cmp.Or(n.NotReady, n.Version)).
+				With("resource", n.Name))
+		default:
+			return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "%s has not said that it is %s and ready", n.Name, to)
+		}
+	}
+	change := cluster.Change{}
+	for _, n := range nodes {
+		n.Template = w.template()
+		change.Nodes = append(change.Nodes, n)
+	}
+	return outcome.Fail(w.save(ctx, change))
+}
+
+// verifyUpgrade fails if a node has kept its version: an upgrade is done when
+// all of them have the new one.
+func verifyUpgrade(_ context.Context, w *work) outcome.Outcome {
+	var old []string
+	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
+		for _, n := range w.s.outdatedNodes(w.book, role, w.in.Ask) {
+			old = append(old, n.Name+" has "+cmp.Or(n.Version, "no version"))
+		}
+	}
+	if len(old) > 0 {
+		return outcome.Fail(cluster.UpgradeIncomplete.Errorf("not upgraded to %s: %s", w.in.Ask.Version, strings.Join(old, ", ")).With("resource", old[0]))
+	}
+	return outcome.Done()
 }
 
 func upgradeReady(_ context.Context, w *work) outcome.Outcome {

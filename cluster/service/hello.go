@@ -202,7 +202,8 @@ func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hell
 	if known && before.At.After(at) {
 		was, at = before.Why(), before.At
 	}
-	same := !n.ReadyAt.IsZero() && was == said.Why() && said.At.Sub(at) < cluster.DefaultHello && !at.Before(r.book.Cluster.StateSince)
+	upgraded := r.upgrading[n.Name] != nil && said.Version == r.upgrading[n.Name].Version && n.Version != said.Version
+	same := !upgraded && !n.ReadyAt.IsZero() && was == said.Why() && said.At.Sub(at) < cluster.DefaultHello && !at.Before(r.book.Cluster.StateSince)
 	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.Why() {
 		return nil
 	}
@@ -276,6 +277,9 @@ func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 	if n.Role == cluster.Worker {
 		a.Control, a.CAHash = controlURL(r.book, r.caps), cluster.CAHash(r.details.CACert)
 		return a
+	}
+	if up := r.upgrading[n.Name]; up != nil && !cluster.SameVersion(h.Version, up.Version) && h.Version != up.Version {
+		a.Upgrade, a.Every = up, helloSoon
 	}
 	now := s.options.Now()
 	if r.details.JoinTokenHash != "" && now.Before(r.details.JoinTokenExpires) {

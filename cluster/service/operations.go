@@ -155,7 +155,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 // want writes what a request asks for into the cluster.
 func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Book, r ChangeRequest, job string) (verdict, error) {
 	c := &book.Cluster
-	ask := &cluster.Ask{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent}
+	ask := &cluster.Ask{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
 	switch r.Kind {
 	case cluster.AskStart:
 		c.Desired = cluster.WantRunning
@@ -170,6 +170,9 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Bo
 		}
 	case cluster.AskUpgrade:
 		if err := s.wantVersion(c, r, ask); err != nil {
+			return refused, err
+		}
+		if err := s.mayUpgradeControl(book, ask); err != nil {
 			return refused, err
 		}
 		c.Desired = cluster.WantRunning

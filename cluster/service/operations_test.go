@@ -133,7 +133,7 @@ func TestWhoMayChangeWhatInWhichState(t *testing.T) {
 				c := atCounter(t, cluster.Limits{})
 				id := c.make(as("uma"), "blue").UUID
 				c.put(id, state, nil)
-				after, job, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: kind, Size: 3, Version: "v2"})
+				after, job, err := c.Change(t.Context(), as("uma"), id, service.ChangeRequest{Kind: kind, Size: 3, Version: "v2", Consent: true})
 				got := refused
 				switch {
 				case err != nil && !errors.Is(err, cluster.StateRefused):
@@ -401,12 +401,12 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 	if err := c.books.Commit(t.Context(), &cluster.Change{Book: b.Cluster.ID, Nodes: []*cluster.Node{control, old, isNew, &gone}}); err != nil {
 		t.Fatal(err)
 	}
-	for consent, want := range map[bool]string{false: old.Name + "; kept " + control.Name, true: old.Name + " " + control.Name + "; kept "} {
+	for consent, want := range map[bool]string{false: control.Name + " " + old.Name + "; LAST_CONTROL_NODE", true: control.Name + " " + old.Name + "; "} {
 		plan, err := c.PlanChange(t.Context(), as("uma"), id, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: consent})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var replaced, kept, steps []string
+		var replaced, told, steps []string
 		for _, r := range plan.Resources {
 			if r.Act != "replace" {
 				t.Errorf("it would %s %s", r.Act, r.Name)
@@ -414,15 +414,15 @@ func TestThePlanOfAnUpgradeNamesWhatIsReplaced(t *testing.T) {
 			replaced = append(replaced, r.Name)
 		}
 		for _, f := range plan.Findings {
-			kept = append(kept, f.Resource)
+			told = append(told, string(f.Code))
 		}
 		for _, s := range plan.Steps {
 			steps = append(steps, s.Name)
 		}
-		if got := strings.Join(replaced, " ") + "; kept " + strings.Join(kept, " "); got != want {
+		if got := strings.Join(replaced, " ") + "; " + strings.Join(told, " "); got != want {
 			t.Errorf("consent %t: %s, want %s", consent, got, want)
 		}
-		if got := strings.Join(steps, " "); got != "order replace new ready drain remove rules rules publish" {
+		if got := strings.Join(steps, " "); got != "order replace upgrade endpoint new ready drain remove rules rules verify publish" {
 			t.Errorf("steps %s", got)
 		}
 	}

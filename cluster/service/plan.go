@@ -39,11 +39,16 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		return nil, err
 	}
 	was := book.Cluster
+	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
 	change, err := s.decide(ctx, who, book, r, "")
+	if kind := fault.Of(err); r.Kind == cluster.AskUpgrade && (kind == cluster.DowntimeRefused || kind == cluster.LastControl) { // the plan says what has to be allowed
+		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.InTheWay, Code: kind.Code, Evidence: fault.Message(err)})
+		r.Downtime, r.Consent = true, kind == cluster.LastControl
+		change, err = s.decide(ctx, who, book, r, "")
+	}
 	if err != nil {
 		return nil, err
 	}
-	plan := &DryRun{Steps: []DryRunStep{}, Resources: []DryRunResource{}, Findings: []cluster.Finding{}}
 	if change.Jobs[len(change.Jobs)-1].Status == cluster.JobDone {
 		return plan, nil
 	}
@@ -64,7 +69,7 @@ func (s *Service) PlanChange(ctx context.Context, who cluster.Caller, uuid strin
 		plan.close(book)
 	case cluster.AskUpgrade:
 		plan.Steps = s.stepsOf(cluster.FlowScale, in)
-		plan.upgrade(book, func(n *cluster.Node) bool { return s.outdated(n, &book.Cluster, book.Cluster.Ask) })
+		plan.upgrade(s.orderOf(book, c.Ask))
 	case cluster.AskRecover:
 		return s.planRecovery(ctx, book, plan, c.Ask)
 	case cluster.AskScale:
@@ -355,21 +360,17 @@ func (p *DryRun) act(act string, nodes []cluster.Node, role cluster.Role) {
 	}
 }
 
-// upgrade names the nodes that are replaced, in their order, and those that are
-// kept although they are as old.
-func (p *DryRun) upgrade(book *cluster.Book, outdated func(*cluster.Node) bool) {
-	c, ask := &book.Cluster, book.Cluster.Ask
-	for _, role := range []cluster.Role{cluster.Worker, cluster.Control} {
-		for i := range book.Nodes {
-			n := &book.Nodes[i]
-			switch {
-			case n.Role != role || !n.Removed.IsZero() || !outdated(n):
-			case role == cluster.Control && keepsControl(c, ask):
-				p.Findings = append(p.Findings, cluster.Finding{Type: cluster.InTheWay, Resource: n.Name,
-					Evidence: "fewer than three control nodes: without consent they are kept as they are"})
-			default:
-				p.add("replace", cluster.VM, n.Name, role)
-			}
+// upgrade names the nodes that become another version, in their order.
+func (p *DryRun) upgrade(order []batch) {
+	for _, b := range order {
+		act := "replace"
+		if b.InPlace {
+			act = "upgrade"
+			p.Findings = append(p.Findings, cluster.Finding{Type: cluster.Downtime, Resource: b.Names[0],
+				Evidence: "the only control node is upgraded in place: the endpoint does not answer meanwhile, its state stays"})
+		}
+		for _, name := range b.Names {
+			p.add(act, cluster.VM, name, b.Role)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (s *scripted) play(x turn) {
 	case "stop", "start", "recover", "delete":
 		change(service.ChangeRequest{Kind: cluster.AskKind(x.What), Forced: x.B == 0})
 	case "upgrade":
-		change(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: x.B == 0, Surge: 1 + x.B%2})
+		change(service.ChangeRequest{Kind: cluster.AskUpgrade, Version: "v2", Consent: x.B == 0, Downtime: x.B > 1, Surge: 1 + x.B%2})
 	case "kill":
 		s.kill()
 	case "kill at":

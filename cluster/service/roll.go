@@ -18,6 +18,8 @@ type roll struct {
 	details  *cluster.Details
 	caps     cluster.Capabilities
 	draining map[string]bool // names; every worker if the cluster stops
+
+	upgrading map[string]*cluster.NodeUpgrade // by name: nodes that are upgraded in place
 }
 
 // roll gives what hellos of a cluster are answered from. It is read unless it is
@@ -49,7 +51,7 @@ func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
 	if p, err := s.provider(r.book.Cluster.Provider); err == nil {
 		r.caps = p.Capabilities()
 	}
-	if r.draining, err = s.draining(ctx, r.book); err != nil {
+	if err = s.readRun(ctx, r); err != nil {
 		return nil, err
 	}
 	s.hellos.mu.Lock()
@@ -146,42 +148,50 @@ func (r *roll) madeBy(n *cluster.Node, run string) bool {
 	})
 }
 
-// draining are the names of nodes that are about to be stopped or removed, as
-// the run under way has chosen them.
-func (s *Service) draining(ctx context.Context, book *cluster.Book) (map[string]bool, error) {
-	c, names := &book.Cluster, map[string]bool{}
+// readRun finds the nodes that are about to be stopped, removed or upgraded in
+// place, as the run under way has chosen them.
+func (s *Service) readRun(ctx context.Context, r *roll) error {
+	c := &r.book.Cluster
+	r.draining, r.upgrading = map[string]bool{}, map[string]*cluster.NodeUpgrade{}
 	if c.State == cluster.Stopping {
-		for _, n := range book.Nodes {
+		for _, n := range r.book.Nodes {
 			if n.Role == cluster.Worker {
-				names[n.Name] = true
+				r.draining[n.Name] = true
 			}
 		}
-		return names, nil
+		return nil
 	}
 	if c.State != cluster.Scaling && c.State != cluster.Recovering || c.RunID == "" || s.engine == nil {
-		return names, nil
+		return nil
 	}
 	run, err := s.engine.Get(ctx, c.RunID)
 	if err != nil {
 		if errors.Is(err, workflow.RunNotFound) {
 			err = nil
 		}
-		return names, err
+		return err
+	}
+	var in cluster.RunInput
+	if err := unmarshal(run.Input, &in); err != nil {
+		return err
 	}
 	for step := range run.Steps() {
 		for _, name := range chosen(run, step) {
-			names[name] = true
+			r.draining[name] = true
+		}
+		if b := batchOf(run, step, "]/upgrade"); b.InPlace && in.Ask != nil {
+			for _, name := range b.Names {
+				r.upgrading[name] = &cluster.NodeUpgrade{Version: s.semantic(in.Ask.Version), Template: in.Ask.Template.ID}
+			}
 		}
 	}
-	return names, nil
+	return nil
 }
 
 // chosen are the nodes that a step of a run drains: those of the output before
 // it, or of the item of its loop.
 func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
-	loop, inLoop := strings.CutSuffix(step.Name, "]/drain")
-	switch {
-	case step.Name == "drain":
+	if step.Name == "drain" {
 		for _, before := range []string{"victims", "plan"} {
 			if rec := run.Step(before); rec != nil && rec.Output != nil {
 				var doc struct{ Names, Drop []string }
@@ -190,16 +200,23 @@ func chosen(run *workflow.Run, step *workflow.StepRecord) []string {
 				}
 			}
 		}
-	case inLoop:
-		name, key, _ := strings.Cut(loop, "[")
-		if rec := run.Step(name); rec != nil {
-			for _, item := range rec.Items {
-				var b batch
-				if item.Key == key && unmarshal(item.Value, &b) == nil {
-					return b.Names
-				}
+	}
+	return batchOf(run, step, "]/drain").Names
+}
+
+// batchOf is the item of the loop that a step whose name ends like this is in.
+func batchOf(run *workflow.Run, step *workflow.StepRecord, end string) (b batch) {
+	loop, inLoop := strings.CutSuffix(step.Name, end)
+	if !inLoop || step.Phase == workflow.StepSkipped {
+		return b
+	}
+	name, key, _ := strings.Cut(loop, "[")
+	if rec := run.Step(name); rec != nil {
+		for _, item := range rec.Items {
+			if item.Key == key && unmarshal(item.Value, &b) == nil {
+				return b
 			}
 		}
 	}
-	return nil
+	return batch{}
 }

@@ -42,6 +42,10 @@ func (s *Service) tolerances() cluster.Tolerances {
 	if t.Policy == nil {
 		t.Policy = s.options.Settings.Recovery
 	}
+	t.Versions = make(map[string]string, len(s.options.Versions))
+	for _, v := range s.options.Versions {
+		t.Versions[v.ID] = v.Semantic
+	}
 	return t
 }
 

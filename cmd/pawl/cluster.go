@@ -282,15 +282,16 @@ func scaleBody(size int, nodes []string, auto string) (map[string]any, error) {
 }
 
 func (a *app) clusterUpgrade() *cobra.Command {
-	return a.change("upgrade NAME", "Replace the nodes one by one by nodes of another version",
-		"  pawl cluster upgrade blue --to v1.31 --wait", cluster.AskUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
+	return a.change("upgrade NAME", "Bring the nodes to another version one by one, control nodes first",
+		"  pawl cluster upgrade blue --to v1.31 --dry-run\n  pawl cluster upgrade blue --to v1.31 --allow-downtime --wait", cluster.AskUpgrade, func(cmd *cobra.Command) func() (map[string]any, error) {
 			version := cmd.Flags().String("to", "", "id of the configured `version`")
 			surge := cmd.Flags().Int("surge", 1, "nodes added at a time")
-			consent := cmd.Flags().Bool("consent", false, "control nodes may be replaced although there are fewer than three")
+			downtime := cmd.Flags().Bool("allow-downtime", false, "the only control node may be upgraded in place, while the endpoint does not answer")
+			consent := cmd.Flags().Bool("consent", false, "the only control node may be replaced; what it holds is lost")
 			suggests(cmd, map[string]completion{"to": a.completeCatalog("version")})
 			_ = cmd.MarkFlagRequired("to")
 			return func() (map[string]any, error) {
-				return map[string]any{"version": *version, "surge": *surge, "consent": *consent}, nil
+				return map[string]any{"version": *version, "surge": *surge, "consent": *consent, "allowDowntime": *downtime}, nil
 			}
 		})
 }

@@ -34,6 +34,7 @@ type dwelling struct {
 	byToken     map[string]int
 	drain       map[string]bool
 	removed     []string
+	upgrade     *cluster.NodeUpgrade // of the control node
 }
 
 func (h *dwelling) open() {
@@ -79,7 +80,9 @@ func (h *dwelling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.token != "" {
 			a.JoinToken = hash(h.token)
 		}
-		a.Removed, a.Members = h.removed, map[string]string{}
+		if a.Removed, a.Members = h.removed, map[string]string{}; h.upgrade != nil && hello.Version != h.upgrade.Version {
+			a.Upgrade = h.upgrade
+		}
 		for name, credential := range h.credentials {
 			a.Members[name] = hash(credential)
 		}
@@ -251,6 +254,43 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Finding 17: a control node upgrades itself in place when home tells it to: its
+// address, its CA and its members stay, and it keeps the version over a restart.
+func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
+	p := open(t, Options{})
+	h := &dwelling{
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+		byToken: map[string]int{}, drain: map[string]bool{},
+	}
+	h.open()
+	defer func() { h.close() }()
+	c1 := made(t, p, h.want("c1", cluster.Control))
+	made(t, p, h.want("w1", cluster.Worker))
+	at := func(version string) func(map[string]cluster.Hello) bool {
+		return func(hellos map[string]cluster.Hello) bool {
+			return hellos["c1"].Ready && hellos["w1"].Ready && hellos["c1"].Version == version && slices.Equal(hellos["c1"].Joined, []string{"c1", "w1"})
+		}
+	}
+	h.awaits("both have joined", at("1.0.0"))
+	before := h.said("c1")
+	h.change(func() { h.upgrade = &cluster.NodeUpgrade{Version: "1.1.0", Template: "node-1.1"} })
+	h.awaits("it says the new version", at("1.1.0"))
+	after := h.said("c1")
+	if after.Endpoint != before.Endpoint || after.CACert != before.CACert || after.Identity != before.Identity {
+		t.Errorf("it said %+v, before %+v", after, before)
+	}
+	var version map[string]string
+	if read(t, after, "/version", &version); version["version"] != "1.1.0" {
+		t.Errorf("the endpoint says %v", version)
+	}
+	kill(t, processOf(t, p, c1), syscall.SIGKILL)
+	h.change(func() { h.upgrade = nil; delete(h.hellos, "c1") })
+	if err := act(t, p, c1, cluster.Start); err != nil {
+		t.Fatal(err)
+	}
+	h.awaits("it has kept the version", at("1.1.0"))
 }
 
 // read asks the endpoint, with the CA that the control node brought home.

@@ -43,6 +43,7 @@ type node struct {
 	NotReady string   `json:",omitempty"`
 	Silent   bool     `json:",omitempty"`
 	Drained  bool     `json:",omitempty"`
+	Stubborn bool     `json:",omitempty"` // it does not upgrade itself
 	Removed  []string `json:",omitempty"` // nodes it was told to forget
 }
 
@@ -198,6 +199,14 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 		if !slices.Contains(n.Removed, name) {
 			n.Removed = append(n.Removed, name)
 		}
+	}
+	if up := answer.Upgrade; up != nil && up.Version != n.Version && !n.Stubborn { // in place: it keeps what it has, and begins anew
+		n.Version = up.Version
+		c.boot(t, now)
+		if failed := c.flush(); failed != nil {
+			c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Err: failed.Error()})
+		}
+		return
 	}
 	if n.Drained = answer.Drain; n.Drained != before.Drained {
 		every = min(every, time.Second) // it tells as soon as it is, or is no more

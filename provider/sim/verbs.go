@@ -166,6 +166,11 @@ func (c *Cloud) NotReady(vm, reason string) error {
 	return c.node(vm, "NotReady", func(_ *thing, n *node) { n.NotReady = reason })
 }
 
+// KeepVersion lets a node ignore that it is to upgrade itself, or no longer.
+func (c *Cloud) KeepVersion(vm string, keep bool) error {
+	return c.node(vm, "KeepVersion", func(_ *thing, n *node) { n.Stubborn = keep })
+}
+
 // Silence lets a node say nothing more, or speak again.
 func (c *Cloud) Silence(vm string, silent bool) error {
 	return c.node(vm, "Silence", func(t *thing, n *node) {

@@ -47,11 +47,12 @@ func containerCommands() []*command {
 		{name: "upgradeContainerCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
 			clusterID,
 			{name: "versionid", also: "kubernetesversionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
-			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"},
+			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: containerFields, run: upgrade},
 		{name: "getContainerClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
 		{name: "recoverContainerCluster", about: "repairs a cluster", async: true, params: []parameter{
 			clusterID, {name: "recovery", kind: list, about: "what may be done this time: none, or some of restart, replace, adopt; default restart,replace"},
+			{name: "consent", kind: boolean, about: "true: the last control node may be replaced; what it holds is lost"},
 		}, response: containerFields, run: change(cluster.AskRecover)},
 		{name: "getContainerClusterDrift", about: "compares what is desired, recorded and observed", params: []parameter{clusterID}, response: driftFields, run: drift},
 	}
@@ -61,6 +62,9 @@ var listing = []parameter{
 	{name: "id", kind: id, about: "only the one with this id", uuid: true}, named,
 	{name: "state", kind: text, about: "only those in this state; destroyed ones are listed by it only"}, keyword,
 }
+
+// allowDowntime is what the upgrade of a cluster with one control node needs.
+var allowDowntime = parameter{name: "allowdowntime", kind: boolean, about: "true: the only control node may be upgraded in place, while the endpoint does not answer"}
 
 // creation are the parameters that both families have.
 var creation = []parameter{
@@ -166,7 +170,7 @@ func change(kind cluster.AskKind) func(context.Context, *call) (any, error) {
 			return nil, err
 		}
 		return c.ask(ctx, service.ChangeRequest{
-			Kind: kind, Forced: c.values.boolean("forced") || c.values.boolean("force"), Recovery: policy,
+			Kind: kind, Forced: c.values.boolean("forced") || c.values.boolean("force"), Recovery: policy, Consent: c.values.boolean("consent"),
 		})
 	}
 }
@@ -220,7 +224,9 @@ func upgrade(ctx context.Context, c *call) (any, error) {
 	if c.values.has("surge") && surge == 0 {
 		return nil, c.command.wrong("surge", "at least 1 node is added at a time")
 	}
-	return c.ask(ctx, service.ChangeRequest{Kind: cluster.AskUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1)})
+	return c.ask(ctx, service.ChangeRequest{
+		Kind: cluster.AskUpgrade, Version: c.values.text["versionid"] + c.values.text["kubernetesversionid"], Surge: max(surge, 1), Downtime: c.values.boolean("allowdowntime"),
+	})
 }
 
 func config(ctx context.Context, c *call) (any, error) {

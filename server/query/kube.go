@@ -51,7 +51,7 @@ func kubeCommands() []*command {
 		{name: "upgradeKubernetesCluster", about: "replaces the nodes of a cluster by those of another version", async: true, params: []parameter{
 			clusterID,
 			{name: "kubernetesversionid", also: "versionid", kind: id, about: "the version to upgrade to", required: true, related: "listKubernetesSupportedVersions"},
-			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"},
+			{name: "surge", kind: number, about: "nodes that are added at a time; default 1"}, allowDowntime, dryRun,
 		}, response: kubeFields, run: upgrade},
 		{name: "getKubernetesClusterConfig", about: "gives how a cluster is reached", params: []parameter{clusterID}, response: configFields, run: config},
 		{name: "listKubernetesSupportedVersions", about: "lists the versions that nodes may have", params: slices.Concat(

@@ -21,6 +21,7 @@ const (
 	// LockFile is held by the process that is the node: there is one at most.
 	LockFile = "node.lock"
 
+	versionFile    = "version"    // what it has upgraded itself to; else its image's
 	credentialFile = "credential" // what pays for hellos after the first
 	leaseFile      = "lease"      // worker: what pays for renewals at the control node
 	caFile         = "ca.pem"     // control node: its CA, made at first boot

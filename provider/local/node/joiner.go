@@ -43,6 +43,7 @@ const (
 	waitsForControl = "WaitsForControl"
 	notJoined       = "NotJoined"
 	draining        = "Draining"
+	upgrading       = "Upgrading" // of a control node
 )
 
 // run joins, renews, and joins again after silence, a new control node or a

@@ -49,7 +49,10 @@ func run(ctx context.Context, dir string, logger *slog.Logger) error {
 		return err
 	}
 	d.Node.Times = d.Node.Times.filled()
-	n := &node{dir: dir, config: d.Node, log: logger, started: time.Now(), reason: "Starting", bell: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	n := &node{dir: dir, config: d.Node, log: logger, started: time.Now(), reason: "Starting", bell: make(chan struct{}, 1), turn: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	if version := n.read(versionFile); version != "" {
+		n.config.Version = version
+	}
 	err = n.serve(ctx)
 	if errors.Is(err, errRemoved) {
 		logger.Info("the directory is gone, and with it the node")
@@ -81,6 +84,7 @@ type node struct {
 	head    *control      // of a control node
 	bell    chan struct{} // home should hear something
 	turn    chan struct{} // the worker's place changed
+	again   chan struct{} // the endpoint of a control node is to begin anew
 
 	mu         sync.Mutex
 	ready      bool
@@ -151,8 +155,8 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 		if err != nil {
 			return err
 		}
-		n.httpServer(ctx, group, listener, n.head.handler())
 		n.state(true, "")
+		group.Go(func() error { return n.serveEndpoint(ctx, listener, config) })
 		return nil
 	}
 	n.state(false, waitsForControl)
@@ -165,6 +169,47 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 	}
 	group.Go(func() error { j.run(ctx); return nil })
 	return nil
+}
+
+// serveEndpoint serves the cluster's endpoint, and begins anew after an upgrade.
+func (n *node) serveEndpoint(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	for {
+		serving, end := context.WithCancel(ctx)
+		group, serving := errgroup.WithContext(serving)
+		n.httpServer(serving, group, listener, n.head.handler())
+		select {
+		case <-serving.Done(): // the node ends, or the endpoint has failed
+			end()
+			return group.Wait()
+		case <-n.again:
+		}
+		end()
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		var err error
+		if listener, err = newTLSListener(n.config.API, config); err != nil {
+			return err
+		}
+		n.state(true, "")
+	}
+}
+
+// upgrade makes the node another version in its place: CA, keys and members
+// stay, the endpoint is away for a moment. A crash on the way leaves the old
+// version or the new one.
+func (n *node) upgrade(to cluster.NodeUpgrade) {
+	if err := disk.WriteFile(filepath.Join(n.dir, versionFile), []byte(to.Version)); err != nil {
+		n.log.Error("the upgrade failed", "version", to.Version, "error", err)
+		return
+	}
+	n.mu.Lock()
+	from := n.config.Version
+	n.config.Version = to.Version
+	n.mu.Unlock()
+	n.log.Info("upgraded in place", "from", from, "to", to.Version)
+	n.state(false, upgrading)
+	ring(n.again)
 }
 
 func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
@@ -194,9 +239,13 @@ func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
 func (n *node) heard(a cluster.HelloAnswer) {
 	if n.head != nil {
 		n.head.told(a)
-		if a.Drain {
+		switch {
+		case a.Upgrade != nil && a.Upgrade.Version != n.self().Version:
+			n.upgrade(*a.Upgrade)
+		case a.Drain:
 			n.state(false, draining)
-		} else {
+		case n.is(upgrading): // it is ready when its endpoint is
+		default:
 			n.state(true, "")
 		}
 		return
@@ -225,6 +274,12 @@ func (n *node) tokens() []string {
 		tokens = append(tokens, hashOf(n.credential))
 	}
 	return tokens
+}
+
+func (n *node) is(reason string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.reason == reason
 }
 
 // state takes over whether the node is ready, and tells home.
