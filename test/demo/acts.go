@@ -155,7 +155,7 @@ func (d *Demo) restart(ctx context.Context) error {
 	d.facts.FewestReady = fewest
 	d.print("at every moment at least %d of 5 members answered", fewest)
 	if fewest < 3 {
-		return fmt.Errorf("only %d of 5 members were ready at once: the quorum was lost", fewest)
+		return fmt.Errorf("only %d of 5 members were ready at once: the quorum was lost\n%s", fewest, d.facts.Worst)
 	}
 	return nil
 }

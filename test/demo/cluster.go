@@ -269,21 +269,34 @@ func (d *Demo) Kill(who string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// memberPatience is how long a member may take to answer a read that needs the
+// quorum. It is longer than etcd itself tries: a member that has lost the quorum
+// says so before, and one on a busy machine is slow and not lost.
+const memberPatience = 20 * time.Second
+
 // Ready counts the members that answer a read which needs the quorum.
 func (d *Demo) Ready(ctx context.Context, count int) int {
+	n, _ := d.ready(ctx, count)
+	return n
+}
+
+// ready is Ready, and what each of the others said.
+func (d *Demo) ready(ctx context.Context, count int) (n int, said string) {
 	var all sync.WaitGroup
-	results := make([]bool, count)
+	results := make([]string, count)
 	for i := range count {
-		all.Go(func() { results[i] = answers(ctx, d.Client(i+1)+"/readyz") })
+		all.Go(func() { results[i] = asks(ctx, d.Client(i+1)+"/readyz", memberPatience) })
 	}
 	all.Wait()
-	n := 0
-	for _, ok := range results {
-		if ok {
+	var lines []string
+	for i, why := range results {
+		if why == "" {
 			n++
+			why = "ready"
 		}
+		lines = append(lines, fmt.Sprintf("  %s-%d: %s", name, i+1, why))
 	}
-	return n
+	return n, strings.Join(lines, "\n")
 }
 
 // fewestReady counts again and again while do runs, and gives the least.
@@ -295,12 +308,14 @@ func (d *Demo) fewestReady(ctx context.Context, count int, do func() error) (int
 		pause := time.NewTicker(100 * time.Millisecond)
 		defer pause.Stop()
 		for {
-			n := d.Ready(ctx, count)
+			n, said := d.ready(ctx, count)
 			select {
 			case <-ctx.Done():
 				return // what was cut short says nothing
 			case <-pause.C:
-				fewest = min(fewest, n)
+				if n < fewest {
+					fewest, d.facts.Worst = n, said
+				}
 			}
 		}
 	})

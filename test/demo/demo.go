@@ -45,6 +45,7 @@ type Facts struct {
 	Unanswered    int           // writes whose fate is unknown
 	LongestGap    time.Duration // between two acknowledged writes
 	FewestReady   int           // members that answered a read with quorum at once, during the rolling restart
+	Worst         string        // what each member said when the fewest were ready
 	ReadyWhenHeld int           // the same while the rolling restart was paused
 	Replaced      bool          // the killed member came back with a new id
 	Undone        bool          // the cancelled learner was taken away
@@ -64,6 +65,7 @@ type Demo struct {
 	writer   *etcdproc.Writer
 	facts    Facts
 	kept     bool
+	failed   bool // the folder stays, to be looked at
 
 	token     string // of the operator, once there is one
 	clusterID string
@@ -218,10 +220,37 @@ func (d *Demo) Close() error {
 		}
 	}
 	d.endVMs()
-	if d.options.Dir == "" {
+	if d.options.Dir == "" && !d.failed {
 		errs = append(errs, os.RemoveAll(d.dir))
 	}
 	return errors.Join(errs...)
+}
+
+// Failed says why an act did not come to its end: what was measured, where the
+// object stands, and the end of the server's log. The state folder stays; with
+// Keep all that runs stays too.
+func (d *Demo) Failed(ctx context.Context, err error) {
+	d.failed = true
+	d.print("\n✖ %v", err)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if d.facts.Worst != "" {
+		d.print("the fewest members were ready when they said:\n%s", d.facts.Worst)
+	}
+	for _, args := range [][]string{{"get", kind}, {"history", kind, name}} {
+		if err := d.pawl(ctx, 0, args...); err != nil {
+			d.print("%v", err)
+		}
+	}
+	log := filepath.Join(d.dir, "pawl.log")
+	if said, err := os.ReadFile(log); err == nil {
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+		d.print("\nthe end of %s:\n%s", log, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+	}
+	d.print("\nEverything is in %s: pawl.log, pawl.db, and a log for each member below etcd.", d.dir)
+	if d.options.Keep {
+		_ = d.keep(ctx)
+	}
 }
 
 // Client gives the client URL of member 1, 2, ….
@@ -241,17 +270,24 @@ func (d *Demo) clients(count int) []string {
 var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // answers reports a GET with status 200.
-func answers(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+func answers(ctx context.Context, url string) bool { return asks(ctx, url, 2*time.Second) == "" }
+
+// asks gives why a GET has no answer with status 200; empty: it has one.
+func asks(ctx context.Context, url string, patience time.Duration) string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return err.Error()
 	}
 	response, err := once.Do(request)
 	if err != nil {
-		return false
+		return err.Error()
 	}
-	response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return ""
+	}
+	said, _ := io.ReadAll(io.LimitReader(response.Body, 1000)) // the status is enough
+	return response.Status + ": " + strings.TrimSpace(string(said))
 }

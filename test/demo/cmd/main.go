@@ -43,6 +43,7 @@ func play(o demo.Options) (err error) {
 		case ctx.Err() != nil:
 			return errors.New("interrupted: what it has started is ended")
 		case err != nil:
+			d.Failed(ctx, err)
 			return err
 		}
 	}
