@@ -34,6 +34,10 @@ type HelloAnswer struct {
 	// control node: name of each worker -> hex SHA-256 of its credential. A worker
 	// whose join token is spent joins with that hash, as after its control node was replaced.
 	Members map[string]string `json:"members,omitempty"`
+	// control node that has no CA yet: the one of the cluster, PEM, which all its
+	// control nodes share. Empty: the node makes its own.
+	CACert string `json:"caCert,omitempty"`
+	CAKey  string `json:"caKey,omitempty"`
 	// control node: upgrade in place to this version, keep all state, and say the
 	// new version in the hellos that follow. It is repeated until the node says so.
 	Upgrade *NodeUpgrade `json:"upgrade,omitempty"`

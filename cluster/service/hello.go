@@ -146,7 +146,7 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 					d.Credentials = map[string]string{}
 				}
 				d.Credentials[p.node.Name] = p.credential
-				r.news(p.node, p.hello, c, d)
+				r.news(p.node, p.hello, s.options.Now(), c, d)
 				changed = true
 			}
 			return changed
@@ -161,9 +161,10 @@ func (s *Service) pay(ctx context.Context, r *roll, p *payment) error {
 }
 
 // news takes what a control node brings: endpoint, CA and configuration. It
-// reports whether anything of it is new.
-func (r *roll) news(n *cluster.Node, h Hello, c *cluster.Cluster, d *cluster.Details) bool {
-	if n.Role != cluster.Control {
+// reports whether anything of it is new. Of several control nodes one speaks
+// for the cluster.
+func (r *roll) news(n *cluster.Node, h Hello, now time.Time, c *cluster.Cluster, d *cluster.Details) bool {
+	if n.Role != cluster.Control || !r.speaks(n, h, now) {
 		return false
 	}
 	url := cmp.Or(h.Endpoint, c.Endpoint)
@@ -174,18 +175,49 @@ func (r *roll) news(n *cluster.Node, h Hello, c *cluster.Cluster, d *cluster.Det
 	if url == c.Endpoint && ca == d.CACert && config == d.ConfigData {
 		return false
 	}
+	if ca != d.CACert { // the node has one of its own, and its key
+		d.CAKey = ""
+	}
 	c.Endpoint, d.CACert, d.ConfigData = url, ca, config
 	return true
+}
+
+// speaks reports the control node whose word on endpoint, CA and configuration
+// counts: the oldest member that stays in the cluster and is ready. What a node
+// says that leaves, or that is another VM than the books know, does not count.
+func (r *roll) speaks(n *cluster.Node, h Hello, now time.Time) bool {
+	if row := r.rowOf(n); row != nil && row.Identity != "" && h.Identity != "" && row.Identity != h.Identity || !r.stays(n) {
+		return false
+	}
+	return !slices.ContainsFunc(r.book.Nodes, func(o cluster.Node) bool {
+		older := o.Role == cluster.Control && o.Removed.IsZero() && o.Ordinal < n.Ordinal
+		return older && r.stays(&o) && !o.ReadyAt.IsZero() && o.NotReady == "" && now.Sub(o.HelloAt) < cluster.DefaultHello
+	})
+}
+
+// stays reports a node that nobody is about to take out of the cluster.
+func (r *roll) stays(n *cluster.Node) bool {
+	row := r.rowOf(n)
+	return !r.draining[n.Name] && (row == nil || row.Phase == cluster.Intent || row.Phase == cluster.Accepted || row.Phase == cluster.Present)
+}
+
+func (r *roll) rowOf(n *cluster.Node) *cluster.JournalRow {
+	for i := range r.book.Journal {
+		if row := &r.book.Journal[i]; row.Kind == cluster.VM && row.Key == n.Key {
+			return row
+		}
+	}
+	return nil
 }
 
 // learn writes the news of a control node.
 func (s *Service) learn(ctx context.Context, r *roll, n *cluster.Node, h Hello) error {
 	c, d := r.book.Cluster, *r.details
-	if !r.news(n, h, &c, &d) {
+	if !r.news(n, h, s.options.Now(), &c, &d) {
 		return nil
 	}
 	s.drop(h.Cluster)
-	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.news(n, h, c, d) })
+	return s.amend(ctx, h.Cluster, func(c *cluster.Cluster, d *cluster.Details) bool { return r.news(n, h, s.options.Now(), c, d) })
 }
 
 // hearNode keeps what a node said: at once if its readiness has changed.
@@ -280,6 +312,12 @@ func (s *Service) answer(r *roll, n *cluster.Node, h Hello) HelloAnswer {
 	}
 	if up := r.upgrading[n.Name]; up != nil && !cluster.SameVersion(h.Version, up.Version) && h.Version != up.Version {
 		a.Upgrade, a.Every = up, helloSoon
+	}
+	if h.CACert == "" {
+		a.CACert, a.CAKey = r.details.CACert, r.details.CAKey.Reveal()
+		if a.CAKey == "" {
+			a.CACert = "" // another node's own
+		}
 	}
 	now := s.options.Now()
 	if r.details.JoinTokenHash != "" && now.Before(r.details.JoinTokenExpires) {

@@ -1,14 +1,17 @@
 package service_test
 
 import (
+	"crypto/tls"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
@@ -196,5 +199,139 @@ func TestARunEndsAtItsDeadline(t *testing.T) {
 		w.cloud.Unstick()
 		w.until(id, 3*time.Hour, cluster.Destroyed)
 		w.empty()
+	})
+}
+
+// Finding 18: of several control nodes one speaks for the cluster, so that
+// endpoint, CA and configuration do not change with whoever called last; what a
+// node says that has left, or is another VM, does not count.
+func TestFinding18OneControlNodeSpeaks(t *testing.T) {
+	s := setup{sim: sim.Options{Kinds: []cluster.Kind{cluster.VM}, Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
+	s.sim.HelloEvery = 10 * time.Second
+	inWorld(t, s, func(t *testing.T, w *world) {
+		id := w.create("blue", 1, func(c *cluster.Cluster) { c.ControlCount = 3 })
+		w.until(id, 30*time.Minute, cluster.Running)
+		details := func() *cluster.Details {
+			d, err := w.books.Details(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		time.Sleep(time.Minute)
+		before, config := *w.cluster(id), details().ConfigData
+		// Each of them brings its own endpoint again, as after a restart of the service.
+		for _, name := range []string{"control1", "control2", "control3"} {
+			for _, vm := range w.cloud.All(cluster.VM) {
+				if strings.HasSuffix(vm.Name, name) {
+					if err := w.cloud.StartVM(vm.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		for range 75 {
+			time.Sleep(time.Second)
+			if after := w.cluster(id); after.Endpoint != before.Endpoint || details().ConfigData != config {
+				t.Fatalf("the endpoint is %s, it was %s; config %s", after.Endpoint, before.Endpoint, details().ConfigData.Reveal())
+			}
+		}
+		// An upgrade replaces all three: the endpoint is never that of one that is gone.
+		w.ask(id, cluster.AskUpgrade, func(_ *cluster.Cluster, a *cluster.Ask) {
+			a.Version, a.Template, a.Surge = "v2", cluster.Entity{ID: "node-2"}, 1
+		})
+		w.until(id, time.Minute, cluster.Scaling)
+		w.until(id, time.Hour, cluster.Running)
+		seen := map[string]bool{}
+		for range 75 {
+			time.Sleep(time.Second)
+			seen[w.cluster(id).Endpoint] = true
+		}
+		book := w.book(id)
+		for endpoint := range seen {
+			if !slices.ContainsFunc(book.Nodes, func(n cluster.Node) bool {
+				return n.Role == cluster.Control && endpoint == "https://"+n.Address+":6443"
+			}) {
+				t.Errorf("the endpoint was %s, which is no control node's: %+v", endpoint, book.Nodes)
+			}
+		}
+		if len(seen) != 1 || book.Cluster.State != cluster.Running {
+			t.Errorf("endpoints %v, it is %s", seen, book.Cluster.State)
+		}
+		// Another VM of the name, as a restored one would be, is not heard.
+		control := book.Nodes[slices.IndexFunc(book.Nodes, func(n cluster.Node) bool { return n.Role == cluster.Control })]
+		token := "its credential"
+		book.Cluster.Revision = w.cluster(id).Revision
+		d := details()
+		d.Credentials[control.Name] = service.HashOf(token)
+		if err := w.books.Commit(t.Context(), &cluster.Change{Cluster: &book.Cluster, Details: d}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		h := cluster.Hello{Cluster: id, Node: control.Name, Role: cluster.Control, Ready: true, Identity: "another VM", Endpoint: "https://192.0.2.9:6443", CACert: "x", Config: "y"}
+		if _, err := w.service.Hello(t.Context(), token, h); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.cluster(id); c.Endpoint == h.Endpoint || details().CACert == h.CACert {
+			t.Errorf("what another VM says counts: endpoint %s", c.Endpoint)
+		}
+	})
+}
+
+// Finding 18: a cluster has one CA, made before its control nodes, which get it
+// when they call home without one; the key goes to nobody else.
+func TestFinding18OneCA(t *testing.T) {
+	tokens, mu := map[string]cluster.Secret{}, sync.Mutex{}
+	s := setup{sim: sim.Options{Times: sim.Times{Boot: 2 * time.Hour}}} // the nodes keep silent: the test speaks for them
+	s.sim.Parse = func(data []byte) (cluster.Bootstrap, error) {
+		b, err := cluster.ParseBootstrap(data)
+		mu.Lock()
+		defer mu.Unlock()
+		tokens[b.Node] = b.Token
+		return b, err
+	}
+	inWorld(t, s, func(t *testing.T, w *world) {
+		w.options.Probe = nil // nobody serves the endpoint
+		w.stop()
+		w.begin()
+		id := w.create("blue", 1, func(c *cluster.Cluster) { c.ControlCount = 3 })
+		w.until(id, time.Minute, cluster.Starting)
+		time.Sleep(time.Minute)
+		pairs := map[string]bool{}
+		credential := ""
+		for _, n := range w.book(id).Nodes {
+			mu.Lock()
+			token := tokens[n.Name].Reveal()
+			mu.Unlock()
+			answer, err := w.service.Hello(t.Context(), token, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role, Reason: "WaitsForCA"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n.Role == cluster.Worker {
+				t.Fatalf("%s is there before its control node", n.Name)
+			}
+			if _, err := tls.X509KeyPair([]byte(answer.CACert), []byte(answer.CAKey)); err != nil {
+				t.Errorf("%s gets %q: %v", n.Name, answer.CACert, err)
+			}
+			pairs[answer.CACert+answer.CAKey], credential = true, answer.Credential
+			answer, err = w.service.Hello(t.Context(), credential, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role, Ready: true, CACert: answer.CACert})
+			if err != nil || answer.CAKey != "" || answer.CACert != "" {
+				t.Errorf("%s has a CA and gets another: %v", n.Name, err)
+			}
+		}
+		if len(pairs) != 1 {
+			t.Errorf("%d CAs for one cluster", len(pairs))
+		}
+		time.Sleep(time.Minute)
+		worker := w.book(id).Nodes
+		n := worker[slices.IndexFunc(worker, func(n cluster.Node) bool { return n.Role == cluster.Worker })]
+		mu.Lock()
+		token := tokens[n.Name].Reveal()
+		mu.Unlock()
+		answer, err := w.service.Hello(t.Context(), token, cluster.Hello{Cluster: id, Node: n.Name, Role: n.Role})
+		d, _ := w.books.Details(t.Context(), id)
+		if err != nil || answer.CAKey != "" || answer.CACert != "" || answer.CAHash != cluster.CAHash(d.CACert) || answer.CAHash == "" {
+			t.Errorf("a worker gets %q, %v", answer.CAHash, err)
+		}
 	})
 }

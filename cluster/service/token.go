@@ -76,7 +76,13 @@ func (w *work) issue() (edit amendment, issued func()) {
 	}
 	token := newToken()
 	hash := hashOf(token.Reveal())
-	return func(_ *cluster.Cluster, d *cluster.Details) bool {
+	return func(c *cluster.Cluster, d *cluster.Details) bool {
+		if d.CACert == "" && !c.Started { // before its first control node, which brings one of its own if it does not take this
+			cert, key, err := cluster.NewAuthority(c.Name, w.now)
+			if err == nil { // else the first control node makes it
+				d.CACert, d.CAKey = cert, key
+			}
+		}
 		if d.JoinTokenRun != run {
 			d.JoinTokenHash = ""
 		}

@@ -33,8 +33,10 @@ async function fieldsOf(verb, cluster) {
       const { items } = await get('/v1/catalog/version');
       const others = items.filter((v) => !v.disabled && v.id !== cluster.version);
       const version = h('select', { id: 'version' }, others.map((v) => h('option', { value: v.id }, `${v.name} (${v.version})`)));
-      return { view: h('div', { class: 'form' }, h('label', { for: 'version' }, `Version, now ${cluster.version || 'none'}`), version, check('consent', 'The last control node may be replaced')),
-        take: () => ({ version: version.value, consent: on('consent') }), why: () => (others.length ? '' : 'There is no other version.') };
+      return { view: h('div', { class: 'form' }, h('label', { for: 'version' }, `Version, now ${cluster.version || 'none'}`), version,
+        check('allowDowntime', 'The only control node may be upgraded in place: the endpoint does not answer meanwhile'),
+        check('consent', 'The only control node may be replaced: what it holds is lost')),
+        take: () => ({ version: version.value, allowDowntime: on('allowDowntime'), consent: on('consent') }), why: () => (others.length ? '' : 'There is no other version.') };
     }
     case 'recover':
       return { view: h('fieldset', {}, h('legend', {}, 'For this time it may'), check('restart', 'restart nodes that are stopped', true), check('replace', 'replace nodes that are missing or broken', true),

@@ -38,6 +38,29 @@ func freeRange(networks []*record) (string, error) {
 	return "", cluster.CapacityExhausted.Errorf("no range of addresses is left for a network")
 }
 
+// freeEndpoint chooses where the cluster of a network is reached, whichever of
+// its control nodes is there: the first address of the range, which no VM gets,
+// or a port of the one address there is.
+func (p *Provider) freeEndpoint(rangeText string, networks []*record) (string, error) {
+	ip, _, err := net.ParseCIDR(rangeText)
+	if err != nil {
+		return "", cluster.ProviderRefused.Errorf("range %q: %w", rangeText, err)
+	}
+	used := map[string]bool{}
+	for _, n := range networks {
+		used[n.Endpoint] = true
+	}
+	if !p.options.OneAddress {
+		own := ip.To4()
+		own[3] = 1
+		text, err := freePort(own.String(), apiPort, used)
+		if !errors.Is(err, syscall.EADDRNOTAVAIL) {
+			return text, err
+		}
+	}
+	return freePort("127.0.0.1", 0, used)
+}
+
 // home of a VM: an address, and the ports on it.
 type home struct{ address, health, api string }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -35,6 +36,7 @@ type dwelling struct {
 	drain       map[string]bool
 	removed     []string
 	upgrade     *cluster.NodeUpgrade // of the control node
+	ca, caKey   string               // of the cluster; empty: its control node makes one
 }
 
 func (h *dwelling) open() {
@@ -82,6 +84,9 @@ func (h *dwelling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		if a.Removed, a.Members = h.removed, map[string]string{}; h.upgrade != nil && hello.Version != h.upgrade.Version {
 			a.Upgrade = h.upgrade
+		}
+		if hello.CACert == "" {
+			a.CACert, a.CAKey = h.ca, h.caKey
 		}
 		for name, credential := range h.credentials {
 			a.Members[name] = hash(credential)
@@ -293,20 +298,118 @@ func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 	h.awaits("it has kept the version", at("1.1.0"))
 }
 
+// Finding 18: three control nodes have one endpoint, one CA and one list of
+// members. When the one that serves the endpoint is killed, drained or removed,
+// another one takes it; the workers stay.
+func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
+	for name, oneAddress := range map[string]bool{"an address of its own": false, "a port of its own": true} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, Options{OneAddress: oneAddress})
+			ca, key, err := cluster.NewAuthority("blue", time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &dwelling{
+				t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+				byToken: map[string]int{}, drain: map[string]bool{}, ca: ca, caKey: key.Reveal(),
+			}
+			h.open()
+			defer func() { h.close() }()
+			w := want("net")
+			w.Kind = cluster.Network
+			call, err := p.Create(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			within := func(name string, role cluster.Role) *record {
+				w := h.want(name, role)
+				w.Spec.Network = call.Ref.ID
+				return made(t, p, w)
+			}
+			vms := map[string]*record{}
+			for _, name := range []string{"c1", "c2", "c3"} {
+				vms[name] = within(name, cluster.Control)
+			}
+			vms["w1"] = within("w1", cluster.Worker)
+			members := func(controls ...string) func(map[string]cluster.Hello) bool {
+				want := append(slices.Clone(controls), "w1")
+				return func(hellos map[string]cluster.Hello) bool {
+					for _, name := range controls {
+						has := slices.Sorted(slices.Values(hellos[name].Joined))
+						if !hellos[name].Ready || !slices.Equal(has, want) {
+							return false
+						}
+					}
+					return hellos["w1"].Ready
+				}
+			}
+			h.awaits("all know each other", members("c1", "c2", "c3"))
+			first := h.said("c1")
+			for _, name := range []string{"c2", "c3"} {
+				if other := h.said(name); other.Endpoint != first.Endpoint || other.CACert != ca || first.CACert != ca || other.Config != first.Config {
+					t.Errorf("%s says %q, c1 says %q", name, other.Config, first.Config)
+				}
+			}
+			serving := func() string {
+				t.Helper()
+				for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+					var version map[string]string
+					if err := ask(first, "/version", &version); err == nil {
+						return version["node"]
+					} else if time.Now().After(deadline) {
+						t.Fatal(err)
+					}
+				}
+			}
+			others := func(not ...string) []string {
+				return slices.DeleteFunc([]string{"c1", "c2", "c3"}, func(name string) bool { return slices.Contains(not, name) })
+			}
+
+			killed := serving()
+			kill(t, processOf(t, p, vms[killed]), syscall.SIGKILL)
+			second := serving()
+			if second == killed {
+				t.Fatalf("%s serves although it was killed", second)
+			}
+			h.awaits("the killed one has left the list", members(others(killed)...))
+
+			h.change(func() { h.drain[second] = true; h.removed = []string{second} })
+			for deadline := time.Now().Add(30 * time.Second); serving() == second; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s serves although it drains", second)
+				}
+			}
+			last := others(killed, second)
+			h.awaits("one is left", members(last...))
+			if got := h.said(last[0]); got.Endpoint != first.Endpoint || got.CACert != ca || got.Config != first.Config {
+				t.Errorf("the last one says %+v", got)
+			}
+			if err := act(t, p, vms[killed], cluster.Start); err != nil {
+				t.Fatal(err)
+			}
+			h.awaits("the killed one has come back", members(slices.Sorted(slices.Values(append(last, killed)))...))
+		})
+	}
+}
+
 // read asks the endpoint, with the CA that the control node brought home.
 func read(t *testing.T, control cluster.Hello, path string, value any) {
 	t.Helper()
+	if err := ask(control, path, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask(control cluster.Hello, path string, value any) error {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(control.CACert)) {
-		t.Fatal("no CA")
+		return errors.New("no CA")
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	response, err := client.Get(control.Endpoint + path)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(value); err != nil {
-		t.Fatal(err)
-	}
+	return json.NewDecoder(response.Body).Decode(value)
 }

@@ -124,6 +124,9 @@ func (p *Provider) record(w cluster.Want) (*record, error) {
 		if r.Range, err = freeRange(networks); err != nil {
 			return nil, err
 		}
+		if r.Endpoint, err = p.freeEndpoint(r.Range, networks); err != nil {
+			return nil, err
+		}
 		return r, p.shelf.add(r, nil)
 	}
 	if err := p.furnish(r); err != nil {
@@ -145,7 +148,7 @@ func (p *Provider) furnish(r *record) error {
 	if n := len(r.Spec.UserData); n > userDataLimit {
 		return cluster.ProviderRefused.Errorf("%s: %d bytes of user data; %d are allowed", r.Name, n, userDataLimit)
 	}
-	var rangeText string
+	var rangeText, endpoint string
 	if r.Spec.Network != "" {
 		network, err := p.shelf.load(r.Spec.Network)
 		if isGone(err) || err == nil && network.Kind != cluster.Network {
@@ -154,7 +157,7 @@ func (p *Provider) furnish(r *record) error {
 		if err != nil {
 			return err
 		}
-		rangeText = network.Range
+		rangeText, endpoint = network.Range, network.Endpoint
 	}
 	vms, err := p.shelf.all(cluster.VM, "")
 	if err != nil {
@@ -171,6 +174,9 @@ func (p *Provider) furnish(r *record) error {
 	r.Address = at.address
 	r.Node = node.Config{
 		Identity: r.Identity, Name: r.Name, Role: r.Spec.Role, Version: template.Version, Health: at.health, API: at.api, Times: p.options.Times,
+	}
+	if r.Spec.Role == cluster.Control {
+		r.Node.Endpoint = endpoint
 	}
 	return nil
 }

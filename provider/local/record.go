@@ -33,9 +33,10 @@ type record struct {
 	Created  time.Time         `json:"created"`
 	Cores    int               `json:"cores,omitempty"`
 	MemoryMB int               `json:"memoryMB,omitempty"`
-	Address  string            `json:"address,omitempty"` // of a VM
-	Range    string            `json:"range,omitempty"`   // of a network
-	Node     node.Config       `json:"node,omitzero"`     // what its process reads
+	Address  string            `json:"address,omitempty"`  // of a VM
+	Range    string            `json:"range,omitempty"`    // of a network
+	Endpoint string            `json:"endpoint,omitempty"` // of a network: host:port at which its cluster is reached
+	Node     node.Config       `json:"node,omitzero"`      // what its process reads
 
 	broken string // why the record cannot be read; then only ID and Kind are known
 }

@@ -70,15 +70,16 @@ test('an upgrade offers the other versions, shows what it replaces, and asks abo
   const dialog = page.getByRole('dialog', { name: 'Upgrade older' });
   await dialog.locator('option').first().waitFor({ state: 'attached' });
   assert.deepEqual(await dialog.getByLabel('Version, now v1.0').locator('option').allTextContents(), ['v1.1 (1.1.0)']);
-  await dialog.getByLabel('The last control node may be replaced').check();
-  await dialog.getByRole('row', { name: /^replace vm older-\S+control1/ }).waitFor();
+  await dialog.getByText('DOWNTIME_NOT_ALLOWED').first().waitFor(); // finding 17: the plan says what has to be allowed
+  await dialog.getByLabel('The only control node may be upgraded in place').check();
+  await dialog.getByRole('row', { name: /^upgrade vm older-\S+control1/ }).waitFor();
   await page.screenshot({ path: join(shots, 'upgrade.png') });
   await dialog.getByRole('button', { name: 'Upgrade' }).click();
   await dialog.waitFor({ state: 'detached' });
   await at(page, 'Scaling');
   await at(page, 'Running');
   const nodes = (await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items;
-  assert.deepEqual(nodes.map((n) => `${n.role} ${n.version}`).sort(), ['control v1.1', 'worker v1.1']);
+  assert.deepEqual(nodes.map((n) => `${n.role} ${n.version}`).sort(), ['control 1.1.0', 'worker v1.1']);
   await page.getByRole('group', { name: 'Nodes', exact: true }).getByText('v1.1').first().waitFor();
   await page.context().close();
 });

@@ -3,6 +3,7 @@ package node
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -100,16 +101,44 @@ func makeAuthority(dir, name string, now time.Time) (*authority, error) {
 	return newAuthority(cert, key, string(text))
 }
 
-// serve gives what a listener on an address shows: a certificate made at each
+// keepAuthority writes the CA that home has brought. The key is written first,
+// as makeAuthority does.
+func keepAuthority(dir, cert, key string) error {
+	if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
+		return fmt.Errorf("the CA that home brings: %w", err)
+	}
+	if err := disk.WriteFile(filepath.Join(dir, caKeyFile), []byte(key)); err != nil {
+		return err
+	}
+	return disk.WriteFile(filepath.Join(dir, caFile), []byte(cert))
+}
+
+// leaseKey signs leases. All control nodes of a cluster with one CA have the
+// same, so that each knows the members of the others.
+func (a *authority) leaseKey() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, der)
+	mac.Write([]byte("leases"))
+	return mac.Sum(nil), nil
+}
+
+// serve gives what listeners on some addresses show: a certificate made at each
 // boot, with the CA behind it, so that those who know its hash can check it. A
 // client that shows a certificate must have it from this CA.
-func (a *authority) serve(address string, now time.Time) (*tls.Config, error) {
+func (a *authority) serve(now time.Time, addresses ...string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
+	var ips []net.IP
+	for _, address := range addresses {
+		ips = append(ips, net.ParseIP(address))
+	}
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: address}, IPAddresses: []net.IP{net.ParseIP(address)},
+		SerialNumber: serial(), Subject: pkix.Name{CommonName: addresses[0]}, IPAddresses: ips,
 		NotBefore: now.Add(-time.Hour), NotAfter: a.cert.NotAfter,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}

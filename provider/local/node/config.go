@@ -24,9 +24,8 @@ const (
 	versionFile    = "version"    // what it has upgraded itself to; else its image's
 	credentialFile = "credential" // what pays for hellos after the first
 	leaseFile      = "lease"      // worker: what pays for renewals at the control node
-	caFile         = "ca.pem"     // control node: its CA, made at first boot
+	caFile         = "ca.pem"     // control node: the CA of the cluster, which home brings; else one of its own
 	caKeyFile      = "ca.key"
-	leaseKeyFile   = "lease.key" // control node: signs leases
 )
 
 // Document is the part of File that a node reads; the rest is the provider's.
@@ -39,9 +38,10 @@ type Config struct {
 	Identity string       `json:"identity"` // proves that it is the same thing
 	Name     string       `json:"name"`
 	Role     cluster.Role `json:"role,omitempty"`
-	Version  string       `json:"version,omitempty"` // of its image
-	Health   string       `json:"health"`            // host:port of /healthz, plain HTTP
-	API      string       `json:"api"`               // host:port of the cluster's endpoint, TLS; control nodes listen there
+	Version  string       `json:"version,omitempty"`  // of its image
+	Health   string       `json:"health"`             // host:port of /healthz, plain HTTP
+	API      string       `json:"api"`                // host:port of a control node's own API, TLS
+	Endpoint string       `json:"endpoint,omitempty"` // host:port of the cluster's endpoint, which its control nodes share; empty: each has its own API
 	Times    Times        `json:"times,omitzero"`
 }
 
@@ -103,7 +103,8 @@ type Member struct {
 
 // joinAnswer is what POST /join answers.
 type joinAnswer struct {
-	Lease   string        `json:"lease"`   // brought with each renewal, instead of the token
-	Renew   time.Duration `json:"renew"`   // nanoseconds between renewals
-	Silence time.Duration `json:"silence"` // after which the node is forgotten
+	Lease   string        `json:"lease"`           // brought with each renewal, instead of the token
+	Renew   time.Duration `json:"renew"`           // nanoseconds between renewals
+	Silence time.Duration `json:"silence"`         // after which the node is forgotten
+	Nodes   []Member      `json:"nodes,omitempty"` // for control nodes: all members, so that each of them knows the list
 }

@@ -6,18 +6,14 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/provider/local/internal/disk"
 )
 
 // control serves the cluster's endpoint.
@@ -48,11 +44,7 @@ func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time)
 	if err != nil {
 		return nil, err
 	}
-	key, err := os.ReadFile(filepath.Join(dir, leaseKeyFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		key = []byte(disk.Random(32))
-		err = disk.WriteFile(filepath.Join(dir, leaseKeyFile), key)
-	}
+	key, err := ca.leaseKey()
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +86,11 @@ func (h *control) lease(name, identity string) string {
 }
 
 // list gives the joined nodes and the control node itself.
-func (h *control) list() []Member { return append([]Member{h.self()}, h.roster.list(h.now())...) }
+func (h *control) list() []Member {
+	self := h.self()
+	others := slices.DeleteFunc(h.roster.list(h.now()), func(m Member) bool { return m.Name == self.Name })
+	return append([]Member{self}, others...)
+}
 
 // handler serves /version, /nodes and /join.
 func (h *control) handler() http.Handler {
@@ -126,7 +122,11 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, "this node was removed from the cluster")
 		return
 	}
-	answer(w, http.StatusOK, joinAnswer{Lease: h.lease(m.Name, m.Identity), Renew: h.times.Renew, Silence: h.times.Silence})
+	a := joinAnswer{Lease: h.lease(m.Name, m.Identity), Renew: h.times.Renew, Silence: h.times.Silence}
+	if m.Role == cluster.Control {
+		a.Nodes = h.list()
+	}
+	answer(w, http.StatusOK, a)
 	if isNew {
 		h.changed()
 	}

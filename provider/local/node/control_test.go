@@ -84,7 +84,7 @@ func TestControlKeepsItsKeys(t *testing.T) {
 	if first.ca.pem == other.ca.pem || first.lease("w", "i") == other.lease("w", "i") {
 		t.Error("two control nodes share keys")
 	}
-	for _, name := range []string{caFile, caKeyFile, leaseKeyFile} {
+	for _, name := range []string{caFile, caKeyFile} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
@@ -94,7 +94,7 @@ func TestControlKeepsItsKeys(t *testing.T) {
 // endpoint serves a control node over TLS, as a node does.
 func endpoint(t *testing.T, h *control) *httptest.Server {
 	t.Helper()
-	config, err := h.ca.serve("127.0.0.1", time.Now())
+	config, err := h.ca.serve(time.Now(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestPinning(t *testing.T) {
 	h, other := testControl(t, t.TempDir()), testControl(t, t.TempDir())
 	pin := cluster.CAHash(h.ca.pem)
 	leaf := func(h *control, address string) *tls.Config {
-		c, err := h.ca.serve(address, time.Now())
+		c, err := h.ca.serve(time.Now(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +236,7 @@ func TestPinning(t *testing.T) {
 	borrowed.Certificates[0].Certificate[1] = h.ca.cert.Raw
 	past := *h.ca.cert
 	past.NotAfter = time.Now().Add(-time.Minute)
-	expired, err := (&authority{cert: &past, key: h.ca.key}).serve("127.0.0.1", time.Now())
+	expired, err := (&authority{cert: &past, key: h.ca.key}).serve(time.Now(), "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

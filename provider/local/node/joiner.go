@@ -30,7 +30,8 @@ type joiner struct {
 	dial   func(p place) (link, error) // a way to it
 	keep   func(lease string) error    // for the next start
 	state  func(ready bool, reason string)
-	bell   <-chan struct{} // the place changed
+	heard  func(joinAnswer) // nil: nobody listens
+	bell   <-chan struct{}  // the place changed
 	now    func() time.Time
 	log    *slog.Logger
 }
@@ -43,7 +44,8 @@ const (
 	waitsForControl = "WaitsForControl"
 	notJoined       = "NotJoined"
 	draining        = "Draining"
-	upgrading       = "Upgrading" // of a control node
+	upgrading       = "Upgrading"  // of a control node
+	waitsForCA      = "WaitsForCA" // likewise
 )
 
 // run joins, renews, and joins again after silence, a new control node or a
@@ -102,7 +104,9 @@ func (j *joiner) run(ctx context.Context) {
 			}
 			if err == nil {
 				joined, tries = j.now(), 0
-				j.state(true, "")
+				if j.state(true, ""); j.heard != nil {
+					j.heard(a)
+				}
 				if a.Renew > 0 {
 					pause = max(a.Renew, leastEvery)
 				}

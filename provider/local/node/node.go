@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -81,7 +83,9 @@ type node struct {
 	boot    cluster.Bootstrap
 	log     *slog.Logger
 	started time.Time
-	head    *control      // of a control node
+	head    *control      // of a control node, once it has a CA
+	lead    func() error  // makes it work as one
+	leads   atomic.Bool   // it serves the endpoint of the cluster
 	bell    chan struct{} // home should hear something
 	turn    chan struct{} // the worker's place changed
 	again   chan struct{} // the endpoint of a control node is to begin anew
@@ -143,20 +147,11 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 		return err
 	}
 	if n.config.Role == cluster.Control {
-		if n.head, err = newControl(n.dir, n.config, n.boot, time.Now); err != nil {
-			return err
+		n.lead = func() error { return n.startControl(ctx, group, address) }
+		if n.read(caFile) != "" {
+			return n.lead()
 		}
-		n.head.self, n.head.changed = n.self, func() { ring(n.bell) }
-		config, err := n.head.ca.serve(address, time.Now())
-		if err != nil {
-			return err
-		}
-		listener, err := newTLSListener(n.config.API, config)
-		if err != nil {
-			return err
-		}
-		n.state(true, "")
-		group.Go(func() error { return n.serveEndpoint(ctx, listener, config) })
+		n.state(false, waitsForCA) // home brings it with its first answer
 		return nil
 	}
 	n.state(false, waitsForControl)
@@ -171,14 +166,72 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-// serveEndpoint serves the cluster's endpoint, and begins anew after an upgrade.
-func (n *node) serveEndpoint(ctx context.Context, listener net.Listener, config *tls.Config) error {
+// startControl serves as a control node, with the CA of its directory or, if
+// there is none, one that it makes.
+func (n *node) startControl(ctx context.Context, group *errgroup.Group, address string) error {
+	head, err := newControl(n.dir, n.config, n.boot, time.Now)
+	if err != nil {
+		return err
+	}
+	head.self, head.changed = n.self, func() { ring(n.bell) }
+	addresses := []string{address}
+	if n.config.Endpoint != "" {
+		shared, _, err := net.SplitHostPort(n.config.Endpoint)
+		if err != nil {
+			return err
+		}
+		addresses = append(addresses, shared)
+	}
+	config, err := head.ca.serve(time.Now(), addresses...)
+	if err != nil {
+		return err
+	}
+	listener, err := newTLSListener(n.config.API, config)
+	if err != nil {
+		return err
+	}
+	n.head = head
+	group.Go(func() error { return n.serveControl(ctx, listener, config) })
+	if n.config.Endpoint == "" {
+		n.state(true, "")
+		return nil
+	}
+	n.state(false, notJoined)
+	n.mu.Lock()
+	n.where = place{control: "https://" + n.config.Endpoint, caHash: cluster.CAHash(head.ca.pem)}
+	n.mu.Unlock()
+	self := n.self()
+	j := &joiner{
+		times: n.config.Times, self: self, lease: head.lease(self.Name, self.Identity), tokens: func() []string { return nil }, now: time.Now, log: n.log, bell: n.turn,
+		place: func() place { n.mu.Lock(); defer n.mu.Unlock(); return n.where },
+		dial:  func(p place) (link, error) { return controlCaller(p.control, p.caHash) },
+		keep:  func(string) error { return nil }, // it is computed
+		state: func(ready bool, reason string) {
+			if !n.is(upgrading) {
+				n.state(ready, reason)
+			}
+		},
+		heard: func(a joinAnswer) {
+			if !n.leads.Load() {
+				head.roster.follow(a.Nodes)
+			}
+		},
+	}
+	group.Go(func() error { j.run(ctx); return nil })
+	return nil
+}
+
+// serveControl serves the API of a control node, and begins anew after an upgrade.
+func (n *node) serveControl(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	for {
-		serving, end := context.WithCancel(ctx)
-		group, serving := errgroup.WithContext(serving)
+		stopping, end := context.WithCancel(ctx)
+		group, serving := errgroup.WithContext(stopping)
 		n.httpServer(serving, group, listener, n.head.handler())
+		if n.config.Endpoint != "" {
+			group.Go(func() error { return n.holdEndpoint(serving, config) })
+		}
 		select {
-		case <-serving.Done(): // the node ends, or the endpoint has failed
+		case <-serving.Done(): // the node ends, or its API has failed
 			end()
 			return group.Wait()
 		case <-n.again:
@@ -191,8 +244,46 @@ func (n *node) serveEndpoint(ctx context.Context, listener net.Listener, config 
 		if listener, err = newTLSListener(n.config.API, config); err != nil {
 			return err
 		}
-		n.state(true, "")
+		n.state(n.config.Endpoint == "", "")
+		ring(n.turn)
 	}
+}
+
+// holdEndpoint serves the endpoint of the cluster, which its control nodes
+// share: one of them holds the address, and when it ends or drains another one
+// takes it.
+func (n *node) holdEndpoint(ctx context.Context, config *tls.Config) error {
+	every := max(n.config.Times.Watch/5, 10*time.Millisecond)
+	for ; ctx.Err() == nil; await(ctx, every, nil) {
+		if n.drains() {
+			continue
+		}
+		listener, err := newTLSListener(n.config.Endpoint, config)
+		if err != nil {
+			continue // another one has it
+		}
+		n.log.Info("this control node serves the endpoint", "endpoint", n.config.Endpoint)
+		n.leads.Store(true)
+		holding, end := context.WithCancel(ctx)
+		group, serving := errgroup.WithContext(holding)
+		n.httpServer(serving, group, listener, n.head.handler())
+		ring(n.turn) // it is a member of its own list
+		for await(serving, every, nil) && !n.drains() {
+		}
+		end()
+		err = group.Wait()
+		n.leads.Store(false)
+		if err != nil {
+			n.log.Warn("the endpoint was given up", "error", err)
+		}
+	}
+	return nil
+}
+
+func (n *node) drains() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.where.drain
 }
 
 // upgrade makes the node another version in its place: CA, keys and members
@@ -237,17 +328,8 @@ func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
 
 // heard takes over what home says.
 func (n *node) heard(a cluster.HelloAnswer) {
-	if n.head != nil {
-		n.head.told(a)
-		switch {
-		case a.Upgrade != nil && a.Upgrade.Version != n.self().Version:
-			n.upgrade(*a.Upgrade)
-		case a.Drain:
-			n.state(false, draining)
-		case n.is(upgrading): // it is ready when its endpoint is
-		default:
-			n.state(true, "")
-		}
+	if n.config.Role == cluster.Control {
+		n.heardAsControl(a)
 		return
 	}
 	n.mu.Lock()
@@ -261,6 +343,45 @@ func (n *node) heard(a cluster.HelloAnswer) {
 	n.mu.Unlock()
 	if changed {
 		ring(n.turn)
+	}
+}
+
+// heardAsControl begins the work of a control node with the first answer, which
+// brings the CA of the cluster.
+func (n *node) heardAsControl(a cluster.HelloAnswer) {
+	if n.head == nil {
+		if n.lead == nil {
+			return // its configuration is broken
+		}
+		var err error
+		if a.CACert != "" && a.CAKey != "" {
+			err = keepAuthority(n.dir, a.CACert, a.CAKey)
+		}
+		if err == nil {
+			err = n.lead()
+		}
+		if err != nil {
+			n.state(false, "Broken: "+err.Error())
+			n.log.Error("the node does not work", "error", err)
+			return
+		}
+	}
+	n.head.told(a)
+	n.mu.Lock()
+	turned := n.where.drain != a.Drain
+	n.where.drain = a.Drain
+	n.mu.Unlock()
+	if turned {
+		ring(n.turn)
+	}
+	switch {
+	case a.Upgrade != nil && a.Upgrade.Version != n.self().Version:
+		n.upgrade(*a.Upgrade)
+	case a.Drain:
+		n.state(false, draining)
+	case n.is(upgrading), n.config.Endpoint != "": // it is ready when it is a member
+	default:
+		n.state(true, "")
 	}
 }
 
@@ -314,7 +435,7 @@ func (n *node) hello() cluster.Hello {
 	h.Reason = n.reason
 	n.mu.Unlock()
 	if n.head != nil {
-		h.Endpoint, h.CACert = "https://"+n.config.API, n.head.ca.pem
+		h.Endpoint, h.CACert = "https://"+cmp.Or(n.config.Endpoint, n.config.API), n.head.ca.pem
 		h.Config = n.head.config(h.Endpoint)
 		for _, m := range n.head.list() {
 			if m.Ready {

@@ -40,6 +40,19 @@ func (r *roster) renew(now time.Time, m Member) (isNew, ok bool) {
 	return isNew, true
 }
 
+// follow takes over the list of the control node that leads: what is not in it
+// has left.
+func (r *roster) follow(members []Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.nodes)
+	for _, m := range members {
+		if !r.removed[m.Name] {
+			r.nodes[m.Name] = m
+		}
+	}
+}
+
 // leave takes a node out of the list, unless another one has its name by now.
 func (r *roster) leave(name, identity string) bool {
 	r.mu.Lock()
