@@ -66,6 +66,7 @@ export async function change(verb, cluster, fresh, done) {
   let etag = '';
   let asked = 0;
   let planned = ''; // what the plan on show is for
+  let shown = ''; // the plan on show
   let timer;
   const look = async (again = false) => {
     const wanted = JSON.stringify(fields.take());
@@ -79,6 +80,7 @@ export async function change(verb, cluster, fresh, done) {
       const { body } = await ask('POST', '/v1/plans', { body: { change: { cluster: cluster.id, kind: verb, ...fields.take() } } });
       if (mine !== asked) return;
       etag = now.etag;
+      shown = JSON.stringify([body.cluster?.steps, body.cluster?.resources]);
       state = '';
       show(plan, planView(body.cluster ?? {}));
     } catch (error) {
@@ -88,18 +90,24 @@ export async function change(verb, cluster, fresh, done) {
     }
     box.check();
   };
-  const key = newKey();
+  let key = newKey();
   const form = h('div', { onchange: () => look(), oninput: (e) => { if (e.target.type === 'number') { clearTimeout(timer); timer = setTimeout(look, 300); } } }, fields.view);
   const box = dialog({
     title: `${titles[verb]} ${cluster.name}`, verb: titles[verb], kind: verb === 'delete' ? 'danger' : 'main',
     content: [form, h('h3', {}, 'What it will do'), plan],
     ready: () => fields.why?.() || state,
     act: async () => {
-      try {
-        await send(verb, cluster, etag, key, fields.take());
-      } catch (error) {
-        if (error.status === 412) look(true); // it changed since the plan was made
-        throw error;
+      for (let tries = 1; ; tries++) {
+        try {
+          await send(verb, cluster, etag, key, fields.take());
+          break;
+        } catch (error) {
+          if (error.status !== 412) throw error;
+          const agreed = shown; // the cluster changed since the plan was made, as by a look at its state
+          await look(true);
+          key = newKey();
+          if (tries === 5 || state || shown !== agreed) throw error; // another plan needs another yes
+        }
       }
       say(`${titles[verb]} of ${cluster.name} was accepted.`);
       done();
