@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -180,14 +181,44 @@ func (o Options) inner() manager.Options {
 			*d.to = &d.given
 		}
 	}
-	if len(o.Namespaces) > 0 {
-		inner.Cache.DefaultNamespaces = map[string]cache.Config{}
-		for _, n := range o.Namespaces {
-			inner.Cache.DefaultNamespaces[n] = cache.Config{}
-		}
-	}
+	inner.Cache.DefaultNamespaces = o.served()
 	return inner
 }
+
+// served are the namespaces of a cache; nil: all.
+func (o Options) served() map[string]cache.Config {
+	if len(o.Namespaces) == 0 {
+		return nil
+	}
+	served := map[string]cache.Config{}
+	for _, n := range o.Namespaces {
+		served[n] = cache.Config{}
+	}
+	return served
+}
+
+// AddCache adds a cache of what has certain labels, for watches of kinds of which
+// the manager's own cache holds something else. It starts and stops with the manager.
+func (m *Manager) AddCache(selected labels.Selector) (cache.Cache, error) {
+	options := cache.Options{
+		HTTPClient: m.GetHTTPClient(), Scheme: m.GetScheme(), Mapper: m.GetRESTMapper(),
+		DefaultNamespaces: m.options.served(), DefaultLabelSelector: selected, DefaultTransform: cache.TransformStripManagedFields(),
+	}
+	if m.options.Resync > 0 {
+		options.SyncPeriod = &m.options.Resync
+	}
+	added, err := cache.New(m.GetConfig(), options)
+	if err != nil {
+		return nil, Fault(err)
+	}
+	return added, Fault(m.Add(caching{added}))
+}
+
+// caching lets a cache be started with the manager's own.
+type caching struct{ cache.Cache }
+
+// GetCache names it as one.
+func (c caching) GetCache() cache.Cache { return c.Cache }
 
 // PodNamespace is where this process runs as a pod; empty elsewhere.
 func PodNamespace() string {

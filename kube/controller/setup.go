@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -80,6 +81,8 @@ type Controller[T client.Object] struct {
 // Watch wakes for objects that have to do with those of the main kind.
 type Watch struct {
 	Object client.Object
+	// From is a cache of Manager.AddCache. nil: the manager's.
+	From cache.Cache
 	// Of names the objects of the main kind that a change of this one is for. It is
 	// asked with what was before and what is now.
 	Of func(ctx context.Context, obj client.Object) []types.NamespacedName
@@ -177,7 +180,11 @@ func (c Controller[T]) sources(m *Manager, kind string) []source.Source {
 		if watch.When != nil {
 			when = append(when, watch.When)
 		}
-		all = append(all, source.Kind(m.GetCache(), watch.Object, of, when...))
+		from := watch.From
+		if from == nil {
+			from = m.GetCache()
+		}
+		all = append(all, source.Kind(from, watch.Object, of, when...))
 	}
 	if c.Signals != nil {
 		all = append(all, source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -68,11 +69,14 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 		return condition(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
 	}
 	leader := f.leader()
+	code, why := f.trouble()
 	switch {
 	case f.full():
 		return failing(kind, port.StorageFull, "%s", port.StorageFull.Title)
-	case f.Topology.Code != "":
-		return told(kind, f.Topology.Code, f.Topology.Message)
+	case errors.Is(f.Unknown[askedVolume], port.GrantLost):
+		return failing(kind, port.GrantLost, "%s", fault.Message(f.Unknown[askedVolume]))
+	case code != "":
+		return told(kind, code, why)
 	case leader == nil:
 		return condition(kind, metav1.ConditionFalse, "NoWriter", "there is no writer yet")
 	}
@@ -168,13 +172,14 @@ func highAvailability(c *Cluster) metav1.Condition {
 		return at
 	}
 	t := f.Topology
+	code, why := f.trouble()
 	switch {
 	case !t.Present:
 		return condition(kind, metav1.ConditionFalse, "NoManager", "there is no cluster manager yet")
 	case !t.Ready:
 		return condition(kind, metav1.ConditionUnknown, "ManagerStarting", "the cluster manager starts")
-	case t.Code != "":
-		return told(kind, t.Code, t.Message)
+	case code != "":
+		return told(kind, code, why)
 	case t.HA:
 		return condition(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
 	case !c.wantsHA() && t.Until.IsZero():
@@ -188,7 +193,7 @@ func highAvailability(c *Cluster) metav1.Condition {
 func storageReady(c *Cluster) metav1.Condition {
 	f, kind := c.Facts, StorageReadyCondition
 	if err := f.Unknown[askedVolume]; err != nil {
-		if k := fault.Of(err); k.Code == port.StorageFailed.Code {
+		if k := fault.Of(err); k == port.StorageFailed || k == port.GrantLost {
 			return failing(kind, k, "%s", fault.Message(err))
 		}
 		return unasked(kind, err)

@@ -25,6 +25,15 @@ func createRwPod(ctx context.Context, w *work) outcome.Outcome {
 	if err := w.t.Output("ChooseSurvivor", &s); err == nil && s.Name != "" {
 		return w.revive(ctx, s)
 	}
+	if w.f.Volume.State == "" { // its record was deleted since it was prepared
+		prepare := prepareStorage
+		if w.in.Source != "" {
+			prepare = cloneStorage
+		}
+		if out := prepare(ctx, w); !out.IsDone() {
+			return out
+		}
+	}
 	place := w.in.ID
 	name := w.nameOf(place)
 	for _, i := range w.f.holders(place) {

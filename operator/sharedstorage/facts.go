@@ -210,6 +210,21 @@ func (f *Facts) temporaries() []*port.Instance {
 	return found
 }
 
+// trouble is why the cluster manager does not fail over. Rows are lost, and not only
+// in danger, when neither the writer nor any reader that had them is there any more.
+func (f *Facts) trouble() (code, message string) {
+	t := f.Topology
+	if faultCode(t.Code) != port.FailoverUnsafe.Code || len(t.Sync) == 0 || !f.known(askedInstances) || !f.known(askedVolume) || f.Volume.Writer == "" {
+		return t.Code, t.Message
+	}
+	for _, name := range append([]string{f.Volume.Writer}, t.Sync...) {
+		if f.named(name) != nil {
+			return t.Code, t.Message
+		}
+	}
+	return string(port.DataLost.Code), t.Message
+}
+
 // epoch is the newest that anybody knows of.
 func (f *Facts) epoch() int64 {
 	newest := max(f.Volume.Epoch, f.Topology.Epoch)

@@ -34,6 +34,7 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 		port.ReplicaLag.Code:            heal(lagIsSmall, 10),
 		port.ManagerUnreachable.Code:    heal(remakeManager, 2),
 		port.TwoWriters.Code:            heal(fenceLower, 3),
+		port.GrantLost.Code:             heal(nothing, 20), // the look before it makes the record anew, or fails with this again
 	}
 }
 

@@ -53,6 +53,7 @@ type lab struct {
 	at      int // the point at which the process dies; 0: never
 	points  int
 	dead    bool
+	instead func() // what happens at that point, if it is not a death
 	workers int
 	options func(o *sharedstorage.Options)
 }
@@ -150,7 +151,9 @@ func (l *lab) point() error {
 		return errDead
 	}
 	l.points++
-	if l.at > 0 && l.points == l.at {
+	if l.at > 0 && l.points == l.at && l.instead != nil {
+		go l.instead() // the world may be locked
+	} else if l.at > 0 && l.points == l.at {
 		l.dead = true
 		return errDead
 	}

@@ -94,7 +94,7 @@ func TestLosses(t *testing.T) {
 		inLab(t, setup{sim: times()}, func(l *lab) {
 			up(l, "blue")
 			kill(drop, all)(l)
-			l.interrupted(port.FailoverUnsafe.Code, time.Hour)
+			l.interrupted(port.DataLost.Code, time.Hour)
 		})
 	})
 	t.Run("a reader that comes back elsewhere ends the wait of a failover", func(t *testing.T) {

@@ -43,6 +43,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		return outcome.Done()
 	}
 	c.Facts = o.gather(ctx, c)
+	o.restore(ctx, c)
 	before := snap(c)
 	// What is accepted is written before anything is decided by it.
 	if err := o.accept(ctx, c); err != nil {

@@ -132,6 +132,7 @@ func (o *Operator) work(ctx context.Context, t *workflow.Task) (*work, error) {
 func (w *work) gather(ctx context.Context) error {
 	w.f = w.o.gather(ctx, w.c)
 	w.c.Facts = w.f
+	w.o.restore(ctx, w.c)
 	for _, what := range []string{askedInstances, askedVolume} {
 		if err := w.f.Unknown[what]; err != nil {
 			return fmt.Errorf("%s: %w", what, err)

@@ -2,6 +2,7 @@ package sharedstorage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -23,10 +24,13 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 		return t.mended
 	}
 	t.addresses()
+	if errors.Is(t.f.Unknown[askedVolume], port.GrantLost) {
+		t.witnesses()
+	}
 	if c.Refused != nil || !t.f.known(askedVolume) || t.f.Volume.Writer == "" {
 		return t.mended
 	}
-	t.manager(p.State == Running)
+	t.manager(p)
 	t.writer()
 	if p.State == Running && t.f.known(askedInstances) && t.f.writer() != nil {
 		t.places()
@@ -70,11 +74,17 @@ func (t *tender) fence() {
 
 // manager has it there, with failover and durability as the spec asks, and away
 // from the writer.
-func (t *tender) manager(running bool) {
+func (t *tender) manager(p machine.Position) {
+	running := p.State == Running
+	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // whose runs make it, and one of them takes it away first
 	was, topology := t.c.Status.Manager, t.f.Topology
+	ignorant := t.f.known(askedManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= ignorance
 	lost := !t.f.known(askedManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.Failed
 	switch {
-	case lost, running && t.f.known(askedManager) && !topology.Present:
+	case wanted && t.f.known(askedManager) && !topology.Present:
+		t.o.tell(t.c, Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"})
+		t.ensure("make the cluster manager")
+	case lost, wanted && ignorant:
 		t.ensure("make the cluster manager")
 	case !t.f.known(askedManager) || !topology.Present || !topology.Ready:
 	case topology.HA != t.c.wantsHA(), !topology.HA && !topology.Until.IsZero():
@@ -87,6 +97,10 @@ func (t *tender) manager(running bool) {
 		t.ensure("the cluster manager away from the writer")
 	}
 }
+
+// ignorance is how long a manager may be there and not know its cluster: its memory
+// is gone, as nobody else would tell it.
+const ignorance = 10 * time.Second
 
 func (t *tender) ensure(what string) {
 	t.do(what, func(ctx context.Context) error {
@@ -150,6 +164,19 @@ func (t *tender) writer() {
 			})
 		case i.State == port.Up && asked && st.Installed && !st.Running && st.Code == "":
 			t.do("start "+i.Name, func(ctx context.Context) error { return t.o.options.Ports.Engine.Start(ctx, t.c.Ref.Of(i.Name)) })
+		}
+	}
+}
+
+// witnesses brings back the instances that must be asked before the record of the
+// grant can be made anew.
+func (t *tender) witnesses() {
+	for n := range t.f.Instances {
+		if i := &t.f.Instances[n]; i.State == port.Down {
+			t.do("bring back "+i.Name, func(ctx context.Context) error {
+				_, err := t.o.options.Ports.Instances.Ensure(ctx, t.c.Ref, *i)
+				return err
+			})
 		}
 	}
 }

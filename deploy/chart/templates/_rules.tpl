@@ -38,17 +38,13 @@ fails when one of them is not used or a request is refused. */ -}}
   verbs: [list, create, deletecollection]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, update, delete]
-- apiGroups: [""]
-  resources: [configmaps]
-  resourceNames: [pawl-classes]
-  verbs: [list, watch]
+  verbs: [get, list, watch, create, update, delete]
 {{- end }}
 # Who leads, who works, whose turn it is, and who may write to a database.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   verbs: [get, list, watch, create, update, patch, delete]
-# What a cluster is made of.
+# What a cluster is made of. It is watched, so that what somebody deletes is put back; of Secrets only the metadata are.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete, deletecollection]
@@ -64,17 +60,17 @@ fails when one of them is not used or a request is refused. */ -}}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [services, serviceaccounts]
-  verbs: [create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, create, delete]
+  verbs: [get, list, watch, create, delete]
 # The roles of a cluster's own pods: nobody can give what he does not have.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]
-  verbs: [create, patch, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # What it tells people.
 - apiGroups: [events.k8s.io]
   resources: [events]

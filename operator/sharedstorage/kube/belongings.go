@@ -2,8 +2,6 @@ package kube
 
 import (
 	"context"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,50 +23,29 @@ func managerRules(c port.Ref) []rbacv1.PolicyRule {
 	)
 }
 
-// made remembers the clusters that have their belongings, for a while.
-type made struct {
-	mu      sync.Mutex
-	at      map[string]time.Time
-	budgets map[string]int // what each demands
-}
-
-const remake = 10 * time.Minute
-
 // belongings has everything of a cluster there but for volumes, instances and
-// the manager. What somebody has changed is put right every ten minutes.
+// the manager. Restore puts back what somebody changes later.
 func (s *Site) belongings(ctx context.Context, c port.Ref) error {
-	key := c.Cluster().String() + "/" + c.UID
-	s.made.mu.Lock()
-	fresh := time.Since(s.made.at[key]) < remake
-	s.made.mu.Unlock()
-	if fresh {
-		return nil
-	}
 	if _, err := s.secretsOf(ctx, c, true); err != nil {
 		return err
 	}
 	for _, obj := range s.belong(c) {
-		if err := s.apply(ctx, c, obj); err != nil {
+		if _, err := s.restoreObject(ctx, c, obj); err != nil {
 			return err
 		}
 	}
-	s.made.mu.Lock()
-	defer s.made.mu.Unlock()
-	s.made.at[key] = time.Now()
 	return nil
 }
 
 // unbelong takes them away.
 func (s *Site) unbelong(ctx context.Context, c port.Ref) error {
-	s.made.mu.Lock()
-	key := c.Cluster().String() + "/" + c.UID
-	delete(s.made.at, key)
-	delete(s.made.budgets, key)
-	s.made.mu.Unlock()
 	for _, obj := range append(s.belong(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
 		if err := s.remove(ctx, obj); err != nil {
 			return err
 		}
+		s.applied.mu.Lock()
+		delete(s.applied.version, s.keyOf(obj))
+		s.applied.mu.Unlock()
 	}
 	return nil
 }

@@ -21,25 +21,23 @@ func budget(c port.Ref, healthy int) *policyv1.PodDisruptionBudget {
 }
 
 // protect lets a drain of nodes take one instance of those that there are.
-func (s *Site) protect(ctx context.Context, c port.Ref, all []*held) error {
+func (s *Site) protect(ctx context.Context, c port.Ref, all []*held, tell Restored) error {
 	healthy := -1
 	for _, h := range all {
 		if !h.leaving() {
 			healthy++
 		}
 	}
-	key := c.Cluster().String() + "/" + c.UID
-	s.made.mu.Lock()
-	known, ok := s.made.budgets[key]
-	s.made.mu.Unlock()
-	if healthy < 0 || ok && known == healthy {
+	if healthy < 0 {
 		return nil
 	}
-	if err := s.apply(ctx, c, budget(c, healthy)); err != nil {
-		return err
+	want := budget(c, healthy)
+	s.applied.mu.Lock()
+	_, before := s.applied.version[s.keyOf(want)]
+	s.applied.mu.Unlock()
+	done, err := s.restoreObject(ctx, c, want)
+	if done == wasGone && before && tell != nil {
+		tell("Restored", "PodDisruptionBudget %s was gone, and is made anew", want.Name)
 	}
-	s.made.mu.Lock()
-	defer s.made.mu.Unlock()
-	s.made.budgets[key] = healthy
-	return nil
+	return err
 }

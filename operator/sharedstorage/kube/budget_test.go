@@ -15,7 +15,7 @@ func TestBudgetFollowsTheInstances(t *testing.T) {
 	g := newGround(t)
 	demands := func() int {
 		t.Helper()
-		g.must(g.Revive(t.Context(), blue))
+		g.must(g.Revive(t.Context(), blue, nil))
 		b := &policyv1.PodDisruptionBudget{}
 		g.must(g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: blue.Name}, b))
 		if b.Spec.MaxUnavailable != nil || b.Spec.Selector.MatchLabels[ClusterLabel] != blue.Name {
@@ -24,7 +24,7 @@ func TestBudgetFollowsTheInstances(t *testing.T) {
 		return b.Spec.MinAvailable.IntValue()
 	}
 	g.ensure(port.Volume{Size: gi})
-	g.must(g.Revive(t.Context(), blue)) // no instance yet, and no budget
+	g.must(g.Revive(t.Context(), blue, nil)) // no instance yet, and no budget
 	for n, name := range []string{"a", "b", "c"} {
 		kind := port.Reader
 		if n == 0 {

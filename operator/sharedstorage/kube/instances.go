@@ -148,7 +148,7 @@ func (s *Site) create(ctx context.Context, c port.Ref, want port.Instance) (*cor
 		return nil, err
 	}
 	if v == nil {
-		return nil, port.StorageFailed.Errorf("cluster %s has no volume", c)
+		return nil, s.Storage().grants(c).lost()
 	}
 	labels, err := s.recorded(want)
 	if err != nil {
@@ -352,7 +352,7 @@ func (s *Site) end(ctx context.Context, pod *corev1.Pod) error {
 
 // Revive makes the pods anew that somebody, or the end of their node, has
 // removed: their claims are there still.
-func (s *Site) Revive(ctx context.Context, c port.Ref) error {
+func (s *Site) Revive(ctx context.Context, c port.Ref, tell Restored) error {
 	labels := client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent}
 	all, err := s.all(ctx, c, s.o.Client, labels)
 	if err != nil {
@@ -364,13 +364,16 @@ func (s *Site) Revive(ctx context.Context, c port.Ref) error {
 		}
 		for _, h := range all {
 			if h.bereft() {
+				if h.pod == nil && tell != nil {
+					tell("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
+				}
 				if err := s.run(ctx, c, h); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	return s.protect(ctx, c, all) // last: a budget that is refused keeps no pod from being made
+	return s.protect(ctx, c, all, tell) // last: a budget that is refused keeps no pod from being made
 }
 
 // bereft reports an instance that has its claim and lost its pod.
@@ -440,7 +443,7 @@ func (i *Instances) Place(ctx context.Context, id port.Ref) (postgres.Place, err
 		return postgres.Place{}, err
 	}
 	return postgres.Place{
-		Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token,
+		Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token, Former: known.former,
 		Engine: postgres.Upstream{Name: id.Instance, Host: pod.Status.PodIP, Port: portOf(&pod)},
 	}, nil
 }

@@ -45,13 +45,21 @@ type granted struct {
 // tries is how often a write is tried again that others came before.
 const tries = 8
 
-// Read implements postgres.Grants. Where there is no record, nobody may write.
+// Read implements postgres.Grants. GRANT_LOST where there is no record: that is
+// not the same as a grant to nobody.
 func (g *Grants) Read(ctx context.Context) (postgres.Grant, error) {
 	record, err := g.load(ctx)
-	if err != nil || record == nil {
+	if err == nil && record == nil {
+		err = g.lost()
+	}
+	if err != nil {
 		return postgres.Grant{}, err
 	}
 	return g.grant(record)
+}
+
+func (g *Grants) lost() error {
+	return port.GrantLost.Errorf("the record of the grant, Lease %s/%s, is not there", g.Cluster.Namespace, grantName(g.Cluster))
 }
 
 // Renew implements postgres.Grants.
@@ -74,7 +82,7 @@ func (g *Grants) change(ctx context.Context, do func(postgres.Grant) (postgres.G
 			return postgres.Grant{}, err
 		}
 		if record == nil {
-			return postgres.Grant{}, port.StorageFailed.Errorf("the record of the grant, Lease %s/%s, is not there", g.Cluster.Namespace, grantName(g.Cluster))
+			return postgres.Grant{}, g.lost()
 		}
 		old, err := g.grant(record)
 		if err != nil {

@@ -157,7 +157,7 @@ func (m *Managers) place(ctx context.Context, c port.Ref, d *appsv1.Deployment) 
 	if err != nil {
 		return postgres.ManagerPlace{}, err
 	}
-	place := postgres.ManagerPlace{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Version: d.Annotations[managerVersion]}
+	place := postgres.ManagerPlace{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion]}
 	pod, err := m.pod(ctx, c)
 	if err != nil || pod == nil {
 		return place, err

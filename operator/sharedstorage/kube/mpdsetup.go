@@ -43,10 +43,14 @@ func SetupMPD(m *controller.Manager, o *sharedstorage.Operator, h *MPDHome, site
 	if err != nil {
 		return err
 	}
+	watches, err := site.watches(m, MPDKind)
+	if err != nil {
+		return err
+	}
 	s := &mpdServer{operator: o, home: h, engine: engine, runs: runs, events: m.Events("mpdcluster"), now: time.Now}
 	return controller.Setup(m, controller.Controller[*mpd.MPDCluster]{
-		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: reviving(m.GetClient(), site, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, h.mine, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
-		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+		Name: "mpdcluster", For: &mpd.MPDCluster{}, Reconcile: restoring(m.GetClient(), site, m.Events("mpdcluster"), func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, h.mine, s.reconcile), Requests: requests, Signals: o.Listen, Workers: workers,
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})
 }
 

@@ -23,6 +23,7 @@ const (
 	wantAnnotation   = "pawl.dev/instance" // of a claim: the instance as it was wanted first
 	grantAnnotation  = "pawl.dev/grant"    // of the Lease: writer and epoch
 	volumeAnnotation = "pawl.dev/volume"   // of the Lease: the volume
+	secretAnnotation = "pawl.dev/secret"   // of a pod: the version of the Secret that it is to take
 	usedAnnotation   = "pawl.dev/used-by"  // of a claim without an instance: who had it
 )
 

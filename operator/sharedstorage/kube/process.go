@@ -153,6 +153,9 @@ func (p Process) Manager(ctx context.Context) error {
 		return err
 	}
 	memory := &Memory{Client: c, Cluster: config.Cluster}
+	if err := memory.await(ctx, p.Log); err != nil {
+		return err
+	}
 	watcher, err := postgres.NewWatcher(ctx, postgres.WatcherOptions{Config: config, Grants: AgentGrants(c, config.Cluster), Memory: memory, Log: p.Log})
 	if err != nil {
 		return err
@@ -212,6 +215,42 @@ func (m *Memory) Load(ctx context.Context) (state postgres.WatchState, err error
 	return state, err
 }
 
+// await waits until the memory can be read: its object, or the right to read it, may
+// have been deleted, and the operator puts both back. A process that ended for it
+// would be started again later each time.
+func (m *Memory) await(ctx context.Context, log *slog.Logger) error {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		_, err := m.Load(ctx)
+		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return err
+		}
+		if log != nil {
+			log.Warn("the memory of the cluster manager cannot be read yet", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-every.C:
+		}
+	}
+}
+
+// withoutSync is a state that says nothing of who has each answered commit.
+func withoutSync(data map[string]string) map[string]string {
+	var state postgres.WatchState
+	if json.Unmarshal([]byte(data[stateKey]), &state) != nil {
+		return nil
+	}
+	state.Sync = postgres.SyncState{}
+	text, err := json.Marshal(state)
+	if err != nil {
+		return nil
+	}
+	return map[string]string{stateKey: string(text)}
+}
+
 // Save implements postgres.WatchMemory.
 func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
 	text, err := json.Marshal(state)
@@ -225,7 +264,7 @@ func (m *Memory) Save(ctx context.Context, state postgres.WatchState) error {
 	}
 	next := m.with(m.kept, string(text))
 	err = m.Client.Update(ctx, next)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it may have been made anew
 		now := &corev1.ConfigMap{}
 		if again := m.Client.Get(ctx, client.ObjectKeyFromObject(next), now); again == nil && m.mine(now) {
 			next = m.with(now, string(text))
@@ -246,11 +285,12 @@ func (m *Memory) with(kept *corev1.ConfigMap, state string) *corev1.ConfigMap {
 }
 
 // mine reports that no other manager has saved since: the answer to an own save
-// was lost, or somebody has changed something else of the object.
+// was lost, or somebody has changed something else of the object, or has deleted it
+// and the operator has made it anew.
 func (m *Memory) mine(now *corev1.ConfigMap) bool {
-	if now.UID != m.kept.UID {
-		return false
-	}
 	by := now.Annotations[savedBy]
+	if now.UID != m.kept.UID {
+		return by == "" && now.Data[stateKey] == "" || by == m.id || by != "" && by == m.kept.Annotations[savedBy]
+	}
 	return by == m.id || by == m.kept.Annotations[savedBy] && now.Data[stateKey] == m.kept.Data[stateKey]
 }

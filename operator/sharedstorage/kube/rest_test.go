@@ -8,7 +8,11 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -33,7 +37,7 @@ func (r *reads) List(ctx context.Context, list client.ObjectList, o ...client.Li
 // thing past the cache, each time: the Lease that says who may write. Whoever acts
 // by it acts by what is true then.
 func TestALookAsksForTheGrantOnly(t *testing.T) {
-	g := newGround(t)
+	g := newGround(t, &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: blue.Namespace, Name: blue.Name, UID: types.UID(blue.UID)}})
 	g.ensure(port.Volume{Size: gi})
 	for _, name := range []string{"blue-1-a", "blue-2-b"} {
 		g.instance(name, port.Reader)
@@ -41,7 +45,7 @@ func TestALookAsksForTheGrantOnly(t *testing.T) {
 		g.start(blue, name, corev1.PodRunning)
 	}
 	g.must(g.Storage().Grant(t.Context(), blue, "blue-1-a", 1))
-	g.must(g.Revive(t.Context(), blue)) // its budget is there
+	g.must(g.Revive(t.Context(), blue, nil)) // its budget is there
 	live := &reads{Reader: g.o.Client}
 	g.o.Live = live
 	for epoch := int64(2); epoch < 4; epoch++ {
@@ -54,7 +58,7 @@ func TestALookAsksForTheGrantOnly(t *testing.T) {
 		if len(all) != 2 || v.Epoch != epoch {
 			t.Errorf("it has %d instances and %+v", len(all), v)
 		}
-		g.must(g.Revive(t.Context(), blue))
+		g.must(g.Revive(t.Context(), blue, nil))
 		if want := []string{fmt.Sprintf("%T %s", &coordinationv1.Lease{}, grantName(blue))}; !slices.Equal(live.asked, want) {
 			t.Errorf("the API server was asked for %v, want %v", live.asked, want)
 		}

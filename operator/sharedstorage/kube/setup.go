@@ -33,13 +33,21 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, errors.Join(corev1.AddToScheme(s), appsv1.AddToScheme(s), policyv1.AddToScheme(s), rbacv1.AddToScheme(s), coordinationv1.AddToScheme(s), v1alpha1.AddToScheme(s), mpd.AddToScheme(s))
 }
 
-// Cache keeps of other kinds only what belongs to clusters.
-func Cache() (map[client.Object]cache.ByObject, error) {
+// belongingTo selects what belongs to clusters.
+func belongingTo() (labels.Selector, error) {
 	ours, err := labels.NewRequirement(ClusterLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
 	}
-	selected := labels.NewSelector().Add(*ours)
+	return labels.NewSelector().Add(*ours), nil
+}
+
+// Cache keeps of other kinds only what belongs to clusters.
+func Cache() (map[client.Object]cache.ByObject, error) {
+	selected, err := belongingTo()
+	if err != nil {
+		return nil, err
+	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                   {Label: selected},
 		&corev1.PersistentVolumeClaim{}: {Label: selected},
@@ -60,26 +68,34 @@ func Setup(m *controller.Manager, o *sharedstorage.Operator, name string, site *
 	for _, kind := range sharedstorage.Requests {
 		requests = append(requests, sharedstorage.Prefix+kind)
 	}
+	watches, err := site.watches(m, sharedstorage.Kind)
+	if err != nil {
+		return err
+	}
 	mine := func(c *v1alpha1.SharedStorageCluster) bool { return name == "" || c.Spec.OperatorName == name }
 	return controller.Setup(m, controller.Controller[*v1alpha1.SharedStorageCluster]{
 		Name: "sharedstorage", For: &v1alpha1.SharedStorageCluster{}, Mine: mine,
-		Reconcile:  reviving(m.GetClient(), site, func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, o.Reconcile),
+		Reconcile:  restoring(m.GetClient(), site, m.Events("sharedstorage"), func() *v1alpha1.SharedStorageCluster { return &v1alpha1.SharedStorageCluster{} }, mine, o.Reconcile),
 		Conditions: func(c *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &c.Status.Conditions },
 		Runs:       runs, LastRequest: func(c *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &c.Status.LastRequest },
 		Requests: requests, Signals: o.Listen, Workers: workers,
-		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
 	})
 }
 
-// reviving makes a pass over a cluster, and before it makes pods anew that are
-// missing. A cluster that is being deleted, or another operator's, gets none.
-func reviving[T client.Object](from client.Reader, site *Site, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
+// restoring makes a pass over a cluster, and before it puts back what is missing of
+// it, its pods too. A cluster that is being deleted, or another operator's, gets nothing.
+func restoring[T client.Object](from client.Reader, site *Site, events controller.Events, fresh func() T, mine func(T) bool, pass func(context.Context, control.Ref) outcome.Outcome) func(context.Context, control.Ref) outcome.Outcome {
 	return func(ctx context.Context, ref control.Ref) outcome.Outcome {
 		obj := fresh()
 		err := from.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, obj)
 		if err == nil && obj.GetDeletionTimestamp() == nil && mine(obj) {
 			c := port.Ref{Namespace: ref.Namespace, Name: ref.Name, UID: string(obj.GetUID())}
-			if err := site.Revive(ctx, c); err != nil {
+			tell := site.telling(events, obj)
+			if err := site.Restore(ctx, c, tell); err != nil {
+				site.o.Log.Warn("what a cluster has could not be put back", "cluster", c.String(), "error", err)
+			}
+			if err := site.Revive(ctx, c, tell); err != nil {
 				site.o.Log.Warn("the pods of a cluster could not be made anew", "cluster", c.String(), "error", err)
 			}
 		}

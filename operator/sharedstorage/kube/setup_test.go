@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
+	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -32,7 +33,7 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		g.must(g.o.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(blue.Namespace)))
 		home := NewMPDHome(g.o.Client, g.o.Client, q.name)
 		passes := 0
-		pass := reviving(g.o.Client, g.Site, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
+		pass := restoring(g.o.Client, g.Site, controller.Events{}, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, home.mine, func(context.Context, control.Ref) outcome.Outcome {
 			passes++
 			return outcome.Done()
 		})

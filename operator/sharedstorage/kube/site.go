@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
@@ -71,11 +72,10 @@ type Site struct {
 	secrets map[string]secrets               // by namespace/name
 	owners  map[string]metav1.OwnerReference // by UID of the cluster
 	seen    map[string]sighting              // by namespace/instance
+	cache   cache.Cache                      // of what is watched; nil: nothing is
 
-	made made
+	applied applied
 }
-
-type secrets struct{ token, password string }
 
 // sighting is the state that was seen last where nothing else says since when.
 type sighting struct {
@@ -99,7 +99,7 @@ func NewSite(o Options) (*Site, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
-	return &Site{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, made: made{at: map[string]time.Time{}, budgets: map[string]int{}}}, nil
+	return &Site{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]sighting{}, applied: applied{version: map[string]string{}, memory: map[string]*corev1.ConfigMap{}}}, nil
 }
 
 // Storage is the port of that name.
@@ -239,30 +239,71 @@ func (s *Site) remove(ctx context.Context, obj client.Object) error {
 	return client.IgnoreNotFound(s.o.Client.Delete(ctx, obj))
 }
 
-// secretsOf gives the secrets of a cluster; with fresh it makes them.
-func (s *Site) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
-	key := c.Namespace + "/" + c.Name + "/" + c.UID
-	s.mu.Lock()
-	known, ok := s.secrets[key]
-	s.mu.Unlock()
-	if ok && !fresh {
-		return known, nil
-	}
-	obj := &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
-	if fresh {
-		obj.Type, obj.StringData = corev1.SecretTypeOpaque, map[string]string{tokenKey: random(), passwordKey: random(), "username": "postgres"}
-		if _, err := s.make(ctx, c, obj); err != nil {
-			return secrets{}, err
-		}
-	}
-	if err := s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
-		return secrets{}, err
-	}
-	known = secrets{strings.TrimSpace(string(obj.Data[tokenKey])), strings.TrimSpace(string(obj.Data[passwordKey]))}
+// secrets are those of a cluster, as they were read last.
+type secrets struct {
+	token, password string
+	former          string // the token before: who has not got the new one takes this
+	version         string
+	made            metav1.Time
+	replaced        bool // while this process looked
+	told            bool // the pods were let know
+}
+
+// versionOfSecret is another one for each Secret of a name, and each change of it.
+func versionOfSecret(obj client.Object) string {
+	return string(obj.GetUID()) + "." + obj.GetResourceVersion()
+}
+
+func secretsKey(c port.Ref) string { return c.Namespace + "/" + c.Name + "/" + c.UID }
+
+func (s *Site) known(c port.Ref) (secrets, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.secrets[key] = known
-	return known, nil
+	known, ok := s.secrets[secretsKey(c)]
+	return known, ok
+}
+
+// secretsOf gives the secrets of a cluster as they were read last; with fresh they
+// are read, and made if there are none.
+func (s *Site) secretsOf(ctx context.Context, c port.Ref, fresh bool) (secrets, error) {
+	if known, ok := s.known(c); ok && !fresh {
+		return known, nil
+	}
+	now, _, err := s.readSecrets(ctx, c, fresh)
+	return now, err
+}
+
+// readSecrets reads the secrets of a cluster, and with create makes them if there
+// are none. Those that were there before are never made again: whoever deleted them
+// may have had a reason.
+func (s *Site) readSecrets(ctx context.Context, c port.Ref, create bool) (now secrets, made bool, err error) {
+	obj := &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
+	err = s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	if apierrors.IsNotFound(err) && create {
+		obj = &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}
+		obj.Type, obj.Data = corev1.SecretTypeOpaque, map[string][]byte{tokenKey: []byte(random()), passwordKey: []byte(random()), "username": []byte("postgres")}
+		if made, err = s.make(ctx, c, obj); err != nil {
+			return secrets{}, false, err
+		}
+		err = s.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	}
+	if err != nil {
+		return secrets{}, false, err
+	}
+	now = secrets{token: strings.TrimSpace(string(obj.Data[tokenKey])), password: strings.TrimSpace(string(obj.Data[passwordKey])), version: versionOfSecret(obj), made: obj.CreationTimestamp}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, ok := s.secrets[secretsKey(c)]
+	switch {
+	case ok && was.version == now.version:
+		now = was
+	case ok && was.token != now.token:
+		now.former, now.replaced = was.token, true
+	case ok:
+		now.former, now.replaced = was.former, was.replaced || was.password != now.password
+	}
+	s.secrets[secretsKey(c)] = now
+	return now, made, nil
 }
 
 // Password is that of the superuser postgres in the engines of a cluster.

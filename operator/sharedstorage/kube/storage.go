@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -40,6 +43,9 @@ func (t *Storage) load(ctx context.Context, c port.Ref) (*coordinationv1.Lease, 
 	record, err := t.grants(c).load(ctx)
 	if err != nil || record == nil || record.DeletionTimestamp != nil {
 		return nil, nil, err
+	}
+	if record.Annotations[volumeAnnotation] == "" {
+		return record, nil, nil // somebody took it away
 	}
 	var v volume
 	if err := json.Unmarshal([]byte(record.Annotations[volumeAnnotation]), &v); err != nil {
@@ -212,7 +218,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 		return port.Volume{}, err
 	}
 	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: grant.Writer, Epoch: grant.Epoch}
-	if v.From != nil && !v.Cloned {
+	if v.From != nil && !v.Cloned && grant.Writer == "" { // a writer has taken the data
 		found.State = port.VolumeCloning
 		done, message, err := t.site.copied(ctx, *v.From, c, v, again)
 		if err != nil {
@@ -272,6 +278,59 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 // Grant implements port.Storage.
 func (t *Storage) Grant(ctx context.Context, c port.Ref, writer string, epoch int64) error {
 	return t.grants(c).Grant(ctx, writer, epoch)
+}
+
+// Restore implements port.Storage.
+func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrote bool) (port.Volume, error) {
+	record, v, err := t.load(ctx, c)
+	if err != nil {
+		return port.Volume{}, err
+	}
+	fresh := record == nil
+	if fresh {
+		record = &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")}
+	}
+	grant, err := t.grants(c).grant(record)
+	if err != nil {
+		return port.Volume{}, err
+	}
+	old := record.DeepCopy()
+	if v == nil {
+		v = &volume{Size: was.Size, Claim: was.Claim}
+		if was.From != "" {
+			v.From = &port.Ref{Namespace: c.Namespace, Name: was.From}
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return port.Volume{}, err
+		}
+		metav1.SetMetaDataAnnotation(&record.ObjectMeta, volumeAnnotation, string(text))
+	}
+	if grant.Epoch < was.Epoch {
+		if err := t.restored(record, was, wrote); err != nil {
+			return port.Volume{}, err
+		}
+	}
+	switch {
+	case fresh:
+		_, err = t.site.make(ctx, c, record)
+	case !equality.Semantic.DeepEqual(old, record):
+		err = t.site.o.Client.Update(ctx, record)
+	}
+	if err != nil {
+		return port.Volume{}, err
+	}
+	return t.Look(ctx, c)
+}
+
+// restored writes a grant into its record. The lease is that of the writer, or
+// one that keeps everybody from writing for as long as another one's may run.
+func (t *Storage) restored(record *coordinationv1.Lease, was port.Volume, wrote bool) error {
+	holder := was.Writer
+	if !wrote || holder == "" {
+		holder = postgres.Unknown
+	}
+	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.site.o.Lease)}}, true)
 }
 
 // Release implements port.Storage.

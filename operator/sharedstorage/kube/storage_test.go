@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -30,7 +35,14 @@ func newGround(t *testing.T, objects ...client.Object) *ground {
 		t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&corev1.Pod{}, &corev1.PersistentVolumeClaim{}).WithObjects(append(objects, node)...).Build()
+	var made atomic.Int64
+	uids := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, o ...client.CreateOption) error {
+		if obj.GetUID() == "" {
+			obj.SetUID(types.UID(fmt.Sprintf("uid-%d", made.Add(1))))
+		}
+		return c.Create(ctx, obj, o...)
+	}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(uids).WithStatusSubresource(&corev1.Pod{}, &corev1.PersistentVolumeClaim{}).WithObjects(append(objects, node)...).Build()
 	s, err := NewSite(Options{Client: c, Image: "pawl", Images: map[string]string{"15.17": "postgres:15.17", "15.18": "postgres:15.18", "16.2": "postgres:16.2"}})
 	if err != nil {
 		t.Fatal(err)

@@ -158,6 +158,12 @@ func (i *Instances) Place(_ context.Context, id port.Ref) (postgres.Place, error
 
 func (s *Site) place(r *placed) (postgres.Place, error) {
 	token, err := os.ReadFile(s.folder(r.cluster, "secret", "token"))
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed it: all take the new one
+		if err := s.home(r.cluster); err != nil {
+			return postgres.Place{}, err
+		}
+		token, err = os.ReadFile(s.folder(r.cluster, "secret", "token"))
+	}
 	if err != nil {
 		return postgres.Place{}, trouble(err)
 	}

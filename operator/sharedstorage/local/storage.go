@@ -266,6 +266,36 @@ func (t *Storage) grants(c port.Ref) postgres.GrantFile {
 	return postgres.GrantFile{Dir: t.site.folder(c, "volume")}
 }
 
+// Restore implements port.Storage.
+func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrote bool) (port.Volume, error) {
+	var found port.Volume
+	err := t.site.locked(func() error {
+		if err := t.site.home(c); err != nil {
+			return err
+		}
+		v, err := t.load(c)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			v = &volume{ID: "volume-" + random()[:12], UID: c.UID, Size: was.Size, Claim: was.Claim}
+			if err := t.save(c, v); err != nil {
+				return err
+			}
+		}
+		block := time.Duration(0)
+		if !wrote {
+			block = t.site.o.Lease
+		}
+		if err := t.grants(c).Restore(ctx, was.Writer, was.Epoch, block); err != nil {
+			return err
+		}
+		found, err = t.settle(ctx, c, v, false)
+		return err
+	})
+	return found, err
+}
+
 // Release implements port.Storage.
 func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	if err := check(c.Namespace, c.Name); err != nil {

@@ -54,6 +54,7 @@ type Status struct {
 	Upstream  string `json:"upstream,omitempty"` // instance a follower follows
 	Timeline  int64  `json:"timeline,omitempty"`
 	Epoch     int64  `json:"epoch,omitempty"` // of the grant it writes under
+	Wrote     int64  `json:"wrote,omitempty"` // epoch of the grant it wrote under last, running or not
 	Clean     bool   `json:"clean,omitempty"` // stopped with everything flushed
 
 	Parameters string    `json:"parameters,omitempty"` // hash of what is set (see Hash)

@@ -19,13 +19,17 @@ var (
 	StartFailed = declare("DB_START_FAIL", fault.Blocked, "the database engine does not start",
 		"Read the engine's log (its last lines are in the message), mend the cause and resume; a reader is rebuilt once by itself.")
 	WriterUnhealthy = declare("WRITER_UNHEALTHY", fault.Blocked, "the writer does not answer",
-		"Wait for the failover, or ask for a rebuild of the cluster; the run goes on when a writer is healthy.")
+		"Mend what the message names, if it names something. No data are lost while it comes back; otherwise a reader takes over. The run goes on when a writer is healthy.")
 	ReplicaLag = declare("REPLICA_LAG", fault.Blocked, "a reader does not catch up with the writer",
 		"Lessen the writes or give the reader a larger class; the run goes on below the limit.")
 	SwitchRefused = declare("SWITCH_REFUSED", fault.Blocked, "this instance cannot become the writer now",
 		"Choose a reader that streams and has caught up, and ask again.")
 	FailoverUnsafe = declare("FAILOVER_UNSAFE", fault.Blocked, "a failover could lose rows that were answered",
-		"Bring back the readers named in the message, or force a rebuild with the most advanced reader and accept the loss.")
+		"Bring back the instances named in the message. Nothing is lost while one of them can come back, and the cluster goes on by itself when they have.")
+	DataLost = declare("DATA_LOST", fault.Blocked, "the instances that had rows which were answered are gone for good",
+		"If a copy of the volume of one of them exists, bring it back. Otherwise go on with what is left, by the request pawl.dev/rebuild=cluster: what only those instances had is lost. Where no instance with data is left, delete the cluster and make it anew from a backup.")
+	GrantLost = declare("GRANT_LOST", fault.Blocked, "the record of who may write is gone",
+		"It is made anew by itself, and no data are lost. Where the message names an instance, bring that one back: it may be the one that wrote last. Where it names a right, grant it.")
 	TwoWriters = declare("TWO_WRITERS", fault.Blocked, "two engines accept writes",
 		"The one with the lower epoch is fenced at once; compare the rows of both by the guide before it is rebuilt.")
 	ManagerUnreachable = declare("MANAGER_UNREACHABLE", fault.Transient, "the cluster manager does not answer",

@@ -70,6 +70,11 @@ type Storage interface {
 	// again change nothing; an epoch that is not newer than that of another
 	// writer is refused: SWITCH_REFUSED. An empty writer takes the grant away.
 	Grant(ctx context.Context, c Ref, writer string, epoch int64) error
+	// Restore makes the record of a volume anew that was deleted: its size, who may
+	// write and under which epoch. wrote says that this writer did so under this
+	// epoch; otherwise a lease of another one may still run, and the writer waits for
+	// the end of it. What is there and not older stays as it is.
+	Restore(ctx context.Context, c Ref, was Volume, wrote bool) (Volume, error)
 	// Release gives the volume up, with its data unless they are to be kept. A
 	// volume that is gone is no error.
 	Release(ctx context.Context, c Ref, keep bool) error
@@ -83,6 +88,7 @@ type Volume struct {
 	State  VolumeState `json:"state,omitempty"` // found
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
+	From   string      `json:"from,omitempty"` // asked of Restore: the cluster whose data it is being filled with
 	Shared bool        `json:"shared,omitempty"` // found: the data live on the volume, and a new instance finds them there
 
 	Message string `json:"message,omitempty"`

@@ -262,7 +262,7 @@ func (a *Agent) install(ctx context.Context) error {
 func (a *Agent) reserve(ctx context.Context, in Upstream) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	c, err := reach(ctx, in, a.secret)
+	c, err := a.reach(ctx, in)
 	if err != nil {
 		return err
 	}

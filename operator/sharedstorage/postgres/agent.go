@@ -36,8 +36,8 @@ type Agent struct {
 	srv     *server
 	grants  Grants
 	log     *slog.Logger
-	token   string
-	secret  string // the password of the cluster
+	token   *keyFile
+	secret  *keyFile // the password of the cluster
 	version string
 
 	kick   chan struct{}
@@ -100,10 +100,10 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 		}
 		a.grants = GrantFile{Dir: cfg.GrantDir}
 	}
-	if a.token, err = secret(cfg.TokenFile); err != nil {
+	if a.token, err = openKey(cfg.TokenFile); err != nil {
 		return nil, err
 	}
-	if a.secret, err = secret(cfg.PasswordFile); err != nil {
+	if a.secret, err = openKey(cfg.PasswordFile); err != nil {
 		return nil, err
 	}
 	if err := ReadJSON(srv.path(recordName), &a.rec); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -20,6 +20,7 @@ type Place struct {
 	Agent  string // URL of its agent
 	Engine Upstream
 	Token  string // of the cluster
+	Former string // the token before, while the agent may know only that one; empty: none
 }
 
 // Places tells where instances are. The adapters of port.Instances implement it.
@@ -110,7 +111,7 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 		var none Out
 		return none, err
 	}
-	out, err := ask[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, p.Token, method, in)
+	out, err := ask[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
 	if err == nil {
 		return out, nil
 	}
@@ -122,8 +123,28 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 	return out, fmt.Errorf("%s of %s: %w", verb, id, err)
 }
 
-// ask is one call over HTTP.
-func ask[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
+// keys are the token of a cluster and the one before it, if that is known.
+func keys(token, former string) []string {
+	if former == "" || former == token {
+		return []string{token}
+	}
+	return []string{token, former}
+}
+
+// errToken is the answer to a token that is not, or not yet, that of the cluster.
+var errToken = errors.New("it does not take the token of the cluster; after the token was replaced, that lasts until its pod has the new one")
+
+// ask is one call over HTTP, with the first of the tokens that is taken.
+func ask[Out any](ctx context.Context, client *http.Client, url string, tokens []string, method string, in any) (out Out, err error) {
+	for _, token := range tokens {
+		if out, err = askWith[Out](ctx, client, url, token, method, in); !errors.Is(err, errToken) {
+			break
+		}
+	}
+	return out, err
+}
+
+func askWith[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
 	var out Out
 	if client == nil {
 		client = plainClient
@@ -146,6 +167,9 @@ func ask[Out any](ctx context.Context, client *http.Client, url, token, method s
 	data, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err != nil {
 		return out, err
+	}
+	if response.StatusCode == http.StatusUnauthorized {
+		return out, errToken
 	}
 	if response.StatusCode != http.StatusOK {
 		return out, readProblem(response.StatusCode, data)

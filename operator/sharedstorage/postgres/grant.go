@@ -22,6 +22,10 @@ type Lease struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
+// Unknown is the holder of a lease that may run since the record of it was deleted.
+// No instance has this name.
+const Unknown = "-"
+
 // Runs reports that somebody may be writing under the lease.
 func (l Lease) Runs(now time.Time) bool { return l.Holder != "" && now.Before(l.Until) }
 

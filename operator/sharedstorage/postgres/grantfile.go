@@ -79,6 +79,27 @@ func (f GrantFile) Grant(ctx context.Context, writer string, epoch int64) error 
 	})
 }
 
+// Restore makes a grant anew that was deleted. For as long as block nobody gets a
+// lease of it: one that nobody knows of may run. A grant that is not older stays.
+func (f GrantFile) Restore(ctx context.Context, writer string, epoch int64, block time.Duration) error {
+	return f.guarded(ctx, func() error {
+		old, err := f.load()
+		if err != nil || old.Epoch >= epoch {
+			return err
+		}
+		if block > 0 && !old.Lease.Runs(time.Now()) {
+			data, err := json.Marshal(bootLease{Holder: Unknown, Epoch: old.Epoch, Boot: boot(), Until: sinceBoot() + block})
+			if err == nil {
+				err = trouble(replaceFile(filepath.Join(f.Dir, leaseName), data, false))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return trouble(WriteJSON(filepath.Join(f.Dir, grantName), Grant{Writer: writer, Epoch: epoch}))
+	})
+}
+
 // guarded holds the lock while do runs. It does not wait longer than the
 // context: the holder of the lock may be a process that is frozen.
 func (f GrantFile) guarded(ctx context.Context, do func() error) error {

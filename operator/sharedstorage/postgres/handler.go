@@ -26,7 +26,7 @@ func (a *Agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"name": a.name}) })
 	mux.HandleFunc("GET /readyz", a.readyz)
-	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(a.token, do)) }
+	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(a.token.keys, do)) }
 	handle("GET /v1/status", answer(func(ctx context.Context, _ struct{}) (AgentStatus, error) { return a.Status(ctx) }))
 	handle("POST /v1/install", answer(a.callInstall))
 	handle("POST /v1/start", answer(a.callStart))
@@ -50,14 +50,17 @@ func (a *Agent) readyz(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string]any{"ready": s.Ready, "role": s.Role})
 }
 
-// guarded lets in who shows the token. The hashes have one length, so the time
-// of the comparison tells nothing.
-func guarded(token string, next http.Handler) http.Handler {
-	want := sha256.Sum256([]byte(token))
+// guarded lets in who shows one of the tokens. The hashes have one length, so the
+// time of the comparison tells nothing.
+func guarded(tokens func() []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(shown))
-		if !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		got, same := sha256.Sum256([]byte(shown)), 0
+		for _, token := range tokens() {
+			want := sha256.Sum256([]byte(token))
+			same |= subtle.ConstantTimeCompare(got[:], want[:])
+		}
+		if !ok || same != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			w.Header().Set("Content-Type", "application/problem+json")
 			w.WriteHeader(http.StatusUnauthorized)
@@ -112,7 +115,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	st := AgentStatus{Name: a.name, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
-	st.Parameters = port.Hash(a.parameters(a.rec))
+	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch
 	if err := a.live.fault; err != nil {
 		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)
 	}
@@ -137,7 +140,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 			st.Held = a.rec.Hold && !s.Receiver && a.live.config == a.configuration(a.rec, true)
 		} else {
 			st.Lag, st.Upstream = 0, ""
-			st.Ready = a.rec.Password == short(a.secret) // until then nobody gets in
+			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // until then nobody gets in
 			st.Sync = parseStandbyNames(s.SyncNames)
 			if writing {
 				st.Epoch = epoch

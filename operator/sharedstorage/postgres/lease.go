@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -20,6 +21,7 @@ type tenure struct {
 	epoch    int64
 	deadline time.Duration // since boot; the engine stops before
 	fenced   time.Duration // since boot: when it was told to stop; 0: it was not
+	refused  error         // why the lease was not renewed last; nil: it was
 }
 
 // guardNote is what the guard reads.
@@ -106,6 +108,9 @@ func (a *Agent) keepLease(ctx context.Context) {
 				err = a.newer(asking, epoch, err)
 			}
 			cancel()
+			a.tenure.mu.Lock()
+			a.tenure.refused = err
+			a.tenure.mu.Unlock()
 			if err != nil && ctx.Err() == nil {
 				a.log.Warn("the lease was not renewed", "epoch", epoch, "err", err)
 			}
@@ -148,12 +153,14 @@ func (a *Agent) watchLease(ctx context.Context) {
 		}
 		t := &a.tenure
 		t.mu.Lock()
-		on, late, fenced := t.on, sinceBoot() >= t.deadline, t.fenced
+		on, late, fenced, refused := t.on, sinceBoot() >= t.deadline, t.fenced, t.refused
 		t.mu.Unlock()
 		switch {
 		case !on:
 		case fenced > 0:
 			a.finishOff(fenced)
+		case late && refused != nil:
+			a.fence("its lease could not be renewed: " + fault.Message(refused))
 		case late:
 			a.fence("its lease could not be renewed")
 		}

@@ -14,6 +14,7 @@ import (
 type ManagerPlace struct {
 	URL     string
 	Token   string
+	Former  string // the token before, while the manager may know only that one; empty: none
 	Node    string
 	Address string
 	Version string
@@ -56,7 +57,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 		}
 		in.Members = append(in.Members, full)
 	}
-	top, err := ask[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", place.Token, http.MethodPost, in)
+	top, err := ask[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
 	if err != nil && fault.Of(err) == fault.Unknown && ctx.Err() == nil {
 		return port.Topology{Present: true, Node: place.Node, Address: place.Address, Version: place.Version, Message: err.Error()}, nil
 	}
@@ -117,7 +118,7 @@ func order[Out any](ctx context.Context, m Manager, c port.Ref, method, verb str
 	if err != nil {
 		return none, err
 	}
-	out, err := ask[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, place.Token, method, in)
+	out, err := ask[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
 	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
 		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
 	}

@@ -24,6 +24,9 @@ type server struct {
 	cfg Config
 	as  *syscall.Credential
 
+	using sync.Mutex
+	shown string // the password that is shown to other engines
+
 	children sync.WaitGroup
 }
 
@@ -60,13 +63,35 @@ func newServer(dir string, cfg Config) (*server, error) {
 	if err != nil {
 		return nil, port.StorageFailed.Errorf("the password of the cluster: %w", err)
 	}
+	if err := s.usePassword(password); err != nil {
+		return nil, err
+	}
+	return s, trouble(s.write(s.path(confName, "pg_hba.conf"), hba))
+}
+
+// usePassword lets the programs of PostgreSQL, and an engine that follows, show
+// this password to other engines.
+func (s *server) usePassword(password string) error {
+	s.using.Lock()
+	defer s.using.Unlock()
+	if s.shown == password {
+		return nil
+	}
 	escaped := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(password)
-	for name, text := range map[string]string{"pgpass": "*:*:*:*:" + escaped + "\n", "password": password + "\n", "pg_hba.conf": hba} {
+	for name, text := range map[string]string{"pgpass": "*:*:*:*:" + escaped + "\n", "password": password + "\n"} {
 		if err := s.write(s.path(confName, name), text); err != nil {
-			return nil, trouble(err)
+			return trouble(err)
 		}
 	}
-	return s, nil
+	s.shown = password
+	return nil
+}
+
+// password is the one that is shown to other engines.
+func (s *server) password() string {
+	s.using.Lock()
+	defer s.using.Unlock()
+	return s.shown
 }
 
 func (s *server) path(names ...string) string {

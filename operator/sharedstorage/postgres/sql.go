@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // socket connects to the engine in this folder, by its socket. The path of a
@@ -40,6 +41,27 @@ func socket(ctx context.Context, folder string, p int32) (*pgx.Conn, error) {
 	}
 	return pgx.ConnectConfig(ctx, cfg)
 }
+
+// reach connects to another engine, with the password that it knows: it may not
+// have taken the newest yet. The one that is good is used from then on.
+func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) {
+	for _, password := range a.secret.keys() {
+		c, err = reach(ctx, u, password)
+		var said *pgconn.PgError
+		if errors.As(err, &said) && said.Code == wrongPassword {
+			continue
+		}
+		if err == nil {
+			if err := a.srv.usePassword(password); err != nil {
+				a.log.Warn("noting the password of the cluster", "err", err)
+			}
+		}
+		break
+	}
+	return c, err
+}
+
+const wrongPassword = "28P01" // as PostgreSQL says it
 
 // reach connects to another engine.
 func reach(ctx context.Context, u Upstream, password string) (*pgx.Conn, error) {

@@ -25,17 +25,18 @@ func (a *Agent) tend(ctx context.Context, r record, s sight) {
 	}
 }
 
-// tendWriter gives data that came from elsewhere the password of this cluster,
-// and drops the slots of instances that left.
+// tendWriter gives data that came from elsewhere, and those of a cluster whose
+// password was replaced, the password of this cluster, and drops the slots of
+// instances that left.
 func (a *Agent) tendWriter(ctx context.Context, r record) error {
-	if sum := short(a.secret); r.Password != sum {
+	if password := a.secret.present(); r.Password != short(password) {
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			_, err := c.Exec(ctx, "ALTER ROLE "+superuser+" PASSWORD "+literal(a.secret))
+			_, err := c.Exec(ctx, "ALTER ROLE "+superuser+" PASSWORD "+literal(password))
 			return err
 		}); err != nil {
 			return err
 		}
-		if err := a.change(func(r *record) { r.Password = sum }); err != nil {
+		if err := a.change(func(r *record) { r.Password = short(password) }); err != nil {
 			return err
 		}
 	}
@@ -67,6 +68,11 @@ const stillFor = time.Second
 func (a *Agent) tendFollower(ctx context.Context, r record, s sight) error {
 	if r.Upstream == nil || r.Hold || r.Promote > 0 {
 		return nil
+	}
+	if a.srv.password() != a.secret.present() { // its next connection to the upstream may need the new one
+		if c, err := a.reach(ctx, *r.Upstream); err == nil {
+			_ = c.Close(ctx) // it was opened to see which password is good
+		}
 	}
 	if s.Streaming && s.Source == r.Upstream.address() {
 		a.mu.Lock()
@@ -100,7 +106,7 @@ func (a *Agent) tendFollower(ctx context.Context, r record, s sight) error {
 // inquire asks the upstream why nothing comes: it lacks the slot, it has thrown
 // away the log that is needed, or it is on a timeline that these data do not fit.
 func (a *Agent) inquire(ctx context.Context, r record, s sight) error {
-	c, err := reach(ctx, *r.Upstream, a.secret)
+	c, err := a.reach(ctx, *r.Upstream)
 	if err != nil {
 		return err
 	}
@@ -174,7 +180,7 @@ func (a *Agent) settled() error {
 func (a *Agent) askLineage(ctx context.Context, up Upstream) (lineage, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	c, err := reach(ctx, up, a.secret)
+	c, err := a.reach(ctx, up)
 	if err != nil {
 		return lineage{}, err
 	}

@@ -73,7 +73,7 @@ type Watcher struct {
 	memory WatchMemory
 	log    *slog.Logger
 	http   *http.Client
-	token  string
+	token  *keyFile
 	kick   chan struct{}
 
 	misses int       // of the loop alone, as is
@@ -117,7 +117,7 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 		return nil, errors.New("a cluster manager needs a memory")
 	}
 	var err error
-	if w.token, err = secret(w.cfg.TokenFile); err != nil {
+	if w.token, err = openKey(w.cfg.TokenFile); err != nil {
 		return nil, err
 	}
 	w.state, err = w.memory.Load(ctx)
@@ -163,7 +163,14 @@ func (w *Watcher) look(ctx context.Context) {
 	t, err := w.gather(ctx, s)
 	if err != nil {
 		w.log.Warn("the grant cannot be read", "err", err)
-		w.see(view{at: time.Now(), grant: t.grant, code: port.StorageFailed.Code, message: fault.Message(err)})
+		code := port.StorageFailed.Code
+		if errors.Is(err, port.GrantLost) {
+			code = port.GrantLost.Code
+		}
+		w.mu.Lock()
+		last := w.view.grant // it may be all that is known of it
+		w.mu.Unlock()
+		w.see(view{at: time.Now(), grant: last, code: code, message: fault.Message(err)})
 		return
 	}
 	if s, err = w.outgrow(ctx, s, t); err != nil {
@@ -250,7 +257,7 @@ func (w *Watcher) ask(ctx context.Context, s WatchState, names []string) map[str
 func tell[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
 	defer cancel()
-	return ask[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token, method, in)
+	return ask[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token.keys(), method, in)
 }
 
 // change changes the state, in its memory first.

@@ -31,7 +31,7 @@ func (w *Watcher) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
 		writeJSON(rw, map[string]string{"cluster": w.cfg.Cluster.String()})
 	})
-	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token, do)) }
+	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token.keys, do)) }
 	handle("GET /v1/topology", answer(func(context.Context, nothing) (port.Topology, error) { return w.Topology(), nil }))
 	handle("POST /v1/ensure", answer(w.callEnsure))
 	handle("POST /v1/add", answer(w.callAdd))

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -10,6 +11,9 @@ import (
 type storage struct{ w *World }
 
 func (v *volume) seen() port.Volume {
+	if !v.lostAt.IsZero() {
+		return port.Volume{}
+	}
 	seen := v.Volume
 	seen.Message = v.broken
 	if v.State == port.VolumeReady && v.file < v.Size {
@@ -23,7 +27,12 @@ func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key
 	w := s.w
 	return do(ctx, w, Call{Port: "Storage", Method: "Ensure", Ref: ref.Cluster(), Key: key, Detail: fmt.Sprint(want.Size)}, func(c *cluster) (port.Volume, error) {
 		v, now := &c.volume, w.o.Now()
+		if !v.lostAt.IsZero() && v.Epoch == 0 {
+			v.lostAt = time.Time{} // nobody wrote yet: it is made anew
+		}
 		switch {
+		case !v.lostAt.IsZero():
+			return port.Volume{}, errLost
 		case v.broken != "":
 			return v.seen(), port.StorageFailed.Errorf("%s", v.broken)
 		case want.Size > 0 && v.State != "" && want.Size < v.Size:
@@ -57,6 +66,10 @@ func (s storage) Clone(ctx context.Context, from, to port.Ref, key string) (port
 	w := s.w
 	return do(ctx, w, Call{Port: "Storage", Method: "Clone", Ref: to.Cluster(), Key: key, Detail: from.String()}, func(c *cluster) (port.Volume, error) {
 		source := w.clusters[from.Namespace+"/"+from.Name]
+		if !c.volume.lostAt.IsZero() && c.volume.Epoch > 0 {
+			return port.Volume{}, errLost
+		}
+		c.volume.lostAt = time.Time{} // nobody wrote yet: it is made anew
 		if c.volume.State != "" {
 			return c.volume.seen(), nil
 		}
@@ -77,6 +90,8 @@ func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch i
 	_, err := do(ctx, w, Call{Port: "Storage", Method: "Grant", Ref: ref.Cluster(), Detail: fmt.Sprintf("%s %d", writer, epoch)}, func(c *cluster) (struct{}, error) {
 		v := &c.volume
 		switch {
+		case !v.lostAt.IsZero():
+			return struct{}{}, errLost
 		case v.State == "":
 			return struct{}{}, port.StorageFailed.Errorf("there is no volume")
 		case writer == v.Writer && epoch == v.Epoch:
@@ -96,6 +111,29 @@ func (s storage) Grant(ctx context.Context, ref port.Ref, writer string, epoch i
 		return struct{}{}, nil
 	})
 	return err
+}
+
+var errLost = port.GrantLost.Errorf("the record of the grant is not there")
+
+// Restore implements port.Storage. A record that is older than the one that was
+// lost lets two write, or loses what one has written: it must never be.
+func (s storage) Restore(ctx context.Context, ref port.Ref, was port.Volume, wrote bool) (port.Volume, error) {
+	w := s.w
+	return do(ctx, w, Call{Port: "Storage", Method: "Restore", Ref: ref.Cluster(), Detail: fmt.Sprintf("%s %d %t", was.Writer, was.Epoch, wrote)}, func(c *cluster) (port.Volume, error) {
+		v := &c.volume
+		if v.lostAt.IsZero() {
+			return v.seen(), nil
+		}
+		if truth := c.instances[v.Writer]; truth != nil && truth.engine.epoch == v.Epoch && (was.Writer != v.Writer || was.Epoch < v.Epoch) {
+			w.violation(c, "the grant of epoch %d to %s became that of epoch %d to %s", v.Epoch, v.Writer, was.Epoch, was.Writer)
+		}
+		v.Writer, v.Epoch, v.lostAt = was.Writer, was.Epoch, time.Time{}
+		if i := c.instances[v.Writer]; w.up(i) && i.engine.installed && !i.engine.stopped && !i.engine.running {
+			w.run(c, i, w.o.Now())
+		}
+		w.pass(c)
+		return v.seen(), nil
+	})
 }
 
 // Release implements port.Storage.

@@ -61,6 +61,10 @@ func (w *World) passInstance(c *cluster, i *instance, now time.Time) {
 		e.running, e.role, e.clean = false, port.NoRole, false // its agent stops an engine without the grant
 		e.message = "stopped: the grant is another's"
 	}
+	if lost := c.volume.lostAt; !lost.IsZero() && e.running && e.role == port.Primary && !now.Before(lost.Add(w.o.Grant)) {
+		e.running, e.role, e.clean = false, port.NoRole, true
+		e.message = "stopped: its lease could not be renewed"
+	}
 	if w.cut(i) && e.role == port.Primary && !now.Before(w.nodes[i.Node].lostAt.Add(w.o.Grant)) {
 		e.running, e.role, e.clean = false, port.NoRole, true // and stops it when the grant cannot be renewed
 	}
@@ -188,7 +192,7 @@ func (w *World) passManager(c *cluster, now time.Time) {
 		}
 		return
 	}
-	if c.volume.Writer == "" {
+	if c.volume.Writer == "" || !c.volume.lostAt.IsZero() {
 		return
 	}
 	if m.missed.IsZero() {

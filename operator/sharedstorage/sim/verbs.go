@@ -112,6 +112,16 @@ func (w *World) BreakVolume(ref port.Ref, reason string) {
 	w.touch(ref, func(c *cluster) { c.volume.broken = reason })
 }
 
+// LoseGrant deletes the record of who may write. A writer goes on until it would
+// have to renew.
+func (w *World) LoseGrant(ref port.Ref) {
+	w.touch(ref, func(c *cluster) {
+		if c.volume.State != "" && c.volume.lostAt.IsZero() {
+			c.volume.lostAt = w.o.Now()
+		}
+	})
+}
+
 // BreakManager keeps the manager from answering, until it is made anew.
 func (w *World) BreakManager(ref port.Ref) {
 	w.touch(ref, func(c *cluster) { c.manager.broken = true })

@@ -50,6 +50,7 @@ type volume struct {
 	cloned bool
 	full   bool
 	broken string
+	lostAt time.Time // when the record of it was deleted; zero: it is there
 }
 
 type instance struct {
@@ -211,7 +212,7 @@ func (w *World) accepts(c *cluster, i *instance) bool {
 	if w.cut(i) {
 		return now.Before(w.nodes[i.Node].lostAt.Add(w.o.Grant)) && e.epoch > 0
 	}
-	return c.volume.Writer == i.Name && c.volume.Epoch == e.epoch
+	return c.volume.Writer == i.Name && c.volume.Epoch == e.epoch && (c.volume.lostAt.IsZero() || now.Before(c.volume.lostAt.Add(w.o.Grant)))
 }
 
 // ready reports an engine that answers SQL, wherever it stands.

@@ -1,0 +1,328 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Restored is told of what was put back: an Event of the cluster.
+type Restored func(reason, format string, args ...any)
+
+// applied is what this process knows of the objects it has written.
+type applied struct {
+	mu      sync.Mutex
+	version map[string]string            // by kind/namespace/name: what was wanted, and the version that came of it
+	memory  map[string]*corev1.ConfigMap // of cluster managers, as they were deleted
+}
+
+// Restore puts back what a cluster has and somebody has deleted or changed. It
+// reads caches; only what they lack is asked of the API server. Data, and the
+// record of the grant, are not its matter.
+func (s *Site) Restore(ctx context.Context, c port.Ref, tell Restored) error {
+	instances, err := s.all(ctx, c, s.o.Client, client.MatchingLabels{ClusterLabel: c.Name, ComponentLabel: instanceComponent})
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(instances, func(h *held) bool { return h.claim != nil && !h.leaving() }) {
+		return nil // it is being made, and has not come to this
+	}
+	if err := s.restoreSecret(ctx, c, tell); err != nil {
+		return err
+	}
+	for _, obj := range s.belong(c) {
+		done, err := s.restoreObject(ctx, c, obj)
+		if err != nil {
+			return err
+		}
+		if done != wasThere && tell != nil {
+			kind, _, _ := strings.Cut(s.keyOf(obj), "/")
+			tell("Restored", "%s %s %s", kind, obj.GetName(), done)
+		}
+	}
+	if err := s.restoreMemory(ctx, c, tell); err != nil {
+		return err
+	}
+	return s.renewAccounts(ctx, c, instances, tell)
+}
+
+// watched reads the objects that are watched; without a watch with the client.
+func (s *Site) watched() client.Reader {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache != nil {
+		return s.cache
+	}
+	return s.o.Client
+}
+
+// What restoreObject has found.
+const (
+	wasThere   = ""
+	wasGone    = "was gone, and is made anew"
+	wasChanged = "was changed, and is what it was again"
+)
+
+// keyOf names an object by its kind too.
+func (s *Site) keyOf(obj client.Object) string {
+	gvk, _ := apiutil.GVKForObject(obj, s.o.Client.Scheme()) // of own types only
+	return gvk.Kind + "/" + client.ObjectKeyFromObject(obj).String()
+}
+
+// restoreObject makes an object what it is to be, if it is not. What is changed as
+// soon as it is applied, as an admission does, stays so.
+func (s *Site) restoreObject(ctx context.Context, c port.Ref, want client.Object) (done string, err error) {
+	owners, err := s.owner(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	want.SetOwnerReferences(owners)
+	s.applied.mu.Lock()
+	known := s.applied.version[s.keyOf(want)]
+	s.applied.mu.Unlock()
+	text, err := json.Marshal(want)
+	if err != nil {
+		return "", err
+	}
+	done = wasGone
+	for _, from := range []client.Reader{s.watched(), s.o.Live} { // a cache may be behind what was written from here
+		is := want.DeepCopyObject().(client.Object)
+		err := from.Get(ctx, client.ObjectKeyFromObject(want), is)
+		switch {
+		case apierrors.IsNotFound(err):
+			done = wasGone
+		case err != nil:
+			return "", err
+		case fits(want, is), string(text)+is.GetResourceVersion() == known:
+			return wasThere, nil
+		default:
+			done = wasChanged
+		}
+	}
+	if err := s.apply(ctx, c, want); err != nil {
+		return "", err
+	}
+	s.applied.mu.Lock()
+	defer s.applied.mu.Unlock()
+	s.applied.version[s.keyOf(want)] = string(text) + want.GetResourceVersion()
+	return done, nil
+}
+
+// fits reports that an object has all that is wanted of it. Where more than that
+// would be a right, or another pod, it must have nothing else.
+func fits(want, is client.Object) bool {
+	for key, value := range want.GetLabels() {
+		if is.GetLabels()[key] != value {
+			return false
+		}
+	}
+	for _, owner := range want.GetOwnerReferences() {
+		if !slices.ContainsFunc(is.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == owner.UID }) {
+			return false
+		}
+	}
+	switch want := want.(type) {
+	case *corev1.Service:
+		is := is.(*corev1.Service)
+		return maps.Equal(want.Spec.Selector, is.Spec.Selector) && equality.Semantic.DeepDerivative(want.Spec, is.Spec)
+	case *rbacv1.Role:
+		return equality.Semantic.DeepEqual(want.Rules, is.(*rbacv1.Role).Rules)
+	case *rbacv1.RoleBinding:
+		is := is.(*rbacv1.RoleBinding)
+		return want.RoleRef == is.RoleRef && equality.Semantic.DeepEqual(want.Subjects, is.Subjects)
+	case *policyv1.PodDisruptionBudget:
+		is := is.(*policyv1.PodDisruptionBudget)
+		return is.Spec.MaxUnavailable == nil && is.Spec.MinAvailable != nil && *is.Spec.MinAvailable == *want.Spec.MinAvailable && equality.Semantic.DeepDerivative(want.Spec, is.Spec)
+	}
+	return true
+}
+
+// metadata reads what is watched by its metadata only.
+func metadata(kind string, c port.Ref, name string) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return obj
+}
+
+// restoreSecret makes the secrets of a cluster anew if they are gone: all who use
+// them take the new ones. It notices those that somebody has replaced, too.
+func (s *Site) restoreSecret(ctx context.Context, c port.Ref, tell Restored) error {
+	seen := metadata("Secret", c, secretName(c))
+	err := s.watched().Get(ctx, client.ObjectKeyFromObject(seen), seen)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	known, have := s.known(c)
+	if err == nil && have && known.version == versionOfSecret(seen) && known.told {
+		return nil
+	}
+	gone := apierrors.IsNotFound(err)
+	now, made, err := s.readSecrets(ctx, c, gone)
+	if err != nil {
+		return err
+	}
+	if made && tell != nil {
+		tell("SecretReplaced", "Secret %s was gone: it has a new token and a new password, and all instances take them", secretName(c))
+	}
+	return s.hand(ctx, c, now)
+}
+
+// hand lets the pods of a cluster take secrets that are newer than they: a kubelet
+// looks at a pod at once that was changed, and otherwise within a minute or two.
+func (s *Site) hand(ctx context.Context, c port.Ref, now secrets) error {
+	var pods corev1.PodList
+	if err := s.o.Client.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name}); err != nil {
+		return err
+	}
+	for n := range pods.Items {
+		pod := &pods.Items[n]
+		older := pod.CreationTimestamp.Before(&now.made) || now.replaced
+		if !older || pod.Annotations[secretAnnotation] == now.version || pod.DeletionTimestamp != nil {
+			continue
+		}
+		before := pod.DeepCopy()
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, secretAnnotation, now.version)
+		if err := client.IgnoreNotFound(s.o.Client.Patch(ctx, pod, client.MergeFrom(before))); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known, ok := s.secrets[secretsKey(c)]; ok && known.version == now.version {
+		known.told = true
+		s.secrets[secretsKey(c)] = known
+	}
+	return nil
+}
+
+// restoreMemory gives a cluster manager its ConfigMap back, with what it held when
+// it was deleted, if this process saw that. Which readers have each answered commit
+// is left out: that may be older than what the manager saved last, and it finds out.
+func (s *Site) restoreMemory(ctx context.Context, c port.Ref, tell Restored) error {
+	deployment := &appsv1.Deployment{}
+	err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: managerName(c)}, deployment)
+	if apierrors.IsNotFound(err) || err == nil && deployment.DeletionTimestamp != nil {
+		return nil // there is no manager
+	}
+	if err != nil {
+		return err
+	}
+	memory := &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	for _, from := range []client.Reader{s.watched(), s.o.Live} {
+		if err := from.Get(ctx, client.ObjectKeyFromObject(memory), memory); !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	memory = &corev1.ConfigMap{ObjectMeta: meta(c, managerName(c), managerComponent)}
+	key := client.ObjectKeyFromObject(memory).String()
+	s.applied.mu.Lock()
+	was := s.applied.memory[key]
+	delete(s.applied.memory, key)
+	s.applied.mu.Unlock()
+	if was != nil {
+		memory.Data = withoutSync(was.Data)
+		if by := was.Annotations[savedBy]; by != "" {
+			metav1.SetMetaDataAnnotation(&memory.ObjectMeta, savedBy, by)
+		}
+	}
+	made, err := s.make(ctx, c, memory)
+	if made && tell != nil {
+		tell("Restored", "ConfigMap %s was gone, and is made anew", memory.Name)
+	}
+	return err
+}
+
+// renewAccounts makes pods anew whose ServiceAccount is younger than they: their
+// tokens are those of an account that is gone, and no kubelet replaces them in time.
+// Who writes comes first, as it cannot renew its lease; then one at a time.
+func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held, tell Restored) error {
+	born := func(name string) (metav1.Time, error) {
+		account := &corev1.ServiceAccount{ObjectMeta: meta(c, name, "")}
+		err := s.watched().Get(ctx, client.ObjectKeyFromObject(account), account)
+		return account.CreationTimestamp, client.IgnoreNotFound(err)
+	}
+	made, err := born(instanceAccount(c))
+	if err != nil {
+		return err
+	}
+	var stale []*held
+	whole := true
+	for _, h := range instances {
+		if h.leaving() {
+			continue
+		}
+		ready := h.pod != nil && h.pod.DeletionTimestamp == nil && isReady(h.pod)
+		whole = whole && ready
+		if h.pod != nil && h.pod.DeletionTimestamp == nil && h.pod.CreationTimestamp.Before(&made) {
+			stale = append(stale, h)
+		}
+	}
+	if len(stale) > 0 {
+		grant, err := s.Storage().grants(c).Read(ctx)
+		if err != nil {
+			return err
+		}
+		n := slices.IndexFunc(stale, func(h *held) bool { return h.name == grant.Writer })
+		if n < 0 && whole {
+			n = 0
+		}
+		if n >= 0 {
+			if tell != nil {
+				tell("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", stale[n].pod.Name)
+			}
+			if err := s.remove(ctx, stale[n].pod); err != nil {
+				return err
+			}
+		}
+	}
+	if made, err = born(managerName(c)); err != nil {
+		return err
+	}
+	pod, err := (&Managers{s}).pod(ctx, c)
+	if err != nil || pod == nil || !pod.CreationTimestamp.Before(&made) {
+		return err
+	}
+	if tell != nil {
+		tell("PodRenewed", "pod %s has the token of a ServiceAccount that is gone, and is made anew", pod.Name)
+	}
+	return s.remove(ctx, pod)
+}
+
+func isReady(pod *corev1.Pod) bool {
+	at := condition(pod, corev1.PodReady)
+	return at != nil && at.Status == corev1.ConditionTrue
+}
+
+// deleted notes what the memory of a cluster manager held.
+func (s *Site) deleted(obj client.Object) {
+	if memory, ok := obj.(*corev1.ConfigMap); ok {
+		s.applied.mu.Lock()
+		defer s.applied.mu.Unlock()
+		s.applied.memory[client.ObjectKeyFromObject(obj).String()] = memory.DeepCopy()
+	}
+}
+
+// telling makes Events of a cluster, and lines of the log.
+func (s *Site) telling(events controller.Events, about client.Object) Restored {
+	return func(reason, format string, args ...any) {
+		s.o.Log.Warn("put back", "cluster", client.ObjectKeyFromObject(about).String(), "what", fmt.Sprintf(format, args...))
+		events.Warn(about, reason, format, args...)
+	}
+}

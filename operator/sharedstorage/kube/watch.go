@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"context"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/pawl-dev/pawl/kube/controller"
+)
+
+// watchedKinds are those of what Restore puts back, beside the Deployment, and of
+// the record of the grant, which the operator's pass puts back. Of Secrets and
+// Leases the metadata are enough: a token is in no cache, and the rest of a Lease
+// changes every few seconds.
+func watchedKinds() map[client.Object]predicate.Predicate {
+	only := func(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+		obj := &metav1.PartialObjectMetadata{}
+		obj.SetGroupVersionKind(kind)
+		return obj
+	}
+	changed := predicate.ResourceVersionChangedPredicate{}
+	deleted := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, UpdateFunc: func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	return map[client.Object]predicate.Predicate{
+		&corev1.Service{}: changed, &corev1.ServiceAccount{}: changed, &rbacv1.Role{}: changed, &rbacv1.RoleBinding{}: changed,
+		&policyv1.PodDisruptionBudget{}:                           predicate.GenerationChangedPredicate{},
+		only(corev1.SchemeGroupVersion.WithKind("Secret")):        changed,
+		&corev1.ConfigMap{}:                                       deleted,
+		only(coordinationv1.SchemeGroupVersion.WithKind("Lease")): deleted,
+	}
+}
+
+// watches wake the clusters of a kind whose objects are changed or deleted.
+func (s *Site) watches(m *controller.Manager, kind string) ([]controller.Watch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache == nil {
+		ours, err := belongingTo()
+		if err != nil {
+			return nil, err
+		}
+		if s.cache, err = m.AddCache(ours); err != nil {
+			return nil, err
+		}
+	}
+	var all []controller.Watch
+	for obj, when := range watchedKinds() {
+		if _, memory := obj.(*corev1.ConfigMap); memory {
+			deleted := when
+			when = predicate.Funcs{CreateFunc: deleted.Create, UpdateFunc: deleted.Update, GenericFunc: deleted.Generic, DeleteFunc: func(e event.DeleteEvent) bool {
+				s.deleted(e.Object)
+				return true
+			}}
+		}
+		all = append(all, controller.Watch{Object: obj, From: s.cache, When: when, Of: func(_ context.Context, obj client.Object) []types.NamespacedName {
+			owner := metav1.GetControllerOf(obj)
+			if owner == nil || owner.Kind != kind {
+				return nil
+			}
+			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: owner.Name}}
+		}})
+	}
+	return all, nil
+}

@@ -1,0 +1,163 @@
+package sharedstorage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// deletions are what somebody may delete of the world beside data.
+func deletions() map[string]func(l *lab) {
+	grant := func(l *lab) { l.world.LoseGrant(ref("blue")) }
+	manager := func(l *lab) { l.world.DropManager(ref("blue")) }
+	pod := func(l *lab) {
+		for _, i := range l.world.Instances(ref("blue")) {
+			if i.State == port.Up {
+				l.world.KillInstance(ref("blue"), i.Name)
+				return
+			}
+		}
+	}
+	return map[string]func(l *lab){
+		"grant": grant, "manager": manager,
+		"grant and manager": func(l *lab) { grant(l); manager(l) }, "grant and pod": func(l *lab) { grant(l); pod(l) },
+	}
+}
+
+// Whatever is deleted of the world in whatever flow, and wherever in it: the flow
+// comes to its end, and nothing that was answered is lost.
+func TestFinding28DeletionsInEveryFlow(t *testing.T) {
+	step := crashStep(t, 47)
+	for what, lose := range deletions() {
+		for name, s := range tales() {
+			if strings.HasSuffix(what, "pod") && name != "SwitchWriter" && name != "ModifyClass" {
+				continue // a pod that is lost in a flow has its own tests
+			}
+			t.Run(what+" in "+name, func(t *testing.T) {
+				for at := 1 + (len(name)+len(what))%step; ; at += step {
+					over := false
+					t.Run(fmt.Sprint(at), func(t *testing.T) {
+						inLab(t, setup{sim: s.world()}, func(l *lab) {
+							if s.prepare != nil {
+								s.prepare(l)
+							}
+							struck := false
+							l.instead = func() { lose(l); struck = true }
+							l.arm(at)
+							s.act(l)
+							l.survive(2 * time.Hour)
+							over = !struck
+							tale{end: s.end}.ended(l)
+						})
+					})
+					if over || t.Failed() {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// At rest the record of the grant is back before the writer has to renew its lease:
+// it goes on writing, nobody else gets the grant, and an Event tells of it.
+func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		before := l.world.Volume(ref("blue"))
+		l.world.LoseGrant(ref("blue"))
+		l.home.ring("blue") // as the watch does
+		time.Sleep(2 * time.Second)
+		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
+			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
+		}
+		if !strings.Contains(strings.Join(l.events, "\n"), "blue GrantRestored: ") {
+			l.t.Errorf("nobody is told: %v", l.events)
+		}
+		l.rests("blue", time.Minute)
+	})
+}
+
+// The operator did not hear of a failover before the record was deleted: the grant
+// is that of the newest writer, not of the one in status.
+func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
+	for _, writes := range []bool{true, false} {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			c := l.look("blue")
+			old := c.Status.Storage.Writer
+			l.halt()
+			l.world.KillInstance(ref("blue"), old)
+			newer := ""
+			for range 60 { // the manager fails over
+				time.Sleep(time.Second)
+				newer = l.world.Writer(ref("blue"))
+			}
+			if newer == "" || newer == old {
+				l.t.Fatalf("the writer is %q\n%s", newer, l.story())
+			}
+			l.world.LoseGrant(ref("blue"))
+			if !writes {
+				time.Sleep(10 * time.Minute)
+				if writer := l.world.Writer(ref("blue")); writer != "" {
+					l.t.Errorf("%s writes without its lease", writer)
+				}
+			}
+			l.start()
+			time.Sleep(time.Minute)
+			c = l.rests("blue", time.Hour)
+			if c.Status.Storage.Writer != newer {
+				l.t.Errorf("the grant went to %s, the newest writer was %s\n%s", c.Status.Storage.Writer, newer, l.story())
+			}
+		})
+	}
+}
+
+// Where an instance that may have written last cannot be asked, the grant is not
+// guessed: the fault says so and names it, no remedy asks for a loss, and when the
+// instance is back the cluster goes on.
+func TestFinding28GrantThatIsNotCertain(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		c := l.look("blue")
+		old := c.Status.Storage.Writer
+		var node, reader string // where a reader stands, which may have been promoted for all that is known
+		for _, i := range l.world.Instances(ref("blue")) {
+			if i.Name == old {
+				l.world.KillEngine(ref("blue"), old)
+			} else {
+				node, reader = i.Node, i.Name
+			}
+		}
+		l.world.LoseGrant(ref("blue"))
+		l.world.LoseNode(node)
+		l.home.ring("blue")
+		c = l.until("blue", "told", time.Hour, func(c *sharedstorage.Cluster) bool {
+			return conditionOf(c, sharedstorage.ReadyCondition).Reason == port.GrantLost.Reason()
+		})
+		ready := conditionOf(c, sharedstorage.ReadyCondition)
+		if ready.Status != metav1.ConditionFalse || !strings.Contains(ready.Message, reader) || strings.Contains(ready.Message, "rebuild") {
+			l.t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
+		}
+		l.world.ReturnNode(node)
+		l.until("blue", "written to", time.Hour, func(*sharedstorage.Cluster) bool { return l.world.Writer(ref("blue")) != "" })
+		l.rests("blue", time.Hour)
+	})
+}
+
+// No remedy asks for a loss, but that of a loss that is proven.
+func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
+	for _, kind := range fault.All() {
+		loses := strings.Contains(kind.Remedy, "accept the loss") || strings.Contains(kind.Remedy, "rebuild") && strings.Contains(kind.Remedy, "lost")
+		if loses != (kind.Code == port.DataLost.Code) {
+			t.Errorf("%s: %s", kind.Code, kind.Remedy)
+		}
+	}
+}
