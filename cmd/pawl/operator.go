@@ -182,7 +182,7 @@ func newOperator(ctx context.Context, config *rest.Config, o operatorOptions, to
 	}
 	served, err := sharedstorage.New(sharedstorage.Options{
 		Homes: homes, Home: home, Ports: site.Ports(), Name: o.name, Version: o.version,
-		Event: kube.Teller(m.Events("sharedstorage")), Logger: logger,
+		Event: kube.Teller(m.Events("sharedstorage")), Place: kube.Place, Logger: logger,
 	})
 	if err != nil {
 		return nil, err

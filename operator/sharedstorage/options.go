@@ -34,17 +34,20 @@ type Options struct {
 	// Version of engines whose spec names none; empty: the adapter's.
 	Version string
 
-	Rest    time.Duration // between looks at a cluster at rest; default 1 m
-	Look    time.Duration // between looks at one whose run is under way; default 10 s
-	Ask     time.Duration // longest wait for one answer of a port; default 5 s
-	HA      time.Duration // for which failover is switched off, at most, without being extended; default 30 m
-	Failed  time.Duration // how long an instance must have failed before it is made anew; default 1 m
-	Asking  int           // questions to engines of one cluster at once; default 8
-	Moved   func(control.Ref, machine.Move)
-	Event   func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
-	Now     func() time.Time      // default time.Now
-	Logger  *slog.Logger          // default slog.Default()
-	Metrics Metrics               // nil: none
+	Rest   time.Duration // between looks at a cluster at rest; default 1 m
+	Look   time.Duration // between looks at one whose run is under way; default 10 s
+	Ask    time.Duration // longest wait for one answer of a port; default 5 s
+	HA     time.Duration // for which failover is switched off, at most, without being extended; default 30 m
+	Failed time.Duration // how long an instance must have failed before it is made anew; default 1 m
+	Asking int           // questions to engines of one cluster at once; default 8
+	Moved  func(control.Ref, machine.Move)
+	Event  func(*Cluster, Event) // what people should hear, for Kubernetes Events; nil: the log only
+	// Place judges why no run could be started for a cluster that is being deleted.
+	// nil: Stays.
+	Place   func(error) Place
+	Now     func() time.Time // default time.Now
+	Logger  *slog.Logger     // default slog.Default()
+	Metrics Metrics          // nil: none
 }
 
 // Event is one thing that people should hear of a cluster.

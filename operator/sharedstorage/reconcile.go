@@ -67,7 +67,11 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := o.release(ctx, c); err != nil {
 		return outcome.Fail(err)
 	}
-	return o.move(context.WithValue(ctx, passKey{}, &pass{facts: c.Facts}), ref)
+	out := o.move(context.WithValue(ctx, passKey{}, &pass{facts: c.Facts}), ref)
+	if out.IsFail() && !c.DeletedAt.IsZero() {
+		return o.leave(ctx, ref, out.Err())
+	}
+	return out
 }
 
 // move lets the machine act once, and writes what has come of it.

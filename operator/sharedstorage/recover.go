@@ -85,7 +85,7 @@ func (c *Cluster) lostGrant() (was port.Volume, wrote bool, err error) {
 		st, asked := f.Engines[was.Writer]
 		return asked && st.Running && st.Role == port.Primary && st.Epoch == was.Epoch
 	}
-	if was.Epoch > 0 && !writes() && !c.forced() {
+	if was.Epoch > 0 && !writes() && !c.forced() && (c.DeletedAt.IsZero() || c.keeps()) {
 		for _, i := range unasked {
 			if i.Name != was.Writer { // whose newer epoch would be its own too
 				return was, wrote, port.GrantLost.Errorf("the record of who may write is gone, and instance %s, which may have written last, cannot be asked: %s", i.Name, orElse(i.Message, "its agent does not answer")).With("instance", i.Name)

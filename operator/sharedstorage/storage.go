@@ -118,6 +118,5 @@ func growFileSystem(ctx context.Context, w *work) outcome.Outcome {
 
 // releaseStorage gives the volume up; the data stay unless they are to go.
 func releaseStorage(ctx context.Context, w *work) outcome.Outcome {
-	keep := w.c.Spec.Storage.OnDelete != "Delete"
-	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, keep) }))
+	return outcome.Fail(w.ask(ctx, func(ctx context.Context) error { return w.ports().Storage.Release(ctx, w.ref, w.c.keeps()) }))
 }

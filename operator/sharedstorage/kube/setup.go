@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -103,6 +104,17 @@ func restoring[T client.Object](from client.Reader, site *Site, events controlle
 	}
 }
 
+// Place is sharedstorage.Options.Place: what an API server says that keeps no run.
+func Place(err error) sharedstorage.Place {
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return sharedstorage.Ending
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err), unserved(err): // no such kind, or no right or quota for it
+		return sharedstorage.Missing
+	}
+	return sharedstorage.Stays
+}
+
 // Teller writes what people should hear of a cluster as Kubernetes Events.
 func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage.Event) {
 	return func(c *sharedstorage.Cluster, e sharedstorage.Event) {
@@ -114,6 +126,9 @@ func Teller(events controller.Events) func(*sharedstorage.Cluster, sharedstorage
 			about = k.draft.Object
 		default:
 			return
+		}
+		if e.Reason == sharedstorage.DataNotKept { // a namespace that goes takes no Events
+			about = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.Ref.Namespace}}
 		}
 		if e.Warning {
 			events.Warn(about, e.Reason, "%s", e.Message)

@@ -1,0 +1,135 @@
+package sharedstorage_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+var (
+	errEnding  = errors.New("runs is forbidden: unable to create new content in namespace default because it is being terminated")
+	errMissing = errors.New("the server could not find the requested resource")
+)
+
+// closed is a store that takes no new runs from some moment on.
+type closed struct {
+	*workflow.Memory
+	why atomic.Pointer[error]
+}
+
+func (c *closed) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+	if why := c.why.Load(); why != nil {
+		return nil, workflow.StoreUnavailable.Errorf("creating run %s: %w", r.ID, *why)
+	}
+	return c.Memory.Create(ctx, r, events)
+}
+
+func placeOf(err error) sharedstorage.Place {
+	switch {
+	case errors.Is(err, errEnding):
+		return sharedstorage.Ending
+	case errors.Is(err, errMissing):
+		return sharedstorage.Missing
+	}
+	return sharedstorage.Stays
+}
+
+// inClosing runs a test in a lab whose store can be closed.
+func inClosing(t *testing.T, test func(l *lab, shut func(error))) {
+	t.Helper()
+	options := func(o *sharedstorage.Options) { o.Place = placeOf }
+	inLab(t, setup{sim: times(), options: options}, func(l *lab) {
+		l.halt()
+		store := &closed{Memory: workflow.NewMemory()}
+		l.store = store
+		l.start()
+		test(l, func(err error) { store.why.Store(&err) })
+	})
+}
+
+// A namespace that is being deleted forbids the run of a deletion. Wherever a
+// cluster stands, it is let go at once, and data that were to stay are spoken of.
+func TestFinding29NamespaceIsDeleted(t *testing.T) {
+	for name, stand := range map[string]func(l *lab){
+		"at rest": func(l *lab) { up(l, "blue") },
+		"before its first run": func(l *lab) {
+			l.create("blue", nil)
+			time.Sleep(time.Millisecond)
+		},
+		"while it is made": func(l *lab) {
+			l.create("blue", nil)
+			l.state("blue", sharedstorage.Creating, time.Minute)
+		},
+		"recreating": func(l *lab) { // its pods were deleted first
+			up(l, "blue")
+			for _, i := range l.world.Instances(ref("blue")) {
+				l.world.DropInstance(ref("blue"), i.Name)
+			}
+			l.home.ring("blue")
+			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool { return strings.Contains(c.Status.State+c.Status.PreviousState, "Recreating") })
+		},
+		"without its grant": func(l *lab) {
+			up(l, "blue")
+			l.world.LoseGrant(ref("blue"))
+		},
+		"while its class changes": func(l *lab) {
+			up(l, "blue")
+			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+			l.state("blue", sharedstorage.ChangingSpecification, time.Minute)
+			time.Sleep(5 * time.Second)
+		},
+	} {
+		for _, retain := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				inClosing(t, func(l *lab, shut func(error)) {
+					stand(l)
+					if !retain {
+						l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = "Delete" })
+					}
+					shut(errEnding)
+					l.remove("blue")
+					l.gone("blue", 2*time.Minute)
+					told := strings.Contains(strings.Join(l.events, "\n"), "blue "+sharedstorage.DataNotKept+": ")
+					if data := len(l.world.Instances(ref("blue"))) > 0; told != (retain && data) && name == "at rest" {
+						l.t.Errorf("retain %t: told %t\n%s", retain, told, l.story())
+					}
+				})
+			})
+		}
+	}
+}
+
+// Where no run can be kept and the namespace stays, the operator takes the cluster
+// away by itself after a minute: nothing is left but the data that are to stay.
+func TestFinding29WithoutAPlaceForRuns(t *testing.T) {
+	for _, retain := range []bool{true, false} {
+		inClosing(t, func(l *lab, shut func(error)) {
+			up(l, "blue")
+			if !retain {
+				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Storage.OnDelete = "Delete" })
+				l.rests("blue", time.Minute)
+			}
+			shut(errMissing)
+			l.remove("blue")
+			time.Sleep(30 * time.Second)
+			if l.look("blue") == nil {
+				t.Error("it was let go at once: the store may have been away for a moment")
+			}
+			l.gone("blue", time.Hour)
+			if left := l.world.Instances(ref("blue")); len(left) > 0 || l.world.Topology(ref("blue")).Present {
+				t.Errorf("left are %+v", left)
+			}
+			if v := l.world.Volume(ref("blue")); retain != (v.State == port.VolumeReady) {
+				t.Errorf("retain %t: the volume is %+v", retain, v)
+			}
+		})
+	}
+}
