@@ -16,6 +16,7 @@
 //	PodDisruptionBudget c
 //	c-instance, c-manager        ServiceAccount, Role and RoleBinding of the two kinds of pods
 //
+// All are watched, and put back when somebody deletes or changes them (Restore).
 // All belong to the cluster object, but for the claims: data go by the flow that
 // deletes a cluster only, so that no way of deleting the object takes what is to stay.
 package kube

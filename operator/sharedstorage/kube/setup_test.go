@@ -2,18 +2,23 @@ package kube
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/control"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 // A pod that is missing is made anew by the operator of its cluster only: another
@@ -41,6 +46,28 @@ func TestPodsOfAnotherOperatorsClustersAreLeftAlone(t *testing.T) {
 		err := g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: "blue-1-a"}, &corev1.Pod{})
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == q.revived || passes != 1 {
 			t.Errorf("a cluster of operator %q, looked at by %q: the pod: %v, want it made anew: %t; passes: %d", q.wants, q.name, err, q.revived, passes)
+		}
+	}
+}
+
+// What the API server says when no run can be created is read through all that wraps it.
+func TestFinding29WhyThereIsNoRun(t *testing.T) {
+	runs := schema.GroupResource{Group: "pawl.dev", Resource: "runs"}
+	ending := apierrors.NewForbidden(runs, "r", errors.New("unable to create new content in namespace default because it is being terminated"))
+	ending.ErrStatus.Details.Causes = append(ending.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
+	for name, q := range map[string]struct {
+		err  error
+		want sharedstorage.Place
+	}{
+		"a namespace that is being deleted": {ending, sharedstorage.Ending},
+		"no right, or no quota":             {apierrors.NewForbidden(runs, "r", errors.New("exceeded quota")), sharedstorage.Missing},
+		"no such kind":                      {apierrors.NewGenericServerResponse(404, "post", runs, "", "404 page not found", 0, true), sharedstorage.Missing},
+		"an API server that is away":        {apierrors.NewServiceUnavailable("away"), sharedstorage.Stays},
+		"another one was first":             {apierrors.NewConflict(runs, "r", errors.New("modified")), sharedstorage.Stays},
+	} {
+		wrapped := workflow.StoreUnavailable.Errorf("creating run r: %w", q.err)
+		if got := Place(fmt.Errorf("starting: %w", wrapped)); got != q.want {
+			t.Errorf("%s: %d, want %d", name, got, q.want)
 		}
 	}
 }
