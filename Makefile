@@ -101,10 +101,11 @@ test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KI
 
 .PHONY: test-points
 test-points: bin/testsum build controlplane ## one run for each point of a crash, where the others take samples: hours (POINTS=40 for larger samples)
-	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 1h -run '^TestCrashes$$' ./operator/sharedstorage
+	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 1h -run '^Test(Crashes|Finding28DeletionsInEveryFlow)$$' ./operator/sharedstorage
 	PAWL_SHAREDSTORAGE_ROUNDS=20 $(TESTSUM) . -- -count 1 -timeout 30m ./operator/sharedstorage/local
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults
+	PAWL_TEST_PAIRS=1 $(TESTSUM) test -- -count 1 -timeout 3h -run '^TestFinding28DeletedAtRest$$' ./sharedstorage
 
 .PHONY: test-browser
 test-browser: build ## the console in Chromium, against a real server (installs playwright-core; Chromium too when it may)

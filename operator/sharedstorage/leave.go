@@ -78,7 +78,10 @@ func (o *Operator) clear(ctx context.Context, c *Cluster) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
-	if err := ask(func(ctx context.Context) error { _, err := ports.Manager.Ensure(ctx, ref, port.ManagerSpec{}); return err }); err != nil {
+	if err := ask(func(ctx context.Context) error {
+		_, err := ports.Manager.Ensure(ctx, ref, port.ManagerSpec{})
+		return err
+	}); err != nil {
 		return outcome.Fail(err)
 	}
 	for _, i := range c.Facts.Instances {

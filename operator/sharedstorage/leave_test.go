@@ -74,7 +74,9 @@ func TestFinding29NamespaceIsDeleted(t *testing.T) {
 				l.world.DropInstance(ref("blue"), i.Name)
 			}
 			l.home.ring("blue")
-			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool { return strings.Contains(c.Status.State+c.Status.PreviousState, "Recreating") })
+			l.until("blue", "recreating", time.Hour, func(c *sharedstorage.Cluster) bool {
+				return strings.Contains(c.Status.State+c.Status.PreviousState, "Recreating")
+			})
 		},
 		"without its grant": func(l *lab) {
 			up(l, "blue")

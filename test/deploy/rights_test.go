@@ -34,7 +34,13 @@ var kept = map[string]string{
 	"mpd.polardb.aliyun.com/mpdclusters: list":              streamed,
 	"coordination.k8s.io/leases: list":                      streamed,
 	"apps/deployments: list":                                streamed,
-	"configmaps pawl-classes: list":                         streamed,
+	"configmaps: list":                                      streamed,
+	"services: list":                                        streamed,
+	"serviceaccounts: list":                                 streamed,
+	"secrets: list":                                         streamed,
+	"policy/poddisruptionbudgets: list":                     streamed,
+	"rbac.authorization.k8s.io/roles: list":                 streamed,
+	"rbac.authorization.k8s.io/rolebindings: list":          streamed,
 	"nodes: list":                                           streamed,
 }
 
@@ -126,6 +132,23 @@ func (h *house) life() {
 		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2", "pawl.dev/restart=1")
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1,"class":{"name":"wide"}}}`)
 		h.rests("orders", 1, done("switch-writer", "restart"))
+	})
+	h.step("what somebody deletes is put back", func() {
+		for _, name := range []string{"service/orders-ro", "serviceaccount/orders-manager", "role/orders-manager", "rolebinding/orders-manager", "pdb/orders", "configmap/orders-manager", "secret/orders-auth", "lease/orders-grant"} {
+			uid := func() string {
+				out, _ := h.try("get", name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
+				return out
+			}
+			old := uid()
+			h.kubectl("delete", name)
+			h.await(time.Minute, name+" is back", func(context.Context) error {
+				if now := uid(); now == "" || now == old {
+					return fmt.Errorf("it is %q", now)
+				}
+				return nil
+			})
+		}
+		h.rests("orders", 1, nil)
 	})
 	h.step("migrate", func() {
 		nodes := strings.Fields(h.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))

@@ -368,15 +368,15 @@ type traffic struct {
 func (w *world) write(name string) *traffic {
 	w.t.Helper()
 	f := &traffic{w: w, name: name}
-	password, err := w.password(w.t.Context(), name)
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	f.Writer = pgtraffic.Start(func(ctx context.Context) (string, error) {
 		pods, err := w.routed(ctx, name, "rw")
 		if err == nil && len(pods) == 0 {
 			err = errors.New("the Service has no instance")
 		}
+		if err != nil {
+			return "", err
+		}
+		password, err := w.password(ctx, name) // it may be rotated
 		if err != nil {
 			return "", err
 		}

@@ -88,7 +88,7 @@ type Volume struct {
 	State  VolumeState `json:"state,omitempty"` // found
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
-	From   string      `json:"from,omitempty"` // asked of Restore: the cluster whose data it is being filled with
+	From   string      `json:"from,omitempty"`   // asked of Restore: the cluster whose data it is being filled with
 	Shared bool        `json:"shared,omitempty"` // found: the data live on the volume, and a new instance finds them there
 
 	Message string `json:"message,omitempty"`
