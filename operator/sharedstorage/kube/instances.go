@@ -364,7 +364,7 @@ func (s *Site) Revive(ctx context.Context, c port.Ref, tell Restored) error {
 		}
 		for _, h := range all {
 			if h.bereft() {
-				if h.pod == nil && tell != nil {
+				if h.pod == nil && tell != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger one is being made
 					tell("PodRestored", "the pod of instance %s was gone, and is made anew", h.name)
 				}
 				if err := s.run(ctx, c, h); err != nil {

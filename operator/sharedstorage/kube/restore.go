@@ -251,7 +251,8 @@ func (s *Site) restoreMemory(ctx context.Context, c port.Ref, tell Restored) err
 
 // renewAccounts makes pods anew whose ServiceAccount is younger than they: their
 // tokens are those of an account that is gone, and no kubelet replaces them in time.
-// Who writes comes first, as it cannot renew its lease; then one at a time.
+// Who writes comes first, as it cannot renew its lease, then who does not serve, as
+// it cannot read who may write; the others go one at a time.
 func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held, tell Restored) error {
 	born := func(name string) (metav1.Time, error) {
 		account := &corev1.ServiceAccount{ObjectMeta: meta(c, name, "")}
@@ -280,6 +281,9 @@ func (s *Site) renewAccounts(ctx context.Context, c port.Ref, instances []*held,
 			return err
 		}
 		n := slices.IndexFunc(stale, func(h *held) bool { return h.name == grant.Writer })
+		if n < 0 {
+			n = slices.IndexFunc(stale, func(h *held) bool { return !isReady(h.pod) })
+		}
 		if n < 0 && whole {
 			n = 0
 		}

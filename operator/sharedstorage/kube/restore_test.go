@@ -252,9 +252,17 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 }
 
 // Pods that have the token of a ServiceAccount that is gone are made anew: that of
-// the writer first, then one at a time, when all others are ready.
+// the writer first, then those that do not serve, then one at a time.
 func TestFinding28PodsOfAnAccountThatIsGone(t *testing.T) {
 	g := newSettled(t)
+	serves := func(name string, status corev1.ConditionStatus) {
+		pod := &corev1.Pod{}
+		g.must(g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: name}, pod))
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+		g.must(g.o.Client.Status().Update(t.Context(), pod))
+	}
+	serves("blue-1-a", corev1.ConditionTrue)
+	serves("blue-2-b", corev1.ConditionTrue)
 	account := &corev1.ServiceAccount{ObjectMeta: meta(blue, instanceAccount(blue), "")}
 	g.must(g.o.Client.Get(t.Context(), client.ObjectKeyFromObject(account), account))
 	account.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
@@ -270,5 +278,10 @@ func TestFinding28PodsOfAnAccountThatIsGone(t *testing.T) {
 	g.must(g.Restore(t.Context(), blue, tell))
 	if !there("blue-2-b") {
 		t.Error("the reader went while the writer was away")
+	}
+	serves("blue-2-b", corev1.ConditionFalse)
+	g.must(g.Restore(t.Context(), blue, tell))
+	if there("blue-2-b") {
+		t.Error("a reader that does not serve keeps a token that is void")
 	}
 }
