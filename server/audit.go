@@ -17,6 +17,10 @@ func audited(method, path string) bool {
 		strings.HasPrefix(path, "/v1/") && path != "/v1/plans" && path != helloPath
 }
 
+// noteWithin is what an entry of the audit trail gets: its request has been
+// carried out, and keeps its place among those at once until it is noted.
+const noteWithin = 10 * time.Second
+
 // note writes a changing request into the audit trail once it is answered. Who
 // is not known leaves no entry: it has changed nothing.
 func (s *Server) note(a *answer, r *http.Request) {
@@ -34,7 +38,9 @@ func (s *Server) note(a *answer, r *http.Request) {
 	if status := a.code(); status >= 400 {
 		e.Outcome = or(string(c.code), strconv.Itoa(status))
 	}
-	if err := s.options.Desk.Store.Note(context.WithoutCancel(r.Context()), e); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteWithin)
+	defer cancel()
+	if err := s.options.Desk.Store.Note(ctx, e); err != nil {
 		s.log.Error("a request could not be written into the audit trail", "call", e.Call, "who", e.Who, "error", err)
 	}
 }

@@ -49,8 +49,8 @@ func (s *Server) ready(ctx context.Context) error {
 	if err := s.options.Engine.Health(); err != nil {
 		return err
 	}
-	if s.options.Health != nil {
-		return s.options.Health(ctx)
+	if s.options.Health == nil {
+		return nil
 	}
-	return nil
+	return s.options.Health(ctx)
 }

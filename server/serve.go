@@ -16,16 +16,23 @@ const DefaultListen = "127.0.0.1:7295"
 
 // checkListen refuses to be reached from elsewhere by anyone: LISTEN_UNSAFE.
 func checkListen(o Options) error {
+	if err := wellFormed(o); err != nil {
+		return err
+	}
+	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Accounts != nil {
+		return nil
+	}
+	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+}
+
+func wellFormed(o Options) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return Malformed.Errorf("TLS needs both a certificate and a key")
 	}
-	if some, _ := o.Tokens.Any(context.Background()); isLoopback(o.Listen) || some || o.Accounts != nil {
-		return nil
-	}
-	return ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
+	return nil
 }
 
 // Listen opens the listener of the options, with TLS if there is a certificate.
@@ -40,6 +47,14 @@ func (s *Server) Listen() (net.Listener, error) {
 			return nil, ListenUnsafe.Errorf("it would listen on %s, which other machines reach, and has neither token nor account", o.Listen)
 		}
 	}
+	ln, err := listen(o)
+	if err == nil && o.CertFile == "" && !s.loop {
+		s.log.Warn("tokens cross the network in clear text: give the server a certificate with --tls-cert and --tls-key", "listen", ln.Addr().String())
+	}
+	return ln, err
+}
+
+func listen(o Options) (net.Listener, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if o.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(o.CertFile, o.KeyFile)
@@ -54,9 +69,6 @@ func (s *Server) Listen() (net.Listener, error) {
 	}
 	if o.CertFile != "" {
 		return tls.NewListener(ln, config), nil
-	}
-	if !s.loop {
-		s.log.Warn("tokens cross the network in clear text: give the server a certificate with --tls-cert and --tls-key", "listen", ln.Addr().String())
 	}
 	return ln, nil
 }

@@ -157,6 +157,12 @@ func (s *Server) route() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	a := &answer{ResponseWriter: w, request: r}
+	if r.Context().Err() != nil {
+		// net/http gave up the connection while this process was frozen, and still
+		// reads requests from it: this one is carried out, and is the last.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+		w.Header().Set("Connection", "close")
+	}
 	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
 	defer func() {
 		if p := recover(); p != nil {

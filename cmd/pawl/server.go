@@ -59,6 +59,9 @@ drives objects by the machines it has loaded, and answers /v1, /healthz, /readyz
 and /metrics. Flows and machines are read again when their files change or on
 SIGHUP; files with errors change nothing. SIGTERM drains.
 
+While the PostgreSQL of --dsn is away or refuses for a while, the server waits:
+/healthz answers 200, all else 503 with the cause, and the log says it.
+
 Of the ready-made actions exec is off unless --actions names it.`,
 		Example: "  pawl server --flows flows/ --machines machines/ --actions exec,http,sleep,signal,approval,status\n  pawl server --store postgres --dsn postgres://pawl@db/pawl --listen 0.0.0.0:7295 --token-file token --tls-cert tls.crt --tls-key tls.key",
 		Args:    cobra.NoArgs,

@@ -4,8 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"zombiezen.com/go/sqlite"
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/fault"
@@ -27,9 +31,6 @@ func (s *SQLite) Accounts() account.Store { return Accounts{sqMedium{s}, s.seal}
 // Accounts are those of this database.
 func (p *Postgres) Accounts() account.Store { return Accounts{pgMedium{p}, p.seal} }
 
-// accountLock serialises the writers of domains and accounts, so that names are judged before they are taken.
-const accountLock = "account"
-
 // Domains implements account.Store.
 func (a Accounts) Domains(ctx context.Context) (all []account.Domain, err error) {
 	err = a.read(ctx, func(s session) error {
@@ -50,29 +51,19 @@ func (a Accounts) read(ctx context.Context, do func(session) error) error {
 	return a.m.read(ctx, do)
 }
 
-// some reports whether a statement gives a row.
-func some(s session, sql string, args ...any) (found bool, err error) {
-	err = s.query(sql, args, func(row) error { found = true; return nil })
-	return found, err
-}
-
 // SaveDomain implements account.Store.
 func (a Accounts) SaveDomain(ctx context.Context, d account.Domain) error {
-	return a.m.write(ctx, accountLock, func(s session) error {
-		known, err := some(s, `UPDATE domain SET disabled = $1 WHERE id = $2 RETURNING id`, flag(d.Disabled), d.ID)
-		if err != nil || known {
-			return err
-		}
-		taken, err := some(s, `SELECT 1 FROM domain WHERE lower(path) = $1`, strings.ToLower(d.Path))
-		if err != nil {
-			return err
-		}
-		if taken {
-			return account.Exists.Errorf("there is a domain %s", d.Path)
-		}
-		return s.query(`INSERT INTO domain (id, name, path, parent_id, disabled, created) VALUES ($1, $2, $3, $4, $5, $6)`,
-			[]any{d.ID, d.Name, d.Path, d.ParentID, flag(d.Disabled), nanos(d.Created)}, nil)
-	})
+	var known, added bool
+	err := a.m.apply(ctx, do(`UPDATE domain SET disabled = $1 WHERE id = $2 RETURNING 1`, flag(d.Disabled), d.ID).some(&known))
+	if err != nil || known {
+		return err
+	}
+	err = a.m.apply(ctx, do(`INSERT INTO domain (id, name, path, parent_id, disabled, created) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING 1`,
+		d.ID, d.Name, d.Path, d.ParentID, flag(d.Disabled), nanos(d.Created)).some(&added))
+	if err == nil && !added {
+		err = account.Exists.Errorf("there is a domain %s", d.Path)
+	}
+	return err
 }
 
 const accountColumns = `id, name, domain_id, role, disabled, limits, created, revision`
@@ -152,30 +143,35 @@ func (a Accounts) SaveAccount(ctx context.Context, next account.Account) (accoun
 	}
 	was := next.Revision
 	next.Revision++
-	err = a.m.write(ctx, accountLock, func(s session) error {
-		old, err := accountBy(s, next.ID)
-		if err != nil && fault.Of(err) != account.NotFound {
-			return err
-		}
-		if old.Revision != was {
-			return fault.WriteConflict.Errorf("account %s is at revision %d, not %d", next.Name, old.Revision, was)
-		}
-		taken, err := some(s, `SELECT 1 FROM account WHERE domain_id = $1 AND lower(name) = $2 AND id <> $3`, next.DomainID, strings.ToLower(next.Name), next.ID)
-		if err != nil {
-			return err
-		}
-		if taken {
-			return account.Exists.Errorf("there is an account %s in the domain", next.Name)
-		}
-		return s.query(`INSERT INTO account (`+accountColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-			ON CONFLICT (id) DO UPDATE SET name = excluded.name, domain_id = excluded.domain_id, role = excluded.role, disabled = excluded.disabled,
-				limits = excluded.limits, created = excluded.created, revision = excluded.revision`,
-			[]any{next.ID, next.Name, next.DomainID, string(next.Role), flag(next.Disabled), string(limits), nanos(next.Created), next.Revision}, nil)
-	})
-	if err != nil {
+	values := []any{next.ID, next.Name, next.DomainID, string(next.Role), flag(next.Disabled), string(limits), nanos(next.Created), next.Revision}
+	save := do(`INSERT INTO account (`+accountColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING RETURNING 1`, values...)
+	if was != 0 {
+		save = do(`UPDATE account SET name = $1, domain_id = $2, role = $3, disabled = $4, limits = $5, created = $6, revision = $7
+			WHERE id = $8 AND revision = $9 AND NOT EXISTS (SELECT 1 FROM account o WHERE o.domain_id = $2 AND lower(o.name) = $10 AND o.id <> $8) RETURNING 1`,
+			append(values[1:], next.ID, was, strings.ToLower(next.Name))...)
+	}
+	var saved bool
+	err = a.m.apply(ctx, save.some(&saved))
+	switch {
+	case err == nil && saved:
+		return next, nil
+	case err != nil && !sameKey(err):
 		return account.Account{}, err
 	}
-	return next, nil
+	old, err := a.Account(ctx, next.ID)
+	switch {
+	case err != nil && fault.Of(err) != account.NotFound:
+		return account.Account{}, err
+	case old.Revision != was:
+		return account.Account{}, fault.WriteConflict.Errorf("account %s is at revision %d, not %d", next.Name, old.Revision, was)
+	}
+	return account.Account{}, account.Exists.Errorf("there is an account %s in the domain", next.Name)
+}
+
+// sameKey reports that another row has what must be there once only.
+func sameKey(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23505" || sqlite.ErrCode(err) == sqlite.ResultConstraintUnique
 }
 
 // AddToken implements account.Store.
@@ -193,17 +189,14 @@ func (a Accounts) AddKey(ctx context.Context, k account.Key) error {
 }
 
 func (a Accounts) add(ctx context.Context, table, column string, c account.Credential, proof []byte) error {
-	return a.m.write(ctx, accountLock, func(s session) error {
-		known, err := some(s, `SELECT 1 FROM `+table+` WHERE id = $1`, c.ID)
-		if err != nil {
-			return err
-		}
-		if known {
-			return account.Exists.Errorf("there is a credential %s", c.ID)
-		}
-		return s.query(`INSERT INTO `+table+` (id, account_id, name, created, expires, last_use, revoked, `+column+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			[]any{c.ID, c.AccountID, c.Name, nanos(c.Created), nanos(c.Expires), nanos(c.LastUse), nanos(c.Revoked), proof}, nil)
-	})
+	var added bool
+	err := a.m.apply(ctx, do(`INSERT INTO `+table+` (id, account_id, name, created, expires, last_use, revoked, `+column+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (id) DO NOTHING RETURNING 1`,
+		c.ID, c.AccountID, c.Name, nanos(c.Created), nanos(c.Expires), nanos(c.LastUse), nanos(c.Revoked), proof).some(&added))
+	if err == nil && !added {
+		err = account.Exists.Errorf("there is a credential %s", c.ID)
+	}
+	return err
 }
 
 const credentialColumns = `id, account_id, name, created, expires, last_use, revoked`
@@ -317,13 +310,12 @@ func (a Accounts) Revoked(ctx context.Context, id string, at time.Time) error {
 }
 
 func (a Accounts) stamp(ctx context.Context, id, set string, at time.Time) error {
-	return a.m.write(ctx, "credential/"+id, func(s session) error {
-		for _, table := range []string{"token", "api_key"} {
-			known, err := some(s, `UPDATE `+table+` `+set+` WHERE id = $2 RETURNING id`, nanos(at), id)
-			if err != nil || known {
-				return err
-			}
+	for _, table := range []string{"token", "api_key"} {
+		var known bool
+		err := a.m.apply(ctx, do(`UPDATE `+table+` `+set+` WHERE id = $2 RETURNING 1`, nanos(at), id).some(&known))
+		if err != nil || known {
+			return err
 		}
-		return account.CredentialNotFound.Errorf("there is no key or token %s", id)
-	})
+	}
+	return account.CredentialNotFound.Errorf("there is no key or token %s", id)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
 		// Also after an error: what became of the change may be unknown.
 		defer c.lists.changed(change.Cluster.ID == 0 || change.Cluster.State == cluster.Destroyed)
 	}
-	if err := c.m.write(ctx, w.lock(), w.write); err != nil {
+	if err := again(func() error { return w.try(ctx, c.m) }); err != nil {
 		return badRecord(err)
 	}
 	w.fillIn()
@@ -59,12 +60,14 @@ func badRecord(err error) error {
 	return err
 }
 
-// commit is one change on its way into the tables. write may be called again,
-// so what it learns is kept aside until it is durable.
+// commit is one change on its way into the tables. It may be tried again, so
+// what it learns is kept aside until it is durable.
 type commit struct {
 	seal   *Sealer
 	change *cluster.Change
 
+	list        []statement
+	newest      int64           // number of the last event
 	book        cluster.Cluster // id, uuid, owner and new revision of the cluster it belongs to
 	hasBook     bool            // all of them, not the id alone
 	nodes, rows []int64         // ids
@@ -89,45 +92,72 @@ func (w *commit) lock() string {
 
 func bookLock(id int64) string { return "cluster/" + strconv.FormatInt(id, 10) }
 
-// write reads nothing it does not need: a row's next phase is one statement.
-func (w *commit) write(s session) error {
+// try reads nothing it does not need: a row's next phase is one statement.
+func (w *commit) try(ctx context.Context, m medium) error {
 	c := w.change
-	w.rows, w.jobs, w.events = nil, nil, nil
-	if err := w.cluster(s); err != nil {
+	w.list, w.rows, w.jobs, w.events = nil, make([]int64, len(c.Journal)), nil, nil
+	if err := w.cluster(ctx, m); err != nil {
 		return err
 	}
-	for _, r := range c.Journal {
-		if err := w.row(s, r); err != nil {
+	for i, r := range c.Journal {
+		if err := w.row(i, r); err != nil {
 			return err
 		}
 	}
 	w.nodes = make([]int64, len(c.Nodes))
 	for _, i := range inOrder(c.Nodes) {
-		id, err := w.node(s, c.Nodes[i])
-		if err != nil {
-			return err
-		}
-		w.nodes[i] = id
+		w.node(i, c.Nodes[i])
 	}
 	if c.Details != nil {
 		values, err := detailsValues(w.seal, c.Details, w.book.ID, w.book.UUID)
 		if err != nil {
 			return err
 		}
-		if err := s.query(putDetailsSQL, values, nil); err != nil {
-			return err
-		}
+		w.add(w.within(putDetailsSQL, values, 0), nil, nil)
 	}
 	for _, j := range c.Jobs {
-		if err := w.job(s, j); err != nil {
+		if err := w.job(j); err != nil {
 			return err
 		}
 	}
-	return w.event(s)
+	if err := w.event(); err != nil {
+		return err
+	}
+	return m.apply(ctx, change{lock: w.lock(), list: w.list})
 }
 
+// add puts a statement behind the others. id gets the number it gives; without
+// one the whole change fails with must.
+func (w *commit) add(s statement, id *int64, must error) {
+	if s.must = must; id != nil {
+		s.each = func(r row) error { *id = r.int(0); return nil }
+	}
+	w.list = append(w.list, s)
+}
+
+// newBookSQL finds the cluster that this change stores, whose id is not known yet.
+const newBookSQL = "(SELECT id FROM container_cluster WHERE uuid = $1)"
+
+// within makes a statement whose argument at a place is the id of the cluster:
+// that of a new one is looked up by the database.
+func (w *commit) within(sql string, values []any, at int) statement {
+	if w.change.Cluster == nil || w.change.Cluster.ID != 0 {
+		return statement{sql: sql, args: values}
+	}
+	values[at] = w.book.UUID
+	place := fmt.Sprintf("$%d", at+1)
+	return statement{sql: parameter.ReplaceAllStringFunc(sql, func(p string) string {
+		if p == place {
+			return strings.Replace(newBookSQL, "$1", p, 1)
+		}
+		return p
+	}), args: values}
+}
+
+var parameter = regexp.MustCompile(`\$[0-9]+`)
+
 // cluster stores the cluster, or finds it if what follows needs it.
-func (w *commit) cluster(s session) error {
+func (w *commit) cluster(ctx context.Context, m medium) error {
 	c := w.change
 	w.book, w.hasBook = cluster.Cluster{}, false
 	switch {
@@ -142,15 +172,18 @@ func (w *commit) cluster(s session) error {
 			!slices.ContainsFunc(c.Journal, func(r *cluster.JournalRow) bool { return r.ID == 0 }) {
 			return nil // its rows know it
 		}
-		if err := s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.Book}, func(r row) error {
-			w.book.UUID, w.book.Owner, w.book.Revision, w.hasBook = r.text(0), cluster.Owner{AccountID: r.text(1), DomainID: r.text(2)}, r.int(3), true
-			return nil
+		if err := m.read(ctx, func(s session) error {
+			return s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.Book}, func(r row) error {
+				w.book.UUID, w.book.Owner, w.book.Revision, w.hasBook = r.text(0), cluster.Owner{AccountID: r.text(1), DomainID: r.text(2)}, r.int(3), true
+				return nil
+			})
 		}); err != nil {
 			return err
 		}
 		if !w.hasBook {
 			return cluster.NotFound.Errorf("no cluster has the key %d", c.Book)
 		}
+		w.add(statement{sql: `SELECT id FROM container_cluster WHERE id = $1 AND revision = $2`, args: []any{c.Book, w.book.Revision}}, nil, errStale)
 		return nil
 	}
 	w.hasBook = true
@@ -162,21 +195,14 @@ func (w *commit) cluster(s session) error {
 	if err != nil {
 		return err
 	}
-	sql := newClusterSQL
-	if c.Cluster.ID != 0 {
-		sql, values = setClusterSQL, append(values, c.Cluster.ID, c.Cluster.Revision)
-	}
-	id, err := one(s, sql, values)
-	switch {
-	case err != nil:
-		return err
-	case id != 0:
-		w.book.ID = id
+	if c.Cluster.ID == 0 {
+		w.add(statement{sql: newClusterSQL, args: values}, &w.book.ID, fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID))
 		return nil
-	case c.Cluster.ID == 0:
-		return fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID)
 	}
-	return fault.WriteConflict.Errorf("cluster %s is not at revision %d", c.Cluster.Name, c.Cluster.Revision)
+	w.book.ID = c.Cluster.ID
+	w.add(statement{sql: setClusterSQL, args: append(values, c.Cluster.ID, c.Cluster.Revision)}, nil,
+		fault.WriteConflict.Errorf("cluster %s is not at revision %d", c.Cluster.Name, c.Cluster.Revision))
+	return nil
 }
 
 // one gives the number in the first row of an answer, 0 without any.
@@ -192,10 +218,10 @@ var (
 	setRowSQL     = rowTable.update + fmt.Sprintf(" WHERE id = $%d AND revision = $%d AND cluster_id = $1 RETURNING id", len(rowTable.columns)+1, len(rowTable.columns)+2)
 )
 
-func (w *commit) row(s session, r *cluster.JournalRow) error {
-	sql, revision := newRowSQL, int64(1)
+func (w *commit) row(i int, r *cluster.JournalRow) error {
+	sql, revision, missing := newRowSQL, int64(1), fault.WriteConflict.Errorf("journal key %s exists", r.Key)
 	if r.ID != 0 {
-		sql, revision = setRowSQL, r.Revision+1
+		sql, revision, missing = setRowSQL, r.Revision+1, fault.WriteConflict.Errorf("journal row %s is not at revision %d", r.Key, r.Revision)
 	}
 	values, err := rowValues(r, w.book.ID, revision)
 	if err != nil {
@@ -204,16 +230,7 @@ func (w *commit) row(s session, r *cluster.JournalRow) error {
 	if r.ID != 0 {
 		values = append(values, r.ID, r.Revision)
 	}
-	id, err := one(s, sql, values)
-	switch {
-	case err != nil:
-		return err
-	case id == 0 && r.ID == 0:
-		return fault.WriteConflict.Errorf("journal key %s exists", r.Key)
-	case id == 0:
-		return fault.WriteConflict.Errorf("journal row %s is not at revision %d", r.Key, r.Revision)
-	}
-	w.rows = append(w.rows, id)
+	w.add(w.within(sql, values, 0), &w.rows[i], missing)
 	return nil
 }
 
@@ -244,16 +261,12 @@ func inOrder(nodes []*cluster.Node) []int {
 	return places
 }
 
-func (w *commit) node(s session, n *cluster.Node) (int64, error) {
-	values := nodeValues(n, w.book.ID)
-	if n.ID == 0 {
-		return one(s, newNodeSQL, values)
+func (w *commit) node(i int, n *cluster.Node) {
+	values, sql := nodeValues(n, w.book.ID), newNodeSQL
+	if n.ID != 0 {
+		values, sql = append(values, n.ID), setNodeSQL
 	}
-	id, err := one(s, setNodeSQL, append(values, n.ID))
-	if err == nil && id == 0 {
-		err = fault.WriteConflict.Errorf("node %s is not in the books of this cluster", n.Name)
-	}
-	return id, err
+	w.add(w.within(sql, values, 0), &w.nodes[i], fault.WriteConflict.Errorf("node %s is not in the books of this cluster", n.Name))
 }
 
 var putDetailsSQL = detailsTable.insert + ` ON CONFLICT (cluster_id) DO UPDATE SET ` + excluded(detailsTable.columns[1:])
@@ -270,7 +283,7 @@ func excluded(columns []string) string {
 	return strings.Join(set, ", ")
 }
 
-func (w *commit) job(s session, given *cluster.Job) error {
+func (w *commit) job(given *cluster.Job) error {
 	j := *given
 	if w.hasBook {
 		j.Belong(&w.book)
@@ -279,38 +292,33 @@ func (w *commit) job(s session, given *cluster.Job) error {
 	if err != nil {
 		return err
 	}
-	number, err := one(s, putJobSQL, values)
-	if err == nil && number == 0 {
-		err = fault.WriteConflict.Errorf("job %s is completed, or is another request's", j.ID)
-	}
+	w.add(w.within(putJobSQL, values, 1), nil, fault.WriteConflict.Errorf("job %s is completed, or is another request's", j.ID))
 	w.jobs = append(w.jobs, j)
-	return err
+	return nil
 }
+
+// newEventSQL numbers the nth of several events back from the newest.
+var newEventSQL = "INSERT INTO " + eventTable.name + " (" + eventTable.all + ") SELECT newest - CAST($1 AS bigint), CAST($2 AS bigint), " +
+	parameters(3, len(eventTable.columns)-2) + " FROM cluster_feed"
 
 // event is last: the row that gives out the numbers is locked from here to the
 // commit, so that they become visible in order.
-func (w *commit) event(s session) error {
+func (w *commit) event() error {
 	n := int64(len(w.change.Events))
 	if n == 0 {
 		return nil
 	}
-	newest, err := one(s, `UPDATE cluster_feed SET newest = newest + $1 RETURNING newest`, []any{n})
-	if err != nil {
-		return err
-	}
+	w.add(statement{sql: `UPDATE cluster_feed SET newest = newest + $1 RETURNING newest`, args: []any{n}}, &w.newest, nil)
 	for i, given := range w.change.Events {
 		e := *given
 		if w.hasBook {
 			e.Belong(&w.book)
 		}
-		e.Seq = newest - n + 1 + int64(i)
-		values, err := eventValues(&e, e.Seq)
-		if err == nil {
-			err = s.query(eventTable.insert, values, nil)
-		}
+		values, err := eventValues(&e, n-1-int64(i))
 		if err != nil {
 			return err
 		}
+		w.add(statement{sql: newEventSQL, args: values}, nil, nil)
 		w.events = append(w.events, e)
 	}
 	return nil
@@ -321,6 +329,9 @@ func (w *commit) fillIn() {
 	c := w.change
 	if c.Cluster != nil {
 		c.Cluster.ID, c.Cluster.Revision = w.book.ID, w.book.Revision
+	}
+	for i := range w.events {
+		w.events[i].Seq = w.newest - int64(len(w.events)) + 1 + int64(i)
 	}
 	for i, n := range c.Nodes {
 		n.ID, n.ClusterID = w.nodes[i], w.book.ID
@@ -335,6 +346,9 @@ func (w *commit) fillIn() {
 		c.Details.ClusterID = w.book.ID
 	}
 	for i, j := range c.Jobs {
+		if w.hasBook {
+			w.jobs[i].ClusterID = w.book.ID
+		}
 		j.ClusterID, j.Cluster, j.Owner = w.jobs[i].ClusterID, w.jobs[i].Cluster, w.jobs[i].Owner
 	}
 	for i, e := range c.Events {
@@ -358,22 +372,17 @@ func setting(s session, name string) (value string, err error) {
 
 // PutSetting keeps a value under a name.
 func (c *Clusters) PutSetting(ctx context.Context, name, value string) error {
-	return c.m.write(ctx, "setting/"+name, func(s session) error {
-		return s.query(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`,
-			[]any{name, plain(value), time.Now().UnixNano()}, nil)
-	})
+	return c.m.apply(ctx, do(putSettingSQL, name, plain(value), time.Now().UnixNano()))
 }
+
+const putSettingSQL = `INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`
 
 // SettingOr gives the value kept under a name, and keeps the given one if there
 // is none: several servers agree on it, such as on the id of the installation.
 func (c *Clusters) SettingOr(ctx context.Context, name, value string) (kept string, err error) {
-	err = c.m.write(ctx, "setting/"+name, func(s session) error {
-		if err := s.query(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`,
-			[]any{name, plain(value), time.Now().UnixNano()}, nil); err != nil {
-			return err
-		}
-		kept, err = setting(s, name)
-		return err
-	})
-	return kept, err
+	err = c.m.apply(ctx, do(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, plain(value), time.Now().UnixNano()))
+	if err != nil {
+		return "", err
+	}
+	return c.Setting(ctx, name)
 }

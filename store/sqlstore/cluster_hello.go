@@ -33,16 +33,13 @@ func (c *Clusters) Hellos(ctx context.Context, hellos []cluster.NodeHello) error
 		return ctx.Err()
 	}
 	rounds := helloRounds(hellos)
-	return c.m.write(ctx, "cluster/hellos", func(s session) error {
-		for _, round := range rounds {
-			for some := range slices.Chunk(round, helloMost) {
-				if err := sayHellos(s, some); err != nil {
-					return err
-				}
-			}
+	write := change{lock: "cluster/hellos"}
+	for _, round := range rounds {
+		for some := range slices.Chunk(round, helloMost) {
+			write.list = append(write.list, sayHellos(some))
 		}
-		return nil
-	})
+	}
+	return c.m.apply(ctx, write)
 }
 
 // helloRounds puts several hellos of one node into one round each, in their
@@ -67,7 +64,7 @@ func helloRounds(hellos []cluster.NodeHello) [][]cluster.NodeHello {
 
 // sayHellos rounds their number up by repeating the last one, so that few
 // different statements are made.
-func sayHellos(s session, hellos []cluster.NodeHello) error {
+func sayHellos(hellos []cluster.NodeHello) statement {
 	size := 1
 	for size < len(hellos) {
 		size *= 2
@@ -77,5 +74,5 @@ func sayHellos(s session, hellos []cluster.NodeHello) error {
 		h := hellos[min(i, len(hellos)-1)]
 		args = append(args, h.NodeID, h.At.UnixNano(), plain(h.Why()), flag(h.Ready), plain(h.Address), plain(h.Version))
 	}
-	return s.query(helloSQL(size), args, nil)
+	return statement{sql: helloSQL(size), args: args}
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,38 +23,35 @@ func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) 
 	if err != nil {
 		return n, err
 	}
-	jobs, err := c.pruneRows(ctx, "job", "number", "status <> 0 AND completed <> 0 AND completed <= $1", now.Add(-keep.Jobs).UnixNano())
+	jobs, err := c.pruneRows(ctx, "job", "number", "status <> 0 AND completed <> 0 AND completed <= ?", now.Add(-keep.Jobs).UnixNano())
 	if err != nil {
 		return n + jobs, err
 	}
-	events, err := c.pruneRows(ctx, "cluster_event", "seq", "at <> 0 AND at <= $1", now.Add(-keep.Events).UnixNano())
+	events, err := c.pruneRows(ctx, "cluster_event", "seq", "at <> 0 AND at <= ?", now.Add(-keep.Events).UnixNano())
 	return n + jobs + events, err
 }
 
 // pruneRows removes the rows of a table that are old, oldest first.
 func (c *Clusters) pruneRows(ctx context.Context, table, key, old string, before int64) (removed int, err error) {
-	sql := fmt.Sprintf("DELETE FROM %s WHERE %s IN (SELECT %s FROM %s WHERE %s LIMIT %d) RETURNING %s", table, key, key, table, old, pruneMost, key)
+	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", key, table, old, pruneMost)
 	for {
-		found, err := c.some(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT 1", key, table, old), before)
+		found, err := c.some(ctx, strings.ReplaceAll(sql, "?", "$1"), before)
 		if err != nil || len(found) == 0 { // a write that changes nothing is none
 			return removed, err
 		}
+		var w where
+		w.and(old, before)
+		w.conditions = append(w.conditions, in(&w, key, found))
 		n := 0
-		var newest int64
-		err = c.m.write(ctx, "prune/"+table, func(s session) error {
-			n, newest = 0, 0
-			if err := s.query(sql, []any{before}, func(r row) error { n++; newest = max(newest, r.int(0)); return nil }); err != nil {
-				return err
-			}
-			if table == "cluster_event" && n > 0 {
-				return s.query(`UPDATE cluster_feed SET floor = $1 WHERE floor < $1`, []any{newest}, nil)
-			}
-			return nil
-		})
-		if err != nil {
+		prune := change{lock: "prune/" + table, begin: func() { n = 0 }}
+		if table == "cluster_event" {
+			prune.list = append(prune.list, statement{sql: `UPDATE cluster_feed SET floor = $1 WHERE floor < $1`, args: []any{slices.Max(found)}})
+		}
+		prune.list = append(prune.list, statement{sql: "DELETE FROM " + table + w.String() + " RETURNING 1", args: w.args, each: func(row) error { n++; return nil }})
+		if err := c.m.apply(ctx, prune); err != nil {
 			return removed, err
 		}
-		if removed += n; n < pruneMost {
+		if removed += n; len(found) < pruneMost {
 			return removed, nil
 		}
 	}
@@ -83,28 +81,24 @@ func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int
 		}
 		for _, id := range list {
 			n := 0
-			err := c.m.write(ctx, bookLock(id), func(s session) error {
-				n = 0
-				known, err := one(s, `SELECT id FROM container_cluster WHERE id = $1 AND state = 'Destroyed' AND removed <= $2`, []any{id, before})
-				if err != nil || known == 0 {
-					return err
-				}
-				for _, sql := range []string{
-					`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND (phase IN ('gone', 'never_created') OR origin = 'given') RETURNING 1`,
-					`DELETE FROM container_cluster_vm_map WHERE cluster_id = $1 RETURNING 1`,
-					`DELETE FROM container_cluster_details WHERE cluster_id = $1 RETURNING 1`,
-					`DELETE FROM container_cluster WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = $1) RETURNING 1`,
-				} {
-					if err := s.query(sql, []any{id}, func(row) error { n++; return nil }); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return removed, err
+			prune := change{lock: bookLock(id), begin: func() { n = 0 }, list: []statement{
+				{sql: `SELECT id FROM container_cluster WHERE id = $1 AND state = 'Destroyed' AND removed <= $2`, args: []any{id, before}, must: errStale},
+			}}
+			for _, sql := range []string{
+				`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND (phase IN ('gone', 'never_created') OR origin = 'given') RETURNING 1`,
+				`DELETE FROM container_cluster_vm_map WHERE cluster_id = $1 RETURNING 1`,
+				`DELETE FROM container_cluster_details WHERE cluster_id = $1 RETURNING 1`,
+				`DELETE FROM container_cluster WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = $1) RETURNING 1`,
+			} {
+				prune.list = append(prune.list, statement{sql: sql, args: []any{id}, each: func(row) error { n++; return nil }})
 			}
-			removed += n
+			switch err := c.m.apply(ctx, prune); {
+			case errors.Is(err, errStale): // somebody else was quicker
+			case err != nil:
+				return removed, err
+			default:
+				removed += n
+			}
 		}
 		after = list[len(list)-1]
 	}
@@ -185,38 +179,31 @@ func rotateTable(ctx context.Context, m medium, seal *Sealer, t sealedTable) (ro
 		if len(list) == 0 {
 			continue
 		}
-		changed := 0
-		err = m.write(ctx, "rotate/"+t.name, func(s session) error {
-			changed = 0
-			for _, r := range list {
-				won := false
-				for i, column := range t.columns {
-					if seal.Current(r.old[i]) {
-						continue
-					}
-					at := place(t.name, column, r.owner)
-					secret, err := seal.Open(at, r.old[i])
-					if err != nil {
-						return err
-					}
-					next, err := seal.Seal(at, secret)
-					if err != nil {
-						return err
-					}
-					update := fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.owner, column)
-					if err := s.query(update, []any{next, r.owner, bytes.Clone(r.old[i])}, func(row) error { won = true; return nil }); err != nil {
-						return err
-					}
+		changed := map[string]bool{}
+		anew := change{lock: "rotate/" + t.name, begin: func() { clear(changed) }}
+		for _, r := range list {
+			for i, column := range t.columns {
+				if seal.Current(r.old[i]) {
+					continue
 				}
-				if won {
-					changed++
+				at := place(t.name, column, r.owner)
+				secret, err := seal.Open(at, r.old[i])
+				if err != nil {
+					return rows, err
 				}
+				next, err := seal.Seal(at, secret)
+				if err != nil {
+					return rows, err
+				}
+				anew.list = append(anew.list, statement{
+					sql:  fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.owner, column),
+					args: []any{next, r.owner, bytes.Clone(r.old[i])}, each: func(row) error { changed[r.owner] = true; return nil },
+				})
 			}
-			return nil
-		})
-		if err != nil {
+		}
+		if err := m.apply(ctx, anew); err != nil {
 			return rows, err
 		}
-		rows += changed
+		rows += len(changed)
 	}
 }

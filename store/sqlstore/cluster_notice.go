@@ -26,13 +26,10 @@ func (c *Clusters) PutNotice(ctx context.Context, n cluster.Notice) error {
 	if err != nil {
 		return err
 	}
-	return c.m.write(ctx, "setting/"+key, func(s session) error {
-		if n.Silent() {
-			return s.query(`DELETE FROM setting WHERE name = $1`, []any{key}, nil)
-		}
-		return s.query(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`,
-			[]any{key, string(value), time.Now().UnixNano()}, nil)
-	})
+	if n.Silent() {
+		return c.m.apply(ctx, do(`DELETE FROM setting WHERE name = $1`, key))
+	}
+	return c.m.apply(ctx, do(putSettingSQL, key, string(value), time.Now().UnixNano()))
 }
 
 // Notices implements cluster.Notices.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
@@ -109,9 +111,19 @@ func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 	numbered, finish := make(chan struct{}), make(chan struct{})
 	slow, quick := make(chan error, 1), make(chan error, 1)
 	go func() {
-		slow <- one.m.write(t.Context(), feedLock, func(s session) error {
+		c, err := pgx.Connect(t.Context(), dsn)
+		if err != nil {
+			slow <- err
+			return
+		}
+		defer c.Close(t.Context())
+		slow <- pgx.BeginFunc(t.Context(), c, func(tx pgx.Tx) error {
 			o := demo("slow", 1)
-			err := one.store(s, &o, control.Write)
+			var floor int64
+			store, err := one.store(&o, control.Write, 0, &floor)
+			for _, st := range store.list {
+				err = errors.Join(err, pgSession{t.Context(), tx}.query(st.sql, st.args, st.each))
+			}
 			close(numbered)
 			<-finish
 			return err

@@ -15,30 +15,42 @@ type Keys struct{ m medium }
 // than stale ago and never answered. Else it gives what is there. What is older
 // than keep is removed on the way.
 func (k Keys) Claim(ctx context.Context, account, key, hash string, keep, stale time.Duration) (taken bool, old string, answer []byte, err error) {
-	err = k.m.write(ctx, "idempotency/"+account+"/"+key, func(s session) error {
+	err = again(func() error {
 		taken, old, answer = false, "", nil
-		now, err := k.m.clock(s)
-		if err != nil {
-			return err
-		}
+		var now time.Time
 		var at int64
 		known := false
-		if err := s.query(`SELECT hash, at, answer FROM idempotency WHERE account = $1 AND key = $2`, []any{account, key}, func(r row) error {
-			known, old, at, answer = true, r.text(0), r.int(1), r.bytes(2)
-			return nil
-		}); err != nil {
+		err := k.m.read(ctx, func(s session) (err error) {
+			if err := s.query(`SELECT hash, at, answer FROM idempotency WHERE account = $1 AND key = $2`, []any{account, key}, func(r row) error {
+				known, old, at, answer = true, r.text(0), r.int(1), r.bytes(2)
+				return nil
+			}); err != nil {
+				return err
+			}
+			now, err = k.m.clock(s)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		age := now.Sub(time.Unix(0, at))
 		if taken = !known || age >= keep || old == hash && answer == nil && age >= stale; !taken {
 			return nil
 		}
-		if err := s.query(`DELETE FROM idempotency WHERE at <= $1`, []any{now.Add(-keep).UnixNano()}, nil); err != nil {
-			return err
+		take := statement{sql: `INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, $3, $4, NULL) ON CONFLICT (account, key) DO NOTHING RETURNING 1`,
+			args: []any{account, key, hash, now.UnixNano()}, must: errStale}
+		if known {
+			take.sql = `UPDATE idempotency SET hash = $1, at = $2, answer = NULL WHERE account = $3 AND key = $4 AND hash = $5 AND at = $6`
+			take.args = []any{hash, now.UnixNano(), account, key, old, at}
+			if answer == nil {
+				take.sql += ` AND answer IS NULL`
+			}
+			take.sql += ` RETURNING 1`
 		}
-		return s.query(`INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, $3, $4, NULL)
-			ON CONFLICT (account, key) DO UPDATE SET hash = excluded.hash, at = excluded.at, answer = NULL`,
-			[]any{account, key, hash, now.UnixNano()}, nil)
+		return k.m.apply(ctx, change{list: []statement{take, {
+			sql:  `DELETE FROM idempotency WHERE at <= $1 AND NOT (account = $2 AND key = $3)`,
+			args: []any{now.Add(-keep).UnixNano(), account, key},
+		}}})
 	})
 	return taken, old, answer, err
 }
@@ -48,16 +60,12 @@ func (k Keys) Answer(ctx context.Context, account, key string, answer []byte) er
 	if answer == nil {
 		answer = []byte{}
 	}
-	return k.m.write(ctx, "idempotency/"+account+"/"+key, func(s session) error {
-		return s.query(`UPDATE idempotency SET answer = $1 WHERE account = $2 AND key = $3`, []any{answer, account, key}, nil)
-	})
+	return k.m.apply(ctx, do(`UPDATE idempotency SET answer = $1 WHERE account = $2 AND key = $3`, answer, account, key))
 }
 
 // Release gives a claimed key back: its request changed nothing.
 func (k Keys) Release(ctx context.Context, account, key string) error {
-	return k.m.write(ctx, "idempotency/"+account+"/"+key, func(s session) error {
-		return s.query(`DELETE FROM idempotency WHERE account = $1 AND key = $2`, []any{account, key}, nil)
-	})
+	return k.m.apply(ctx, do(`DELETE FROM idempotency WHERE account = $1 AND key = $2`, account, key))
 }
 
 // signedOut is the account of entries that are no answers but sessions of the
@@ -67,14 +75,16 @@ const signedOut = "signed out"
 // SignOut remembers that a session of the console was signed out, for the
 // hours that it would have been good.
 func (k Keys) SignOut(ctx context.Context, id string) error {
-	return k.m.write(ctx, "idempotency/"+signedOut+"/"+id, func(s session) error {
-		now, err := k.m.clock(s)
-		if err != nil {
-			return err
-		}
-		return s.query(`INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, '', $3, NULL) ON CONFLICT (account, key) DO NOTHING`,
-			[]any{signedOut, id, now.UnixNano()}, nil)
+	var now time.Time
+	err := k.m.read(ctx, func(s session) (err error) {
+		now, err = k.m.clock(s)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return k.m.apply(ctx, do(`INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, '', $3, NULL) ON CONFLICT (account, key) DO NOTHING`,
+		signedOut, id, now.UnixNano()))
 }
 
 // SignedOut reports a session that was signed out, here or by a server beside this one.

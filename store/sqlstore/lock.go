@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"time"
 )
@@ -8,26 +9,36 @@ import (
 // locks implements lock.Medium in either database.
 type locks struct{ m medium }
 
-// Transact implements lock.Medium.
-func (l locks) Transact(ctx context.Context, name string, change func(now time.Time, old []byte) (next []byte, write bool)) error {
-	return l.m.write(ctx, "lock/"+name, func(s session) error {
-		now, err := l.m.clock(s)
+// Transact implements lock.Medium by comparing and swapping. The clock is read
+// after the value, so a decision never lies before the change it rests on.
+func (l locks) Transact(ctx context.Context, name string, decide func(now time.Time, old []byte) (next []byte, write bool)) error {
+	return again(func() error {
+		var now time.Time
+		var old []byte
+		err := l.m.read(ctx, func(s session) (err error) {
+			if old, err = l.value(s, name); err == nil {
+				now, err = l.m.clock(s)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		old, err := l.value(s, name)
-		if err != nil {
-			return err
-		}
-		next, write := change(now, old)
-		switch {
-		case !write:
+		next, write := decide(now, bytes.Clone(old))
+		if !write || next == nil && old == nil {
 			return nil
-		case next == nil:
-			return s.query(`DELETE FROM lock WHERE name = $1`, []any{name}, nil)
-		default:
-			return s.query(`INSERT INTO lock (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, []any{name, next}, nil)
 		}
+		var swap statement
+		switch {
+		case old == nil:
+			swap = statement{sql: `INSERT INTO lock (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING 1`, args: []any{name, next}}
+		case next == nil:
+			swap = statement{sql: `DELETE FROM lock WHERE name = $1 AND value = $2 RETURNING 1`, args: []any{name, old}}
+		default:
+			swap = statement{sql: `UPDATE lock SET value = $1 WHERE name = $2 AND value = $3 RETURNING 1`, args: []any{next, name, old}}
+		}
+		swap.must = errStale
+		return l.m.apply(ctx, change{list: []statement{swap}})
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
@@ -32,14 +34,12 @@ type medium interface {
 	read(ctx context.Context, do func(session) error) error
 	// still gives a session that sees one moment throughout, and writes nothing.
 	still(ctx context.Context, do func(session) error) error
-	// write gives a session that is durable, as a whole, when write returns nil.
-	// lock says what it will change: sessions of one lock never overlap. do may
-	// be called again.
-	write(ctx context.Context, lock string, do func(session) error) error
+	// apply carries out a change, which is durable as a whole when apply returns nil.
+	apply(ctx context.Context, c change) error
 	// clock is the time all that share the database agree on.
 	clock(s session) (time.Time, error)
-	// tell says, within a session that wrote, that the feed will have grown.
-	tell(s session) error
+	// joined is an expression of bytes: a parameter, a number in decimal digits, another parameter.
+	joined(before, number, after string) string
 	// changes rings when a feed may have grown.
 	changes() *bell
 }
@@ -56,9 +56,6 @@ type objects struct {
 	m     medium
 	keeps int64
 }
-
-// feedLock serialises the writers of objects: the order of their numbers is that of their commits.
-const feedLock = "feed"
 
 // Get implements control.Objects.
 func (o objects) Get(ctx context.Context, ref control.Ref) (control.Object, error) {
@@ -168,83 +165,92 @@ func (o objects) Delete(ctx context.Context, ref control.Ref, revision int64) (c
 	})
 }
 
-// change decides on what is read without any lock, and once more under it if
-// there is something to write: what changes nothing delays nobody.
+// change decides on what is read without any lock, and writes if that is still
+// there: what changes nothing delays nobody.
 func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.Time, *control.Object) (control.Object, control.Act, error)) (control.Object, error) {
 	var next control.Object
-	var act control.Act
+	var floor int64
 	var refusal error
-	look := func(s session) error {
-		now, err := o.m.clock(s)
+	err := again(func() error {
+		var now time.Time
+		var old *control.Object
+		err := o.m.read(ctx, func(s session) (err error) {
+			if old, err = o.find(s, ref); err == nil {
+				now, err = o.m.clock(s)
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		old, err := o.find(s, ref)
-		if err == nil {
-			next, act, refusal = decide(now, old)
+		var act control.Act
+		var revision int64
+		if old != nil {
+			revision = old.Revision
 		}
-		return err
-	}
-	if err := o.m.read(ctx, look); err != nil {
-		return control.Object{}, err
-	}
-	if refusal != nil || act == control.Keep {
-		return next.Copy(), refusal
-	}
-	err := o.m.write(ctx, feedLock, func(s session) error {
-		if err := look(s); err != nil || refusal != nil || act == control.Keep {
+		next, act, refusal = decide(now, old)
+		if floor = 0; refusal != nil || act == control.Keep {
+			return nil
+		}
+		store, err := o.store(&next, act, revision, &floor)
+		if err != nil {
 			return err
 		}
-		return o.store(s, &next, act)
+		return o.m.apply(ctx, store)
 	})
 	if err != nil {
 		return control.Object{}, err
+	}
+	if over := next.Revision - o.keeps; floor > 0 && over >= floor-1+trimEvery {
+		_ = o.m.apply(ctx, trim(over)) // else with a later change
 	}
 	return next.Copy(), refusal
 }
 
-// store writes a decision and its change under the next number.
-func (o objects) store(s session, next *control.Object, act control.Act) error {
-	var floor int64
-	err := s.query(`UPDATE feed SET newest = newest + 1 RETURNING newest, floor`, nil, func(r row) error {
-		next.Revision, floor = r.int(0), r.int(1)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
+// store writes a decision, made on an object of a revision (0: none), and its
+// change under the next number, which the database puts into the object. The
+// row that gives out the numbers is locked first, so that they become visible
+// in order. floor gets that of the feed, plus one.
+func (o objects) store(next *control.Object, act control.Act, revision int64, floor *int64) (change, error) {
+	next.Revision = math.MaxInt64
 	data, err := encodeObject(next)
 	if err != nil {
-		return err
+		return change{}, err
 	}
+	mark := fmt.Appendf(nil, `"revision":%d`, next.Revision)
+	at := bytes.LastIndex(data, mark) // within a text its quotes would be escaped
+	before, after := data[:at+len(`"revision":`)], data[at+len(mark):]
 	kind := control.Put
-	if act == control.Remove {
+	write := statement{must: errStale}
+	switch {
+	case act == control.Remove:
 		kind = control.Delete
-		err = s.query(`DELETE FROM object WHERE kind = $1 AND namespace = $2 AND name = $3`, []any{next.Kind, next.Namespace, next.Name}, nil)
-	} else {
-		err = s.query(`INSERT INTO object (kind, namespace, name, revision, data) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, data = excluded.data`,
-			[]any{next.Kind, next.Namespace, next.Name, next.Revision, data}, nil)
+		write.sql = `DELETE FROM object WHERE kind = $1 AND namespace = $2 AND name = $3 AND revision = $4 RETURNING revision`
+		write.args = []any{next.Kind, next.Namespace, next.Name, revision}
+	case revision == 0:
+		write.sql = `INSERT INTO object (kind, namespace, name, revision, data) SELECT $1, $2, $3, newest, ` + o.m.joined("$4", "newest", "$5") + ` FROM feed WHERE true
+			ON CONFLICT (kind, namespace, name) DO NOTHING RETURNING revision`
+		write.args = []any{next.Kind, next.Namespace, next.Name, before, after}
+	default:
+		write.sql = `UPDATE object SET revision = newest, data = ` + o.m.joined("$1", "newest", "$2") + ` FROM feed
+			WHERE kind = $3 AND namespace = $4 AND name = $5 AND revision = $6 RETURNING revision`
+		write.args = []any{before, after, next.Kind, next.Namespace, next.Name, revision}
 	}
-	if err != nil {
-		return err
-	}
-	err = s.query(`INSERT INTO change (number, kind, type, data) VALUES ($1, $2, $3, $4)`, []any{next.Revision, next.Kind, int64(kind), data}, nil)
-	if err != nil {
-		return err
-	}
-	if over := next.Revision - o.keeps; over >= floor+trimEvery {
-		if err := trim(s, over); err != nil {
-			return err
-		}
-	}
-	return o.m.tell(s)
+	return change{tells: true, list: []statement{
+		{sql: `UPDATE feed SET newest = newest + 1 RETURNING newest, floor`, each: func(r row) error {
+			next.Revision, *floor = r.int(0), r.int(1)+1
+			return nil
+		}},
+		write,
+		{sql: `INSERT INTO change (number, kind, type, data) SELECT newest, $1, CAST($2 AS bigint), ` + o.m.joined("$3", "newest", "$4") + ` FROM feed`,
+			args: []any{next.Kind, int64(kind), before, after}},
+	}}, nil
 }
 
 // trim forgets the changes up to a number.
-func trim(s session, floor int64) error {
-	if err := s.query(`DELETE FROM change WHERE number <= $1`, []any{floor}, nil); err != nil {
-		return err
-	}
-	return s.query(`UPDATE feed SET floor = $1`, []any{floor}, nil)
+func trim(floor int64) change {
+	return change{list: []statement{
+		{sql: `UPDATE feed SET floor = $1 WHERE floor < $1`, args: []any{floor}},
+		{sql: `DELETE FROM change WHERE number <= $1`, args: []any{floor}},
+	}}
 }

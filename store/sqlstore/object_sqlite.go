@@ -22,7 +22,6 @@ type sqMedium struct{ s *SQLite }
 // sqSession is a session on SQLite.
 type sqSession struct {
 	conn *sqlite.Conn
-	told *bool
 }
 
 func (x sqSession) query(sql string, args []any, each func(row) error) error {
@@ -30,6 +29,25 @@ func (x sqSession) query(sql string, args []any, each func(row) error) error {
 		return execute(x.conn, sql, args...)
 	}
 	return query(x.conn, sql, func(stmt *sqlite.Stmt) error { return each(sqValues{stmt}) }, args...)
+}
+
+// run executes a statement of a change.
+func (x sqSession) run(st statement) error {
+	if st.must == nil {
+		return x.query(st.sql, st.args, st.each)
+	}
+	found := false
+	err := x.query(st.sql, st.args, func(r row) error {
+		found = true
+		if st.each == nil {
+			return nil
+		}
+		return st.each(r)
+	})
+	if err == nil && !found {
+		err = st.must
+	}
+	return err
 }
 
 // sqValues is the row a statement stands on.
@@ -54,20 +72,26 @@ func (m sqMedium) read(ctx context.Context, do func(session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return m.s.read(ctx, func(conn *sqlite.Conn) error { return do(sqSession{conn: conn}) })
+	return m.s.read(ctx, func(conn *sqlite.Conn) error { return do(sqSession{conn}) })
 }
 
 // still is read: a session of a reader is one transaction.
 func (m sqMedium) still(ctx context.Context, do func(session) error) error { return m.read(ctx, do) }
 
-// write needs no lock: the database has one writer at a time.
-func (m sqMedium) write(ctx context.Context, _ string, do func(session) error) error {
-	var told bool
+// apply needs no lock: the database has one writer at a time.
+func (m sqMedium) apply(ctx context.Context, c change) error {
 	err := m.s.write(ctx, func(conn *sqlite.Conn) error {
-		told = false
-		return do(sqSession{conn: conn, told: &told})
+		if c.begin != nil {
+			c.begin()
+		}
+		for _, st := range c.list {
+			if err := (sqSession{conn}).run(st); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	if err == nil && told { // now that it can be seen
+	if err == nil && c.tells { // now that it can be seen
 		m.s.changed.ring()
 		m.s.tell([]string{changeChannel})
 	}
@@ -76,9 +100,8 @@ func (m sqMedium) write(ctx context.Context, _ string, do func(session) error) e
 
 func (m sqMedium) clock(session) (time.Time, error) { return time.Now().UTC(), nil }
 
-func (m sqMedium) tell(s session) error {
-	*s.(sqSession).told = true
-	return nil
+func (m sqMedium) joined(before, number, after string) string {
+	return "CAST(CAST(" + before + " AS text) || " + number + " || CAST(" + after + " AS text) AS blob)"
 }
 
 func (m sqMedium) changes() *bell { return &m.s.changed }

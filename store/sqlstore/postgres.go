@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,18 +25,22 @@ import (
 //	                      └──▶ writer 2 ─▶ while writer 1 waits for the disk
 //	Load, Claim, Send, … ────▶ pool
 //	NOTIFY ──────────────────▶ listener ─▶ Wake, Feed: hints only
+//	guard ───────────────────▶ ends connections that hold a lock and are silent
 type Postgres struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig
 	writer  *pgWriter
 	wake    *waker
-	changed bell // rings when a feed may have grown
+	name    string // of this process, by chance
+	changed bell   // rings when a feed may have grown
 	lists   lists
 	seal    *Sealer
 
 	turns chan struct{} // of those who may wait for a lock while holding a connection
 
 	writes, commits, bytes, statements atomic.Int64
+
+	writing atomic.Int64 // batches that a writer has sent and that are not answered
 
 	leases sync.Map // worker name → int64, its lease in the table worker
 
@@ -64,6 +69,7 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		config.MaxConns = pgPool
 	}
 	prepareSession(config.ConnConfig)
+	prepareConnection(config.ConnConfig)
 	config.AfterConnect = checkSession
 	if err := migratePostgres(ctx, config.ConnConfig); err != nil {
 		return nil, err
@@ -76,13 +82,14 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		pool.Close()
 		return nil, pgError(err)
 	}
-	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), seal: new(Sealer), turns: make(chan struct{}, pgPool/3)}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), name: rand.Text(), seal: new(Sealer), turns: make(chan struct{}, pgPool/3)}
 	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	p.writer = newPGWriter(p)
 	for range pgWriters {
 		p.done.Go(p.writer.serve)
 	}
 	p.done.Go(p.listen)
+	p.done.Go(p.guard)
 	return p, nil
 }
 
@@ -112,8 +119,8 @@ func (p *Postgres) count(statements, bytes int) {
 	p.bytes.Add(int64(bytes))
 }
 
-// prepareSession sets what every session needs: durable commits, and plans
-// that never change with what the tables hold.
+// prepareSession sets what every session needs: durable commits, plans that
+// never change with what the tables hold, and an end to all waiting.
 func prepareSession(c *pgx.ConnConfig) {
 	if c.RuntimeParams == nil {
 		c.RuntimeParams = map[string]string{}
@@ -126,6 +133,15 @@ func prepareSession(c *pgx.ConnConfig) {
 		"enable_hashjoin":    "off",
 		"enable_mergejoin":   "off",
 		"timezone":           "UTC",
+
+		// Nothing of a process that is frozen or gone stays for long.
+		"idle_in_transaction_session_timeout": "1s",
+		"lock_timeout":                        "5s",
+		"statement_timeout":                   "60s",
+		"tcp_keepalives_idle":                 "5",
+		"tcp_keepalives_interval":             "2",
+		"tcp_keepalives_count":                "3",
+		"tcp_user_timeout":                    "10s",
 	} {
 		c.RuntimeParams[name] = value
 	}
@@ -146,6 +162,13 @@ func checkSession(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
+// StoreRefused is the fault of a database that does not let us in, now or later.
+var StoreRefused = fault.Declare(fault.Kind{
+	Code: "STORE_REFUSED", Class: fault.Blocked,
+	Title:  "the database does not let this user in",
+	Remedy: "Mend user, password or name of the database in --dsn, or create them on the server, and start again.",
+})
+
 // pgError gives the fault of a failed statement. What the caller's context ended stays its error.
 func pgError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -158,6 +181,8 @@ func pgError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch {
+		case strings.HasPrefix(pg.Code, "28"), pg.Code == "3D000", pg.Code == "42501": // user or password, no such database, no right
+			return StoreRefused.Errorf("PostgreSQL: %w", err)
 		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
 			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect of ours

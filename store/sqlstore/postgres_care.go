@@ -26,6 +26,7 @@ var BackupElsewhere = fault.Declare(fault.Kind{
 const (
 	carePage   = 100 // runs read at once
 	carePieces = 500 // events of a restored row
+	carePause  = "10min"
 )
 
 // IsOwner reports true: several processes may work on one database.
@@ -39,7 +40,7 @@ func (p *Postgres) Backup(context.Context, string) error {
 // Check reads everything, of one moment, and reports what is damaged. It writes nothing.
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
-	err := p.still(ctx, func(tx pgx.Tx) error {
+	err := p.stillFor(ctx, carePause, func(tx pgx.Tx) error {
 		if err := checkBooks(pgSession{ctx, tx}, &report); err != nil {
 			return err
 		}
@@ -66,7 +67,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = p.still(ctx, func(tx pgx.Tx) error {
+	err = p.stillFor(ctx, carePause, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash`)
 		if err != nil {
 			return err
@@ -162,7 +163,16 @@ func (line *dump) queueObject(b *pgx.Batch) error {
 
 // still reads from one snapshot.
 func (p *Postgres) still(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, do))
+	return p.stillFor(ctx, "10s", do)
+}
+
+// stillFor reads from one snapshot, and may pause as long between two statements. It holds no lock that others wait for.
+func (p *Postgres) stillFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
+	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '" + pause + "'"
+	if pause == carePause {
+		begin += "; SET LOCAL statement_timeout = 0"
+	}
+	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{BeginQuery: begin}, do))
 }
 
 // eachRun reads all runs in order of creation. A damaged one does not end it.
@@ -233,7 +243,8 @@ func (x *pgRow) whole(ctx context.Context, tx pgx.Tx) (line dump, damage, err er
 func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 	statements := 0
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
+		// The database is empty, so nobody works on it; from may be slow.
+		if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '`+carePause+`'; LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var holds bool

@@ -124,44 +124,39 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 
 // Take implements workflow.Claimer.
 func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
-	var loaded workflow.Loaded
+	var k int64
+	var owner string
+	var dead, final bool
+	var x pgRow
+	var b pgx.Batch // one pipeline, and so one transaction
+	b.Queue(`SELECT pawl_worker($1, $2)`, worker, int64(leaseOf(lease))).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
+	b.Queue(takenSQL, id).QueryRow(func(row pgx.Row) error { return row.Scan(&owner, &dead, &final) })
+	b.Queue(takeRunSQL, worker, id)
+	b.Queue(`SELECT `+wholeColumns+` FROM run r WHERE r.id = $1`, id).QueryRow(func(row pgx.Row) error { return row.Scan(x.wholeTargets()...) })
 	p.count(2, len(id)+len(worker)+8)
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		var k, mine int64
-		var owner string
-		var dead, final bool
-		if err := tx.QueryRow(ctx, `SELECT pawl_worker($1, $2)`, worker, int64(leaseOf(lease))).Scan(&mine); err != nil {
-			return err
-		}
-		err := tx.QueryRow(ctx, `
-			SELECT r.k, coalesce(w.name, ''), coalesce(w.lost OR w.until <= pawl_now(), true), r.phase > 5
-			FROM run r LEFT JOIN worker w ON w.k = r.owner WHERE r.id = $1 FOR NO KEY UPDATE OF r`, id).Scan(&k, &owner, &dead, &final)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return workflow.ErrNotFound
-		case err != nil:
-			return err
-		case final, owner == worker && !dead:
-		case owner != "" && !dead:
-			return workflow.ErrOwned
-		default:
-			if _, err := tx.Exec(ctx, `UPDATE run SET owner = $1, epoch = epoch + 1, due_at = NULL WHERE k = $2`, mine, k); err != nil {
-				return err
-			}
-		}
-		var x pgRow
-		if err := tx.QueryRow(ctx, `SELECT `+wholeColumns+` FROM run r WHERE r.k = $1`, k).Scan(x.wholeTargets()...); err != nil {
-			return err
-		}
-		p.leases.Store(worker, mine)
-		loaded, err = x.decode()
-		return err
-	})
-	if errors.Is(err, workflow.ErrNotFound) || errors.Is(err, workflow.ErrOwned) {
-		return workflow.Loaded{}, err
+	err := p.pool.SendBatch(ctx, &b).Close()
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return workflow.Loaded{}, workflow.ErrNotFound
+	case err != nil:
+		return workflow.Loaded{}, pgError(err)
+	case !final && !dead && owner != worker:
+		return workflow.Loaded{}, workflow.ErrOwned
 	}
-	return loaded, pgError(err)
+	p.leases.Store(worker, k)
+	return x.decode()
 }
+
+// takenSQL locks a run and tells who owns it.
+const takenSQL = `
+SELECT coalesce(w.name, ''), coalesce(w.lost OR w.until <= pawl_now(), true), r.phase > 5
+FROM run r LEFT JOIN worker w ON w.k = r.owner WHERE r.id = $1 FOR NO KEY UPDATE OF r`
+
+// takeRunSQL takes a run that no living worker owns.
+const takeRunSQL = `
+UPDATE run r SET owner = w.k, epoch = epoch + 1, due_at = NULL FROM worker w
+WHERE w.name = $1 AND NOT w.lost AND r.id = $2 AND r.phase < 6
+	AND NOT EXISTS (SELECT FROM worker o WHERE o.k = r.owner AND NOT o.lost AND o.until > pawl_now())`
 
 // Rest implements workflow.Claimer.
 func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
@@ -211,25 +206,18 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 // way, or got mail, is due at once.
 func (p *Postgres) Release(ctx context.Context, worker string) error {
 	p.count(3, len(worker))
-	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `
-			UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)
-			FROM (
-				SELECT o.k, CASE WHEN o.phase IN (2, 5) OR EXISTS (SELECT FROM signal g WHERE g.run = o.k AND NOT g.taken)
-					THEN pawl_now() ELSE o.next_at END AS next
-				FROM run o WHERE o.owner IN (SELECT k FROM worker WHERE name = $1 AND NOT lost)
-			) v
-			WHERE r.k = v.k`, worker)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `DELETE FROM worker WHERE name = $1 AND NOT lost`, worker)
-		if err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
-		return err
-	})
+	var b pgx.Batch // one pipeline, and so one transaction
+	b.Queue(`
+		UPDATE run r SET owner = NULL, next_at = v.next, due_at = nullif(v.next, 0)
+		FROM (
+			SELECT o.k, CASE WHEN o.phase IN (2, 5) OR EXISTS (SELECT FROM signal g WHERE g.run = o.k AND NOT g.taken)
+				THEN pawl_now() ELSE o.next_at END AS next
+			FROM run o WHERE o.owner IN (SELECT k FROM worker WHERE name = $1 AND NOT lost)
+		) v
+		WHERE r.k = v.k`, worker)
+	b.Queue(`DELETE FROM worker WHERE name = $1 AND NOT lost`, worker)
+	b.Queue(`SELECT pg_notify($1, '')`, runChannel)
+	err := p.pool.SendBatch(ctx, &b).Close()
 	p.leases.Delete(worker)
 	return pgError(err)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Channels of NOTIFY. Both only shorten waits.
@@ -40,9 +41,12 @@ func (p *Postgres) hear() {
 	p.wake.hint("")
 	p.changed.ring()
 	for {
-		n, err := c.WaitForNotification(p.ctx)
+		n, err := p.notification(c)
 		if err != nil {
 			return
+		}
+		if n == nil {
+			continue
 		}
 		if strings.EqualFold(n.Channel, changeChannel) {
 			p.changed.ring()
@@ -50,6 +54,22 @@ func (p *Postgres) hear() {
 			p.wake.hint(n.Payload)
 		}
 	}
+}
+
+// listenFor is how long silence is believed: then the server is asked for a sign of life.
+const listenFor = 15 * time.Second
+
+// notification gives the next one, or nil after a while in which there was none.
+func (p *Postgres) notification(c *pgx.Conn) (*pgconn.Notification, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, listenFor)
+	defer cancel()
+	n, err := c.WaitForNotification(ctx)
+	if err == nil || ctx.Err() == nil || p.ctx.Err() != nil {
+		return n, err
+	}
+	alive, cancel := context.WithTimeout(p.ctx, guardWithin)
+	defer cancel()
+	return nil, c.Ping(alive)
 }
 
 // closeConn says goodbye without waiting long for an answer.

@@ -34,6 +34,10 @@ func (s pgSession) query(sql string, args []any, each func(row) error) error {
 	if err != nil {
 		return err
 	}
+	return eachRow(rows, each)
+}
+
+func eachRow(rows pgx.Rows, each func(row) error) error {
 	defer rows.Close()
 	for rows.Next() {
 		if each == nil {
@@ -85,27 +89,69 @@ func (m pgMedium) still(ctx context.Context, do func(session) error) error {
 	return m.p.still(ctx, func(tx pgx.Tx) error { return do(pgSession{ctx, tx}) })
 }
 
-// write holds an advisory lock of the transaction; two names that share a hash only wait for each other.
-func (m pgMedium) write(ctx context.Context, lock string, do func(session) error) error {
+// apply sends a change in one message. Its advisory lock is that of the
+// transaction; two names that share a hash only wait for each other.
+func (m pgMedium) apply(ctx context.Context, c change) error {
 	select {
 	case m.p.turns <- struct{}{}:
 		defer func() { <-m.p.turns }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	m.p.count(1, 0)
+	m.p.count(len(c.list), 0)
 	for try := 1; ; try++ {
-		err := pgx.BeginFunc(ctx, m.p.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, lock); err != nil {
-				return err
-			}
-			return do(pgSession{ctx, tx})
-		})
+		err := m.once(ctx, c)
 		if !deadlocked(err) || try == pgTries {
 			return pgError(err)
 		}
 	}
 }
+
+// once executes a change as one pipelined transaction.
+func (m pgMedium) once(ctx context.Context, c change) error {
+	if c.begin != nil {
+		c.begin()
+	}
+	var b pgx.Batch
+	if c.lock != "" {
+		b.Queue(`SELECT pg_advisory_xact_lock(hashtextextended($1, 7295))`, c.lock)
+	}
+	for _, st := range c.list {
+		sql := st.sql
+		if st.must != nil {
+			sql = "WITH must (n) AS (" + sql + ") SELECT pawl_must((SELECT n FROM must))"
+		}
+		b.Queue(sql, st.args...)
+	}
+	if c.tells {
+		b.Queue(`SELECT pg_notify($1, '')`, changeChannel)
+	}
+	sent := m.p.pool.SendBatch(ctx, &b)
+	defer sent.Close()
+	if c.lock != "" {
+		if _, err := sent.Exec(); err != nil {
+			return err
+		}
+	}
+	for _, st := range c.list {
+		rows, err := sent.Query()
+		if err == nil {
+			err = eachRow(rows, st.each)
+		}
+		var pg *pgconn.PgError
+		switch {
+		case err == nil:
+		case st.must != nil && errors.As(err, &pg) && pg.Code == missingRow:
+			return st.must
+		default:
+			return err
+		}
+	}
+	return sent.Close()
+}
+
+// missingRow is what pawl_must raises.
+const missingRow = "PW001"
 
 const pgTries = 3 // of a transaction that the server ended to free others
 
@@ -128,8 +174,8 @@ func (m pgMedium) clock(s session) (now time.Time, err error) {
 	return now, err
 }
 
-func (m pgMedium) tell(s session) error {
-	return s.query(`SELECT pg_notify($1, '')`, []any{changeChannel}, nil)
+func (m pgMedium) joined(before, number, after string) string {
+	return "(CAST(" + before + " AS bytea) || convert_to(CAST(" + number + " AS text), 'UTF8') || CAST(" + after + " AS bytea))"
 }
 
 func (m pgMedium) changes() *bell { return &m.p.changed }

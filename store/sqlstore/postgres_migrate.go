@@ -2,6 +2,10 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,34 +15,51 @@ import (
 // migrationLock serialises processes that start at once. The number is ours by chance.
 const migrationLock = 7295_0001
 
-// migratePostgres brings the schema up to date, all or nothing.
+// migratePostgres brings the schema up to date, all or nothing. What is missing
+// is found without a lock, and sent as one message: a process that stops here
+// holds up nobody.
 func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
+	config = config.Copy()
+	config.RuntimeParams["lock_timeout"] = "60s" // a migration may wait for reads of a server that is at work
+	config.RuntimeParams["statement_timeout"] = "0"
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return pgError(err)
 	}
 	defer closeConn(c)
-	return pgError(pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, migrationTable); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, "SELECT number, checksum FROM migration ORDER BY number")
-		if err != nil {
-			return err
-		}
-		done, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (applied, error) {
-			var a applied
-			return a, row.Scan(&a.number, &a.checksum)
-		})
+	return pgError(again(func() error {
+		done, err := appliedMigrations(ctx, c)
 		if err != nil {
 			return err
 		}
 		todo, err := missing(migrations("postgres"), done)
-		if err != nil {
+		if err != nil || len(todo) == 0 {
 			return err
+		}
+		if len(done) > 0 && slices.ContainsFunc(todo, func(m migration) bool { return m.name == labelMigration }) {
+			return migrateInSteps(ctx, c, len(done), todo)
+		}
+		_, err = pgScript(ctx, c.PgConn(), migrationScript(len(done), todo))
+		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == missingRow {
+			return errStale // another process was quicker
+		}
+		return err
+	}))
+}
+
+// migrateInSteps applies migrations of which one reads runs here. A process that
+// stops in between holds up others until its session is ended: see prepareSession.
+func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []migration) error {
+	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
+			return err
+		}
+		var now int
+		if err := tx.QueryRow(ctx, "SELECT count(*) FROM migration").Scan(&now); err != nil {
+			return err
+		}
+		if now != done {
+			return errStale // another process was quicker
 		}
 		for _, m := range todo {
 			if _, err := pgScript(ctx, tx.Conn().PgConn(), m.sql); err != nil {
@@ -55,10 +76,36 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
 			}
 		}
 		return nil
-	}))
+	})
 }
 
-// pgScript executes several statements.
+func appliedMigrations(ctx context.Context, c *pgx.Conn) ([]applied, error) {
+	var there bool
+	if err := c.QueryRow(ctx, "SELECT to_regclass('migration') IS NOT NULL").Scan(&there); err != nil || !there {
+		return nil, err
+	}
+	rows, err := c.Query(ctx, "SELECT number, checksum FROM migration ORDER BY number")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (applied, error) {
+		var a applied
+		return a, row.Scan(&a.number, &a.checksum)
+	})
+}
+
+// migrationScript is one transaction that applies migrations where so many are applied already.
+func migrationScript(done int, todo []migration) string {
+	var sql strings.Builder
+	fmt.Fprintf(&sql, "SELECT pg_advisory_xact_lock(%d);\n%s;\n", migrationLock, migrationTable)
+	fmt.Fprintf(&sql, "DO $$ BEGIN IF (SELECT count(*) FROM migration) <> %d THEN RAISE EXCEPTION 'another process migrates' USING ERRCODE = '%s'; END IF; END $$;\n", done, missingRow)
+	for _, m := range todo {
+		fmt.Fprintf(&sql, "%s;\nINSERT INTO migration (number, name, checksum, at) VALUES (%d, '%s', '%s', %d);\n", m.sql, m.number, m.name, m.checksum, time.Now().UnixNano())
+	}
+	return sql.String()
+}
+
+// pgScript executes several statements, which are one transaction and one message.
 func pgScript(ctx context.Context, c *pgconn.PgConn, sql string) ([]*pgconn.Result, error) {
 	return c.Exec(ctx, sql).ReadAll()
 }

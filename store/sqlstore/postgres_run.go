@@ -136,66 +136,31 @@ func stays(s *workflow.StepRecord) bool {
 	}
 }
 
-// createSlowly stores a run whose id is known or whose subject is taken: the
-// slot's holder is locked, so that it cannot end between the look and the queueing.
+// createSlowly stores a run whose id is known or whose subject is taken.
 func (p *Postgres) createSlowly(ctx context.Context, op *pgWrite, handle *pgHandle) (*workflow.Run, error) {
 	r := op.create.run
 	for {
 		if known, _, err := p.Load(ctx, r.ID); err == nil || !errors.Is(err, workflow.ErrNotFound) {
 			return known, err
 		}
-		var queued, taken bool
-		p.count(3, int(op.size()))
-		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			var k int64
-			err := tx.QueryRow(ctx, `SELECT k FROM run WHERE subject = $1 AND phase BETWEEN 2 AND 5 AND NOT inline FOR NO KEY UPDATE`, r.Subject).Scan(&k)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			taken = true
-			var waiting, last int64
-			err = tx.QueryRow(ctx, `SELECT count(*), coalesce(max(queue_no), 0) FROM run WHERE subject = $1 AND phase = 1`, r.Subject).Scan(&waiting, &last)
-			if err != nil {
-				return err
-			}
-			if waiting >= workflow.MaxQueued {
-				return workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, r.Subject)
-			}
-			err = tx.QueryRow(ctx, `INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, ended, body)
-				VALUES ($1, $2, $3, $4, $5, NULLIF($6, ''), $7, $8, $9, 1, $10, 1, 0, 0, 0, 0, $11) ON CONFLICT (id) DO NOTHING RETURNING k`,
-				r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, op.create.birth, nanos(r.CreatedAt), last+1, op.body).Scan(&k)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil // known by now
-			}
-			if err != nil {
-				return err
-			}
-			queued = true
-			if op.events != nil || op.steps != nil {
-				if _, err := tx.Exec(ctx, `INSERT INTO event (run, seq, data, steps) VALUES ($1, $2, $3, $4)`, k, op.seq, op.events, op.steps); err != nil {
-					return err
-				}
-			}
-			for _, l := range labelRows(r.ID, r.Labels) {
-				if _, err := tx.Exec(ctx, putLabelSQL, l.run, l.key, l.value); err != nil {
-					return err
-				}
-			}
-			if op.create.input != nil {
-				_, err = tx.Exec(ctx, `INSERT INTO input (run, data) VALUES ($1, $2)`, k, op.create.input)
-			}
-			return err
-		})
+		var verdict int
+		keys, values := []string{}, []string{}
+		for _, l := range labelRows(r.ID, r.Labels) {
+			keys, values = append(keys, l.key), append(values, l.value)
+		}
+		p.count(1, int(op.size()))
+		err := p.pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+			r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, op.create.birth, nanos(r.CreatedAt),
+			op.body, workflow.MaxQueued, op.seq, op.events, op.steps, op.create.input, keys, values).Scan(&verdict)
 		switch {
 		case err != nil:
 			return nil, pgError(err)
-		case queued:
+		case verdict == 0:
 			stored, _, err := p.Load(ctx, r.ID)
 			return stored, err
-		case !taken: // the holder has ended, and nobody took its place
+		case verdict == 2:
+			return nil, workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, r.Subject)
+		case verdict == 1: // the active run has ended, and nobody took its place
 			again := *op
 			result, err := p.writer.do(ctx, &again)
 			if err != nil {

@@ -297,6 +297,8 @@ func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error) {
 	ctx, cancel := context.WithTimeout(w.p.ctx, time.Minute)
 	defer cancel()
+	w.p.writing.Add(1)
+	defer w.p.writing.Add(-1)
 	results := make([]pgResult, len(batch))
 	var pipe pgPipe
 	pipe.creates(batch, results)

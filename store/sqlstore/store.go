@@ -65,6 +65,8 @@ type Store interface {
 	Clusters() *Clusters
 	// Accounts are the accounts, their credentials and the audit trail.
 	Accounts() account.Store
+	// Probe writes as requests do, and tells why that cannot be done.
+	Probe(ctx context.Context) error
 	// Sealer seals with the master key of Options.
 	Sealer() *Sealer
 	// Close waits for writes under way and closes the database.

@@ -183,6 +183,16 @@ func (s Store) CheckSeals(ctx context.Context) error {
 	return nil
 }
 
+// Probe writes as requests do, and tells why that cannot be done.
+func (s Store) Probe(ctx context.Context) error {
+	if durable, ok := s.kept.(interface {
+		Probe(ctx context.Context) error
+	}); ok {
+		return durable.Probe(ctx)
+	}
+	return nil
+}
+
 // Shared reports a database that several servers may share.
 func (o StoreOptions) Shared() bool {
 	return strings.HasPrefix(o.DSN, "postgres://") || strings.HasPrefix(o.DSN, "postgresql://") || strings.Contains(o.DSN, "host=")

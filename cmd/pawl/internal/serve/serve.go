@@ -103,11 +103,31 @@ type parts struct {
 	shelf    shelf
 }
 
-// Run serves until ctx ends.
-func Run(ctx context.Context, o Options) (err error) {
+// Run serves until ctx ends. Where several servers share a database that is
+// away, or refuses for a while, Run waits for it: it listens, is not ready, and
+// says why.
+func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
+	wait := waiting{options: o}
+	defer wait.end()
+	for {
+		err := once(ctx, wait.options, &wait)
+		switch {
+		case err != nil && wait.waits() && ctx.Err() != nil:
+			return nil // it was stopped before there was anything to end
+		case err == nil || !wait.helps(err):
+			return err
+		}
+		if err := wait.rest(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// once makes a server and serves until ctx ends. It returns early where a part cannot be made.
+func once(ctx context.Context, o Options, wait *waiting) (err error) {
 	p := &parts{options: o, log: o.Logger, runsBell: &driver.Bell{}, bell: server.NewBell(), metrics: telemetry.NewMetrics()}
 	p.queues = newQueues(p.metrics.Registry())
 	defer func() { err = errors.Join(err, p.close()) }()
@@ -118,10 +138,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	wait.end()
 	ln, err := s.Listen()
 	if err != nil {
 		return err
 	}
+	wait.done = true
 	p.listening(ln.Addr())
 	return p.serve(ctx, s, ln)
 }
@@ -300,7 +322,7 @@ func (p *parts) server() (*server.Server, error) {
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, PlanObject: p.plan, Bell: p.bell,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
-		Console: console.Handler(), Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
+		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Desk: p.clusters.desk, Accounts: server.Directed{Desk: p.clusters.desk}, Mount: p.queryFace(),
 	}
 	if p.options.TokenFile != "" {
 		tokens, err := server.ReadTokens(p.options.TokenFile)

@@ -1,0 +1,25 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// A connection that was given up while the process was frozen brings one more
+// request, which is answered, and no second one.
+func TestFinding2RequestOnAConnectionThatWasGivenUp(t *testing.T) {
+	h := newHouse(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	seen := error(nil)
+	h.server.mux.HandleFunc("GET /seen", func(_ http.ResponseWriter, r *http.Request) { seen = r.Context().Err() })
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/seen", nil)
+	r.Host = "127.0.0.1"
+	h.server.ServeHTTP(w, r)
+	if w.Code != http.StatusOK || w.Header().Get("Connection") != "close" || seen != nil {
+		t.Fatalf("%d, Connection: %s, %v", w.Code, w.Header().Get("Connection"), seen)
+	}
+}

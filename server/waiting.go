@@ -1,0 +1,92 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Waiting answers in place of a server that cannot be made yet, because its
+// database is away: /healthz says that the process lives, all else why it is
+// not ready.
+type Waiting struct {
+	options Options
+	ln      net.Listener
+	http    *http.Server
+	ended   sync.WaitGroup
+
+	mu    sync.Mutex
+	cause error
+}
+
+// Wait listens as a server of these options does. It needs no engine.
+func Wait(o Options, cause error) (*Waiting, error) {
+	if o.Listen == "" {
+		o.Listen = DefaultListen
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if err := wellFormed(o); err != nil {
+		return nil, err
+	}
+	ln, err := listen(o)
+	if err != nil {
+		return nil, err
+	}
+	w := &Waiting{options: o, ln: ln, cause: cause}
+	w.http = &http.Server{Handler: http.HandlerFunc(w.answer), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug)}
+	w.http.SetKeepAlivesEnabled(false) // the next request may meet the server
+	w.ended.Go(func() {
+		if err := w.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			o.Logger.Error("the waiting server does not answer any more", "error", err)
+		}
+	})
+	return w, nil
+}
+
+// Addr is where it listens.
+func (w *Waiting) Addr() net.Addr { return w.ln.Addr() }
+
+// Because says anew why it waits.
+func (w *Waiting) Because(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cause = cause
+}
+
+// Close ends it. What is asked has its answer at once.
+func (w *Waiting) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if w.http.Shutdown(ctx) != nil {
+		_ = w.http.Close()
+	}
+	w.ended.Wait()
+}
+
+func (w *Waiting) answer(to http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(context.WithValue(r.Context(), callKey{}, &call{path: r.URL.Path}))
+	to.Header().Set("X-Content-Type-Options", "nosniff")
+	to.Header().Set("Cache-Control", "no-cache")
+	if r.URL.Path == "/healthz" {
+		to.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(to).Encode(Health{Status: "ok", Version: w.options.Version}) // the caller may have gone
+		return
+	}
+	w.mu.Lock()
+	cause := w.cause
+	w.mu.Unlock()
+	if r.URL.Path != "/readyz" {
+		cause = fault.Of(cause).Errorf("the server waits for its database")
+	}
+	writeProblem(to, r, NotReady.Errorf("%w", cause))
+}

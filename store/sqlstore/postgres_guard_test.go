@@ -1,0 +1,168 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// Every connection ends its own waiting, on the server's side too.
+func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	for setting, want := range map[string]string{
+		"idle_in_transaction_session_timeout": "1s", "lock_timeout": "5s", "statement_timeout": "1min",
+	} {
+		var got string
+		if err := p.pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %q, %v, want %q", setting, got, err, want)
+		}
+	}
+	// A Unix socket has no keepalive: what the server is asked for is in the startup message.
+	for _, name := range []string{"tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"} {
+		if p.config.RuntimeParams[name] == "" {
+			t.Errorf("%s is not set", name)
+		}
+	}
+	if p.config.ConnectTimeout == 0 {
+		t.Error("a connection may be tried for ever")
+	}
+}
+
+// A process sends a part of a transaction and is silent: those who wait for its locks go on.
+func TestFinding2SilentConnectionIsEnded(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	mustCreate(t, p, newRun(1))
+	for what, sql := range map[string]string{
+		"the feed of objects":  "UPDATE feed SET newest = newest + 1",
+		"the feed of clusters": "UPDATE cluster_feed SET newest = newest + 1",
+		"a run":                "UPDATE run SET mail = mail",
+		"a lock of all":        "SELECT pg_advisory_xact_lock(hashtextextended('audit', 7295))",
+	} {
+		t.Run(what, func(t *testing.T) {
+			c, err := pgx.ConnectConfig(t.Context(), p.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeConn(c)
+			half := c.PgConn().StartPipeline(t.Context())
+			half.SendQueryParams(sql, nil, nil, nil, nil)
+			half.SendFlushRequest()
+			if err := half.Flush(); err != nil { // no Sync: the transaction is open
+				t.Fatal(err)
+			}
+			if _, err := half.GetResults(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			_, applied := p.Objects().Apply(ctx, demo("c1", 1))
+			_, made := p.Accounts().SaveAccount(ctx, account.Account{ID: what, Name: what, DomainID: account.RootID, Role: account.User})
+			err = errors.Join(applied, made,
+				p.Send(ctx, newRun(1).ID, workflow.Signal{ID: what, Name: "n"}),
+				p.Accounts().Note(ctx, account.Entry{Who: "ann", Call: what, Outcome: account.OK}))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Two servers write into the audit trail at once. What was answered before a
+// list was asked for is in it, newest first, without a lock between the servers.
+func TestFinding2AuditNeedsNoLock(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	other := reopen(t, dsn)
+	all := account.TrailQuery{Sight: account.Sight{All: true}, Limit: 1000}
+	c, err := pgx.Connect(t.Context(), dsn) // another program: it is not ours to end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	slow, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(t.Context(), `INSERT INTO audit (at, who, account_id, domain_id, face, call, target, outcome) VALUES (0, 'slow', '', '', '', '', '', '')`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := slow.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('audit', 7295))`); err != nil { // as servers did before
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		to := []*Postgres{p, other}[i%2]
+		if err := to.Accounts().Note(t.Context(), account.Entry{Who: "ann", Call: fmt.Sprint(i), Outcome: account.OK}); err != nil {
+			t.Fatal(err)
+		}
+		found, err := p.Accounts().Trail(t.Context(), all)
+		if err != nil || len(found) != i+1 || found[0].Call != fmt.Sprint(i) {
+			t.Fatalf("after %d entries: %v, %v", i+1, found, err)
+		}
+	}
+	if err := slow.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := p.Accounts().Trail(t.Context(), all)
+	if err != nil || len(found) != 21 || found[20].Who != "slow" {
+		t.Fatalf("an entry that became visible late has no place of its own: %v, %v", found, err)
+	}
+}
+
+// A database that takes no writes is not ready, though it can be read.
+func TestFinding2ProbeWrites(t *testing.T) {
+	s := pgtest.Start(t, pgtest.Options{NoSync: true})
+	dsn := s.Database(t)
+	p := reopen(t, dsn)
+	if err := p.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	readOnly := func(value string) {
+		var name string
+		err := p.pool.QueryRow(t.Context(), "SELECT current_database()").Scan(&name)
+		if err == nil {
+			_, err = p.pool.Exec(t.Context(), "ALTER DATABASE "+name+" SET default_transaction_read_only = "+value)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Terminate(t, dsn)
+	}
+	readOnly("on")
+	for fault.Of(p.Probe(t.Context())) == workflow.StoreUnavailable { // pooled connections find out one by one
+	}
+	if err := p.Probe(t.Context()); fault.Of(err) != workflow.StoreFull {
+		t.Errorf("a database that takes no writes: %v", err)
+	}
+	if _, _, err := p.List(t.Context(), workflow.Query{}); err != nil {
+		t.Errorf("it can be read: %v", err)
+	}
+}
+
+// Processes that start at once on an empty database migrate it once.
+func TestFinding2MigrationsAreOneMessage(t *testing.T) {
+	dsn := pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)
+	const at = 6
+	failed := make(chan error, at)
+	for range at {
+		go func() {
+			p, err := openPostgres(t.Context(), dsn)
+			if err == nil {
+				err = p.Close()
+			}
+			failed <- err
+		}()
+	}
+	for range at {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
