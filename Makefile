@@ -167,8 +167,12 @@ fresh: ## fail when a generated file is not what make generate writes
 	test "$$before" = "$$after" || { git --no-pager diff --stat; echo "generated files were stale: look at the change and commit it"; exit 1; }
 
 .PHONY: vuln
-vuln: ## known vulnerabilities; needs the network, asks https://vuln.go.dev
-	@$(TOOL) govulncheck ./... || { echo "govulncheck found something, or did not reach https://vuln.go.dev: see above"; exit 1; }
+vuln: ## known vulnerabilities in what is used (asks https://vuln.go.dev, and goes on where that cannot be reached)
+	@said=$$(mktemp) && trap 'rm -f "$$said"' EXIT; \
+	if $(TOOL) govulncheck ./... >"$$said" 2>&1; then cat "$$said"; \
+	elif grep -q '^Vulnerability #' "$$said"; then cat "$$said"; exit 1; \
+	elif grep -q 'https://vuln\.go\.dev' "$$said"; then cat "$$said"; echo 'not checked: https://vuln.go.dev cannot be reached from here'; \
+	else cat "$$said"; exit 1; fi
 
 .PHONY: clean
 clean: ## remove what was built

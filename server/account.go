@@ -77,13 +77,21 @@ func NewTokens(tokens ...string) (*Tokens, error) {
 	return t, nil
 }
 
-// ReadTokens reads a token file: a token a line; empty lines and those that begin with # are left out.
+// ReadTokens reads a token file: a token a line; empty lines and those that
+// begin with # are left out. A file that others may read is refused. TOKEN_INVALID.
 func ReadTokens(path string) (*Tokens, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, TokenInvalid.Errorf("token file: %w", err)
 	}
 	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, TokenInvalid.Errorf("token file: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, TokenInvalid.Errorf("token file %s may be read by others: its mode is %o", path, mode)
+	}
 	var tokens []string
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {

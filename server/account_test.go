@@ -177,6 +177,22 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
+func TestFinding10TokenFileOfOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, good := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o644: false, 0o640: false, 0o604: false, 0o620: false} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadTokens(path)
+		if good != (err == nil) || !good && (fault.Of(err) != TokenInvalid || !strings.Contains(err.Error(), "may be read by others")) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+}
+
 func TestRoleText(t *testing.T) {
 	for _, role := range []Role{Anyone, User, DomainAdmin, Operator} {
 		text, _ := role.MarshalText()

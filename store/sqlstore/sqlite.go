@@ -61,6 +61,9 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	if err != nil {
 		return nil, workflow.InputInvalid.Errorf("path %s: %w", o.Path, err)
 	}
+	if err := Identify(path); err != nil && !errors.Is(err, workflow.StoreUnavailable) { // what is in the way now, SQLite says
+		return nil, err
+	}
 	seal, err := o.sealer()
 	if err != nil {
 		return nil, err

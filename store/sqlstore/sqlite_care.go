@@ -54,7 +54,14 @@ func (s *SQLite) Check(ctx context.Context) (Report, error) {
 }
 
 // CheckFile checks a file that cannot be opened as a store. It writes nothing.
+// STORE_EMPTY, STORE_FOREIGN, STORE_NO_FILE.
 func CheckFile(ctx context.Context, path string) (Report, error) {
+	switch err := identify(path); {
+	case errors.Is(err, workflow.StoreCorrupt) && isShort(path):
+		return Report{Damage: []Damage{{What: fault.Message(err)}}}, nil
+	case err != nil && !errors.Is(err, workflow.StoreCorrupt): // what is damaged is read as far as it goes
+		return Report{}, err
+	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return Report{}, sqFault(err, path)
@@ -68,6 +75,9 @@ func CheckFile(ctx context.Context, path string) (Report, error) {
 
 // ExportFile writes what can be read of a file that cannot be opened as a store.
 func ExportFile(ctx context.Context, path string, w io.Writer) error {
+	if err := identify(path); err != nil && (!errors.Is(err, workflow.StoreCorrupt) || isShort(path)) {
+		return err
+	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return sqFault(err, path)

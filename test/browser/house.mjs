@@ -54,7 +54,7 @@ export async function fill(clusters) {
 // serve starts pawl dev, or pawl server with a token, and gives its address.
 export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')) } = {}) {
   writeFileSync(join(dir, 'clusters.yaml'), worlds[world](dir));
-  writeFileSync(join(dir, 'token'), `${token}\n`);
+  writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
   writeFileSync(join(dir, 'greet.yaml'), flow);
   let process_, ended, url;
 

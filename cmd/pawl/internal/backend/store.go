@@ -76,6 +76,9 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	}
 	path := o.Path()
 	if !postgres {
+		if err := sqlstore.Identify(path); err != nil { // before a key is made beside it
+			return Store{}, err
+		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return Store{}, workflow.StoreUnavailable.Errorf("%w", err)
 		}

@@ -1,0 +1,117 @@
+//go:build unix
+
+package sqlstore_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// foreign makes databases of other programs.
+func foreign(t *testing.T, path, script string) {
+	t.Helper()
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err == nil {
+		err = errors.Join(sqlitex.ExecuteScript(conn, script, nil), conn.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Whatever is no store is called what it is by whoever opens, checks or exports
+// it, at once; nothing is written to it or beside it.
+func TestFinding10FilesThatAreNoStore(t *testing.T) {
+	for _, c := range []struct {
+		what                string
+		make                func(t *testing.T, path string)
+		open, check, export *fault.Kind // nil: it is done
+		damaged             bool
+	}{
+		{"empty", func(t *testing.T, path string) { write(t, path, nil) }, nil, sqlstore.StoreEmpty, sqlstore.StoreEmpty, false},
+		{"short", func(t *testing.T, path string) { write(t, path, []byte("short")) }, sqlstore.StoreForeign, sqlstore.StoreForeign, sqlstore.StoreForeign, false},
+		{"one byte", func(t *testing.T, path string) { write(t, path, []byte("x")) }, sqlstore.StoreForeign, sqlstore.StoreForeign, sqlstore.StoreForeign, false},
+		{"a cut store", func(t *testing.T, path string) { write(t, path, []byte("SQLite format 3\x00\x10\x00\x02\x02")) }, workflow.StoreCorrupt, nil, workflow.StoreCorrupt, true},
+		{"a text", func(t *testing.T, path string) { write(t, path, bytes.Repeat([]byte("text\n"), 500)) }, workflow.StoreCorrupt, nil, workflow.StoreCorrupt, true},
+		{"another program's", func(t *testing.T, path string) {
+			foreign(t, path, "CREATE TABLE bookmark (url TEXT); INSERT INTO bookmark VALUES ('x')")
+		},
+			sqlstore.StoreForeign, sqlstore.StoreForeign, sqlstore.StoreForeign, false},
+		{"another program's with runs", func(t *testing.T, path string) {
+			foreign(t, path, "CREATE TABLE run (id TEXT); CREATE TABLE migration (version INTEGER); PRAGMA journal_mode = wal")
+		}, sqlstore.StoreForeign, sqlstore.StoreForeign, sqlstore.StoreForeign, false},
+		{"a database without tables", func(t *testing.T, path string) { foreign(t, path, "CREATE TABLE x (y); DROP TABLE x") }, nil, sqlstore.StoreEmpty, sqlstore.StoreEmpty, false},
+		{"a pipe", func(t *testing.T, path string) {
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Skip(err)
+			}
+		}, sqlstore.StoreNoFile, sqlstore.StoreNoFile, sqlstore.StoreNoFile, false},
+		{"a folder", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, sqlstore.StoreNoFile, sqlstore.StoreNoFile, sqlstore.StoreNoFile, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "file.db")
+			c.make(t, path)
+			before := bytesOf(path)
+			verdict := func(what string, err error, want *fault.Kind) {
+				t.Helper()
+				if want == nil && err != nil || want != nil && fault.Of(err) != want {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			report, err := sqlstore.CheckFile(t.Context(), path)
+			verdict("check", err, c.check)
+			if report.Healthy || c.damaged != (len(report.Damage) > 0) {
+				t.Errorf("check: %+v", report)
+			}
+			verdict("export", sqlstore.ExportFile(t.Context(), path, &bytes.Buffer{}), c.export)
+			for _, client := range []bool{true, false} {
+				s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, Client: client})
+				verdict("open", err, c.open)
+				if err == nil {
+					s.Close()
+				}
+			}
+			if c.open == nil {
+				return
+			}
+			if !bytes.Equal(bytesOf(path), before) {
+				t.Error("it was written to")
+			}
+			if beside, _ := filepath.Glob(path + "*"); len(beside) != 1 {
+				t.Errorf("beside it are %v", beside)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bytesOf reads a regular file; nil: it is none.
+func bytesOf(path string) []byte {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	data, _ := os.ReadFile(path)
+	return data
+}
