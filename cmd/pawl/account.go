@@ -251,6 +251,7 @@ func (a *app) keyCommand() *cobra.Command {
 		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
 		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
+			a.tellOpenModeEnds(ctx, b)
 			k, err := b.CreateKey(ctx, n)
 			if err != nil {
 				return err
@@ -275,6 +276,21 @@ func (a *app) keyCommand() *cobra.Command {
 	limitFlag(list, &most, 0)
 	return branch("key", "Make, list and revoke API keys, which sign requests to /client/api", "API keys sign requests to the query API at /client/api. ACCOUNT is a name, DOMAIN/NAME or an id.",
 		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
+}
+
+// tellOpenModeEnds says, before the first key is made, that requests need a
+// token from then on, and how this command line gets one.
+func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts) {
+	if open, err := b.IsOpen(ctx); err != nil || !open {
+		return // whoever is refused is told by the request itself
+	}
+	create := "pawl token create"
+	if a.flags.dsn != "" {
+		create += " --dsn " + a.flags.dsn
+	}
+	fmt.Fprint(a.err, "This is the first account, key or token: until now whoever reaches the server on loopback is its operator, from\n"+
+		"now on every request needs a token, those of this command line and of the console too. Beside the store, without\n"+
+		"--server, this keeps the command line working: export PAWL_TOKEN=$("+create+" | sed -n 's/^token *//p')\n")
 }
 
 func (a *app) tokenCommand() *cobra.Command {

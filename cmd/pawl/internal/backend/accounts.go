@@ -31,6 +31,9 @@ type Accounts interface {
 	// Revoke ends a key or token: kind is keys or tokens.
 	Revoke(ctx context.Context, kind, id string) error
 	Trail(ctx context.Context, q account.TrailQuery) ([]account.Entry, error)
+	// IsOpen reports that there is neither account nor token nor key: on
+	// loopback everybody is the operator.
+	IsOpen(ctx context.Context) (bool, error)
 	Close() error
 }
 
@@ -54,6 +57,21 @@ func OpenAccounts(ctx context.Context, o StoreOptions, client bool, actor string
 
 // Close implements Accounts.
 func (l *LocalAccounts) Close() error { return l.store.Close() }
+
+// IsOpen implements Accounts.
+func (l *LocalAccounts) IsOpen(ctx context.Context) (bool, error) {
+	some, err := l.desk.Any(ctx)
+	return err == nil && !some, err
+}
+
+// IsOpen implements Accounts: a server that answers without a token is open.
+func (r *Remote) IsOpen(ctx context.Context) (bool, error) {
+	if r.options.Token != "" {
+		return false, nil
+	}
+	_, err := r.Domains(ctx, 1)
+	return err == nil, nil
+}
 
 // note writes what was done into the audit trail, under the name of the one who did it.
 func (l *LocalAccounts) note(ctx context.Context, call, target string, err error) error {
