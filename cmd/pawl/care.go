@@ -38,29 +38,13 @@ func (a *app) storeCommand() *cobra.Command {
 			Example: "  pawl store check --dsn pawl.db -o json", Args: cobra.NoArgs,
 			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.checkStore(ctx) }),
 		},
-		&cobra.Command{
-			Use: "backup FILE", Short: "Write a copy while the store is in use",
-			Example: "  pawl store backup pawl-backup.db", Args: cobra.ExactArgs(1),
-			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-				return a.kept(ctx, reads, func(k sqlstore.Keeper) error {
-					if err := k.Backup(ctx, args[0]); err != nil {
-						return err
-					}
-					return a.emit(map[string]string{"file": args[0]}, args, func() string { return "backed up to " + args[0] + "\n" })
-				})
-			}),
-		},
+		a.backupCommand(),
 		&cobra.Command{
 			Use: "export [FILE]", Short: "Write all runs with their history as JSON lines, damaged ones left out",
 			Example: "  pawl store export runs.jsonl\n  pawl store export | gzip > runs.jsonl.gz", Args: cobra.MaximumNArgs(1),
 			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.exportStore(ctx, args) }),
 		},
-		&cobra.Command{
-			Use: "restore FILE", Short: "Fill a new store from a backup or an export",
-			Long:    "Fills a store that does not exist yet, or is empty, from a backup or from an\nexport; - reads an export from standard input.",
-			Example: "  pawl store restore pawl-backup.db --dsn new.db\n  pawl store restore runs.jsonl --dsn new.db", Args: cobra.ExactArgs(1),
-			RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.restoreStore(ctx, args[0]) }),
-		},
+		a.restoreCommand(),
 		a.rotateCommand(),
 	)
 	return cmd
@@ -142,7 +126,12 @@ func (a *app) checkStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.emit(report, nil, func() string {
+	seals := a.sealsOf(report.Keys, a.storeOptions())
+	answer := struct {
+		sqlstore.Report
+		Missing []string `json:"missingKeys,omitempty"` // of sealedWith: they are not at hand
+	}{report, seals.Missing}
+	if err := a.emit(answer, nil, func() string {
 		var b strings.Builder
 		for _, d := range report.Damage {
 			where := "the file"
@@ -156,6 +145,7 @@ func (a *app) checkStore(ctx context.Context) error {
 			word = fmt.Sprintf("damaged in %s", counted(len(report.Damage), "place"))
 		}
 		fmt.Fprintf(&b, "%s: %s, %s, %s\n", path, counted(report.Runs, "run"), counted(report.Events, "event"), word)
+		b.WriteString(seals.told(a.whereKeys(a.storeOptions())))
 		return b.String()
 	}); err != nil {
 		return err
@@ -189,7 +179,7 @@ func (a *app) exportStore(ctx context.Context, args []string) error {
 
 const sqliteMagic = "SQLite format 3\x00"
 
-func (a *app) restoreStore(ctx context.Context, from string) error {
+func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOptions) error {
 	if err := a.local("store restore"); err != nil {
 		return err
 	}
@@ -203,7 +193,7 @@ func (a *app) restoreStore(ctx context.Context, from string) error {
 	}
 	defer in.Close()
 	r := bufio.NewReader(in)
-	to := a.storeOptions().Path()
+	to := o.Path()
 	if head, err := r.Peek(len(sqliteMagic)); err == nil && bytes.Equal(head, []byte(sqliteMagic)) {
 		if err := restoreFile(ctx, r, from, to); err != nil {
 			return err
@@ -214,7 +204,16 @@ func (a *app) restoreStore(ctx context.Context, from string) error {
 	} else if err := a.restoreLines(ctx, r, to); err != nil {
 		return err
 	}
-	return a.emit(map[string]string{"store": to}, []string{to}, func() string { return "restored " + to + "\n" })
+	if a.onServer() {
+		return a.emit(map[string]string{"store": to}, []string{to}, func() string { return "restored " + to + "\n" })
+	}
+	seals, err := a.seals(ctx, to, o)
+	if err != nil {
+		return err
+	}
+	return a.emit(map[string]any{"store": to, "sealedWith": seals.Keys, "missingKeys": seals.Missing}, []string{to}, func() string {
+		return "restored " + to + "\n" + seals.told(a.whereKeys(o))
+	})
 }
 
 // restoreLines fills a store from an export. A file that is made for it and not

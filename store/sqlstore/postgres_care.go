@@ -20,7 +20,7 @@ var _ Keeper = (*Postgres)(nil)
 var BackupElsewhere = fault.Declare(fault.Kind{
 	Code: "BACKUP_ELSEWHERE", Class: fault.Invalid,
 	Title:  "PostgreSQL is backed up by its own tools",
-	Remedy: "Use pg_dump and pg_restore (or the server's base backups), or write the runs as JSON lines with pawl store export.",
+	Remedy: "Use pg_dump and pg_restore (or the server's base backups), or write the runs as JSON lines with pawl store export. Keep the master key (PAWL_MASTER_KEY) with them: no backup holds it.",
 })
 
 const (
@@ -42,6 +42,10 @@ func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
 	err := p.stillFor(ctx, carePause, func(tx pgx.Tx) error {
 		if err := checkBooks(pgSession{ctx, tx}, &report); err != nil {
+			return err
+		}
+		var err error
+		if report.Keys, err = sealedWith(pgSession{ctx, tx}, func(string) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {

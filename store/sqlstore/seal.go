@@ -30,7 +30,7 @@ var (
 	MasterKeyUnknown = fault.Declare(fault.Kind{
 		Code: "MASTER_KEY_UNKNOWN", Class: fault.Blocked,
 		Title:  "a secret was sealed with a master key that was not given",
-		Remedy: "Give the server the key whose id the message names, behind the newest one; then rotate, and it is not needed any more. If it is lost, the server starts with --clusters off only.",
+		Remedy: "Give the server the key whose id the message names, behind the newest one; then rotate, and it is not needed any more. If the store came from a backup, the key is in the file FILE.key of the store it was made of, or in FILE.key.age of pawl store backup --with-key. If it is lost, the server starts with --clusters off only.",
 	})
 	MasterKeyInvalid = fault.Declare(fault.Kind{
 		Code: "MASTER_KEY_INVALID", Class: fault.Invalid,
@@ -255,6 +255,12 @@ func KeepNewestKey(path string) error {
 		return err
 	}
 	return writeKeys(path, keys[:1], func(temporary string) error { return os.Rename(temporary, path) })
+}
+
+// WriteMasterKeys makes a file of keys, the newest first, for its owner only.
+// One that is there stays as it is (os.ErrExist).
+func WriteMasterKeys(path string, keys [][]byte) error {
+	return writeKeys(path, keys, func(temporary string) error { return os.Link(temporary, path) })
 }
 
 // writeKeys makes a whole and durable file, then puts it in its place.

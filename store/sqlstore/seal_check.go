@@ -2,9 +2,14 @@ package sqlstore
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	"zombiezen.com/go/sqlite"
 )
 
 // sealSample is how many rows of each table CheckSeals looks at.
@@ -42,4 +47,62 @@ func checkSeals(ctx context.Context, m medium, seal *Sealer) error {
 		}
 	}
 	return nil
+}
+
+// KeyIDs tell master keys apart, and nothing about them.
+func KeyIDs(keys [][]byte) []string {
+	ids := make([]string, 0, len(keys))
+	for _, key := range keys {
+		ids = append(ids, hex.EncodeToString([]byte(keyID(key))))
+	}
+	return ids
+}
+
+// SealedWith gives the ids of the master keys that the secrets of a file are
+// sealed with. It writes nothing.
+func SealedWith(ctx context.Context, path string) (ids []string, err error) {
+	if err := identify(path); err != nil {
+		return nil, err
+	}
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, sqFault(err, path)
+	}
+	defer conn.Close()
+	conn.SetBusyTimeout(busyTimeout)
+	conn.SetInterrupt(ctx.Done())
+	ids, err = sqSealedWith(conn)
+	return ids, sqFault(err, path)
+}
+
+// sqSealedWith is sealedWith of a file whose schema may be older.
+func sqSealedWith(conn *sqlite.Conn) ([]string, error) {
+	return sealedWith(sqSession{conn: conn}, func(table string) (bool, error) {
+		n, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '"+table+"'")
+		return n != "0", err
+	})
+}
+
+// sealedWith gives the ids of the keys that sealed anything, in order.
+func sealedWith(s session, has func(table string) (bool, error)) ([]string, error) {
+	found := map[string]bool{}
+	for _, t := range sealedTables {
+		there, err := has(t.name)
+		if err != nil {
+			return nil, err
+		}
+		for i := 0; there && i < len(t.columns); i++ {
+			sql := fmt.Sprintf("SELECT DISTINCT substr(%s, 1, %d) FROM %s WHERE length(%[1]s) >= %[4]d", t.columns[i], 1+keyIDSize, t.name, sealHead)
+			err := s.query(sql, nil, func(r row) error {
+				if head := r.bytes(0); len(head) == 1+keyIDSize && head[0] == sealVersion {
+					found[hex.EncodeToString(head[1:])] = true
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -26,6 +26,9 @@ func (s *SQLite) Check(ctx context.Context) (Report, error) {
 		if err != nil {
 			return err
 		}
+		if report.Keys, err = sqSealedWith(conn); err != nil {
+			return err
+		}
 		if known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'container_cluster'"); err != nil {
 			return err
 		} else if known != "0" { // a file of an older schema has none

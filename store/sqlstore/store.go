@@ -106,6 +106,7 @@ type Report struct {
 	Clusters int      `json:"clusters"`
 	Damage   []Damage `json:"damage,omitempty"`
 	Healthy  bool     `json:"healthy"`
+	Keys     []string `json:"sealedWith,omitempty"` // ids of the master keys that the secrets in it are sealed with
 }
 
 // Damage is one damaged place.

@@ -93,6 +93,9 @@ func OpenStore(ctx context.Context, o StoreOptions, client bool) (Store, error) 
 	return opened(sqlstore.Open(ctx, sqlstore.Options{Path: path, Client: client, MasterKeys: keys}))
 }
 
+// MasterKeys are those that a client of the store is given; none is made.
+func (o StoreOptions) MasterKeys() ([][]byte, error) { return o.masterKeys(o.Shared(), true) }
+
 // masterKeys are those of the file, of the environment, or of the file beside a
 // SQLite store, which a client does not make.
 func (o StoreOptions) masterKeys(postgres, client bool) ([][]byte, error) {

@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/store/sqlstore"
+)
+
+// PassphraseWrong is the fault of a passphrase that does not fit.
+var PassphraseWrong = fault.Declare(fault.Kind{
+	Code: "PASSPHRASE_WRONG", Class: fault.Invalid,
+	Title:  "the passphrase cannot be used, or is not that of the file",
+	Remedy: "Give the passphrase that the backup was made with, 12 characters or more, at the terminal or with --passphrase-file (chmod 600).",
+})
+
+const (
+	keyBackup     = ".key.age" // beside a backup: its master keys, encrypted
+	minPassphrase = 12
+)
+
+// keyFlags are those of backup and restore for the master key.
+type keyFlags struct {
+	with             bool
+	file, passphrase string
+}
+
+func (f *keyFlags) add(cmd *cobra.Command, about string) {
+	cmd.Flags().BoolVar(&f.with, "with-key", false, about)
+	cmd.Flags().StringVar(&f.file, "key-file", "", "`file` of the master keys (default: beside a SQLite store)")
+	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of --with-key; else it is asked for at the terminal")
+}
+
+func (a *app) backupCommand() *cobra.Command {
+	var keys keyFlags
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Write a copy while the store is in use",
+		Long: `Writes a copy of a SQLite store while it is in use. Secrets stay sealed in it, and
+the master key that opens them is not part of it: keep the key file with the
+backup, or let --with-key write the key to FILE.key.age, encrypted with a
+passphrase. pawl store restore --with-key takes it back; so does age -d.`,
+		Example: "  pawl store backup pawl-backup.db\n  pawl store backup pawl-backup.db --with-key --passphrase-file passphrase", Args: cobra.ExactArgs(1),
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.backup(ctx, args[0], keys) }),
+	}
+	keys.add(cmd, "write the master key too, encrypted, to FILE.key.age")
+	return cmd
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var keys keyFlags
+	cmd := &cobra.Command{
+		Use: "restore FILE", Short: "Fill a new store from a backup or an export",
+		Long: `Fills a store that does not exist yet, or is empty, from a backup or from an
+export; - reads an export from standard input. --with-key puts the master key of
+FILE.key.age beside the new store.`,
+		Example: "  pawl store restore pawl-backup.db --dsn new.db --with-key\n  pawl store restore runs.jsonl --dsn new.db", Args: cobra.ExactArgs(1),
+		RunE: a.verb(func(ctx context.Context, _ *cobra.Command, args []string) error { return a.restore(ctx, args[0], keys) }),
+	}
+	keys.add(cmd, "take the master key of FILE.key.age, and put it beside the store")
+	return cmd
+}
+
+// backup writes a copy of the store, and of its master keys if that is asked for.
+func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
+	o := a.storeOptions()
+	o.KeyFile = flags.file
+	sealed, wrote := []byte(nil), ""
+	if flags.with {
+		keys, err := a.keysAtHand(o)
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			return sqlstore.MasterKeyMissing.Errorf("there is no master key in %s to back up", o.Keys())
+		}
+		if _, err := os.Lstat(file + keyBackup); err == nil {
+			return FileWrong.Errorf("%s exists: name a new file", file+keyBackup)
+		}
+		passphrase, err := a.passphrase(flags.passphrase, true)
+		if err != nil {
+			return err
+		}
+		if sealed, err = encryptKeys(keys, passphrase); err != nil {
+			return err
+		}
+	}
+	if err := a.kept(ctx, reads, func(k sqlstore.Keeper) error { return k.Backup(ctx, file) }); err != nil {
+		return err
+	}
+	if sealed != nil {
+		wrote = file + keyBackup
+		if err := writeNew(wrote, sealed); err != nil {
+			return errors.Join(err, os.Remove(file))
+		}
+	}
+	seals, err := a.seals(ctx, file, o)
+	if err != nil {
+		return err
+	}
+	if flags.with && seals.Missing != nil { // the key at hand is not that of the store
+		return errors.Join(sqlstore.MasterKeyUnknown.Errorf("the store is sealed with %s, and %s holds %s", strings.Join(seals.Keys, ", "), o.Keys(), strings.Join(seals.Given, ", ")),
+			os.Remove(file), os.Remove(wrote))
+	}
+	answer := map[string]any{"file": file, "sealedWith": seals.Keys}
+	if wrote != "" {
+		answer["keyFile"] = wrote
+	}
+	return a.emit(answer, []string{file}, func() string {
+		switch text := "backed up to " + file + "\n"; {
+		case wrote != "":
+			return text + "the master key is in " + wrote + ", encrypted with the passphrase\n"
+		case len(seals.Keys) > 0:
+			return text + "its secrets are sealed with master key " + strings.Join(seals.Keys, ", ") + ", which is not in it: keep a copy of " + a.whereKeys(o) + " too, or back up with --with-key\n"
+		default:
+			return text
+		}
+	})
+}
+
+// restore fills a store, and puts the master keys of the backup beside it if that is asked for.
+func (a *app) restore(ctx context.Context, from string, flags keyFlags) error {
+	o := a.storeOptions()
+	o.KeyFile = flags.file
+	if !flags.with {
+		return a.restoreStore(ctx, from, o)
+	}
+	if from == "-" || a.onServer() && flags.file == "" {
+		return Usage.Errorf("--with-key reads FILE%s and writes a key file: name FILE, and --key-file if the store is PostgreSQL", keyBackup)
+	}
+	data, err := os.ReadFile(from + keyBackup)
+	if err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	if _, err := os.Lstat(o.Keys()); err == nil {
+		return FileWrong.Errorf("%s exists: name another with --key-file, or restore without --with-key", o.Keys())
+	}
+	passphrase, err := a.passphrase(flags.passphrase, false)
+	if err != nil {
+		return err
+	}
+	keys, err := decryptKeys(data, passphrase)
+	if err != nil {
+		return err
+	}
+	if err := sqlstore.WriteMasterKeys(o.Keys(), keys); err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	if err := a.restoreStore(ctx, from, o); err != nil {
+		return errors.Join(err, os.Remove(o.Keys()))
+	}
+	return nil
+}
+
+// seals is what a store was sealed with, and what is at hand.
+type seals struct {
+	Keys    []string // that sealed what is in it
+	Given   []string
+	Missing []string // of Keys
+}
+
+// seals compares a file with the keys that belong to a store.
+func (a *app) seals(ctx context.Context, file string, o backend.StoreOptions) (seals, error) {
+	ids, err := sqlstore.SealedWith(ctx, file)
+	return a.sealsOf(ids, o), err
+}
+
+func (a *app) sealsOf(ids []string, o backend.StoreOptions) seals {
+	s := seals{Keys: ids}
+	if keys, err := a.keysAtHand(o); err == nil { // keys that cannot be read are none
+		s.Given = sqlstore.KeyIDs(keys)
+	}
+	for _, id := range s.Keys {
+		if !slices.Contains(s.Given, id) {
+			s.Missing = append(s.Missing, id)
+		}
+	}
+	return s
+}
+
+// told says what a person must know of the keys of a store; "" if nothing is sealed.
+func (s seals) told(where string) string {
+	switch {
+	case len(s.Keys) == 0:
+		return ""
+	case len(s.Missing) == 0:
+		return "its secrets are sealed with master key " + strings.Join(s.Keys, ", ") + ", from " + where + ": keep a copy of it with the backups\n"
+	default:
+		return "its secrets are sealed with master key " + strings.Join(s.Missing, ", ") + ", which is not in " + where + ": without it they cannot be opened (MASTER_KEY_UNKNOWN)\n"
+	}
+}
+
+// keysAtHand are the master keys of a store; none is made.
+func (a *app) keysAtHand(o backend.StoreOptions) ([][]byte, error) {
+	if o.KeyFile != "" {
+		if _, err := os.Stat(o.KeyFile); err != nil {
+			return nil, sqlstore.MasterKeyMissing.Errorf("%w", err)
+		}
+	}
+	return o.MasterKeys()
+}
+
+// whereKeys says where the master keys of a store come from.
+func (a *app) whereKeys(o backend.StoreOptions) string {
+	if o.KeyFile == "" && (os.Getenv("PAWL_MASTER_KEY") != "" || o.Shared()) {
+		return "PAWL_MASTER_KEY"
+	}
+	return o.Keys()
+}
+
+// passphrase reads the passphrase of a key backup from a file, or asks for it:
+// twice when it is a new one.
+func (a *app) passphrase(file string, anew bool) (string, error) {
+	text := ""
+	if file != "" {
+		in, err := os.Open(file)
+		if err != nil {
+			return "", PassphraseWrong.Errorf("%w", err)
+		}
+		defer in.Close()
+		if info, err := in.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			return "", errors.Join(PassphraseWrong.Errorf("%s may be read by others", file), err)
+		}
+		line, err := bufio.NewReader(io.LimitReader(in, 4096)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return "", PassphraseWrong.Errorf("%s: %w", file, err)
+		}
+		text = strings.TrimRight(line, "\r\n")
+	} else {
+		tty, ok := a.in.(*os.File)
+		if !ok || !term.IsTerminal(int(tty.Fd())) { //nolint:gosec // a file descriptor
+			return "", Usage.Errorf("--with-key needs a passphrase: there is no terminal to ask at, so give --passphrase-file")
+		}
+		ask := func(what string) (string, error) {
+			fmt.Fprint(a.err, what)
+			secret, err := term.ReadPassword(int(tty.Fd())) //nolint:gosec // a file descriptor
+			fmt.Fprintln(a.err)
+			return string(secret), err
+		}
+		var err error
+		if text, err = ask("Passphrase of the key backup: "); err != nil {
+			return "", err
+		}
+		if anew {
+			again, err := ask("The same again: ")
+			if err != nil {
+				return "", err
+			}
+			if again != text {
+				return "", PassphraseWrong.Errorf("the two passphrases differ")
+			}
+		}
+	}
+	if n := utf8.RuneCountInString(text); anew && n < minPassphrase {
+		return "", PassphraseWrong.Errorf("the passphrase has %d characters, at least %d are wanted", n, minPassphrase)
+	}
+	return text, nil
+}
+
+// encryptKeys writes master keys as a key file, encrypted with a passphrase as age does it (scrypt).
+func encryptKeys(keys [][]byte, passphrase string) ([]byte, error) {
+	to, err := age.NewScryptRecipient(passphrase)
+	if err != nil {
+		return nil, PassphraseWrong.Errorf("%w", err)
+	}
+	var out bytes.Buffer
+	lines := armor.NewWriter(&out)
+	w, err := age.Encrypt(lines, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if _, err := io.WriteString(w, base64.StdEncoding.EncodeToString(key)+"\n"); err != nil {
+			return nil, err
+		}
+	}
+	err = errors.Join(w.Close(), lines.Close())
+	return out.Bytes(), err
+}
+
+// decryptKeys reads what encryptKeys wrote. PASSPHRASE_WRONG, MASTER_KEY_INVALID.
+func decryptKeys(data []byte, passphrase string) ([][]byte, error) {
+	who, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return nil, PassphraseWrong.Errorf("%w", err)
+	}
+	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(data)), who)
+	if other := (*age.NoIdentityMatchError)(nil); errors.As(err, &other) {
+		return nil, PassphraseWrong.Errorf("it does not open the key backup")
+	} else if err != nil {
+		return nil, FileWrong.Errorf("the key backup: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, 1<<20))
+	if err != nil {
+		return nil, FileWrong.Errorf("the key backup: %w", err)
+	}
+	return sqlstore.ParseMasterKeys(string(text))
+}
+
+// writeNew writes a file that was not there, for its owner only.
+func writeNew(path string, data []byte) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return FileWrong.Errorf("%w", err)
+	}
+	_, err = file.Write(data)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return FileWrong.Errorf("%w", errors.Join(err, os.Remove(path)))
+	}
+	return nil
+}
