@@ -291,9 +291,19 @@ func (s *state) progress(rec *StepRecord, p Progress) {
 	s.put(rec)
 }
 
-// lost folds in attempts that were found open without a living owner: one loss
-// proves nothing, after two the step is opened alone, and those that follow are
-// charged to it, so that a step that kills its process ends Paused.
+// mostLost is how many deaths of its process in a row no step survives.
+const mostLost = 6
+
+// lostDelay is how long a step waits that was under way when its process died: longer
+// each time, so that its neighbours get on with their work.
+func lostDelay(times int) time.Duration {
+	return Retry{First: 250 * time.Millisecond, Factor: 4, Longest: 16 * time.Second, Jitter: -1}.delay(times, 0)
+}
+
+// lost folds in attempts that were found open without a living owner. One loss
+// proves nothing, nor do two: many steps were under way. Then the step is opened while no
+// other suspect is, and a process that dies once more, within Options.AloneFor, was killed by it: the run is
+// paused. One that kills its process later than that is paused after mostLost deaths.
 func (s *state) lost() {
 	for rec := range s.run.Steps() {
 		if rec.Phase != StepRunning || s.open[rec.Name] != nil {
@@ -302,12 +312,17 @@ func (s *state) lost() {
 		rec.Lost++
 		s.event(StepLost, rec, Event{Message: "its worker died or lost its lease"})
 		n := s.plan.node(rec.Name)
-		if rec.Alone && n != nil {
+		if (rec.Alone || rec.Lost >= mostLost) && n != nil {
 			rec.Alone = false
-			s.failure(rec, n, Crashed.Errorf("the process died %d times in a row, the last time with nothing beside the step", rec.Lost), Event{})
+			err := Crashed.Errorf("the process died %d times in a row while the step ran", rec.Lost)
+			if n.closes && !rec.Undoing { // a close is retried without limit
+				s.failure(rec, n, err, Event{})
+				continue
+			}
+			s.fail(rec, s.faultOf(err))
 			continue
 		}
-		rec.Phase, rec.NextAt = StepRetrying, s.now
+		rec.Phase, rec.NextAt = StepRetrying, s.now.Add(lostDelay(rec.Lost))
 		s.put(rec)
 	}
 }

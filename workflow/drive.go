@@ -377,7 +377,7 @@ func (d *driver) watch() {
 		}
 		if a.alone && d.alone && !t.Before(a.rec.AttemptAt.Add(d.e.options.AloneFor)) {
 			d.alone = false
-			a.rec.Alone, a.rec.Lost = false, 0
+			a.rec.Alone = false
 			d.s.put(a.rec)
 			d.e.slots.together(d)
 		}
@@ -417,6 +417,9 @@ func (d *driver) may(n *node, alone bool) bool {
 
 func (d *driver) slot(alone bool) bool {
 	if alone {
+		if d.alone { // two suspects of one run
+			return false
+		}
 		if d.e.slots.isolate(d, d.held) {
 			d.held, d.alone = 0, true
 			return true
@@ -424,7 +427,7 @@ func (d *driver) slot(alone bool) bool {
 		d.asked = true
 		return false
 	}
-	if d.held > 0 && !d.e.slots.isolated(d) {
+	if d.held > 0 {
 		d.held--
 		return true
 	}

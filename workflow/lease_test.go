@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -220,28 +221,40 @@ func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 	}
 }
 
-// TestAWaitToBeAloneEnds: a run that waits for the worker alone and is
-// cancelled meanwhile lets the others go on.
-func TestAWaitToBeAloneEnds(t *testing.T) {
+// TestFinding9SuspectsTakeTurns: a suspect that waits for another one and is
+// cancelled meanwhile lets the third go on; a run that is no suspect waits for none.
+func TestFinding9SuspectsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newRig(t, nil, workflow.Options{AloneFor: time.Hour})
 		defer r.stop()
-		long := workflow.Flow{Name: "Long", Steps: []workflow.Step{r.obedient("A", 10*time.Minute), r.obedient("B", time.Second)}}
-		want(t, r.engine.Load([]workflow.Flow{long, {Name: "Killer", Steps: []workflow.Step{r.obedient("K", time.Second)}}}), error(nil))
-		// A run whose step was lost twice, as a dead worker leaves it.
-		run, err := r.store.Create(t.Context(), &workflow.Run{ID: workflow.RunID("k", "Killer", "1"), Flow: "Killer", Subject: "k", RequestID: "1", NextAt: time.Now().Add(time.Minute)}, nil)
-		want(t, err, error(nil))
-		run.Put(&workflow.StepRecord{Name: "K", Phase: workflow.StepRunning, Ord: 1, Attempt: 2, Lost: 1, StartedAt: time.Now()})
-		run.StartedAt, run.NextAt = time.Now(), time.Now().Add(time.Minute)
-		want(t, r.store.Save(t.Context(), &workflow.Save{Run: run}), error(nil))
-		other := r.start("Long", ``)
-		time.Sleep(2 * time.Minute)
-		want(t, r.load(run.ID).Step("K").Lost, 2)
-		want(t, r.load(run.ID).Step("K").Attempt, 2) // it waits
-		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{}), error(nil))
-		r.rests(run.ID, workflow.Cancelled)
-		time.Sleep(20 * time.Minute)
+		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.obedient("S", 10*time.Minute)}}}), error(nil))
+		var ids []string
+		for i := range 3 { // runs whose step was lost twice, as a dead worker leaves them
+			subject := fmt.Sprint("s", i)
+			run, err := r.store.Create(t.Context(), &workflow.Run{ID: workflow.RunID(subject, "F", "1"), Flow: "F", Subject: subject, RequestID: "1", NextAt: time.Now().Add(time.Hour)}, nil)
+			want(t, err, error(nil))
+			run.Put(&workflow.StepRecord{Name: "S", Phase: workflow.StepRunning, Ord: 1, Attempt: 2, Lost: 1, StartedAt: time.Now()})
+			run.StartedAt, run.NextAt = time.Now(), time.Now().Add(time.Duration(i+1)*time.Minute)
+			want(t, r.store.Save(t.Context(), &workflow.Save{Run: run}), error(nil))
+			ids = append(ids, run.ID)
+		}
+		attempts := func() (n [3]int) {
+			for i, id := range ids {
+				n[i] = r.load(id).Step("S").Attempt
+			}
+			return n
+		}
+		time.Sleep(5 * time.Minute)
+		want(t, attempts(), [3]int{3, 2, 2})
+		other := r.start("F", ``)
+		want(t, r.engine.Cancel(t.Context(), ids[1], workflow.Drop, false, workflow.Actor{}), error(nil))
+		r.rests(ids[1], workflow.Cancelled)
+		time.Sleep(10*time.Minute + time.Second)
 		r.rests(other.ID, workflow.Succeeded)
+		r.rests(ids[0], workflow.Succeeded)
+		want(t, r.load(ids[2]).Step("S").Attempt, 3)
+		time.Sleep(20 * time.Minute)
+		r.rests(ids[2], workflow.Succeeded)
 	})
 }
 

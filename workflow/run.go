@@ -176,7 +176,7 @@ type StepRecord struct {
 	Free      int   // uncharged failures in a row
 	FreeSince time.Time
 	Lost      int  // attempts lost in a row
-	Alone     bool // the attempt was opened with nothing beside it
+	Alone     bool // the attempt was opened while no other suspect was open
 	Undoing   bool // the attempts are those of its undo
 	StartedAt time.Time
 	AttemptAt time.Time // when the newest attempt was opened

@@ -2,11 +2,12 @@ package workflow
 
 import (
 	"container/list"
+	"slices"
 	"sync"
 )
 
 // slots limits the attempts at once of a worker, of a flow and of a tenant,
-// and lets a suspected step run with nothing beside it.
+// and lets one suspected step run at a time: those that are not suspected go on beside it.
 //
 //	take ──▶ has a slot ──▶ give
 //	  └──▶ waits, in order ──▶ called: slots are kept for it ──▶ take, or forget
@@ -17,19 +18,20 @@ import (
 // decision of a driver that was told to wait ends with a refusal, which queues
 // it or keeps its place, or with forget.
 type slots struct {
-	mu      sync.Mutex
-	limit   int
-	used    int // those that are kept for called drivers among them
-	byFlow  map[string]int
-	byLabel map[string]int
-	label   LabelLimit
-	flows   func(string) int // limit of a flow; 0: none
-	waiting map[*driver]*ticket
-	queues  map[share]*list.List // of tickets: whoever a share is full for does not keep others back
-	last    uint64
-	called  map[*driver]int // slots that are kept for it
-	sole    *driver         // runs alone, or waits until it can
-	freed   chan struct{}
+	mu       sync.Mutex
+	limit    int
+	used     int // those that are kept for called drivers among them
+	byFlow   map[string]int
+	byLabel  map[string]int
+	label    LabelLimit
+	flows    func(string) int // limit of a flow; 0: none
+	waiting  map[*driver]*ticket
+	queues   map[share]*list.List // of tickets: whoever a share is full for does not keep others back
+	last     uint64
+	called   map[*driver]int // slots that are kept for it
+	sole     *driver         // has the one suspected attempt, or waits for a slot for it
+	suspects []*driver       // wait until that one has ended
+	freed    chan struct{}
 }
 
 // share is what an attempt counts for beside the worker.
@@ -62,9 +64,11 @@ func (s *slots) take(d *driver) bool {
 	of := s.share(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.taken(d, of)
+}
+
+func (s *slots) taken(d *driver, of share) bool {
 	switch {
-	case s.sole != nil && s.sole != d:
-		s.decline(d, of)
 	case s.called[d] > 0:
 		if s.called[d]--; s.called[d] == 0 {
 			delete(s.called, d)
@@ -153,10 +157,6 @@ func (s *slots) tell() {
 // call keeps the slots that are free for those that have waited longest, and
 // wakes them.
 func (s *slots) call() {
-	if s.sole != nil {
-		s.sole.poke()
-		return
-	}
 	for s.used < s.limit {
 		var next *ticket
 		for of, q := range s.queues {
@@ -194,6 +194,7 @@ func (s *slots) forget(d *driver) {
 	s.mu.Lock()
 	waited := s.waiting[d] != nil
 	s.unqueue(d)
+	s.suspects = slices.DeleteFunc(s.suspects, func(other *driver) bool { return other == d })
 	freed := s.decline(d, of)
 	s.mu.Unlock()
 	if freed || waited {
@@ -201,35 +202,26 @@ func (s *slots) forget(d *driver) {
 	}
 }
 
-// isolate lets d open an attempt alone, once every other attempt has ended.
+// isolate lets d open a suspected attempt, unless another one is open: what dies then is
+// known. held slots of d are given for the one it needs.
 func (s *slots) isolate(d *driver, held int) bool {
 	of := s.share(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sole != nil && s.sole != d {
 		s.decline(d, of)
-		s.queue(d, of)
+		if !slices.Contains(s.suspects, d) {
+			s.suspects = append(s.suspects, d)
+		}
 		return false
 	}
 	s.sole = d
-	s.decline(d, of)
-	if s.used > held {
-		return false
+	if held == 0 {
+		return s.taken(d, of)
 	}
 	s.count(of, 1-held)
+	s.call()
 	return true
-}
-
-// isolated reports that another driver has, or waits for, the worker alone.
-func (s *slots) isolated(d *driver) bool {
-	of := s.share(d)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sole != nil && s.sole != d {
-		s.queue(d, of)
-		return true
-	}
-	return false
 }
 
 // together ends the isolation.
@@ -238,7 +230,10 @@ func (s *slots) together(d *driver) {
 	ended := s.sole == d
 	if ended {
 		s.sole = nil
-		s.call()
+		for _, other := range s.suspects { // one of them is next; the others wait again
+			other.poke()
+		}
+		s.suspects = nil
 	}
 	s.mu.Unlock()
 	if ended {
@@ -250,9 +245,6 @@ func (s *slots) together(d *driver) {
 func (s *slots) free() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sole != nil {
-		return 0
-	}
 	return max(s.limit-s.used-len(s.waiting), 0)
 }
 

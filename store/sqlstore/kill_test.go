@@ -91,7 +91,13 @@ func liveOn(path string) error {
 			return err
 		}
 		if len(left) == 0 {
-			break
+			again, err := resumeInnocent(ctx, engine, store)
+			if err != nil {
+				return err
+			}
+			if !again {
+				break
+			}
 		}
 		select {
 		case <-doomed.left:
@@ -105,6 +111,25 @@ func liveOn(path string) error {
 	return store.Close()
 }
 
+// resumeInnocent does what the remedy of CRASHED asks of a person who knows that the
+// processes were killed from outside: three times in a row during one step.
+func resumeInnocent(ctx context.Context, engine *workflow.Engine, store *sqlstore.SQLite) (resumed bool, err error) {
+	paused, _, err := store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Paused}, Flow: lifeFlow, Limit: lifeRuns})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range paused {
+		if r.Fault == nil || r.Fault.Code != workflow.Crashed.Code {
+			continue
+		}
+		if err := engine.Resume(ctx, r.ID, "", "", workflow.Actor{Name: "eve"}); err != nil {
+			return false, err
+		}
+		resumed = true
+	}
+	return resumed, nil
+}
+
 func lifeFlows(keys io.Writer) []workflow.Flow {
 	step := func(name string) workflow.Step {
 		return workflow.Step{Name: name, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
@@ -116,7 +141,7 @@ func lifeFlows(keys io.Writer) []workflow.Flow {
 	each.ForEach = &workflow.Loop{List: func(workflow.View) ([]json.RawMessage, error) {
 		return []json.RawMessage{json.RawMessage("1"), json.RawMessage("2")}, nil
 	}}
-	die := workflow.Step{Name: "die", Retry: workflow.Retry{Attempts: 2, First: time.Millisecond}, Do: func(context.Context, *workflow.Task) outcome.Outcome {
+	die := workflow.Step{Name: "die", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}}
@@ -232,12 +257,13 @@ func TestKillNineLosesNothing(t *testing.T) {
 	t.Logf("%d processes were killed", deaths)
 }
 
-// TestKillNineByAStep: a step that kills its process ends Paused with CRASHED
-// once its budget is spent, and the runs beside it succeed (2.3).
-func TestKillNineByAStep(t *testing.T) {
+// TestFinding9KillNineByAStep: a step that kills its process does so three times, the
+// last time while no other suspect runs; then its run is Paused with CRASHED, and the
+// runs beside it succeed (2.3).
+func TestFinding9KillNineByAStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "life.db")
 	deaths := lives(t, path, 100, func(int) []string { return []string{lifeKiller + "=1"} })
-	if deaths != 4 { // two losses, then two charged to it
+	if deaths != 3 {
 		t.Fatalf("%d deaths", deaths)
 	}
 	store := reopened(t, path)
