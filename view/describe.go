@@ -78,6 +78,7 @@ func runFacts(r Run, now time.Time, style Style) facts {
 	f.add("Created", moment(r.CreatedAt, now, style))
 	f.add("Started", moment(r.StartedAt, now, style))
 	f.add("Ended", moment(r.EndedAt, now, style))
+	f.add("Result", oneLine(string(r.Result)))
 	if !r.NextAt.IsZero() && !r.Phase.Final() {
 		f.add("Next look", until(r.NextAt, now))
 	}

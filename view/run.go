@@ -46,6 +46,7 @@ type Run struct {
 	Parent       string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Input        json.RawMessage   `json:"input,omitempty"`
+	Result       json.RawMessage   `json:"result,omitempty" doc:"what the flow says of a run that succeeded"`
 	RequestID    string            `json:"requestID,omitempty"`
 	Actor        string            `json:"actor,omitempty" doc:"who started it"`
 	Reason       string            `json:"reason,omitempty" doc:"why, as the starter said"`
@@ -156,7 +157,7 @@ func ofRun(r *workflow.Run, defs *definitions) Run {
 		ID: r.ID, Flow: r.Flow, Version: r.Version, Hash: r.Hash, Subject: r.Subject,
 		Phase: r.Phase, Seq: r.Seq, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt, NextAt: r.NextAt,
-		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input,
+		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input, Result: r.Result(),
 		RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason, Warning: r.State.Warning,
 	}
 	if r.Phase != workflow.Queued {

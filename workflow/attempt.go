@@ -296,7 +296,9 @@ func (d *driver) child(ctx context.Context, t *Task, req Request, inline bool) o
 	switch child.Phase {
 	case Succeeded:
 		out := map[string]any{"run": id}
-		if last := lastOutput(child); last != nil {
+		if result := child.Result(); result != nil {
+			out["output"] = result
+		} else if last := lastOutput(child); last != nil {
 			out["output"] = last
 		}
 		if err := t.Set(out); err != nil {

@@ -38,7 +38,7 @@ func DefinitionOf(flow Flow) (Definition, error) {
 }
 
 func canonical(flow *Flow) (data []byte, hash string, err error) {
-	d := flowData{Name: flow.Name, FromFirst: flow.RecoverFromFirstStep, Steps: stepsData(flow.Steps), Finally: stepsData(flow.Finally)}
+	d := flowData{Name: flow.Name, FromFirst: flow.RecoverFromFirstStep, Result: resultData(flow), Steps: stepsData(flow.Steps), Finally: stepsData(flow.Finally)}
 	if data, err = json.Marshal(d); err != nil {
 		return nil, "", fmt.Errorf("%s: its definition does not encode: %w", flow.Name, err)
 	}
@@ -46,10 +46,18 @@ func canonical(flow *Flow) (data []byte, hash string, err error) {
 	return data, hex.EncodeToString(sum[:]), nil
 }
 
+func resultData(flow *Flow) string {
+	if flow.Result != nil && flow.ResultText == "" {
+		return "go"
+	}
+	return flow.ResultText
+}
+
 // flowData is the canonical, expanded definition.
 type flowData struct {
 	Name      string     `json:"name"`
 	FromFirst bool       `json:"fromFirst,omitempty"`
+	Result    string     `json:"result,omitempty"`
 	Steps     []stepData `json:"steps"`
 	Finally   []stepData `json:"finally,omitempty"`
 }

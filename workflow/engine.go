@@ -118,6 +118,7 @@ type Engine struct {
 	stored  map[string]*plan // by hash: definitions of runs that go on with an older one
 	known   map[string]bool  // hashes whose definition is stored
 	drivers map[string]*driver
+	awaits  map[string]map[chan struct{}]struct{} // who awaits a run, by its id
 	parks   map[string]time.Time
 	parkAt  time.Time
 	serving bool
@@ -128,6 +129,7 @@ type Engine struct {
 	health  error
 
 	lease    lease
+	awaited  atomic.Int64 // calls of Await
 	draining atomic.Bool
 	stuck    atomic.Int64 // drivers that repeat a save
 }

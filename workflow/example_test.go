@@ -193,3 +193,27 @@ func ExampleNewTask() {
 	// Output:
 	// done "made v1 for r1/Volume/0"
 }
+
+// A flow says a result, and its starter awaits it.
+func ExampleEngine_Await() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	count := workflow.Flow{Name: "Count", Steps: []workflow.Step{
+		{Name: "Letters", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
+			var name string
+			if err := t.Input(&name); err != nil {
+				return outcome.Fail(err)
+			}
+			return outcome.Fail(t.Set(len(name)))
+		}},
+	}, Result: workflow.Result(func(v workflow.View) (int, error) { return workflow.OutputOf[int](v, "Letters") })}
+	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{count}, workflow.Options{}))
+	go func() { _ = engine.Serve(ctx) }()
+
+	run := must(engine.Start(ctx, workflow.Request{Flow: "Count", Subject: "demo/default/c1", Input: json.RawMessage(`"ann"`)}))
+	run = must(engine.Await(ctx, run.ID)) // until it has ended, or is paused
+	letters, err := workflow.ResultOf[int](run)
+	fmt.Println(letters, err)
+	// Output:
+	// 3 <nil>
+}

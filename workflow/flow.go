@@ -22,10 +22,12 @@ type Flow struct {
 	Input                Schema // nil: any JSON
 	RecoverFromFirstStep bool   // resume begins at the first step instead of the failed one
 	Steps                []Step
-	Finally              []Step        // run at the end, on success and after cancel with undo or drop
-	Deadline             time.Duration // from the first opened step, without time spent Paused; 0: none
-	OnDeadline           Then          // default ThenPause
-	OnChange             Change        // what runs of an older definition do; default Finish
+	Result               func(View) (json.RawMessage, error) // what a run that succeeds has to say: Run.Result; nil: nothing
+	ResultText           string                              // its source, part of the content hash
+	Finally              []Step                              // run at the end, on success and after cancel with undo or drop
+	Deadline             time.Duration                       // from the first opened step, without time spent Paused; 0: none
+	OnDeadline           Then                                // default ThenPause
+	OnChange             Change                              // what runs of an older definition do; default Finish
 	Migrations           []Migration
 	Limit                int        // attempts at once per worker; 0: no limit but the worker's
 	Retention            *Retention // nil: the engine's

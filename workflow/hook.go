@@ -69,6 +69,7 @@ func (q *hookQueue) hear(h heard) {
 
 // publish tells the hooks what was saved.
 func (e *Engine) publish(r *Run, events []Event) {
+	e.tellAwaiting(r)
 	if len(e.hooks) == 0 || len(events) == 0 {
 		return
 	}

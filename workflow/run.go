@@ -89,16 +89,17 @@ type Run struct {
 // State is the part of the checkpoint only the engine reads. A store keeps it
 // as one JSON value; it is the zero State most of the time.
 type State struct {
-	Ord       int64         `json:"ord,omitempty"`      // newest StepRecord.Ord
-	Stop      *Stop         `json:"stop,omitempty"`     // a stop under way, or what paused the run
-	Finally   bool          `json:"finally,omitempty"`  // the finally steps have begun
-	PausedAt  time.Time     `json:"pausedAt,omitzero"`  // since when Paused
-	PausedFor time.Duration `json:"pausedFor,omitzero"` // earlier pauses, not counted by the deadline
-	Healing   []Healing     `json:"healing,omitempty"`  // one per code
-	Chosen    string        `json:"chosen,omitempty"`   // "old" or "new" after FLOW_CHANGED
-	Warning   string        `json:"warning,omitempty"`
-	Last      *LastRequest  `json:"last,omitempty"`
-	Due       bool          `json:"due,omitempty"` // the deadline has ended and was acted on
+	Ord       int64           `json:"ord,omitempty"`      // newest StepRecord.Ord
+	Stop      *Stop           `json:"stop,omitempty"`     // a stop under way, or what paused the run
+	Finally   bool            `json:"finally,omitempty"`  // the finally steps have begun
+	PausedAt  time.Time       `json:"pausedAt,omitzero"`  // since when Paused
+	PausedFor time.Duration   `json:"pausedFor,omitzero"` // earlier pauses, not counted by the deadline
+	Healing   []Healing       `json:"healing,omitempty"`  // one per code
+	Chosen    string          `json:"chosen,omitempty"`   // "old" or "new" after FLOW_CHANGED
+	Warning   string          `json:"warning,omitempty"`
+	Last      *LastRequest    `json:"last,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"` // what the flow says of a run that succeeded
+	Due       bool            `json:"due,omitempty"`    // the deadline has ended and was acted on
 }
 
 // Stop is a pause or cancel that was accepted.
@@ -229,6 +230,9 @@ type LoopItem struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value"`
 }
+
+// Result is what the flow's Result has made of a run that succeeded; nil: nothing.
+func (r *Run) Result() json.RawMessage { return r.State.Result }
 
 // Step finds the record of an instance; nil if it was never reached.
 func (r *Run) Step(name string) *StepRecord { return r.records[name] }

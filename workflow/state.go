@@ -203,6 +203,11 @@ func (s *state) decideForward() {
 	case s.run.State.Stop != nil: // a wait has expired, and asks for undo
 		s.due(s.now)
 	case v == settled && len(s.failures) == 0:
+		if err := s.result(); err != nil {
+			s.pause(s.expression("result", err), Event{Actor: "engine"})
+			s.decidePaused()
+			return
+		}
 		s.end(Succeeded, Event{})
 	case len(s.failures) > 0:
 		if s.underWay() == 0 && len(s.opens) == 0 {

@@ -366,7 +366,50 @@ func (w stateWorld) lookup(inst string) (StepView, bool) {
 	if rec == nil {
 		return StepView{}, false
 	}
+	if rec.Items != nil && rec.Output == nil {
+		return StepView{Phase: rec.Phase, Output: w.s.gathered(rec)}, true
+	}
 	return StepView{Phase: rec.Phase, Output: rec.Output}, true
+}
+
+// gathered is the list of what the iterations of a loop have set, in the order of its items:
+// the output of its one step, or an object with the outputs of the steps of its body.
+// null stands for an iteration that set none.
+func (s *state) gathered(loop *StepRecord) json.RawMessage {
+	n := s.plan.node(loop.Name)
+	if n == nil || n.kind != loopNode {
+		return nil
+	}
+	list := make([]json.RawMessage, len(loop.Items))
+	for i, item := range loop.Items {
+		list[i] = s.outputOf(n.body, loop.Name+"["+item.Key+"]")
+	}
+	data, _ := json.Marshal(list) // of values that were encoded before
+	return data
+}
+
+func (s *state) outputOf(n *node, inst string) json.RawMessage {
+	rec := s.run.Step(inst)
+	if n.kind <= childNode {
+		if rec == nil {
+			return nil
+		}
+		return rec.Output
+	}
+	if n.kind == loopNode && rec != nil {
+		return s.gathered(rec)
+	}
+	outputs := map[string]json.RawMessage{}
+	for _, kid := range n.kids {
+		if output := s.outputOf(kid, kid.instance(inst)); output != nil {
+			outputs[kid.step.Name] = output
+		}
+	}
+	if len(outputs) == 0 {
+		return nil
+	}
+	data, _ := json.Marshal(outputs)
+	return data
 }
 
 func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {

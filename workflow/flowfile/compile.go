@@ -56,6 +56,13 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 	top := (&scope{}).within(all)
 	flow.Steps = c.sequence(root.kids, top)
 	flow.Finally = c.sequence(end.kids, top)
+	if f.result.set() {
+		flow.ResultText = f.result.value
+		if x := c.expression(f.result, 0, top, false, "a value"); x != nil {
+			flow.Result = x.value()
+		}
+		c.reads = nil // what the result reads does not keep a step from being skipped
+	}
 	flow.Source = encodeFlow(f, root.kids, end.kids)
 	l.checkMigrations(f, all)
 	return flow, all

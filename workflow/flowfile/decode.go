@@ -21,6 +21,7 @@ type flowDoc struct {
 	input       *schemaDoc
 	deadline    time.Duration
 	onDeadline  workflow.Then
+	result      text
 	onChange    workflow.Change
 	migrations  []workflow.Migration
 	migrationAt []mark
@@ -151,6 +152,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		},
 		"retention": func(n *yaml.Node) { f.retention = r.retention(n) },
 		"defaults":  func(n *yaml.Node) { r.object(n, "defaults", r.policyKeys(&f.defaults)) },
+		"result":    r.text("result", &f.result),
 		"steps":     r.steps("steps", &f.steps, 0),
 		"finally":   r.steps("finally", &f.finally, 0),
 	}

@@ -252,7 +252,7 @@ func headOf(f workflow.Flow) []field {
 	return []field{
 		{"version", text0(f.Version)}, {"description", f.Description}, {"input", schemaText(f.Input)},
 		{"recoverFromFirstStep", text0(f.RecoverFromFirstStep)}, {"deadline", text0(f.Deadline)}, {"onDeadline", string(f.OnDeadline)},
-		{"onChange", string(f.OnChange)}, {"limits.attempts", text0(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", text0(f.Migrations)},
+		{"onChange", string(f.OnChange)}, {"result", f.ResultText}, {"limits.attempts", text0(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", text0(f.Migrations)},
 	}
 }
 

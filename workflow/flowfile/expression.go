@@ -75,7 +75,7 @@ type issue struct {
 }
 
 var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(
+	return cel.NewEnv(append(aggregates(),
 		ext.Strings(), ext.Math(), ext.Lists(), ext.Sets(), ext.Encoders(), ext.TwoVarComprehensions(),
 		cel.OptionalTypes(),
 		cel.CrossTypeNumericComparisons(true),
@@ -85,7 +85,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ParserExpressionSizeLimit(longestCEL),
 		cel.Variable("run", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("steps", cel.MapType(cel.StringType, cel.MapType(cel.StringType, cel.DynType))),
-	)
+	)...)
 })
 
 func newExpressions() *expressions {
@@ -348,6 +348,17 @@ func (x *expression) json(view workflow.View) (any, error) {
 		return nil, x.failed("%w", err)
 	}
 	return stored, nil
+}
+
+// value gives what the expression makes, in canonical JSON.
+func (x *expression) value() func(workflow.View) (json.RawMessage, error) {
+	return func(view workflow.View) (json.RawMessage, error) {
+		v, err := x.json(view)
+		if err != nil {
+			return nil, err
+		}
+		return canonical(v), nil
+	}
 }
 
 func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {

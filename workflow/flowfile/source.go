@@ -154,6 +154,7 @@ func encodeFlow(f *flowDoc, steps, finally []*node) []byte {
 	o.set("deadline", f.deadline)
 	o.set("onDeadline", string(f.onDeadline))
 	o.set("onChange", string(f.onChange))
+	o.set("result", f.result.value)
 	o.set("finally", encodeSteps(finally))
 	if f.input != nil {
 		o.set("input", f.input.raw)

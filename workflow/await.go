@@ -1,0 +1,139 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Await blocks until a run has ended, or is paused and no healer is at work on it, and
+// gives it as it is then. It asks nobody in between: a save of this engine wakes it. A run that
+// another process works on is looked at every Options.LookEvery. The error is that of ctx, of the store, or RUN_NOT_FOUND.
+func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
+	r, err := e.Get(ctx, id)
+	if err != nil || r.rested() {
+		return r, err
+	}
+	saved, stop := e.await(r.ID)
+	defer stop()
+	timer := time.NewTimer(e.options.LookEvery)
+	defer timer.Stop()
+	for {
+		r, err := e.Get(ctx, r.ID) // once more: it may have ended before it was awaited
+		if err != nil || r.rested() {
+			return r, err
+		}
+		select {
+		case <-saved:
+		case <-timer.C:
+			timer.Reset(e.options.LookEvery)
+		case <-ctx.Done():
+			return r, context.Cause(ctx)
+		}
+	}
+}
+
+// rested reports a run that does not go on before somebody acts.
+func (r *Run) rested() bool {
+	if r.Phase != Paused || r.Fault == nil {
+		return r.Phase.Final() || r.Phase == Paused
+	}
+	for _, h := range r.State.Healing {
+		if h.Code == r.Fault.Code && h.Ended == "" && (h.Open || !h.NextAt.IsZero()) {
+			return false
+		}
+	}
+	return true
+}
+
+// await gives a channel that says when a run was saved and has come to rest.
+func (e *Engine) await(id string) (saved <-chan struct{}, stop func()) {
+	c := make(chan struct{}, 1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.awaits == nil {
+		e.awaits = map[string]map[chan struct{}]struct{}{}
+	}
+	if e.awaits[id] == nil {
+		e.awaits[id] = map[chan struct{}]struct{}{}
+	}
+	e.awaits[id][c] = struct{}{}
+	e.awaited.Add(1)
+	return c, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.awaited.Add(-1)
+		if delete(e.awaits[id], c); len(e.awaits[id]) == 0 {
+			delete(e.awaits, id)
+		}
+	}
+}
+
+// tellAwaiting wakes those who await a run that was just saved.
+func (e *Engine) tellAwaiting(r *Run) {
+	if e.awaited.Load() == 0 || !r.rested() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.awaits[r.ID] {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// ResultOf decodes the result of a run. One that has not succeeded, or has none, gives the
+// failure of OutcomeOf, or INPUT_INVALID.
+func ResultOf[T any](r *Run) (T, error) {
+	var v T
+	if r.Phase != Succeeded {
+		if err := OutcomeOf(r).Err(); err != nil {
+			return v, err
+		}
+		return v, RequestInvalid.Errorf("run %s is %s: it has no result yet", r.ID, r.Phase)
+	}
+	if r.State.Result == nil {
+		return v, InputInvalid.Errorf("flow %s says no result", r.Flow)
+	}
+	return v, decode(r.State.Result, &v, "result")
+}
+
+// Result makes the result of a flow written in Go of any value that encodes as JSON.
+func Result[T any](of func(View) (T, error)) func(View) (json.RawMessage, error) {
+	return func(v View) (json.RawMessage, error) {
+		value, err := of(v)
+		if err != nil {
+			return nil, err
+		}
+		return encode(value)
+	}
+}
+
+// OutputOf decodes the output of a step for a Result, a condition or a predicate.
+func OutputOf[T any](v View, step string) (T, error) {
+	var value T
+	s, ok := v.Step(step)
+	if !ok || s.Output == nil {
+		return value, ExpressionFailed.Errorf("step %q has set no output", step)
+	}
+	return value, decode(s.Output, &value, "output of "+step)
+}
+
+// result makes the result of a run whose steps are all done.
+func (s *state) result() (err error) {
+	if s.plan.flow.Result == nil {
+		return nil
+	}
+	defer recovered(&err)
+	data, err := s.plan.flow.Result(s.view(""))
+	if err != nil {
+		return err
+	}
+	if len(data) > MaxOutput {
+		return OutputTooLarge.Errorf("the result has %d bytes, the limit is %d", len(data), MaxOutput)
+	}
+	s.run.State.Result, s.changed = data, true
+	return nil
+}
