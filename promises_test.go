@@ -6,20 +6,30 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestEveryPromiseHasATest: each of the 12 promises and each of the 32 defects
-// of the engine before this one (docs/promises.md) is named by a test: as
-// TestPromise5…, TestDefect17…, or as "promise 5", "defects 9, 20" in a comment.
+// What docs/promises.md counts.
+var counted = map[string]int{"promise": 12, "defect": 32, "finding": 29}
+
+// What no test can hold: the migration guide is prose.
+var untested = []string{"finding 27"}
+
+// TestEveryPromiseHasATest: each promise, each defect of the engine before this
+// one and each finding of the first attack (docs/promises.md) is named by a test:
+// as TestPromise5…, TestDefect17…, or as "finding 5", "defects 9, 20" in a comment.
 func TestEveryPromiseHasATest(t *testing.T) {
-	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect)s?[ _]?((?:\d+(?:, | and )?)+)`)
+	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect|finding)s?[ _]?((?:\d+(?:, | and )?)+)`)
 	number := regexp.MustCompile(`\d+`)
 	found := map[string][]string{}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "test/") || strings.HasSuffix(path, "promises_test.go") {
+		if entry != nil && entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() != "." && strings.HasPrefix(entry.Name(), ".")) {
+			return fs.SkipDir
+		}
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".txtar") && !strings.HasSuffix(path, ".mjs") && !strings.Contains(path, "test/") || strings.HasSuffix(path, "promises_test.go") {
 			return err
 		}
 		data, err := os.ReadFile(path)
@@ -37,16 +47,16 @@ func TestEveryPromiseHasATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, count := range map[string]int{"promise": 12, "defect": 32} {
+	for what, count := range counted {
 		for n := range count {
-			if key := fmt.Sprintf("%s %d", what, n+1); found[key] == nil {
+			if key := fmt.Sprintf("%s %d", what, n+1); found[key] == nil && !slices.Contains(untested, key) {
 				t.Errorf("no test names %s (see docs/promises.md)", key)
 			}
 		}
 	}
 	for key := range found {
 		what, n, _ := strings.Cut(key, " ")
-		if i, err := strconv.Atoi(n); err == nil && (what == "promise" && i > 12 || what == "defect" && i > 32) {
+		if i, err := strconv.Atoi(n); err == nil && i > counted[what] {
 			t.Errorf("%s is none of the list in docs/promises.md: %v", key, found[key])
 		}
 	}
