@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/pawl-dev/pawl/fault"
 )
 
@@ -325,36 +327,33 @@ func ValidateUpgrade(from, to string) error {
 	switch {
 	case !ok:
 		return invalid("versionid", "the cluster's version %q is not x.y.z", from)
-	case slices.Compare(target[:], now[:]) < 0:
+	case semver.Compare(target, now) < 0:
 		return invalid("versionid", "from %s to %s is a downgrade", from, to)
-	case target[0] != now[0] || target[1] > now[1]+1:
+	case semver.Major(target) != semver.Major(now) || minor(target) > minor(now)+1:
 		return invalid("versionid", "from %s to %s is more than one minor version", from, to)
 	}
 	return nil
 }
 
-// SameVersion reports that both are the same x.y.z, however it is written.
+// SameVersion reports that both are the same x.y.z, however it is written. A
+// release candidate is not its release.
 func SameVersion(a, b string) bool {
 	v, ok := semantic(a)
 	w, too := semantic(b)
 	return ok && too && v == w
 }
 
-// semantic reads x.y.z; what follows a hyphen or plus is left out.
-func semantic(text string) (v [3]int, ok bool) {
-	if i := strings.IndexAny(text, "-+"); i >= 0 {
-		text = text[:i]
-	}
-	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
-	if len(parts) != 3 {
-		return v, false
-	}
-	for i, p := range parts {
-		n, err := strconv.Atoi(p)
-		if err != nil || n < 0 {
-			return v, false
-		}
-		v[i] = n
-	}
-	return v, true
+// semantic is the canonical form of a version x.y.z, with or without a v before
+// it; metadata of the build behind a plus is left out.
+func semantic(text string) (string, bool) {
+	v := "v" + strings.TrimPrefix(text, "v")
+	core, _, _ := strings.Cut(strings.SplitN(v, "+", 2)[0], "-")
+	return semver.Canonical(v), semver.IsValid(v) && strings.Count(core, ".") == 2
+}
+
+// minor is y of a canonical version.
+func minor(v string) int {
+	_, y, _ := strings.Cut(semver.MajorMinor(v), ".")
+	n, _ := strconv.Atoi(y) // valid, or the version had not been
+	return n
 }

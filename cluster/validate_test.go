@@ -196,3 +196,26 @@ func TestSameVersion(t *testing.T) {
 		}
 	}
 }
+
+// A release candidate comes before its release, and is another version.
+func TestFinding22CandidateIsNotItsRelease(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"1.30.0-rc1", "1.30.0", true}, {"1.30.0", "1.30.0-rc1", false}, {"1.30.0-rc1", "1.30.0-rc2", true}, {"1.30.0-rc.10", "1.30.0-rc.9", false},
+		{"v1.29.9", "1.30.0-rc1", true}, {"1.28.0", "1.30.0-rc1", false}, {"1.30.0+a", "1.30.0+b", true}, {"1.30.0", "1.30", false}, {"1.30.0", "1.30.x", false},
+	} {
+		if err := ValidateUpgrade(c.from, c.to); (err == nil) != c.ok {
+			t.Errorf("from %s to %s: %v", c.from, c.to, err)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{{"1.30.0-rc1", "1.30.0", false}, {"v1.30.0", "1.30.0", true}, {"1.30.0+a", "1.30.0", true}, {"1.30", "1.30.0", false}, {"", "", false}} {
+		if SameVersion(c.a, c.b) != c.same {
+			t.Errorf("%q and %q are the same: %t", c.a, c.b, !c.same)
+		}
+	}
+}

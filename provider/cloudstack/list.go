@@ -52,10 +52,18 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	if err != nil {
 		return cluster.Page{}, err
 	}
-	if f.Size <= 0 || f.Size > p.o.PageSize {
-		f.Size = p.o.PageSize
+	asked := f.Size
+	var items []item
+	var next cluster.Cursor
+	for {
+		most := p.pages.size()
+		if f.Size = asked; f.Size <= 0 || f.Size > most {
+			f.Size = most
+		}
+		if items, next, err = p.page(ctx, s, &f, here, most); !p.pages.shrink(err, most) {
+			break
+		}
 	}
-	items, next, err := p.page(ctx, s, &f, here)
 	if err != nil {
 		return cluster.Page{}, err
 	}
@@ -93,8 +101,8 @@ func windowAt(at place, size, most int) window {
 // page reads what follows a place. What comes and goes before it moves it: so
 // each page is read together with the last thing seen before it, and if that is
 // not there its neighbours are looked at.
-func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place) ([]item, cluster.Cursor, error) {
-	w := windowAt(at, f.Size, p.o.PageSize)
+func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place, most int) ([]item, cluster.Cursor, error) {
+	w := windowAt(at, f.Size, most)
 	if at.index < 0 {
 		items, err := p.slice(ctx, s, f, w)
 		return w.behind(items, 0, f.Size, err)

@@ -28,7 +28,7 @@ type Options struct {
 
 	Parallel int           // most calls at a time in each zone; 0: 10
 	Rate     int           // most calls a second in each zone; 0: 20
-	PageSize int           // most things of a page that the server allows; 0: 500, which is also the most
+	PageSize int           // most things of a page; 0: 500, which is also the most. A server that allows fewer is asked for fewer
 	Timeout  time.Duration // of one call; 0: 60 s. Its answer is unknown then
 	Poll     time.Duration // first pause between two looks at a job, and what is added to each; 0: 1 s
 	PollMost time.Duration // longest pause; 0: 15 s
@@ -51,6 +51,7 @@ type Provider struct {
 	http   *http.Client
 	gates  gates
 	apis   apis
+	pages  pages
 	keys   locks
 	pace   pace
 	recent recent
@@ -89,7 +90,9 @@ func New(o Options) (*Provider, error) {
 	}
 	// A redirected POST would become a GET, and a signature would go elsewhere.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pace{step: o.Poll, most: o.PollMost}}, nil
+	p := &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pace{step: o.Poll, most: o.PollMost}}
+	p.pages.most.Store(int64(o.PageSize))
+	return p, nil
 }
 
 // Capabilities are those known so far: call ids and sizes of disks count once

@@ -48,14 +48,24 @@ func query[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 
 func idOf(it *item) text { return it.ID }
 
-// all asks for every page of a list.
+// all asks for every page of a list, of the size that the server allows.
 func all[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text) ([]T, error) {
+	for {
+		size := p.pages.size()
+		found, err := allOf(ctx, p, r, key, idOf, size)
+		if !p.pages.shrink(err, size) {
+			return found, err
+		}
+	}
+}
+
+func allOf[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text, size int) ([]T, error) {
 	var found []T
 	r.params = maps.Clone(r.params)
 	if r.params == nil {
 		r.params = params{}
 	}
-	r.params["pagesize"] = strconv.Itoa(p.o.PageSize)
+	r.params["pagesize"] = strconv.Itoa(size)
 	var first text
 	for page := 1; page <= mostPages; page++ {
 		r.params["page"] = strconv.Itoa(page)
@@ -64,7 +74,7 @@ func all[T any](ctx context.Context, p *Provider, r request, key string, idOf fu
 			return nil, err
 		}
 		found = append(found, items...)
-		if len(items) < p.o.PageSize {
+		if len(items) < size {
 			return found, nil
 		}
 		id := idOf(&items[0])

@@ -88,6 +88,11 @@ type Provider struct {
 	SecretFile      string `yaml:"secretFile,omitempty" json:"secretFile,omitempty"`
 	NetworkOffering string `yaml:"networkOffering,omitempty" json:"networkOffering,omitempty"`
 	Template        string `yaml:"template,omitempty" json:"template,omitempty"`
+
+	Zones    []string `yaml:"zones,omitempty" json:"zones,omitempty"`       // ids; none: all that the key sees
+	PageSize int      `yaml:"pageSize,omitempty" json:"pageSize,omitempty"` // of lists; 0: 500, or what the server allows
+	Rate     int      `yaml:"rate,omitempty" json:"rate,omitempty"`         // calls a second in each zone; 0: 20
+	Parallel int      `yaml:"parallel,omitempty" json:"parallel,omitempty"` // calls at a time in each zone; 0: 10
 }
 
 // Version is a configured version of what runs on nodes.
