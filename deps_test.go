@@ -59,7 +59,7 @@ const (
 	floorRule    = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
 	engineRule   = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
 	writtenRule  = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
-	clusterRule  = "cluster and fdb stand on machine and what is below it, and do not know each other"
+	clusterRule  = "cluster and fdb stand on machine and what is below it, and do not know each other; cluster may compare versions by semver"
 	edgeRule     = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
 	kubeRule     = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; controllers hand requests to runs as kubestore reads them; sibling operators never import each other"
 	storageRule  = "the shared-storage operator stands on core, the kinds and its ports; its adapters stand on the ports, and only kube/ on a client of Kubernetes"
@@ -95,7 +95,7 @@ var table = map[string]room{
 	"machine/driver":            {rule: engineRule, rooms: slices.Concat(ground, []string{"control", "workflow", "machine"})},
 	"machine/machinefile":       {rule: writtenRule, rooms: slices.Concat(roof, []string{"workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: written},
 	"account":                   {rule: clusterRule, rooms: floor},
-	"cluster":                   {rule: clusterRule, rooms: roof},
+	"cluster":                   {rule: clusterRule, rooms: roof, libs: []string{"golang.org/x/mod/semver"}},
 	"cluster/service":           {rule: clusterRule, rooms: slices.Concat(roof, []string{"cluster"})},
 	"fdb":                       {rule: clusterRule, rooms: roof},
 	"fdb/sim":                   {rule: clusterRule, rooms: slices.Concat(roof, []string{"fdb"})},

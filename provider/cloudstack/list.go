@@ -80,18 +80,24 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 type window struct{ page, size int }
 
 func (w window) start() int { return (w.page - 1) * w.size }
+func (w window) end() int   { return w.start() + w.size }
 
 // windowAt is the page that has a place in it and most of what follows. The
-// server knows only multiples of a size, so the size is chosen.
+// server knows only multiples of a size, so the size is chosen; small sizes only
+// where no larger one reaches beyond the place. Of a server with very small pages
+// none may do so: the place is the last thing of the page then.
 func windowAt(at place, size, most int) window {
 	if at.index < 0 {
 		return window{1, size}
 	}
 	var best window
 	most = min(most, 2*size+2)
-	for s := most; s >= max(2, most/2); s-- {
+	for s := most; s >= leastPage; s-- {
+		if s < most/2 && best.end() > at.index+1 {
+			break
+		}
 		w := window{at.index/s + 1, s}
-		if best.size == 0 || w.start()+w.size > best.start()+best.size {
+		if best.size == 0 || w.end() > best.end() {
 			best = w
 		}
 	}
@@ -121,6 +127,9 @@ func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at plac
 				}
 			}
 			if j := slices.IndexFunc(seen[i], func(it item) bool { return string(it.ID) == id }); j >= 0 {
+				if at.index == w.end()-1 && j == w.size-1 {
+					return p.following(ctx, s, f, w, seen[i])
+				}
 				return w.behind(seen[i], j+1, f.Size, nil)
 			}
 		}
@@ -131,6 +140,27 @@ func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at plac
 		}
 	}
 	return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
+}
+
+// following reads the page after one whose last thing is the place, where no
+// page has both. It is believed if the page before it is still the same.
+func (p *Provider) following(ctx context.Context, s *sort, f *cluster.Filter, w window, before []item) ([]item, cluster.Cursor, error) {
+	next := window{w.page + 1, w.size}
+	items, err := p.slice(ctx, s, f, next)
+	if err != nil {
+		return nil, "", err
+	}
+	again, err := p.slice(ctx, s, f, w)
+	if err != nil {
+		return nil, "", err
+	}
+	if !slices.EqualFunc(before, again, func(a, b item) bool { return a.ID == b.ID }) {
+		return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
+	}
+	if len(items) == 0 {
+		return nil, "", nil
+	}
+	return next.behind(items, 0, f.Size, nil)
 }
 
 // behind gives the items of a window from one on, and where the list goes on.

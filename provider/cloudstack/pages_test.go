@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/provider/cloudstack"
 	"github.com/pawl-dev/pawl/provider/sim"
 	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
@@ -37,7 +39,8 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 		})
 		for range 2 {
 			found := 0
-			for at := cluster.Cursor(""); ; {
+			at := cluster.Cursor("")
+			for range 20 {
 				page, err := p.List(t.Context(), cluster.Filter{Kind: cluster.VM, Zone: "zone-1", Foreign: true}, at)
 				if err != nil {
 					t.Fatalf("%s: %v", text, err)
@@ -47,8 +50,8 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 					break
 				}
 			}
-			if found != 8 {
-				t.Errorf("%s: %d VMs of 8", text, found)
+			if found != 8 || at != "" {
+				t.Errorf("%s: %d VMs of 8, then %q", text, found, at)
 			}
 			if _, err := p.Catalog(t.Context(), owner, cluster.Offering); err != nil {
 				t.Errorf("%s: %v", text, err)
@@ -57,5 +60,86 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 		if refused == 0 || refused > 8 {
 			t.Errorf("%s: %d requests were refused", text, refused)
 		}
+	}
+}
+
+// A list of very small pages has an end: no page of 2 or 3 has both the sixth thing
+// and the seventh.
+func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	const vms = 26
+	for i := range vms {
+		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
+			Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for most := 2; most <= 5; most++ {
+		for size := 0; size <= most; size++ {
+			p := r.client(func(o *cloudstack.Options) { o.PageSize = most })
+			seen := map[string]bool{}
+			at, twice := cluster.Cursor(""), 0
+			for range 2 * vms {
+				page, err := p.List(t.Context(), cluster.Filter{Kind: cluster.VM, Zone: "zone-1", Foreign: true, Size: size}, at)
+				if err != nil {
+					t.Fatalf("at most %d, asked for %d: %v", most, size, err)
+				}
+				for _, it := range page.Items {
+					if seen[it.ID] {
+						twice++
+					}
+					seen[it.ID] = true
+				}
+				if at = page.Next; at == "" {
+					break
+				}
+			}
+			if len(seen) != vms || twice > 0 || at != "" {
+				t.Errorf("at most %d, asked for %d: %d VMs of %d, %d twice, then %q", most, size, len(seen), vms, twice, at)
+			}
+		}
+	}
+}
+
+// Where two pages do not overlap, a list that changes between them is not believed.
+func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
+	r := newRig(t, sim.Options{}, wire.Options{})
+	p := r.client(func(o *cloudstack.Options) { o.PageSize = 2 })
+	for i := range 6 {
+		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
+			Spec: cluster.Spec{Zone: "zone-1", Offering: "small", Template: "node-image"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := cluster.Filter{Kind: cluster.VM, Zone: "zone-1", Foreign: true}
+	first, err := p.List(t.Context(), f, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.on(func(_ string, n int) answer {
+		if n == 2 { // the page before has been read, the next is being read
+			if err := r.cloud.Delete(cluster.VM, first.Items[0].ID); err != nil {
+				t.Error(err)
+			}
+		}
+		return answer{}
+	})
+	if page, err := p.List(t.Context(), f, first.Next); fault.Of(err) != cluster.ProviderUnreachable {
+		t.Errorf("%d VMs, %v", len(page.Items), err)
+	}
+	r.on(nil)
+	left := 0
+	for at, n := first.Next, 0; n < 10; n++ {
+		page, err := p.List(t.Context(), f, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left += len(page.Items)
+		if at = page.Next; at == "" {
+			break
+		}
+	}
+	if left != 4 {
+		t.Errorf("%d VMs follow, want 4", left)
 	}
 }
