@@ -71,8 +71,8 @@ func New(o Options) (*Provider, error) {
 		return nil, cluster.ClusterInvalid.Errorf("the API key and the installation id must not contain ~: servers disagree how to sign it")
 	}
 	o.Parallel, o.Rate = cmp.Or(max(o.Parallel, 0), 10), cmp.Or(max(o.Rate, 0), 20)
-	if o.PageSize <= 1 || o.PageSize > mostPage {
-		o.PageSize = mostPage
+	if o.PageSize <= 1 || o.PageSize > MaxPageSize {
+		o.PageSize = MaxPageSize
 	}
 	o.Timeout = cmp.Or(max(o.Timeout, 0), time.Minute)
 	o.Poll, o.PollMost = cmp.Or(max(o.Poll, 0), time.Second), cmp.Or(max(o.PollMost, 0), 15*time.Second)

@@ -12,10 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-const (
-	mostPage  = 500  // things that the API gives in one page
-	mostPages = 1000 // of a list that is read as a whole
-)
+// MaxPageSize is the most things that a page is asked for: what the API gives by
+// default at most.
+const MaxPageSize = 500
+
+const mostPages = 1000 // of a list that is read as a whole
 
 // query asks for one page of a list. items are those of the array named key;
 // each has an id, or the answer is not believed.

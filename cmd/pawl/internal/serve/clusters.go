@@ -154,7 +154,7 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		return cloudstack.New(cloudstack.Options{
 			URL: c.URL, APIKey: c.APIKey, Secret: cluster.Secret(strings.TrimSpace(string(secret))), Installation: installation,
 			NetworkOffering: c.NetworkOffering, DefaultTemplate: c.Template,
-			Zones: c.Zones, PageSize: c.PageSize, Rate: c.Rate, Parallel: c.Parallel,
+			Zones: c.Zones, PageSize: c.PageSize, Rate: c.Rate, Parallel: c.Parallel, Account: c.accountOf(),
 		})
 	}
 }

@@ -93,6 +93,31 @@ type Provider struct {
 	PageSize int      `yaml:"pageSize,omitempty" json:"pageSize,omitempty"` // of lists; 0: 500, or what the server allows
 	Rate     int      `yaml:"rate,omitempty" json:"rate,omitempty"`         // calls a second in each zone; 0: 20
 	Parallel int      `yaml:"parallel,omitempty" json:"parallel,omitempty"` // calls at a time in each zone; 0: 10
+
+	// Account owns what is made at the provider; without it the account of the key
+	// does. Accounts name another one for accounts of ours, by their ids.
+	Account  ProviderAccount            `yaml:"account,omitempty" json:"account,omitzero"`
+	Accounts map[string]ProviderAccount `yaml:"accounts,omitempty" json:"accounts,omitempty"`
+}
+
+// ProviderAccount is an account of a CloudStack server.
+type ProviderAccount struct {
+	Name     string `yaml:"name" json:"name"`
+	DomainID string `yaml:"domainID" json:"domainID"`
+}
+
+// accountOf maps owners to accounts of the server; nil: all is the key's.
+func (p Provider) accountOf() func(cluster.Owner) (account, domainID string) {
+	if p.Account == (ProviderAccount{}) && len(p.Accounts) == 0 {
+		return nil
+	}
+	return func(o cluster.Owner) (string, string) {
+		a, ok := p.Accounts[o.AccountID]
+		if !ok {
+			a = p.Account
+		}
+		return a.Name, a.DomainID
+	}
 }
 
 // Version is a configured version of what runs on nodes.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/provider/cloudstack"
 )
 
 // ReadClusters reads the file of --clusters. CLUSTERS_CONFIG_INVALID names file
@@ -88,7 +90,7 @@ func readable(path string, err error) []string {
 // clusterKeys are all keys of a file, at whatever depth.
 func clusterKeys(t reflect.Type) (keys []string) {
 	switch t.Kind() {
-	case reflect.Slice, reflect.Pointer:
+	case reflect.Slice, reflect.Pointer, reflect.Map:
 		return clusterKeys(t.Elem())
 	case reflect.Struct:
 		for i := range t.NumField() {
@@ -196,6 +198,42 @@ func (c *Clusters) wrongProvider(p Provider, i int, names []string, says func(st
 	}
 	if p.Type == "cloudstack" && (p.URL == "" || p.APIKey == "" || p.SecretFile == "") {
 		says("cloudstack needs url, apiKey and secretFile")("providers", i)
+	}
+	wrongCloudStack(p, i, says)
+}
+
+// wrongCloudStack is what is wrong with the keys that only cloudstack has.
+func wrongCloudStack(p Provider, i int, says func(string, ...any) func(...any)) {
+	for _, k := range []struct {
+		key string
+		set bool
+	}{{"zones", p.Zones != nil}, {"pageSize", p.PageSize != 0}, {"rate", p.Rate != 0}, {"parallel", p.Parallel != 0}, {"account", p.Account != ProviderAccount{}}, {"accounts", p.Accounts != nil}} {
+		if k.set && (p.Type == "local" || p.Type == "sim") {
+			says("%s: providers of type %s have none: take it out", k.key, p.Type)("providers", i, k.key)
+		}
+	}
+	for n, zone := range p.Zones {
+		if zone == "" || slices.Contains(p.Zones[:n], zone) {
+			says("zones: %q is empty or there twice: write the id of each zone once, as listZones of the server tells it", zone)("providers", i, "zones", n)
+		}
+	}
+	if p.PageSize < 0 || p.PageSize == 1 || p.PageSize > cloudstack.MaxPageSize {
+		says("pageSize: %d is none of 2 to %d; leave it out for the most that the server allows", p.PageSize, cloudstack.MaxPageSize)("providers", i, "pageSize")
+	}
+	if p.Rate < 0 {
+		says("rate: %d is below 0; it is calls a second in each zone", p.Rate)("providers", i, "rate")
+	}
+	if p.Parallel < 0 {
+		says("parallel: %d is below 0; it is calls at a time in each zone", p.Parallel)("providers", i, "parallel")
+	}
+	const both = "%s needs name and domainID, the id of its domain at the server"
+	if (p.Account.Name == "") != (p.Account.DomainID == "") {
+		says(both, "account")("providers", i, "account")
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Accounts)) {
+		if a := p.Accounts[id]; id == "" || a.Name == "" || a.DomainID == "" {
+			says(both, fmt.Sprintf("accounts: %q", id))("providers", i, "accounts", id)
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
+// cloud is a provider to whose keys more are added from line 7 on.
+const cloud = "providers:\n- name: a\n  type: cloudstack\n  url: u\n  apiKey: k\n  secretFile: f\n"
+
 const oneProvider = "providers: [{name: a, type: local}]\n"
 
 // Whatever is wrong in a file of --clusters is named with its line.
@@ -45,6 +48,17 @@ func TestReadClustersNamesTheLine(t *testing.T) {
 		{oneProvider + "versions:\n- {id: v1}\n", "f.yaml:3: a version needs id"},
 		{oneProvider + "versions:\n- {id: v1, version: one, template: t}\n", `f.yaml:3: version "one" is no x.y.z`},
 		{oneProvider + "versions:\n- {id: v1, version: 1.0.0, template: t}\n- {id: v1, version: 1.0.1, template: t}\n", `f.yaml:4: version "v1" is there twice`},
+		{cloud + "  pageSize: 1\n", "f.yaml:7: pageSize: 1 is none of 2 to 500; leave it out"}, // finding 22, and those that follow
+		{cloud + "  pageSize: 501\n", "f.yaml:7: pageSize: 501 is none of 2 to 500"},
+		{cloud + "  pageSize: many\n", "f.yaml:7: many is no number"},
+		{cloud + "  rate: -1\n", "f.yaml:7: rate: -1 is below 0; it is calls a second"},
+		{cloud + "  parallel: -1\n", "f.yaml:7: parallel: -1 is below 0; it is calls at a time"},
+		{cloud + "  zones:\n  - z1\n  - z1\n", `f.yaml:9: zones: "z1" is empty or there twice: write`},
+		{cloud + "  zones: ['']\n", `f.yaml:7: zones: "" is empty`},
+		{cloud + "  zone: z1\n", `f.yaml:7: unknown key "zone" (did you mean zones?)`},
+		{cloud + "  account: {name: acme}\n", "f.yaml:7: account needs name and domainID"},
+		{cloud + "  accounts:\n    one: {name: a, domainID: d}\n    two: {domainID: d}\n", `f.yaml:9: accounts: "two" needs name and domainID`},
+		{"providers:\n- name: a\n  type: local\n  rate: 3\n", "f.yaml:4: rate: providers of type local have none: take it out"},
 		{"providers:\n- {name: a, type: b}\nrecovery: x\n", "f.yaml:3: recovery"}, // the second of two
 	}
 	for _, test := range tests {
