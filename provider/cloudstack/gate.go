@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/pawl-dev/pawl/cluster"
 )
 
@@ -17,11 +19,10 @@ type gates struct {
 	until time.Time // the server has asked us to wait
 }
 
-// gate lets so many calls through at a time, and so many a second.
+// gate limits how many calls are under way and how many begin in a second.
 type gate struct {
 	slots chan struct{}
-	calls []time.Time // when the newest ones began, in a ring
-	at    int
+	begin *rate.Limiter // a burst of one: in no second there are more than its limit
 }
 
 // enter waits for its turn. leave gives the slot back.
@@ -33,12 +34,8 @@ func (g *gates) enter(ctx context.Context, zone string) (leave func(), err error
 		return nil, ctx.Err()
 	}
 	leave = func() { <-z.slots }
-	for {
-		wait, throttled := g.reserve(z)
-		if wait <= 0 {
-			return leave, nil
-		}
-		if end, ok := ctx.Deadline(); ok && throttled && time.Until(end) < wait {
+	for wait := g.held(); wait > 0; wait = g.held() {
+		if end, ok := ctx.Deadline(); ok && time.Until(end) < wait {
 			leave()
 			return nil, cluster.ProviderThrottled.Errorf("the server asked for a pause of another %s", wait.Round(time.Second))
 		}
@@ -46,10 +43,12 @@ func (g *gates) enter(ctx context.Context, zone string) (leave func(), err error
 			leave()
 			return nil, err
 		}
-		if !throttled {
-			return leave, nil // the place was reserved
-		}
 	}
+	if err := z.begin.Wait(ctx); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 func (g *gates) zone(name string) *gate {
@@ -60,28 +59,17 @@ func (g *gates) zone(name string) *gate {
 	}
 	z, ok := g.zones[name]
 	if !ok {
-		z = &gate{slots: make(chan struct{}, g.parallel), calls: make([]time.Time, g.rate)}
+		z = &gate{slots: make(chan struct{}, g.parallel), begin: rate.NewLimiter(rate.Limit(g.rate), 1)}
 		g.zones[name] = z
 	}
 	return z
 }
 
-// reserve takes a place, and says how long to wait for it; or how long the
-// server wants nothing from us, and takes none.
-func (g *gates) reserve(z *gate) (wait time.Duration, throttled bool) {
+// held is how long the server wants no calls from us.
+func (g *gates) held() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if wait := g.until.Sub(now); wait > 0 {
-		return wait, true
-	}
-	// In no second are there more than so many: each waits for the one that far before it.
-	begin := z.calls[z.at].Add(time.Second)
-	if begin.Before(now) {
-		begin = now
-	}
-	z.calls[z.at], z.at = begin, (z.at+1)%len(z.calls)
-	return begin.Sub(now), false
+	return time.Until(g.until)
 }
 
 // hold lets no call begin for a while.

@@ -74,7 +74,7 @@ func TestNeverMoreThanTwentyASecondAndTenAtATime(t *testing.T) {
 			began = append(began, time.Now())
 			mu.Unlock()
 			most.Store(max(most.Load(), now.Add(1)))
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond) // ten begin meanwhile
 			now.Add(-1)
 			return served(r), nil
 		})
@@ -91,6 +91,11 @@ func TestNeverMoreThanTwentyASecondAndTenAtATime(t *testing.T) {
 			t.Errorf("%d calls at a time, want 10", most.Load())
 		}
 		slices.SortFunc(began, time.Time.Compare)
+		for i := 1; i < len(began); i++ {
+			if d := began[i].Sub(began[i-1]); d < 49*time.Millisecond {
+				t.Fatalf("two calls in %s: they are spread over the second", d)
+			}
+		}
 		for i := 20; i < len(began); i++ {
 			if d := began[i].Sub(began[i-20]); d < time.Second {
 				t.Fatalf("21 calls in %s", d)
@@ -256,4 +261,26 @@ func TestRecentIsBounded(t *testing.T) {
 	if len(r.ids) != mostRecent || r.get(want(0)) != "" || r.get(want(3*mostRecent-1)) == "" {
 		t.Errorf("%d are kept", len(r.ids))
 	}
+}
+
+// A call whose turn comes after its deadline gives its slot back, and is one without an answer.
+func TestFinding22NoTurnBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := provider(t, func(r *http.Request) (*http.Response, error) { return served(r), nil }, func(o *Options) { o.Parallel, o.Rate = 1, 1 })
+		if _, err := p.List(t.Context(), cluster.Filter{Zone: "z1"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if _, err := p.List(short, cluster.Filter{Zone: "z1"}, ""); fault.Of(err) != cluster.ProviderUnreachable {
+			t.Errorf("%v", err)
+		}
+		began := time.Now()
+		if _, err := p.List(t.Context(), cluster.Filter{Zone: "z1"}, ""); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the next call waited %s", took)
+		}
+	})
 }

@@ -27,7 +27,7 @@ type Options struct {
 	Account func(cluster.Owner) (account, domainID string)
 
 	Parallel int           // most calls at a time in each zone; 0: 10
-	Rate     int           // most calls a second in each zone; 0: 20
+	Rate     int           // most calls a second in each zone, spread evenly; 0: 20
 	PageSize int           // most things of a page; 0: 500, which is also the most. A server that allows fewer is asked for fewer
 	Timeout  time.Duration // of one call; 0: 60 s. Its answer is unknown then
 	Poll     time.Duration // first pause between two looks at a job, and what is added to each; 0: 1 s

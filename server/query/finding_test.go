@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
 )
 
 // replay sends the parameters of a signed request in another way.
@@ -88,4 +89,16 @@ func TestFinding7NamesAreInLowerCase(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A release candidate is not its release: who asks for the release does not get it.
+func TestFinding22CandidatesAreBelowTheirRelease(t *testing.T) {
+	o := newOffice(t, nil)
+	o.fake.Known = append(o.fake.Known, service.Version{ID: "rc", Name: "candidate", Semantic: "1.40.0-rc.2"})
+	for least, want := range map[string]int{"1.40.0": 0, "1.40.0-rc.3": 0, "1.40.0-rc.2": 1, "1.40.0-rc.1": 1, "1.39.9": 1, "1.40": 0, "v1.39": 1, "1": 3} {
+		if got := o.must("uma", "listKubernetesSupportedVersions", "minimumsemanticversion", least).items("kubernetessupportedversion"); len(got) != want {
+			t.Errorf("from %s on: %v", least, got)
+		}
+	}
+	o.ask("uma", "listKubernetesSupportedVersions", "minimumsemanticversion", "1.x").fails("no x.y.z", 431)
 }

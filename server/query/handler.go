@@ -70,8 +70,8 @@ type Face struct {
 	commands  []*command
 	byName    map[string]*command // in lower case
 	directory server.Directory
-	rate      *rate
-	refused   *rate // of addresses whose requests are not authenticated
+	rate      *limiters
+	refused   *limiters // of addresses whose requests are not authenticated
 }
 
 // New makes a face.
@@ -94,7 +94,7 @@ func New(o Options) *Face {
 	all, byName := routes()
 	return &Face{
 		options: o, commands: all, byName: byName, directory: server.Directory{Store: o.Desk.Store},
-		rate: newRate(o.Rate, o.Burst), refused: newRate(o.Rate, o.Burst),
+		rate: newLimiters(o.Rate, o.Burst), refused: newLimiters(o.Rate, o.Burst),
 	}
 }
 

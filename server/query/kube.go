@@ -3,8 +3,9 @@ package query
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/pawl-dev/pawl/cluster"
 )
@@ -138,7 +139,7 @@ func listVersions(_ context.Context, c *call) (any, error) {
 	items := []object{}
 	for _, one := range c.options.Clusters.Versions() {
 		own, _ := semantic(one.Semantic)
-		if v.has("id") && one.ID != v.text["id"] || !like(one.Name, v.text["name"]) || !like(one.Name+" "+one.Semantic, v.text["keyword"]) || slices.Compare(own[:], least[:]) < 0 {
+		if v.has("id") && one.ID != v.text["id"] || !like(one.Name, v.text["name"]) || !like(one.Name+" "+one.Semantic, v.text["keyword"]) || v.has("minimumsemanticversion") && semver.Compare(own, least) < 0 {
 			continue
 		}
 		o := object{
@@ -152,16 +153,8 @@ func listVersions(_ context.Context, c *call) (any, error) {
 	return listed("kubernetessupportedversion", cut(items, p), len(items)), nil
 }
 
-// semantic reads x.y.z.
-func semantic(text string) (v [3]int, ok bool) {
-	at := 0
-	for part := range strings.SplitSeq(text, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 || at == len(v) {
-			return v, false
-		}
-		v[at] = n
-		at++
-	}
-	return v, at > 0
+// semantic reads x, x.y or x.y.z, with or without a v before it, for package semver.
+func semantic(text string) (v string, ok bool) {
+	v = "v" + strings.TrimPrefix(text, "v")
+	return v, semver.IsValid(v)
 }

@@ -3,42 +3,43 @@ package query
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// rate lets each name have so many requests a second, and a burst of them after a pause.
-type rate struct {
-	each  time.Duration // between two requests
-	burst time.Duration // how far behind a name may be
-	mu    sync.Mutex
-	next  map[string]time.Time // when the requests taken so far are paid
+// limiters give each name a number of requests a second, and a burst after a pause.
+type limiters struct {
+	perSecond, burst int
+	mu               sync.Mutex
+	byName           map[string]*rate.Limiter
 }
 
-func newRate(perSecond, burst int) *rate {
-	each := time.Second / time.Duration(perSecond)
-	return &rate{each: each, burst: each * time.Duration(burst), next: map[string]time.Time{}}
+func newLimiters(perSecond, burst int) *limiters {
+	return &limiters{perSecond: perSecond, burst: burst, byName: map[string]*rate.Limiter{}}
 }
 
-// namesKept bounds what is remembered: names that have paid are forgotten when there are more.
+// namesKept bounds what is remembered: names that may use their whole burst are forgotten when there are more.
 const namesKept = 10_000
 
 // take takes one request of a name, or says how long it must wait.
-func (r *rate) take(name string, now time.Time) (wait time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	paid := r.next[name]
-	if paid.Before(now) {
-		paid = now
-	}
-	if over := paid.Add(r.each).Sub(now) - r.burst; over > 0 {
-		return over
-	}
-	if len(r.next) >= namesKept {
-		for other, at := range r.next {
-			if !at.After(now) {
-				delete(r.next, other)
+func (l *limiters) take(name string, now time.Time) (wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one, ok := l.byName[name]
+	if !ok {
+		if len(l.byName) >= namesKept {
+			for other, its := range l.byName {
+				if its.TokensAt(now) >= float64(l.burst) {
+					delete(l.byName, other)
+				}
 			}
 		}
+		one = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
+		l.byName[name] = one
 	}
-	r.next[name] = paid.Add(r.each)
-	return 0
+	turn := one.ReserveN(now, 1)
+	if wait = turn.DelayFrom(now); wait > 0 {
+		turn.CancelAt(now)
+	}
+	return wait
 }
