@@ -17,7 +17,7 @@ import (
 // A server whose pages are smaller than ours is asked for smaller ones: what its
 // text says, or half as many each time; it is asked too much once only.
 func TestFinding22PageSizeIsAdapted(t *testing.T) {
-	for _, text := range []string{"Page size can not exceed max allowed value: 3", "the pagesize is too large"} {
+	for _, text := range []string{"Page size can't exceed max allowed page size value: 3", "the pagesize is too large"} {
 		r := newRig(t, sim.Options{}, wire.Options{})
 		p := r.client()
 		for i := range 8 {
