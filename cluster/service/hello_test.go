@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/provider/sim"
@@ -233,7 +235,7 @@ func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 		for range 75 {
 			time.Sleep(time.Second)
 			if after := w.cluster(id); after.Endpoint != before.Endpoint || details().ConfigData != config {
-				t.Fatalf("the endpoint is %s, it was %s; config %s", after.Endpoint, before.Endpoint, details().ConfigData.Reveal())
+				t.Fatalf("the endpoint is %s, it was %s; config differs: %s", after.Endpoint, before.Endpoint, cmp.Diff(config.Reveal(), details().ConfigData.Reveal()))
 			}
 		}
 		// An upgrade replaces all three: the endpoint is never that of one that is gone.
