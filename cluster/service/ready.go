@@ -138,7 +138,7 @@ func publish(ctx context.Context, w *work) outcome.Outcome {
 	err = w.amend(ctx, func(c *cluster.Cluster, d *cluster.Details) bool {
 		before := *c
 		c.Cores, c.MemoryMB = cores, memory
-		if url != "" {
+		if url != "" && url != w.c.Endpoint { // what a control node has said since stands
 			c.Endpoint = url
 		}
 		if upgraded && w.in.Ask != nil {

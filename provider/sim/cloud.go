@@ -26,7 +26,8 @@ type Cloud struct {
 	byInst    map[string]*index // by installation and kind
 	byCluster map[string]*index
 	byNetwork map[string]*index
-	names     map[name]int // how often a name was used
+	configs   map[configKey]configText // of control nodes, as they were brought last
+	names     map[name]int             // how often a name was used
 	jobs      map[string]*job
 	byCall    map[string]*job
 	due       queue // jobs that end

@@ -37,7 +37,6 @@ type node struct {
 	Version string        `json:",omitempty"`
 	Boots   int64         // starts of its VM
 	Booted  time.Time     // it works from then on
-	Told    string        `json:",omitempty"` // the endpoint its home has the configuration of
 	Every   time.Duration `json:",omitempty"`
 
 	NotReady string   `json:",omitempty"`
@@ -71,7 +70,7 @@ func (c *Cloud) boot(t *thing, at time.Time) {
 	t.State = stateRunning
 	if n := t.Node; n != nil {
 		n.Boots++
-		n.Booted, n.Told, n.Drained = at.Add(c.o.Times.Boot), "", false
+		n.Booted, n.Drained = at.Add(c.o.Times.Boot), false
 		c.hear(t, n.Booted)
 	}
 	c.keep(t)
@@ -192,9 +191,6 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 	if answer.Credential != "" {
 		n.Token = answer.Credential
 	}
-	if h.Config != "" {
-		n.Told = h.Endpoint
-	}
 	for _, name := range answer.Removed {
 		if !slices.Contains(n.Removed, name) {
 			n.Removed = append(n.Removed, name)
@@ -211,7 +207,7 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 	if n.Drained = answer.Drain; n.Drained != before.Drained {
 		every = min(every, time.Second) // it tells as soon as it is, or is no more
 	}
-	if before.Token != n.Token || before.Told != n.Told || before.Drained != n.Drained || before.Every != n.Every || len(before.Removed) != len(n.Removed) {
+	if before.Token != n.Token || before.Drained != n.Drained || before.Every != n.Every || len(before.Removed) != len(n.Removed) {
 		c.keep(t)
 		if failed := c.flush(); failed != nil {
 			c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Err: failed.Error()})
@@ -234,9 +230,7 @@ func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
 			h.Joined = append(h.Joined, other.Node.Name)
 		}
 	}
-	if n.Told != h.Endpoint {
-		h.CACert, h.Config = c.config(n.Cluster, h.Endpoint, now)
-	}
+	h.CACert, h.Config = c.config(n.Cluster, h.Endpoint, now)
 	return h
 }
 
@@ -333,9 +327,34 @@ func (c *Cloud) Probe(_ context.Context, endpoint string) error {
 	return fmt.Errorf("sim: %s: connection refused", endpoint)
 }
 
+// configKey is what CA and configuration of a cluster follow from, beside the seed.
+type configKey struct {
+	cluster, endpoint string
+	year              int
+}
+
+type configText struct{ ca, config string }
+
+// keptConfigs bounds the configurations in memory: control nodes bring theirs
+// with each hello.
+const keptConfigs = 1000
+
 // config is the CA of a cluster and how the cluster is reached: the same for the
 // same seed, cluster and endpoint.
 func (c *Cloud) config(uuid, endpoint string, now time.Time) (ca, config string) {
+	key := configKey{uuid, endpoint, now.Year()}
+	text, known := c.configs[key]
+	if !known {
+		if c.configs == nil || len(c.configs) >= keptConfigs {
+			c.configs = map[configKey]configText{}
+		}
+		text.ca, text.config = c.makeConfig(uuid, endpoint, now)
+		c.configs[key] = text
+	}
+	return text.ca, text.config
+}
+
+func (c *Cloud) makeConfig(uuid, endpoint string, now time.Time) (ca, config string) {
 	seed := sha256.Sum256(fmt.Appendf(nil, "%d/%s", c.o.Seed, uuid))
 	key := ed25519.NewKeyFromSeed(seed[:])
 	from := time.Date(now.Year(), 1, 1, 0, 0, 0, 0, time.UTC)
