@@ -200,8 +200,7 @@ func TestArrivals(t *testing.T) {
 			}
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key")
 			all, own, cuts := a.all, len(a.by[key]), 0
-			var one *arrival
-			one = a.enter(key, func() { cuts++ })
+			one := a.enter(key, func() { cuts++ })
 			one.cut = func() { cuts++ }
 			there = append(there, one)
 			if one.displaced || len(a.by[key]) > 3 || a.all > 6 {

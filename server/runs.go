@@ -306,8 +306,9 @@ func (s *Server) steps(ctx context.Context, in *struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`
 	Cursor string `query:"cursor" doc:"next of the page before"`
 }) (*struct{ Body view.Steps }, error) {
-	after, err := 0, error(nil)
+	var after int
 	if in.Cursor != "" {
+		var err error
 		if after, err = strconv.Atoi(in.Cursor); err != nil || after < 0 {
 			return nil, CursorInvalid.Errorf("cursor %q", in.Cursor)
 		}

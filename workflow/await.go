@@ -97,7 +97,8 @@ func ResultOf[T any](r *Run) (T, error) {
 	if r.State.Result == nil {
 		return v, InputInvalid.Errorf("flow %s says no result", r.Flow)
 	}
-	return v, decode(r.State.Result, &v, "result")
+	err := decode(r.State.Result, &v, "result")
+	return v, err
 }
 
 // Result makes the result of a flow written in Go of any value that encodes as JSON.
@@ -118,7 +119,8 @@ func OutputOf[T any](v View, step string) (T, error) {
 	if !ok || s.Output == nil {
 		return value, ExpressionFailed.Errorf("step %q has set no output", step)
 	}
-	return value, decode(s.Output, &value, "output of "+step)
+	err := decode(s.Output, &value, "output of "+step)
+	return value, err
 }
 
 // result makes the result of a run whose steps are all done.

@@ -300,7 +300,7 @@ func TestFinding18OneCA(t *testing.T) {
 		w.until(id, time.Minute, cluster.Starting)
 		time.Sleep(time.Minute)
 		pairs := map[string]bool{}
-		credential := ""
+		var credential string
 		for _, n := range w.book(id).Nodes {
 			mu.Lock()
 			token := tokens[n.Name].Reveal()

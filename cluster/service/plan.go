@@ -198,7 +198,7 @@ func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *Dr
 	if seen.Trouble != nil { // what is not seen is not repaired
 		kind := fault.Of(seen.Trouble)
 		plan.Findings = append(plan.Findings, cluster.Finding{Type: cluster.Unreachable, Code: kind.Code, Evidence: fault.Message(seen.Trouble)})
-		return plan, nil
+		return plan, nil //nolint:nilerr // the finding tells it
 	}
 	policy := ask.Recovery
 	if policy == nil {

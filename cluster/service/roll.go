@@ -51,7 +51,7 @@ func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
 	if p, err := s.provider(r.book.Cluster.Provider); err == nil {
 		r.caps = p.Capabilities()
 	}
-	if err = s.readRun(ctx, r); err != nil {
+	if err := s.readRun(ctx, r); err != nil {
 		return nil, err
 	}
 	s.hellos.mu.Lock()

@@ -226,7 +226,7 @@ func (a *app) whereKeys(o backend.StoreOptions) string {
 // passphrase reads the passphrase of a key backup from a file, or asks for it:
 // twice when it is a new one.
 func (a *app) passphrase(file string, anew bool) (string, error) {
-	text := ""
+	var text string
 	if file != "" {
 		in, err := os.Open(file)
 		if err != nil {

@@ -190,7 +190,7 @@ func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.T
 		}
 		next, act, refusal = decide(now, old)
 		if floor = 0; refusal != nil || act == control.Keep {
-			return nil
+			return nil //nolint:nilerr // the refusal is the caller's
 		}
 		store, err := o.store(&next, act, revision, &floor)
 		if err != nil {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -29,7 +30,7 @@ func (s Store) KeepKinds(ctx context.Context, kinds []driver.ServedKind, shared 
 			}
 		}
 		next, err := json.Marshal(all)
-		return next, err == nil && string(next) != string(old)
+		return next, err == nil && !bytes.Equal(next, old)
 	})
 }
 
