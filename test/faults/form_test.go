@@ -223,8 +223,11 @@ func (w *world) onceIn(store *kubestore.Store, r v1alpha1.Run) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	done := map[string]int{}
+	done, pauses := map[string]int{}, 0
 	for i, e := range events {
+		if e.Kind == workflow.RunPaused {
+			pauses++
+		}
 		if e.Seq != int64(i)+1 {
 			w.t.Errorf("run of %s: event %d has number %d", r.Spec.Flow, i, e.Seq)
 		}
@@ -233,6 +236,11 @@ func (w *world) onceIn(store *kubestore.Store, r v1alpha1.Run) {
 		}
 	}
 	for step, n := range done {
+		// A pause closes the bracket and its end opens it again: an API server that has
+		// just begun knows no roles, and API_FORBIDDEN pauses the run until it heals.
+		if step == "HA/DisableHA" || step == "HA/EnableHA" {
+			n -= pauses
+		}
 		if n > 1 {
 			w.t.Errorf("run of %s: step %s was done %d times", r.Spec.Flow, step, n)
 		}
