@@ -58,8 +58,29 @@ type sight struct {
 	process host.Process // that of the VM, proven; zero: none
 }
 
+// A process that is ending answers a last time and then cannot be found any more,
+// before it is gone: what cannot be found is looked at again, this often, this soon.
+const (
+	looksAgain = 5
+	lookPause  = 40 * time.Millisecond
+)
+
 // look sees a VM. Only an error of the context is one.
 func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
+	for try := 0; ; try++ {
+		s, err := p.lookOnce(ctx, r)
+		if err != nil || s.state != running || s.process != (host.Process{}) || try == looksAgain {
+			return s, err
+		}
+		select {
+		case <-ctx.Done():
+			return sight{}, ctx.Err()
+		case <-time.After(lookPause):
+		}
+	}
+}
+
+func (p *Provider) lookOnce(ctx context.Context, r *record) (sight, error) {
 	if r.broken != "" {
 		return sight{state: unread}, nil
 	}
