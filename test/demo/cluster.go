@@ -89,7 +89,7 @@ func (d *Demo) Faulty(ctx context.Context, state, code string) error {
 	}
 	return d.until(ctx, within, "the cluster is "+state+" with "+code, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
-		return o.Status.State == state && o.Status.Fault != nil && string(o.Status.Fault.Code) == code, err
+		return o.Status.State == state && o.Status.Fault != nil && o.Status.Fault.Code == code, err
 	})
 }
 
