@@ -159,6 +159,8 @@ func (l *lab) restart() {
 }
 
 func (l *lab) name() string {
+	l.cluster.mu.Lock()
+	defer l.cluster.mu.Unlock()
 	for name := range l.cluster.objects {
 		return name
 	}

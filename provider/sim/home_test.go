@@ -101,7 +101,7 @@ func TestHello(t *testing.T) {
 		if said[0].Config == "" || cluster.CAHash(said[0].CACert) == "" || said[0].Endpoint == "" {
 			t.Errorf("the first hello lacks config, CA or endpoint: %+v", said[0])
 		}
-		if said[1].Config != "" || said[1].Endpoint == "" {
+		if said[1].Config != said[0].Config || said[1].Endpoint != said[0].Endpoint {
 			t.Errorf("the second hello: %+v", said[1])
 		}
 		if err := cloud.Probe(t.Context(), said[0].Endpoint); err != nil {
