@@ -123,10 +123,10 @@ test('delete asks for the name', { skip }, async () => {
 test('objects are listed and shown, live', { skip }, async () => {
   const page = await open('#/objects');
   await page.getByText('● live').waitFor();
-  await house.api('PUT', '/v1/objects/demo/default/c1', { spec: { size: 3 } });
+  await house.api('PUT', '/v1/objects/ConfigMap/default/c1', { spec: { size: 3 } });
   await page.getByRole('link', { name: 'c1' }).click();
   await page.getByText('"size": 3').waitFor();
-  await house.api('PATCH', '/v1/objects/demo/default/c1', { status: { state: 'Running' } }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
+  await house.api('PATCH', '/v1/objects/ConfigMap/default/c1', { status: { state: 'Running' } }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
   await at(page, 'Running');
   await page.context().close();
 });
