@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -25,6 +26,9 @@ func Images(bin string) (map[string]kubelet.Image, error) {
 	pawl, err := filepath.Abs(filepath.Join(bin, "pawl"))
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(pawl); err != nil {
+		return nil, fmt.Errorf("pods of Pawl's image execute %s: %w; make build", pawl, err)
 	}
 	image := kubelet.Image{Command: []string{pawl}, Files: map[string]string{"/pawl": pawl, "/usr/local/bin/pawl": pawl}, User: 65532}
 	images := map[string]kubelet.Image{"pawl:dev": image, "ghcr.io/pawl-dev/pawl": image}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -129,15 +130,17 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.kubectl("apply", "-f", manifest)
-	h.await(2*time.Minute, "the operators give all that is asked for", func(context.Context) error {
+	h.await(2*time.Minute, "the operators give all that is asked for", func(ctx context.Context) error {
 		given := map[string]bool{}
 		for _, pod := range h.operators() {
 			if pod.Status.PodIP == "" {
 				continue
 			}
-			for name := range h.scrape(pod.Status.PodIP) {
-				given[name] = true
+			names, err := scrape(ctx, pod.Status.PodIP)
+			if err != nil {
+				return err
 			}
+			maps.Copy(given, names)
 		}
 		for _, expr := range wanted {
 			for _, name := range metricsIn(expr) {
@@ -151,18 +154,24 @@ func TestMetrics(t *testing.T) {
 }
 
 // scrape asks an operator for its metrics and gives their names.
-func (h *house) scrape(ip string) map[string]bool {
-	h.t.Helper()
+func scrape(ctx context.Context, ip string) (map[string]bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7296/metrics", ip), nil)
+	if err != nil {
+		return nil, err
+	}
 	ask := &http.Client{Timeout: 30 * time.Second}
 	defer ask.CloseIdleConnections()
-	resp, err := ask.Get(fmt.Sprintf("http://%s:7296/metrics", ip))
+	resp, err := ask.Do(request)
 	if err != nil {
-		h.t.Fatal(err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		h.t.Fatalf("%s %v: %.300s", resp.Status, err, text)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s: %.300s", request.URL, resp.Status, text)
 	}
 	names := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
@@ -170,7 +179,7 @@ func (h *house) scrape(ip string) map[string]bool {
 			names[word.FindString(line)] = true
 		}
 	}
-	return names
+	return names, nil
 }
 
 // code is where the product declares what an operator counts.
