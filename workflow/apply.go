@@ -301,10 +301,11 @@ func lostDelay(times int) time.Duration {
 }
 
 // lost folds in attempts that were found open without a living owner. One loss
-// proves nothing, nor do two: many steps were under way. Then the step is opened while no
-// other suspect is, and a process that dies once more, within Options.AloneFor, was killed by it: the run is
-// paused. One that kills its process later than that is paused after mostLost deaths.
+// proves nothing: many steps were under way, and all of them are suspects. Suspects are opened
+// one at a time, and a process that dies during the turn of one was killed by it: its run is
+// paused. A step that kills its process after its turn is paused after mostLost deaths.
 func (s *state) lost() {
+	s.healingLost()
 	for rec := range s.run.Steps() {
 		if rec.Phase != StepRunning || s.open[rec.Name] != nil {
 			continue

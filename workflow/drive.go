@@ -39,7 +39,7 @@ type driver struct {
 	queued   bool   // slots may know it as one that waits
 	decision uint64 // number of the last decision
 	alone    bool
-	asked    bool         // the last decision wants to be alone, and cannot yet
+	asked    bool         // the last decision wants to open a suspect, and it was not its turn
 	term     atomic.Int64 // of the worker's lease in which the run is known to be ours
 	lost     bool         // given up: the store may still say that the run is ours
 	fetchAt  time.Time    // when the mail is read again though nobody told of any
@@ -124,6 +124,9 @@ func (d *driver) drive() {
 		d.asked, d.refused = false, false
 		d.decision++
 		d.s.decide()
+		if asked && !d.asked && !d.alone { // it wants no turn any more: the next one has it
+			d.e.slots.together(d)
+		}
 		if d.flowErr != nil && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
 			ok := d.replan()
 			d.mu.Unlock()
@@ -134,9 +137,6 @@ func (d *driver) drive() {
 			continue
 		}
 		d.mu.Unlock()
-		if asked && !d.asked && !d.alone { // no longer: others may go on
-			d.e.slots.together(d)
-		}
 		if d.queued && !d.refused { // a slot that is kept for it is another's
 			d.queued = false
 			d.e.slots.forget(d)
@@ -340,14 +340,14 @@ func (d *driver) alarm() time.Time {
 			sooner(a.stored.Add(d.e.options.ProgressGap))
 		}
 		if a.alone && d.alone {
-			sooner(a.rec.AttemptAt.Add(d.e.options.AloneFor))
+			sooner(a.rec.AttemptAt.Add(d.e.slots.turn(d.e.options.AloneFor, a.rec.Lost)))
 		}
 	}
 	return at
 }
 
 // watch looks after open attempts: silence, time-outs, grace, progress, and
-// whether one that was opened alone has survived.
+// whether a suspect has survived its turn.
 func (d *driver) watch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -375,7 +375,7 @@ func (d *driver) watch() {
 				d.s.progress(rec, q)
 			}
 		}
-		if a.alone && d.alone && !t.Before(a.rec.AttemptAt.Add(d.e.options.AloneFor)) {
+		if a.alone && d.alone && !t.Before(a.rec.AttemptAt.Add(d.e.slots.turn(d.e.options.AloneFor, a.rec.Lost))) {
 			d.alone = false
 			a.rec.Alone = false
 			d.s.put(a.rec)

@@ -54,7 +54,7 @@ type Options struct {
 	Object      func(ctx context.Context, subject string) (json.RawMessage, error)
 	Compile     func(source []byte) (Flow, error) // makes a flow from a stored definition's Source
 	LookEvery   time.Duration                     // safety look for due runs nobody was told of; default 30 s
-	AloneFor    time.Duration                     // how long a suspected step must survive alone; default 10 s
+	AloneFor    time.Duration                     // how long the steps that were under way when their process died are opened one at a time, in all; default 10 s
 	ProgressGap time.Duration                     // between stored progress; default 5 s
 	Exhausted   *fault.Kind                       // of a run whose step has no attempt left; default: the kind of its last failure
 }

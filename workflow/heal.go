@@ -84,7 +84,7 @@ func (s *state) heal() {
 	}
 	s.due(s.now) // a worker that drains leaves it to the next one
 	if !h.Open {
-		h.Open = true
+		h.Open, h.Begun = true, true
 		h.Attempts++
 		s.event(HealingBegun, s.run.Step(f.Step), Event{Code: f.Code, Attempt: h.Attempts})
 	}
@@ -107,7 +107,7 @@ func (s *state) stopHealing() {
 	for i := range s.run.State.Healing {
 		h := &s.run.State.Healing[i]
 		if h.Ended == "" && (h.Open || !h.NextAt.IsZero()) {
-			h.Ended, h.Open, h.NextAt = "stopped", false, time.Time{}
+			h.Ended, h.Open, h.Begun, h.NextAt = "stopped", false, false, time.Time{}
 			s.changed = true
 		}
 	}
@@ -123,6 +123,10 @@ func (s *state) applyHealing(r result) {
 		s.consume(id)
 	}
 	healer, o := r.attempt.heal, r.outcome
+	begun := h.Begun
+	if begun {
+		h.Begun, s.changed = false, true
+	}
 	switch {
 	case o.IsDone():
 		h.Open, h.NextAt = false, time.Time{}
@@ -135,21 +139,38 @@ func (s *state) applyHealing(r result) {
 		s.resume(Ask{Actor: by, From: healer.From})
 	case o.IsFail():
 		if errors.Is(r.cause, ErrDraining) || errors.Is(r.cause, ErrLeaseLost) { // the worker ends: the healing goes on elsewhere
+			if begun { // and is counted there
+				h.Open, h.Attempts = false, h.Attempts-1
+			}
 			return
 		}
-		h.Open = false
-		limits := healer.Limits.filled()
-		s.event(HealingEnded, nil, Event{Code: fault.Of(o.Err()).Code, Attempt: h.Attempts, Message: fault.Message(o.Err())})
-		if h.Attempts >= limits.Attempts {
-			s.exhaust(h)
-			return
-		}
-		h.NextAt = s.now.Add(s.healDelay(limits, h.Attempts))
+		s.healingFailed(h, healer.Limits.filled(), o.Err())
 	default:
 		next := time.Time{}
 		if o.After() > 0 {
 			next = s.now.Add(o.After())
 		}
 		h.NextAt, s.changed = next, true
+	}
+}
+
+func (s *state) healingFailed(h *Healing, limits Limits, err error) {
+	h.Open, h.Begun = false, false
+	s.event(HealingEnded, nil, Event{Code: fault.Of(err).Code, Attempt: h.Attempts, Message: fault.Message(err)})
+	if h.Attempts >= limits.Attempts {
+		s.exhaust(h)
+		return
+	}
+	h.NextAt = s.now.Add(s.healDelay(limits, h.Attempts))
+}
+
+// healingLost charges an attempt of a healer that was found open without a living owner: a healer
+// that kills its process ends with its limits.
+func (s *state) healingLost() {
+	for i := range s.run.State.Healing {
+		h := &s.run.State.Healing[i]
+		if healer, ok := s.healers[h.Code]; ok && h.Open && h.Begun && s.open[healingPrefix+string(h.Code)] == nil {
+			s.healingFailed(h, healer.Limits.filled(), Crashed.Errorf("the process died while it was healed"))
+		}
 	}
 }

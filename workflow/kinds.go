@@ -12,7 +12,7 @@ var (
 		"Find out what held the step up, or raise its timeout, then resume.")
 	HeartbeatLost = declare("HEARTBEAT_LOST", fault.Transient, false, "the step gave no sign of life for longer than its heartbeat",
 		"Check the process or worker that does the work, then resume.")
-	Crashed = declare("CRASHED", fault.Transient, false, "the process died three times in a row while the step ran, the last time with no other suspect",
+	Crashed = declare("CRASHED", fault.Transient, false, "the process died at least twice in a row while the step ran, the last time with no other suspect",
 		"Read the last output of the process, mend the step, then resume. If something else killed the process (memory, an operator, the machine), resume.")
 	WaitExpired = declare("WAIT_EXPIRED", fault.Blocked, false, "what the step waits for did not happen before its deadline",
 		"Find out why it did not happen; resume to wait once more, or skip the step.")

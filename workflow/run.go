@@ -120,6 +120,7 @@ type Healing struct {
 	Since    time.Time  `json:"since"`
 	NextAt   time.Time  `json:"nextAt,omitzero"`
 	Open     bool       `json:"open,omitempty"`  // a healing is under way
+	Begun    bool       `json:"begun,omitempty"` // its first attempt is open: nothing is known of its outcome
 	Child    string     `json:"child,omitempty"` // the run of a healer that is a flow
 	Ended    string     `json:"ended,omitempty"` // exhausted, stopped
 }

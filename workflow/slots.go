@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"slices"
 	"sync"
+	"time"
 )
 
 // slots limits the attempts at once of a worker, of a flow and of a tenant,
@@ -29,8 +30,9 @@ type slots struct {
 	queues   map[share]*list.List // of tickets: whoever a share is full for does not keep others back
 	last     uint64
 	called   map[*driver]int // slots that are kept for it
-	sole     *driver         // has the one suspected attempt, or waits for a slot for it
-	suspects []*driver       // wait until that one has ended
+	sole     *driver         // it is its turn: it has the one suspected attempt, or may open it
+	suspects []*driver       // wait for their turn, in order
+	turns    int             // asked for since nobody had one
 	freed    chan struct{}
 }
 
@@ -202,8 +204,8 @@ func (s *slots) forget(d *driver) {
 	}
 }
 
-// isolate lets d open a suspected attempt, unless another one is open: what dies then is
-// known. held slots of d are given for the one it needs.
+// isolate lets d open a suspected attempt, unless it is the turn of another one: who kills
+// the process then is known. held slots of d are given for the one it needs.
 func (s *slots) isolate(d *driver, held int) bool {
 	of := s.share(d)
 	s.mu.Lock()
@@ -212,8 +214,13 @@ func (s *slots) isolate(d *driver, held int) bool {
 		s.decline(d, of)
 		if !slices.Contains(s.suspects, d) {
 			s.suspects = append(s.suspects, d)
+			s.turns++
+			s.sole.poke() // its turn is shorter now
 		}
 		return false
+	}
+	if s.sole == nil {
+		s.turns++
 	}
 	s.sole = d
 	if held == 0 {
@@ -224,16 +231,32 @@ func (s *slots) isolate(d *driver, held int) bool {
 	return true
 }
 
-// together ends the isolation.
+// turn is how long a suspected attempt that was lost so many times stays the only one: all
+// suspects share a time that grows with the deaths.
+func (s *slots) turn(alone time.Duration, lost int) time.Duration {
+	s.mu.Lock()
+	turns := max(s.turns, 1)
+	s.mu.Unlock()
+	whole := alone << (2 * min(max(lost-1, 0), 2))
+	return max(whole/time.Duration(turns), min(shortestTurn, alone))
+}
+
+// shortestTurn is what a step needs at least to be begun, and to do what kills a process.
+const shortestTurn = 50 * time.Millisecond
+
+// together ends the turn of d: it is the turn of the suspect that has waited longest.
 func (s *slots) together(d *driver) {
 	s.mu.Lock()
 	ended := s.sole == d
 	if ended {
 		s.sole = nil
-		for _, other := range s.suspects { // one of them is next; the others wait again
-			other.poke()
+		if len(s.suspects) > 0 {
+			s.sole = s.suspects[0]
+			s.suspects = slices.Delete(s.suspects, 0, 1)
+			s.sole.poke()
+		} else {
+			s.turns = 0
 		}
-		s.suspects = nil
 	}
 	s.mu.Unlock()
 	if ended {
