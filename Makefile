@@ -122,7 +122,7 @@ fuzz: ## run each fuzz test for FUZZTIME=30s
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r pkg; do \
 		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$pkg"/*_test.go | while read -r name; do \
 			echo "$$pkg $$name"; \
-			$(GO) -C "$$pkg" test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) . </dev/null || exit 1; \
+			$(GO) -C "$$pkg" test -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 2s . </dev/null || exit 1; \
 		done || exit 1; \
 	done
 
