@@ -3,7 +3,9 @@ package sharedstorage_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,12 +50,13 @@ func TestFinding28DeletionsInEveryFlow(t *testing.T) {
 							if s.prepare != nil {
 								s.prepare(l)
 							}
-							struck := false
-							l.instead = func() { lose(l); struck = true }
+							var struck atomic.Bool
+							l.instead = func() { lose(l); struck.Store(true) }
 							l.arm(at)
 							s.act(l)
 							l.survive(2 * time.Hour)
-							over = !struck
+							synctest.Wait() // it may strike while the flow ends
+							over = !struck.Load()
 							tale{end: s.end}.ended(l)
 						})
 					})
@@ -78,8 +81,8 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 		if after := l.world.Volume(ref("blue")); after != before || l.world.Writer(ref("blue")) != before.Writer {
 			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.world.Writer(ref("blue")))
 		}
-		if !strings.Contains(strings.Join(l.events, "\n"), "blue GrantRestored: ") {
-			l.t.Errorf("nobody is told: %v", l.events)
+		if told := l.heard(); !strings.Contains(told, "blue GrantRestored: ") {
+			l.t.Errorf("nobody is told: %s", told)
 		}
 		l.rests("blue", time.Minute)
 	})
