@@ -127,7 +127,8 @@ type ScanQuery struct {
 	Zone     string
 	States   []machine.State // empty: all but Destroyed
 	AfterID  int64
-	Bare     bool // clusters alone: their nodes and journal may be left out
+	IDs      []int64 // only these, at most PageLimit; empty: all
+	Bare     bool    // clusters alone: their nodes and journal may be left out
 }
 
 // JobQuery selects jobs.

@@ -147,7 +147,7 @@ func (m *Memory) behind(q ScanQuery, after int64) *Book {
 	defer m.mu.Unlock()
 	for id := after + 1; id <= m.ids; id++ {
 		s := m.shelves[id]
-		if s == nil || q.Provider != "" && q.Provider != s.cluster.Provider || q.Zone != "" && q.Zone != s.cluster.Zone.ID {
+		if s == nil || len(q.IDs) > 0 && !slices.Contains(q.IDs, id) || q.Provider != "" && q.Provider != s.cluster.Provider || q.Zone != "" && q.Zone != s.cluster.Zone.ID {
 			continue
 		}
 		if len(q.States) == 0 && s.cluster.State != Destroyed || slices.Contains(q.States, s.cluster.State) {

@@ -77,6 +77,7 @@ func (q Query) Matches(r *Run) bool {
 		(q.Hash == "" || q.Hash == r.Hash) &&
 		(q.Parent == "" || q.Parent == r.Parent) &&
 		strings.HasPrefix(r.ID, q.Prefix) &&
+		(len(q.IDs) == 0 || slices.Contains(q.IDs, r.ID)) &&
 		!slices.ContainsFunc(q.Labels, func(t LabelTerm) bool { return !t.Holds(r.Labels) })
 }
 

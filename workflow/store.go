@@ -118,7 +118,8 @@ type Query struct {
 	Active  bool    // only those not final
 	Flow    string
 	Subject string
-	Prefix  string // of the id
+	Prefix  string   // of the id
+	IDs     []string // whole; those that no run has are left out
 	Hash    string
 	Parent  string
 	Labels  []LabelTerm // all of them hold

@@ -2,6 +2,7 @@
 // (containercluster.md, section 13) and prints figures as one JSON object.
 //
 //	go -C bench run ./clusters --what list     # pages of 100 of 10,000 clusters, both faces, 16 callers
+//	go -C bench run ./clusters --what underway # a page of 100 clusters that all wait for their VMs, both faces, 16 callers
 //	go -C bench run ./clusters --what sync     # one pass over 10,000 clusters of 10 VMs on sim
 //	go -C bench run ./clusters --what create   # 100 clusters of 10 VMs on sim, at once
 //	go -C bench run ./clusters --what query    # /client/api with signature check, on one core
@@ -50,7 +51,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.what, "what", "list", "list, sync, create, query, waiting or restart")
+	flag.StringVar(&o.what, "what", "list", "list, underway, sync, create, query, waiting or restart")
 	flag.StringVar(&o.dir, "dir", "", "`folder` on the disk to measure (default that of temporary files)")
 	flag.IntVar(&o.clusters, "clusters", 0, "how many (default: what the duty says)")
 	flag.IntVar(&o.vms, "vms", 10, "VMs of a cluster")
@@ -76,10 +77,10 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	measures := map[string]struct {
 		do       func(context.Context, options) (figures, error)
 		clusters int
-	}{"list": {list, 10_000}, "sync": {synchronise, 10_000}, "create": {create, 100}, "query": {requests, 100}, "waiting": {wait, 10_000}, "restart": {restart, 1_000}}
+	}{"list": {list, 10_000}, "underway": {underway, 100}, "sync": {synchronise, 10_000}, "create": {create, 100}, "query": {requests, 100}, "waiting": {wait, 10_000}, "restart": {restart, 1_000}}
 	m, ok := measures[o.what]
 	if !ok {
-		return fmt.Errorf("--what %s is none of list, sync, create, query, waiting, restart", o.what)
+		return fmt.Errorf("--what %s is none of list, underway, sync, create, query, waiting, restart", o.what)
 	}
 	if o.clusters == 0 {
 		o.clusters = m.clusters

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -54,6 +56,64 @@ func wait(ctx context.Context, o options) (figures, error) {
 		"runs": float64(o.clusters), "goroutines": float64(runtime.NumGoroutine() - before), "idleCPU": spent.Seconds() / time.Since(began).Seconds(),
 		"writesWhileIdle": float64(keeper.Stats().Writes - writes), "residentMiB": resident(),
 	}, nil
+}
+
+// underway reads pages of clusters that all wait for their VMs: each line says
+// which ones, since when and until when.
+func underway(ctx context.Context, o options) (figures, error) {
+	w, err := build(ctx, o, sim.Times{Create: 10 * time.Hour}, service.Settings{
+		SyncEvery: time.Hour, CollectEvery: time.Hour, PollFirst: time.Hour, PollLongest: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	defer w.store.Close()
+	stop := w.serve(ctx)
+	defer stop()
+	if err := createAll(ctx, w, o); err != nil {
+		return nil, err
+	}
+	if _, err := reach(ctx, o.clusters, func(r *workflow.Run) bool { return r.Phase == workflow.Waiting && r.Owner == "" }, w.store); err != nil {
+		return nil, err
+	}
+	base, key, end, err := faces(w)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	var page struct{ Items []struct{ Waiting *struct{ For string } } }
+	body, err := fetch(ctx, http.DefaultClient, base+"/v1/clusters?limit=100")
+	if err == nil {
+		err = json.Unmarshal(body, &page)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range page.Items {
+		if item.Waiting == nil || item.Waiting.For == "" {
+			return nil, fmt.Errorf("a cluster of the page does not say what it waits for: %s", body)
+		}
+	}
+	recorded, err := o.record()
+	if err != nil {
+		return nil, err
+	}
+	defer recorded()
+	f := figures{"clusters": float64(o.clusters), "listed": float64(len(page.Items)), "callers": callers}
+	for name, path := range map[string]string{
+		"v1Page":     "/v1/clusters?limit=100",
+		"clientPage": signed(key, map[string]string{"command": "listContainerCluster", "page": "1", "pagesize": "100", "listall": "true"}),
+	} {
+		const requests = 2_000
+		spent := cpuTime()
+		times, err := load(ctx, base, requests, func(int) string { return path })
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		f[name+"CPUMs"] = (cpuTime() - spent).Seconds() * 1000 / requests
+		f[name+"P50Ms"], f[name+"P99Ms"] = percentile(times, 0.50), percentile(times, 0.99)
+	}
+	f["pageP99Ms"] = max(f["v1PageP99Ms"], f["clientPageP99Ms"])
+	return f, nil
 }
 
 // endless is a cloud whose answer to the first call of a run takes an hour: so

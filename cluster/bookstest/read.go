@@ -277,6 +277,7 @@ func scanSelects(e exam) {
 		{"zone", cluster.ScanQuery{Zone: "z1"}, []string{"a", "b", "d"}},
 		{"provider and zone", cluster.ScanQuery{Provider: "sim", Zone: "z1"}, []string{"a", "d"}},
 		{"states", cluster.ScanQuery{States: []machine.State{cluster.Expunge, cluster.Destroyed}}, []string{"d", "e"}},
+		{"ids", cluster.ScanQuery{IDs: []int64{all["c"].ID, 99_999, all["a"].ID, all["e"].ID}}, []string{"a", "c"}},
 		{"after", cluster.ScanQuery{AfterID: all["b"].ID}, []string{"c", "d"}},
 	} {
 		var got []string

@@ -337,7 +337,7 @@ func upgradeInPlace(ctx context.Context, w *work) outcome.Outcome {
 			return outcome.Fail(cluster.UpgradeIncomplete.Errorf("%s was told to upgrade itself to %s and after %s still says %s", n.Name, to, limit, cmp.Or(n.NotReady, n.Version)).
 				With("resource", n.Name))
 		default:
-			return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "%s has not said that it is %s and ready", n.Name, to)
+			return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "%s has not said that it is %s and ready", n.Name, to)
 		}
 	}
 	change := cluster.Change{}

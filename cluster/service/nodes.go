@@ -116,7 +116,7 @@ func (w *work) lastHellos(ctx context.Context) outcome.Outcome {
 	if len(silent) == 0 {
 		return outcome.Done()
 	}
-	return outcome.Wait(5*time.Second, "Hello", "the nodes that stay have not called home")
+	return outcome.Wait(5*time.Second, waitsForNodes, "the nodes that stay have not called home")
 }
 
 // stranded are the nodes that can never call home: they have no credential,
@@ -149,7 +149,7 @@ func (w *work) waitFor(open []*hand, text string) outcome.Outcome {
 		}
 		soonest = min(soonest, next)
 	}
-	return outcome.Wait(max(soonest, time.Millisecond), "Provider", "%s", text)
+	return outcome.Wait(max(soonest, time.Millisecond), waitsForProvider, "%s", text)
 }
 
 // begun are the rows of a role's VMs that are under way: those that are made,

@@ -205,7 +205,7 @@ func (w *work) raise(ctx context.Context, nodes []*cluster.Node, b bounds) outco
 	case err != nil:
 		return outcome.Fail(err)
 	case open > 0:
-		return outcome.Wait(w.s.pause(w.waited()), "Provider", "the provider starts VMs")
+		return outcome.Wait(w.s.pause(w.waited()), waitsForProvider, "the provider starts VMs")
 	}
 	return outcome.Fail(failure)
 }
@@ -217,7 +217,7 @@ func (w *work) lower(ctx context.Context, nodes []*cluster.Node, b bounds, force
 	case err != nil:
 		return outcome.Fail(err)
 	case open > 0:
-		return outcome.Wait(w.s.pause(w.waited()), "Provider", "the provider stops VMs")
+		return outcome.Wait(w.s.pause(w.waited()), waitsForProvider, "the provider stops VMs")
 	}
 	return outcome.Fail(failure)
 }

@@ -49,7 +49,7 @@ func endpoint(ctx context.Context, w *work) outcome.Outcome {
 				return outcome.Fail(cluster.EndpointSilent.Errorf("no control node was ready within %s: %s", limit, strings.Join(namesOf(silent), ", ")).
 					With("resource", strings.Join(namesOf(silent), ",")))
 			}
-			return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "the control node has not said that it is ready")
+			return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "the control node has not said that it is ready")
 		}
 	}
 	url, err := w.url(ctx)
@@ -123,7 +123,7 @@ func (w *work) joined(nodes []*cluster.Node, since time.Time) outcome.Outcome {
 		names := namesOf(missing)
 		return outcome.Fail(cluster.NodesNotReady.Errorf("not ready within %s: %s", limit, strings.Join(names, ", ")).With("resource", strings.Join(names, ",")))
 	}
-	return outcome.Wait(min(helloLook, limit-w.waited()), "Hello", "nodes have not said that they are ready")
+	return outcome.Wait(min(helloLook, limit-w.waited()), waitsForNodes, "nodes have not said that they are ready")
 }
 
 // publish writes what the cluster has become: endpoint, totals, version. The

@@ -70,7 +70,7 @@ func (w *work) provideAll(ctx context.Context, wants []thing, b bounds) ([]*clus
 	for _, h := range hands {
 		switch row := h.row; {
 		case h.fails != nil && !row.Phase.Open() && row.Attempt < b.tries:
-			return rows, outcome.Wait(doubling(row.Attempt), "Provider", "%s %s was lost and is made again", row.Kind, row.Name)
+			return rows, outcome.Wait(doubling(row.Attempt), waitsForProvider, "%s %s was lost and is made again", row.Kind, row.Name)
 		case h.fails != nil:
 			return rows, outcome.Fail(h.fails)
 		}

@@ -43,26 +43,26 @@ type Standing struct {
 }
 
 // Standings explains clusters: what the run of each waits for, and whether its
-// provider can be seen. Clusters at rest cost no read of their own.
+// provider can be seen. However many there are, it is one read of runs and one
+// of books; clusters at rest need neither.
 func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (map[string]Standing, error) {
 	notices, err := s.options.Books.Notices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waits, err := s.waits(ctx, clusters)
 	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]Standing, len(clusters))
 	for i := range clusters {
 		c := &clusters[i]
-		var standing Standing
+		standing := Standing{Waiting: waits[c.ID]}
 		at := slices.IndexFunc(notices, func(n cluster.Notice) bool {
 			return n.Provider == c.Provider && n.Duty == dutySync && !n.Since.IsZero()
 		})
 		if at >= 0 && c.State != cluster.Destroyed {
 			standing.Unseen = &Unseen{Code: string(notices[at].Code), Text: notices[at].Text, Since: notices[at].Since}
-		}
-		if c.RunID != "" && cluster.Transient(c.State) {
-			if standing.Waiting, err = s.awaited(ctx, c); err != nil {
-				return nil, err
-			}
 		}
 		all[c.UUID] = standing
 	}
@@ -82,28 +82,113 @@ func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
 	return all[book.Cluster.UUID], err
 }
 
-// awaited reads where the run of a cluster stands; nil if it has ended or not begun.
-func (s *Service) awaited(ctx context.Context, c *cluster.Cluster) (*Waiting, error) {
-	run, err := s.engine.Get(ctx, c.RunID)
-	if errors.Is(err, workflow.RunNotFound) {
+// Awaited is what a run of a cluster waits for; nil if it has ended, or is no
+// run of a cluster that is known.
+func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, error) {
+	uuid, ok := cluster.OfSubject(run.Subject)
+	if !ok || run.Phase.Final() || run.Current() == nil {
 		return nil, nil //nolint:nilnil // nothing is waited for
 	}
-	if err != nil || run.Phase.Final() {
+	book, err := s.options.Books.Book(ctx, uuid)
+	if errors.Is(err, cluster.NotFound) {
+		return nil, nil //nolint:nilnil // as above
+	}
+	if err != nil {
 		return nil, err
 	}
+	return s.awaited(run, book), nil
+}
+
+// waits gives what the runs of clusters wait for, by the ids of the clusters.
+func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[int64]*Waiting, error) {
+	var runs []string
+	for i := range clusters {
+		if c := &clusters[i]; c.RunID != "" && cluster.Transient(c.State) {
+			runs = append(runs, c.RunID)
+		}
+	}
+	heads, err := s.heads(ctx, runs)
+	if err != nil || len(heads) == 0 {
+		return nil, err
+	}
+	books := map[int64]*cluster.Book{}
+	var told []int64 // clusters whose waits are told by their books
+	for i := range clusters {
+		c := &clusters[i]
+		if run := heads[c.RunID]; run != nil {
+			books[c.ID] = &cluster.Book{Cluster: *c}
+			if rec := run.Current(); rec != nil && rec.Wait != nil && (rec.Wait.Reason == waitsForNodes || rec.Wait.Reason == waitsForProvider) {
+				told = append(told, c.ID)
+			}
+		}
+	}
+	for some := range slices.Chunk(told, cluster.PageLimit) {
+		if err := s.options.Books.Scan(ctx, cluster.ScanQuery{IDs: some}, func(b *cluster.Book) error {
+			books[b.Cluster.ID] = b
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+	}
+	waits := make(map[int64]*Waiting, len(books))
+	for id, book := range books {
+		if run := heads[book.Cluster.RunID]; run != nil {
+			waits[id] = s.awaited(run, book)
+		}
+	}
+	return waits, nil
+}
+
+// heads reads runs with the steps they stand at, in one read where the store can.
+func (s *Service) heads(ctx context.Context, ids []string) (map[string]*workflow.Run, error) {
+	found := make(map[string]*workflow.Run, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	lister, ok := s.engine.Store().(workflow.Lister)
+	for some := range slices.Chunk(ids, cluster.PageLimit) {
+		var runs []*workflow.Run
+		var err error
+		if ok {
+			runs, _, err = lister.List(ctx, workflow.Query{IDs: some, Limit: len(some)})
+		} else {
+			runs, err = s.oneByOne(ctx, some)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range runs {
+			found[run.ID] = run
+		}
+	}
+	return found, nil
+}
+
+func (s *Service) oneByOne(ctx context.Context, ids []string) (runs []*workflow.Run, err error) {
+	for _, id := range ids {
+		run, err := s.engine.Get(ctx, id)
+		switch {
+		case errors.Is(err, workflow.RunNotFound):
+		case err != nil:
+			return nil, err
+		default:
+			runs = append(runs, run)
+		}
+	}
+	return runs, nil
+}
+
+// awaited says where a run of a cluster stands; nil if it has ended or not begun.
+func (s *Service) awaited(run *workflow.Run, book *cluster.Book) *Waiting {
 	rec := run.Current()
-	if rec == nil {
-		return nil, nil //nolint:nilnil // as above
+	if run.Phase.Final() || rec == nil {
+		return nil
 	}
 	step, flow := s.stepOf(run.Flow, rec.Name)
 	w := &Waiting{Run: run.ID, Step: rec.Name, For: step.Description, Tries: rec.Attempt, Since: cmp.Or(rec.StartedAt, rec.AttemptAt), Next: rec.NextAt}
 	begun := rec.AttemptAt
 	if rec.Wait != nil {
 		w.Since, begun = rec.Wait.Since, rec.Wait.Since
-		book, err := s.options.Books.Book(ctx, c.UUID)
-		if err != nil {
-			return nil, err
-		}
 		w.For = s.explained(book, rec.Wait)
 	}
 	if step.Timeout > 0 && !begun.IsZero() {
@@ -121,26 +206,37 @@ func (s *Service) awaited(ctx context.Context, c *cluster.Cluster) (*Waiting, er
 	if run.Phase == workflow.Paused {
 		w.For, w.Until, w.Next = "somebody to resume the run: it is paused", time.Time{}, time.Time{}
 	}
-	return w, nil
+	return w
 }
 
 // stepOf finds the step of a flow by the name of one of its instances.
 func (s *Service) stepOf(flow, instance string) (workflow.Step, workflow.Flow) {
-	for _, f := range s.Flows() {
-		if f.Name != flow {
-			continue
-		}
-		steps, found := slices.Concat(f.Steps, f.Finally), workflow.Step{}
-		for part := range strings.SplitSeq(instance, "/") {
-			name, _, _ := strings.Cut(part, "[")
+	at := slices.IndexFunc(s.flows, func(f workflow.Flow) bool { return f.Name == flow })
+	if at < 0 {
+		return workflow.Step{}, workflow.Flow{}
+	}
+	f, found := &s.flows[at], (*workflow.Step)(nil)
+	lists := [][]workflow.Step{f.Steps, f.Finally}
+	for part := range strings.SplitSeq(instance, "/") {
+		name, _, _ := strings.Cut(part, "[")
+		for _, steps := range lists {
 			if i := slices.IndexFunc(steps, func(step workflow.Step) bool { return step.Name == name }); i >= 0 {
-				found, steps = steps[i], steps[i].Steps
+				found, lists = &steps[i], [][]workflow.Step{steps[i].Steps}
+				break
 			}
 		}
-		return found, f
 	}
-	return workflow.Step{}, workflow.Flow{}
+	if found == nil {
+		return workflow.Step{}, *f
+	}
+	return *found, *f
 }
+
+// Reasons of waits that are told by the nodes and the journal of a cluster.
+const (
+	waitsForNodes    = "Hello"
+	waitsForProvider = "Provider"
+)
 
 // mostNamed is how many nodes or resources a wait names.
 const mostNamed = 3
@@ -149,9 +245,9 @@ const mostNamed = 3
 // wait itself is written once and holds no counts.
 func (s *Service) explained(book *cluster.Book, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
-	case "Hello":
+	case waitsForNodes:
 		return s.awaitedNodes(book, wait)
-	case "Provider":
+	case waitsForProvider:
 		return awaitedRows(book, wait)
 	}
 	return wait.Message

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strings"
@@ -74,6 +75,37 @@ func TestFinding20WaitForNodesIsExplained(t *testing.T) {
 		w.until(id, 3*time.Hour, cluster.Destroyed)
 		if waits, unseen, _, _ := w.standing(id); waits != "" || unseen != "" {
 			t.Errorf("a cluster that is gone waits: %s %s", waits, unseen)
+		}
+	})
+}
+
+// A page of clusters that are all on their way is one read of runs and one of
+// books, however many they are.
+func TestFinding20APageOfWaitsIsReadTogether(t *testing.T) {
+	inWorld(t, setup{sim: sim.Options{Times: sim.Times{Create: time.Hour}}}, func(t *testing.T, w *world) {
+		const clusters = 8
+		for i := range clusters {
+			w.create(fmt.Sprintf("c%d", i), 1, func(c *cluster.Cluster) { c.UUID = fmt.Sprintf("9a3b2c1%d-page", i) })
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		page, _, err := w.books.List(t.Context(), cluster.ClusterQuery{Scope: all})
+		if err != nil || len(page) != clusters {
+			t.Fatal(len(page), err)
+		}
+		books, runs := w.books.readCount(), w.runs.readCount()
+		standings, err := w.service.Standings(t.Context(), page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		books, runs = w.books.readCount()-books, w.runs.readCount()-runs
+		for i := range page {
+			if waits := standings[page[i].UUID].Waiting; waits == nil || !strings.Contains(waits.For, ": 1, ") || !strings.Contains(waits.For, page[i].Name) {
+				t.Errorf("%s waits for %+v", page[i].Name, waits)
+			}
+		}
+		if books > 1 || runs > 1 {
+			t.Errorf("%d reads of books and %d of runs for %d clusters", books, runs, clusters)
 		}
 	})
 }

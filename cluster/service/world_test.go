@@ -37,7 +37,30 @@ type counted struct {
 	*cluster.Memory
 	mu      sync.Mutex
 	commits int
+	reads   int // of books: one by one, or a scan
 	before  func(n int, c *cluster.Change) error
+}
+
+func (b *counted) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+	b.read()
+	return b.Memory.Book(ctx, uuid)
+}
+
+func (b *counted) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Book) error) error {
+	b.read()
+	return b.Memory.Scan(ctx, q, visit)
+}
+
+func (b *counted) read() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reads++
+}
+
+func (b *counted) readCount() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.reads
 }
 
 func (b *counted) Commit(ctx context.Context, c *cluster.Change) error {
@@ -62,8 +85,31 @@ func (b *counted) count() int {
 // saves counts what the engine writes.
 type saves struct {
 	*workflow.Memory
-	mu sync.Mutex
-	n  int
+	mu    sync.Mutex
+	n     int
+	reads int // of runs: one by one, or a list
+}
+
+func (s *saves) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+	s.read()
+	return s.Memory.Load(ctx, id)
+}
+
+func (s *saves) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+	s.read()
+	return s.Memory.List(ctx, q)
+}
+
+func (s *saves) read() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+}
+
+func (s *saves) readCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
 }
 
 func (s *saves) Save(ctx context.Context, w *workflow.Save) error {

@@ -284,6 +284,9 @@ func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cl
 func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int64) (list []*cluster.Book, err error) {
 	var w where
 	w.and("id > ?", after)
+	if len(q.IDs) > 0 {
+		w.conditions = append(w.conditions, in(&w, "id", q.IDs))
+	}
 	if q.Provider != "" {
 		w.and("provider = ?", q.Provider)
 	}

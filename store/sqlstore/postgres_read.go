@@ -130,6 +130,9 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 			add(condition, value)
 		}
 	}
+	if len(q.IDs) > 0 {
+		add("r.id = ANY($%d)", q.IDs)
+	}
 	from, row := "run r", "r.k"
 	first, others := firstLabel(q.Labels)
 	if first != nil { // along the index of labels, which is in the order of runs

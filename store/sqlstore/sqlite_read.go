@@ -184,6 +184,10 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	if q.Prefix != "" {
 		add("id >= ? AND substr(id, 1, ?) = ?", q.Prefix, len([]rune(q.Prefix)), q.Prefix)
 	}
+	if len(q.IDs) > 0 {
+		marks, ids := oneOf(q.IDs)
+		add("id IN ("+marks+")", ids...)
+	}
 	sql, row := sqlRun, "run.row"
 	first, others := firstLabel(q.Labels)
 	if first != nil {
@@ -241,6 +245,19 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 		return runs, "", err
 	}
 	return runs, strconv.FormatInt(runs[len(runs)-1].Handle.(*sqHandle).row, 10), nil
+}
+
+// oneOf gives marks and parameters of a list of values. Their number is rounded
+// up, so that few different statements are made.
+func oneOf(values []string) (marks string, params []any) {
+	size := 1
+	for size < len(values) {
+		size *= 2
+	}
+	for i := range size {
+		params = append(params, values[min(i, len(values)-1)])
+	}
+	return strings.TrimSuffix(strings.Repeat("?,", size), ","), params
 }
 
 // setAside shows a run that cannot be read.
