@@ -60,13 +60,13 @@ type StreamFrom struct {
 type eventStream struct {
 	StreamFrom
 	Run   string   `query:"run" doc:"only events of this run"`
-	Types []string `query:"type" enum:"run,step,object,cluster,drift,leak" doc:"only these types"`
+	Types []string `query:"type" enum:"run,step,waiting,object,cluster,drift,leak" doc:"only these types"`
 }
 
 type clusterStream struct {
 	ClusterPath
 	StreamFrom
-	Types []string `query:"type" enum:"run,step,cluster,drift,leak" doc:"only these types"`
+	Types []string `query:"type" enum:"run,step,waiting,cluster,drift,leak" doc:"only these types"`
 }
 
 func (s *Server) eventRoutes() {
@@ -78,11 +78,12 @@ func (s *Server) eventRoutes() {
 			"id": {Type: huma.TypeString}, "event": {Type: huma.TypeString, Enum: []any{name}}, "data": v}, Required: []string{"event", "data"}}
 	}
 	run, object, one := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{})
-	kinds := []*huma.Schema{data("run", run), data("step", run), data("object", object), data("cluster", one), data("drift", one), data("leak", one),
+	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one),
 		data("reset", &huma.Schema{Type: huma.TypeObject})}
 	op := func(id, path, summary, more string, errs ...int) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: []string{"events"}, Errors: errs,
 			Description: "Server-sent events. " + more + " Last-Event-ID goes on without a gap; an id too old gets one event `reset`, and the client reads anew what it shows. " +
+				"`waiting` says what a run waits for, since when and until when, as it stands now: in the stream of a cluster or of a run at each change, else when a step begins to wait or to retry. " +
 				"A comment comes every 15 s. A reader that is too slow is cut off and comes back.",
 			Responses: map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 				Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}}

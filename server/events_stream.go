@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,6 +39,8 @@ type stream struct {
 	run      string          // only events of this run
 	cluster  string          // only those of this cluster and its runs
 	seen     map[string]bool // runs whose events the caller may hear, and those it may not
+	begun    []string        // runs whose steps began to wait or to retry in this turn
+	waited   string          // what the one cluster or run of the stream was last told to wait for
 	wants    func(kind string) bool
 	w        io.Writer
 	flush    func() error
@@ -225,12 +228,19 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 		for i, e := range events[read:] {
 			t.at.read, t.at.check = read+i+1, checkOf(e)
 			kind := kindOfEvent(e)
-			if t.run != "" && e.Run != t.run || !t.wants(kind) {
+			waits := e.Kind == workflow.StepWaits || e.Kind == workflow.StepRetry
+			if t.run != "" && e.Run != t.run || !t.wants(kind) && !(waits && t.wants("waiting")) {
 				continue
 			}
 			if may, err := t.hears(ctx, e.Run); err != nil {
 				return told, err
 			} else if !may {
+				continue
+			}
+			if waits && !slices.Contains(t.begun, e.Run) {
+				t.begun = append(t.begun, e.Run)
+			}
+			if !t.wants(kind) {
 				continue
 			}
 			told = true
@@ -239,6 +249,11 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 			}
 		}
 		t.at.cursor, t.at.read, t.at.check = next, 0, ""
+		if waits, err := t.waits(ctx); err != nil {
+			return told, err
+		} else if waits {
+			told = true
+		}
 		if len(events) < eventPage {
 			return told, nil
 		}

@@ -22,6 +22,9 @@ type runAnswer struct {
 
 func (s *Server) runAnswer(ctx context.Context, r *workflow.Run) *runAnswer {
 	v := view.OfRun(r, s.flow(r.Flow, r.Subject)).Newest(view.StepPage)
+	if w, err := s.waitingOf(ctx, r); err == nil { // only a courtesy, as below
+		v.Waiting = w
+	}
 	if v.Phase == workflow.Queued {
 		if ahead, err := s.ahead(ctx, r.Subject); err == nil { // only a courtesy
 			v.Behind = ahead

@@ -13,6 +13,14 @@ type definitions struct {
 	byPath map[string]*workflow.Step
 }
 
+// whole is the flow; nil if it is not known.
+func (d *definitions) whole() *workflow.Flow {
+	if d == nil {
+		return nil
+	}
+	return d.flow
+}
+
 // of finds the step that an instance name speaks of: Replace[ro-2]/Create is
 // the step Create within the loop Replace.
 func (d *definitions) of(instance string) (*workflow.Step, bool) {

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -33,6 +34,7 @@ type Run struct {
 	Step         string            `json:"step,omitempty" doc:"where it stands: the failed step, else the one open or waiting"`
 	Attempt      int               `json:"attempt,omitempty" doc:"of that step"`
 	Fault        *Fault            `json:"fault,omitempty" doc:"what stopped the run"`
+	Waiting      *service.Waiting  `json:"waiting,omitempty" doc:"what it waits for"`
 	Steps        []Step            `json:"steps" doc:"in the order they were opened, at most the newest 1,000; a list of runs holds only the one each stands at"`
 	EarlierSteps int               `json:"earlierSteps,omitempty" doc:"steps that were opened before those and are left out: /v1/runs/{id}/steps has all"`
 	Seq          int64             `json:"seq" doc:"number of the newest event in its history"`
@@ -169,6 +171,7 @@ func ofRun(r *workflow.Run, defs *definitions) Run {
 	for s := range r.Steps() {
 		v.Steps = append(v.Steps, ofStep(s, defs))
 	}
+	v.Waiting = WaitingOf(r, defs.whole())
 	if current := r.Current(); current != nil && !r.Phase.Final() {
 		v.Step, v.Attempt = current.Name, current.Attempt
 	} else if r.Fault != nil {

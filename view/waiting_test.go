@@ -1,6 +1,7 @@
 package view_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +9,42 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
 )
+
+// A run says what it waits for, with the newest failure, since when and until when.
+func TestFinding20WaitsOfRuns(t *testing.T) {
+	begun := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	later := func(n int) time.Time { return begun.Add(time.Duration(n) * time.Minute) }
+	flow := &workflow.Flow{Name: "Greet", Deadline: time.Hour}
+	for name, c := range map[string]struct {
+		phase workflow.Phase
+		step  workflow.StepRecord
+		flow  *workflow.Flow
+		want  *service.Waiting
+	}{
+		"a signal": {workflow.Waiting, workflow.StepRecord{Phase: workflow.StepWaiting, Attempt: 1, Wait: &workflow.WaitRecord{Reason: "Signal", Message: "signal answer", Since: later(1), Deadline: later(11)}}, flow,
+			&service.Waiting{For: "signal answer", Tries: 1, Since: later(1), Until: later(11)}},
+		"the flow ends sooner": {workflow.Waiting, workflow.StepRecord{Phase: workflow.StepWaiting, Wait: &workflow.WaitRecord{Reason: "Signal", Since: later(1), Deadline: later(99)}}, flow,
+			&service.Waiting{For: "Signal", Since: later(1), Until: later(60)}},
+		"a timer": {workflow.Waiting, workflow.StepRecord{Phase: workflow.StepWaiting, Wait: &workflow.WaitRecord{Reason: "Timer", Message: "until then", Since: later(1), Until: later(5)}}, nil,
+			&service.Waiting{For: "until then", Since: later(1), Until: later(5)}},
+		"the next attempt": {workflow.Running, workflow.StepRecord{Phase: workflow.StepRetrying, Attempt: 3, StartedAt: later(2), NextAt: later(9), Fault: &workflow.Fault{Code: "X_GONE", Message: "connection refused"}}, nil,
+			&service.Waiting{For: "the next attempt", Code: "X_GONE", Error: "connection refused", Tries: 3, Since: later(2), Next: later(9)}},
+		"it works":      {workflow.Running, workflow.StepRecord{Phase: workflow.StepRunning, Attempt: 1}, flow, nil},
+		"it was paused": {workflow.Paused, workflow.StepRecord{Phase: workflow.StepWaiting, Wait: &workflow.WaitRecord{Since: later(1)}}, flow, nil},
+	} {
+		r := &workflow.Run{ID: "r1", Flow: "Greet", Phase: c.phase, StartedAt: begun}
+		c.step.Name = "Answer"
+		r.Put(&c.step)
+		if c.want != nil {
+			c.want.Run, c.want.Step = "r1", "Answer"
+		}
+		if got := view.OfRun(r, c.flow).Waiting; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
 
 // The list, describe and --wait say what is waited for, since when and until
 // when; a cluster at rest whose provider is away says that.

@@ -6,7 +6,7 @@ import { drawing } from './drawing.js';
 import { change, changeRun } from './change.js';
 import { dialog } from './dialog.js';
 import { runActions, runFacts, runFault, stepsTable, runBadge } from './steps.js';
-import { age, ago, badge, button, facts, fault, link, path, problem, row, table } from './parts.js';
+import { age, ago, badge, button, facts, fault, link, path, problem, row, table, unseen, waiting } from './parts.js';
 
 const verbs = [['start', 'Start'], ['stop', 'Stop'], ['scale', 'Scale'], ['upgrade', 'Upgrade'], ['recover', 'Recover'], ['delete', 'Delete'], ['forget', 'Forget']];
 
@@ -63,6 +63,8 @@ export function clusterPage(main, { rest: [id], me, title }) {
     h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / ', c.name),
     h('div', { class: 'title' }, h('h1', {}, c.name), badge(c.state), h('span', {}, 'since ', age(c.since))),
     c.code || c.reason ? fault(c, `${c.state === 'Destroyed' ? 'Why it ended' : 'Why it is not as wanted'}`) : null,
+    unseen(c.unseen, c.provider),
+    c.waiting && c.waiting.run !== run?.id ? waiting(c.waiting) : null, // else it is told beside the work
     h('div', { class: 'actions', role: 'group', 'aria-label': 'Actions of the cluster', 'data-key': 'actions' },
       verbs.map(([verb, text]) => {
         const offer = offers.find((o) => o.verb === verb);

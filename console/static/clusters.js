@@ -2,7 +2,7 @@
 import { h, show, say } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
-import { Pager, age, badge, count, link, path, problem, row, table } from './parts.js';
+import { Pager, age, badge, count, link, path, problem, row, table, unseenText, waits } from './parts.js';
 
 const size = 100;
 
@@ -59,8 +59,15 @@ export function clustersPage(main, { query, me }) {
     states.value = filter.state;
   }, () => {});
   refresh();
-  const end = live('/v1/events?type=cluster,drift', refresh);
+  const end = live('/v1/events?type=cluster,drift,waiting', refresh);
   return () => { clearTimeout(timer); end(); };
+}
+
+// why a cluster stands where it stands: its reason, what its run waits for, or that its provider cannot be seen.
+function why(c) {
+  if (c.code) return [h('code', {}, c.code), ' ', c.reason];
+  if (c.waiting) return [waits(c.waiting), ', since ', age(c.waiting.since), c.waiting.until ? [', until ', new Date(c.waiting.until).toLocaleTimeString()] : null];
+  return c.unseen ? [unseenText(c.unseen, c.provider), ', since ', age(c.unseen.since)] : '–';
 }
 
 function line(c, me) {
@@ -68,7 +75,7 @@ function line(c, me) {
   const cells = [
     h('th', { scope: 'row' }, link(path('clusters', c.id), c.name)), badge(c.state), age(c.since), c.desired,
     h('td', { class: 'number' }, c.size), h('td', { class: short ? 'number differs' : 'number' }, short ? h('strong', {}, `${c.existing} ≠`) : c.existing),
-    h('td', { class: 'reason' }, c.code ? [h('code', {}, c.code), ' ', c.reason] : '–'), age(c.created),
+    h('td', { class: 'reason' }, why(c)), age(c.created),
   ];
   if (me.role !== 'user') cells.push([c.domain, c.account].filter(Boolean).join('/'));
   return row(c.id, ...cells);

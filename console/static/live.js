@@ -1,7 +1,7 @@
 // What a page shows is kept fresh by the server's events, and by asking every
 // few seconds while they do not come.
 
-const kinds = ['run', 'step', 'object', 'cluster', 'drift', 'leak', 'reset'];
+const kinds = ['run', 'step', 'waiting', 'object', 'cluster', 'drift', 'leak', 'reset'];
 const pollEvery = 5000;
 const againAfter = 10000;
 const gap = 400; // between two refreshes, however much happens

@@ -42,6 +42,9 @@ setInterval(() => {
   }
 }, 1000);
 
+// at is an instant that is to come, with how long that is.
+export const at = (when) => [new Date(when).toLocaleTimeString(), ' (', age(when), ')'];
+
 export const ago = (at) => (at ? h('span', {}, age(at), ' ago') : undefined);
 
 // table has a caption that is heard. A column whose name begins with # holds
@@ -79,6 +82,28 @@ export function fault(f, title) {
     h('p', {}, h('strong', {}, '▲ ', title ?? f.title ?? 'Held up'), f.code ? [' ', h('code', {}, f.code)] : null, f.step ? ` at step ${f.step}` : null),
     h('p', {}, f.reason ?? f.message),
     f.remedy ? h('p', { class: 'remedy' }, h('strong', {}, 'Remedy: '), prose(f.remedy)) : null);
+}
+
+// waits says in words what a run waits for: at which step, for what, with the
+// newest failure and how often it was tried.
+export const waits = (w) => [`at ${w.step}: ${w.for}`, w.code ? ['; ', h('code', {}, w.code), `: ${w.error}`] : null, w.tries > 1 ? `, attempt ${w.tries}` : null];
+
+// unseenText says that a provider cannot be seen.
+export const unseenText = (u, provider) => [h('code', {}, u.code), ` provider ${provider ?? ''} cannot be seen: ${u.text}`];
+
+// waiting tells what is waited for, since when, until when, and when it is looked at again.
+export function waiting(w) {
+  if (!w) return null;
+  return h('div', { class: 'waiting', role: 'group', 'aria-label': 'Waiting', 'data-key': 'waiting' },
+    h('p', {}, h('strong', {}, '◔ Waits '), waits(w)),
+    facts([['Since', [age(w.since), ' ago']], ['Gives up', w.until && at(w.until)], ['Looks again', w.next && at(w.next)]]));
+}
+
+// unseen tells that nothing new is known of a cluster.
+export function unseen(u, provider) {
+  if (!u) return null;
+  return h('div', { class: 'fault', role: 'group', 'aria-label': 'Provider', 'data-key': 'unseen' },
+    h('p', {}, h('strong', {}, '▲ What is known may be old '), unseenText(u, provider)), h('p', {}, 'Since ', ago(u.since), '.'));
 }
 
 export function problem(error) {

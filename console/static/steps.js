@@ -1,6 +1,6 @@
 // A run with its steps: attempts, next try, fault with remedy, and what may be done to it.
 import { h } from './dom.js';
-import { age, ago, badge, button, facts, fault, link, path, row, table } from './parts.js';
+import { age, ago, badge, button, facts, fault, link, path, row, table, waiting } from './parts.js';
 
 export const runBadge = (run) => badge(run.phase);
 
@@ -23,7 +23,7 @@ export function runFacts(run) {
     ['Asked by', run.actor], ['Because', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }
 
-export const runFault = (run) => fault(run.fault);
+export const runFault = (run) => [fault(run.fault), waiting(run.waiting)];
 
 // runActions are the verbs of a run. Each that is of no use now says why.
 export function runActions(run, act) {

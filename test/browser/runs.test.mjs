@@ -35,6 +35,9 @@ test('a run is paused and resumed, and its steps are shown', { skip }, async () 
   await row(page, run.id.slice(-8)).getByText('Waiting').waitFor();
   await page.getByRole('link', { name: run.id.slice(-8) }).click();
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Answer' }).waitFor();
+  // finding 20: what it waits for, since when and until when
+  const waits = page.getByRole('group', { name: 'Waiting', exact: true });
+  assert.match(await waits.innerText(), /Waits at Answer: signal answer\s+Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+.*\(in \d+ min\)/);
   assert.match(await whyNot(page, 'Resume'), /Waiting, not paused/);
   await askRun(page, 'Pause', 'for the test');
   await at(page, 'Paused');
@@ -45,6 +48,7 @@ test('a run is paused and resumed, and its steps are shown', { skip }, async () 
   await at(page, 'Waiting');
   await house.api('POST', `/v1/runs/${run.id}/signal`, { name: 'answer' });
   await at(page, 'Succeeded');
+  await waits.waitFor({ state: 'detached' });
   for (const verb of ['Pause', 'Resume', 'Cancel']) assert.match(await whyNot(page, verb), /The run has ended: it is Succeeded/);
   await page.context().close();
 });

@@ -66,6 +66,13 @@ test('the work on a cluster is paused, resumed and cancelled from its page', { s
     await work.getByRole('rowheader', { name: 'join' }).waitFor();
   };
   await scale(2);
+  // finding 20: how many nodes are ready, which are not, where they call, since when and until when
+  const waits = work.getByRole('group', { name: 'Waiting', exact: true });
+  await waits.getByText(/at join: .*\d of 3 are ready, not worked-.*nodes call http:\S+\/v1\/nodes\/hello/).waitFor();
+  assert.match(await waits.innerText(), /Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+/);
+  const list = await open('#/clusters');
+  await row(list, 'worked').getByText(/at join: .*\d of 3 are ready.*since \d+ (s|min), until [\d:]+/).waitFor();
+  await list.context().close();
   await askRun(page, 'Pause', 'a look first');
   await work.locator('dd .badge', { hasText: 'Paused' }).waitFor();
   assert.match(await work.getByRole('group', { name: 'Fault' }).innerText(), /a look first[\s\S]*Remedy:/);
@@ -139,11 +146,17 @@ test('the leak page says that a provider cannot be seen, and when it can be agai
   const page = await open('#/leaks');
   await page.getByText('● live').waitFor();
   const unseen = row(page, 'provider local');
+  // finding 20: the page of each of its clusters says it too, though nothing happens to the cluster
+  const other = await open(`#/clusters/${made.hurt.id}`);
+  await at(other, 'Running');
   house.hide(true);
   await unseen.waitFor();
+  await other.getByRole('group', { name: 'Provider' }).getByText(/provider local cannot be seen/).waitFor();
   assert.match(await unseen.innerText(), /\? unseen[\s\S]*PROVIDER_UNREACHABLE[\s\S]*Remedy: /);
   house.hide(false);
   await unseen.waitFor({ state: 'detached' });
+  await other.getByRole('group', { name: 'Provider' }).waitFor({ state: 'detached' });
+  await other.context().close();
   await page.context().close();
 });
 

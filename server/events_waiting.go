@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// WaitingEvent is the data of the event `waiting`. It tells how things stand
+// when it is told: a client that comes back gets no earlier ones.
+type WaitingEvent struct {
+	ID      string           `json:"id,omitempty" doc:"of the run"`
+	Cluster string           `json:"cluster,omitempty" doc:"id of the cluster that the run works on"`
+	Waiting *service.Waiting `json:"waiting,omitempty" doc:"absent: nothing is waited for any more"`
+	Unseen  *service.Unseen  `json:"unseen,omitempty" doc:"the provider of the cluster cannot be seen; only in the stream of a cluster"`
+}
+
+// waitingOf is what a run waits for; of a run of a cluster with the nodes and
+// resources that are counted now.
+func (s *Server) waitingOf(ctx context.Context, r *workflow.Run) (*service.Waiting, error) {
+	if s.options.Clusters != nil {
+		if _, ok := cluster.OfSubject(r.Subject); ok {
+			return s.options.Clusters.Awaited(ctx, r)
+		}
+	}
+	return view.WaitingOf(r, s.flow(r.Flow, r.Subject)), nil
+}
+
+// waits tells what is waited for. The stream of a cluster or of a run tells each
+// change, also one that is no event, such as a node that became ready; the
+// stream of everything tells it of runs whose steps began to wait or to retry.
+func (t *stream) waits(ctx context.Context) (told bool, err error) {
+	begun := t.begun
+	t.begun = nil
+	switch {
+	case !t.wants("waiting"):
+		return false, nil
+	case t.cluster != "":
+		standing, err := t.clusters.Standing(ctx, t.cluster)
+		if err != nil {
+			return false, err
+		}
+		e := WaitingEvent{Cluster: t.cluster, Waiting: standing.Waiting, Unseen: standing.Unseen}
+		if e.Waiting != nil {
+			e.ID = e.Waiting.Run
+		}
+		return t.changed(e, e.Waiting != nil || e.Unseen != nil)
+	case t.run != "":
+		r, err := t.s.options.Engine.Head(ctx, t.run)
+		if err != nil {
+			return false, err
+		}
+		e, err := t.waitingEvent(ctx, r)
+		if err != nil {
+			return false, err
+		}
+		return t.changed(e, e.Waiting != nil)
+	case len(begun) == 0:
+		return false, nil
+	}
+	runs, _, err := t.lister.List(ctx, workflow.Query{IDs: begun, Active: true, Limit: len(begun)})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range runs {
+		e, err := t.waitingEvent(ctx, r)
+		if err != nil {
+			return told, err
+		}
+		if e.Waiting == nil {
+			continue
+		}
+		if err := t.event("waiting", e); err != nil {
+			return told, err
+		}
+		told = true
+	}
+	return told, nil
+}
+
+func (t *stream) waitingEvent(ctx context.Context, r *workflow.Run) (WaitingEvent, error) {
+	w, err := t.s.waitingOf(ctx, r)
+	e := WaitingEvent{ID: r.ID, Waiting: w}
+	e.Cluster, _ = cluster.OfSubject(r.Subject)
+	return e, err
+}
+
+// changed tells what one cluster or run waits for, if that is not what was told before.
+func (t *stream) changed(e WaitingEvent, waits bool) (bool, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return false, err
+	}
+	now := ""
+	if waits {
+		now = string(data)
+	}
+	if now == t.waited {
+		return false, nil
+	}
+	t.waited = now
+	return true, t.event("waiting", e)
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// waitingFor reads on to the next event of what is waited for.
+func (e *ear) waitingFor() (w WaitingEvent) {
+	e.t.Helper()
+	all := e.until("waiting", "")
+	if err := json.Unmarshal([]byte(all[len(all)-1].data), &w); err != nil {
+		e.t.Fatal(err)
+	}
+	return w
+}
+
+// Streams tell what a run waits for, since when and until when: that of a run
+// also that it waits no more, that of everything when the wait begins.
+func TestFinding20StreamsTellWhatIsWaitedFor(t *testing.T) {
+	h := newHouse(t, nil)
+	all := h.listen("/v1/events?type=waiting", "")
+	r := h.start("Waits", "demo/default/c1")
+	one := h.listen("/v1/events?type=waiting,run&run="+r.ID, "")
+	read := h.until(r.ID, workflow.Waiting)
+	for name, e := range map[string]*ear{"all": all, "one": one} {
+		got := e.waitingFor()
+		if got.ID != r.ID || got.Waiting == nil || got.Waiting.Step == "" || got.Waiting.For != "signal caught-up" || got.Waiting.Since.IsZero() {
+			t.Errorf("%s: %+v %+v", name, got, got.Waiting)
+		}
+		if read.Waiting == nil || got.Waiting == nil || read.Waiting.For != got.Waiting.For || !read.Waiting.Until.Equal(got.Waiting.Until) {
+			t.Errorf("%s: the run says %+v, the stream %+v", name, read.Waiting, got.Waiting)
+		}
+	}
+	h.do("POST", "/v1/runs/"+r.ID+"/signal", `{"name":"caught-up"}`)
+	if got := one.waitingFor(); got.Waiting != nil || got.ID != r.ID {
+		t.Errorf("it waits no more: %+v", got.Waiting)
+	}
+}
+
+// The stream of a cluster tells at each change what its run waits for and that
+// its provider cannot be seen, though neither is an event of its history.
+func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
+	w := newTown(t, nil)
+	owner, token := w.moveIn("ada")
+	c := founded(t, w.books, "blue", ownerOf(owner))
+	e := w.listen("/v1/clusters/"+c.UUID+"/events?type=waiting", "", as(token)...)
+	unseen := cluster.Notice{Provider: "none", Duty: "sync", Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: time.Now().UTC()}
+	if err := w.books.PutNotice(t.Context(), unseen); err != nil {
+		t.Fatal(err)
+	}
+	got := e.waitingFor()
+	if got.Cluster != c.UUID || got.Waiting != nil || got.Unseen == nil || got.Unseen.Text != "connection refused" {
+		t.Errorf("%+v", got)
+	}
+}
