@@ -58,6 +58,7 @@ func (a *app) accountCommand() *cobra.Command {
 		Use: "create NAME", Short: "Make an account; it has neither token nor key yet", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  pawl account create uma --domain ROOT/dev --max-nodes 20\n  pawl account create dan --domain ROOT/dev --role domain-admin",
 		RunE: a.keeps(false, func(ctx context.Context, b backend.Accounts, args []string) error {
+			a.tellOpenModeEnds(ctx, b, "")
 			made, err := b.CreateAccount(ctx, account.Want{Name: args[0], Domain: domain, Role: account.Role(role), Limits: limits})
 			return a.toldAccount(made, "created", err)
 		}),
@@ -251,7 +252,7 @@ func (a *app) keyCommand() *cobra.Command {
 		Example: "  pawl key create uma --name terraform --for 720h\n  pawl key create uma -o json",
 		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
-			a.tellOpenModeEnds(ctx, b)
+			a.tellOpenModeEnds(ctx, b, "")
 			k, err := b.CreateKey(ctx, n)
 			if err != nil {
 				return err
@@ -278,9 +279,10 @@ func (a *app) keyCommand() *cobra.Command {
 		"  pawl key create uma\n  pawl key revoke KEY", create, list, a.revoking("key"))
 }
 
-// tellOpenModeEnds says, before the first key is made, that requests need a
-// token from then on, and how this command line gets one.
-func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts) {
+// tellOpenModeEnds says, before the first account, key or token is made, that
+// requests need a token from then on, and how this command line gets one: by
+// own, if what is made is such a token.
+func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts, own string) {
 	if open, err := b.IsOpen(ctx); err != nil || !open {
 		return // whoever is refused is told by the request itself
 	}
@@ -288,9 +290,12 @@ func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts) {
 	if a.flags.dsn != "" {
 		create += " --dsn " + a.flags.dsn
 	}
+	how := "Beside the store, without\n--server, this keeps the command line working: export PAWL_TOKEN=$(" + create + " | sed -n 's/^token *//p')\n"
+	if own != "" {
+		how = "This keeps\nthe command line working: export PAWL_TOKEN=" + own + "\n"
+	}
 	fmt.Fprint(a.err, "This is the first account, key or token: until now whoever reaches the server on loopback is its operator, from\n"+
-		"now on every request needs a token, those of this command line and of the console too. Beside the store, without\n"+
-		"--server, this keeps the command line working: export PAWL_TOKEN=$("+create+" | sed -n 's/^token *//p')\n")
+		"now on every request needs a token, those of this command line and of the console too. "+how)
 }
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -301,6 +306,11 @@ func (a *app) tokenCommand() *cobra.Command {
 		Example: "  pawl token create uma --name laptop --for 720h\n  PAWL_TOKEN=$(pawl token create uma -o json | jq -r .token)",
 		RunE: a.keeps(true, func(ctx context.Context, b backend.Accounts, args []string) error {
 			n.Account = first(args)
+			own := ""
+			if n.Account == "" {
+				own = "TOKEN, which is the token below"
+			}
+			a.tellOpenModeEnds(ctx, b, own)
 			t, err := b.CreateToken(ctx, n)
 			if err != nil {
 				return err
