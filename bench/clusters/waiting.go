@@ -80,7 +80,9 @@ func underway(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer end()
-	var page struct{ Items []struct{ Waiting *struct{ For string } } }
+	var page struct {
+		Items []struct{ Waiting *struct{ For string } }
+	}
 	body, err := fetch(ctx, http.DefaultClient, base+"/v1/clusters?limit=100")
 	if err == nil {
 		err = json.Unmarshal(body, &page)
