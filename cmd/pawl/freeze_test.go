@@ -151,12 +151,15 @@ type pawlServer struct {
 	name, url string
 	cmd       *exec.Cmd
 	gate      *gate // to its database; nil: none
+	client    *http.Client
 	asked     atomic.Int64
 	last      atomic.Value // id of the run it started last
 }
 
-func startServer(t *testing.T, name, dsn, dir string, g *gate) *pawlServer {
-	s := &pawlServer{name: name, gate: g, cmd: exec.Command("pawl", "server", "--store", "postgres", "--dsn", dsn, "--listen", "127.0.0.1:0", "--flows", dir, "--machines", dir)}
+// startServer starts one, as the last arguments of a command if one is given.
+func startServer(t *testing.T, name, dsn, dir string, g *gate, by ...string) *pawlServer {
+	by = append(by, "pawl", "server", "--store", "postgres", "--dsn", dsn, "--listen", "127.0.0.1:0", "--flows", dir, "--machines", dir)
+	s := &pawlServer{name: name, gate: g, client: http.DefaultClient, cmd: exec.Command(by[0], by[1:]...)}
 	s.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -203,7 +206,7 @@ func (s *pawlServer) ask(ctx context.Context, method, path, body string) (map[st
 		req.Header.Set("Idempotency-Key", fmt.Sprintf("%s-%d", s.name, s.asked.Add(1)))
 	}
 	began := time.Now()
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, time.Since(began), err
 	}
@@ -265,7 +268,13 @@ func fleet(t *testing.T) []*pawlServer {
 	_, socket := pgconn.NetworkAddress(config.Host, config.Port)
 	g := newGate(t, socket)
 	through := fmt.Sprintf("host=127.0.0.1 port=%d user=%s dbname=%s sslmode=disable", g.ln.Addr().(*net.TCPAddr).Port, config.User, config.Database)
-	dir := t.TempDir()
+	dir := files(t)
+	return []*pawlServer{startServer(t, "a", through, dir, g), startServer(t, "b", dsn, dir, nil), startServer(t, "c", dsn, dir, nil)}
+}
+
+// files are the flow and the machine of the requests.
+func files(t *testing.T) (dir string) {
+	dir = t.TempDir()
 	for name, text := range map[string]string{
 		"gated.yaml": "flowName: Gated\nsteps:\n- {stepName: Gate, wait: {signal: go, deadline: 10m}}\n",
 		"note.yaml":  "machine: note\nkind: note\ninitial: Init\nstates:\n  Init: {on: [{event: create, to: Held}]}\n  Held: {rests: true}\n",
@@ -274,7 +283,7 @@ func fleet(t *testing.T) []*pawlServer {
 			t.Fatal(err)
 		}
 	}
-	return []*pawlServer{startServer(t, "a", through, dir, g), startServer(t, "b", dsn, dir, nil), startServer(t, "c", dsn, dir, nil)}
+	return dir
 }
 
 // A server is stopped at each of the things it sends while it carries out a
@@ -420,22 +429,22 @@ func TestFinding2FrozenServersHoldUpNobody(t *testing.T) {
 		t.Error(text)
 	}
 	for _, s := range servers { // all of them work again
-		if err := waitReady(t.Context(), s.url); err != nil {
+		if err := s.waitReady(t.Context()); err != nil {
 			t.Errorf("%s: %v", s.name, err)
 		}
 	}
 }
 
 // waitReady waits until a server says that it is ready.
-func waitReady(ctx context.Context, url string) error {
+func (s *pawlServer) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*answerWithin)
 	defer cancel()
 	for last := errors.New("nothing was asked"); ; {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/readyz", nil)
 		if err != nil {
 			return err
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := s.client.Do(req)
 		if err == nil {
 			data, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()

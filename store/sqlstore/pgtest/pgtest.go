@@ -34,7 +34,8 @@ const Install = "no PostgreSQL server binaries: apt-get install postgresql, or s
 
 // Options of a server. The zero value keeps every promise of durability.
 type Options struct {
-	NoSync bool // fsync=off: faster, for tests of correctness that never measure or pull the plug
+	NoSync bool   // fsync=off: faster, for tests of correctness that never measure or pull the plug
+	Listen string // an address of this machine at which it listens too, at Port, and lets everybody in; for a network of the test's own
 }
 
 // Server is a running PostgreSQL.

@@ -18,8 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Port names the socket; no TCP port is opened but with Options.Listen.
+const Port = 5432
+
 const (
-	port      = 5432 // names the socket; no TCP port is opened
+	port      = Port
 	superuser = "pawl"
 	patience  = 30 * time.Second
 	prefix    = "pawl-pg-"
@@ -159,9 +162,19 @@ func (p place) start(o Options) (*process, error) {
 	if o.NoSync {
 		fsync = "fsync=off"
 	}
-	cmd := p.command("postgres", "-D", p.data(), "-k", p.dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=",
+	cmd := p.command("postgres", "-D", p.data(), "-k", p.dir, "-p", strconv.Itoa(port), "-c", "listen_addresses="+o.Listen,
 		"-c", fsync, "-c", "synchronous_commit=on", "-c", "max_connections=100", "-c", "shared_buffers=128MB",
 		"-c", "max_wal_size=4GB", "-c", "log_min_messages=warning")
+	if o.Listen != "" {
+		rules, err := os.OpenFile(filepath.Join(p.data(), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
+		if err == nil {
+			_, err = rules.WriteString("host all all all trust\n")
+			err = errors.Join(err, rules.Close())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // an immediate shutdown, its children included
 	return launch(cmd)
