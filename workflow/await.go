@@ -7,8 +7,8 @@ import (
 )
 
 // Await blocks until a run has ended, or is paused and no healer is at work on it, and
-// gives it as it is then. It asks nobody in between: a save of this engine wakes it. A run that
-// another process works on is looked at every Options.LookEvery. The error is that of ctx, of the store, or RUN_NOT_FOUND.
+// gives it as it is then. A save of this engine wakes it. While the run is not this engine's, its head
+// is read again, soon at first and then every 2 s. The error is that of ctx, of the store, or RUN_NOT_FOUND.
 func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	r, err := e.Get(ctx, id)
 	if err != nil || r.rested() {
@@ -16,22 +16,45 @@ func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	}
 	saved, stop := e.await(r.ID)
 	defer stop()
+	began := time.Now()
 	timer := time.NewTimer(e.options.LookEvery)
 	defer timer.Stop()
 	for {
-		r, err := e.Get(ctx, r.ID) // once more: it may have ended before it was awaited
-		if err != nil || r.rested() {
-			return r, err
+		head, err := e.Head(ctx, r.ID) // once more: it may have ended before it was awaited
+		if err != nil || head.rested() {
+			if r, err = e.Get(ctx, r.ID); err != nil || r.rested() {
+				return r, err
+			}
+			head = r
 		}
+		timer.Reset(e.awaitFor(head, time.Since(began)))
 		select {
 		case <-saved:
 		case <-timer.C:
-			timer.Reset(e.options.LookEvery)
 		case <-ctx.Done():
 			return r, context.Cause(ctx)
 		}
 	}
 }
+
+// awaitFor is when a run is looked at again that has been awaited for so long. Nobody tells of
+// the end of a run that another process executes: it is looked at after an eighth of the time
+// that it has taken, within limits.
+func (e *Engine) awaitFor(r *Run, awaited time.Duration) time.Duration {
+	e.mu.Lock()
+	_, parked := e.parks[r.ID]
+	ours := parked || e.drivers[r.ID] != nil || e.serving && r.Owner == e.options.Worker
+	e.mu.Unlock()
+	if ours {
+		return e.options.LookEvery
+	}
+	return min(max(awaited/8, awaitFirst), awaitLongest)
+}
+
+const (
+	awaitFirst   = 50 * time.Millisecond
+	awaitLongest = 2 * time.Second
+)
 
 // rested reports a run that does not go on before somebody acts.
 func (r *Run) rested() bool {

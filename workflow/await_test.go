@@ -18,7 +18,12 @@ import (
 // counted counts how often runs are loaded.
 type counted struct {
 	*workflow.Memory
-	loads atomic.Int64
+	loads, lists atomic.Int64
+}
+
+func (c *counted) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+	c.lists.Add(1)
+	return c.Memory.List(ctx, q)
 }
 
 func (c *counted) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
@@ -84,6 +89,38 @@ func TestFinding13Await(t *testing.T) {
 		want(t, errors.Is(err, enough), true)
 		want(t, got.Phase, workflow.Running)
 	})
+}
+
+// TestFinding13AwaitElsewhere: who awaits a run that another process executes hears of its end after an eighth of the
+// time that it took, and after 2 s at most. Only the head of the run is read meanwhile, and less and less often.
+func TestFinding13AwaitElsewhere(t *testing.T) {
+	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := workflow.NewMemory()
+			flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "S", Timeout: 2 * time.Hour, Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+				time.Sleep(took)
+				return outcome.Done()
+			}}}}}
+			e, stop := worker(t, memory, flows, workflow.Options{})
+			defer stop()
+			store := &counted{Memory: memory}
+			other, err := workflow.New(store, flows, workflow.Options{Logger: quiet()})
+			want(t, err, error(nil))
+			run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+			want(t, err, error(nil))
+			began := time.Now()
+			got, err := other.Await(t.Context(), run.ID)
+			want(t, err, error(nil))
+			want(t, got.Phase, workflow.Succeeded)
+			want(t, got.Step("S").Phase, workflow.StepDone)
+			if late := time.Since(began) - took; late > max(min(took/8, 2*time.Second), 50*time.Millisecond) {
+				t.Errorf("the end of a run of %s was heard %s later", took, late)
+			}
+			if loads, lists := store.loads.Load(), store.lists.Load(); loads > 3 || lists > 40+int64(took/(2*time.Second)) {
+				t.Errorf("a run of %s was loaded %d times, and its head read %d times", took, loads, lists)
+			}
+		})
+	}
 }
 
 type size struct{ Bytes int }

@@ -57,6 +57,8 @@ func TestFinding2VanishedHost(t *testing.T) {
 	switch {
 	case cmd.Process == nil:
 		t.Skipf("this machine makes no network namespaces: %v", err)
+	case bytes.Contains(out, []byte("--- SKIP")):
+		t.Skipf("this machine has no networks of one's own:\n%s", out)
 	case err != nil || !bytes.Contains(out, []byte("--- PASS: TestFinding2VanishedHost")):
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -163,10 +165,12 @@ func vanish(t *testing.T) {
 	if os.Getenv(freezeFor) != "" {
 		limit = time.Second
 	}
+	if out, err := exec.Command("ip", "link", "add", "d0", "type", "veth", "peer", "name", "r0").CombinedOutput(); err != nil {
+		t.Skipf("the kernel has no veth: %v: %s", err, out)
+	}
 	router, host := newNamespace(t), newNamespace(t)
 	command(t, "ip", "link", "set", "lo", "up")
 	host.run("ip", "link", "set", "lo", "up")
-	command(t, "ip", "link", "add", "d0", "type", "veth", "peer", "name", "r0")
 	command(t, "ip", "link", "add", "h0", "type", "veth", "peer", "name", "r1")
 	for link, of := range map[string]namespace{"r0": router, "r1": router, "h0": host} {
 		command(t, "ip", "link", "set", link, "netns", fmt.Sprint(of.pid))

@@ -64,7 +64,7 @@ func Run(t *testing.T, h Harness) {
 		{"Create", examCreate}, {"Queue", examQueue}, {"Save", examSave}, {"Records", examRecords},
 		{"Signals", examSignals}, {"Mail", examMail}, {"Faults", examFaults},
 		{"Claim", examClaim}, {"Workers", examWorkers},
-		{"List", examList}, {"History", examHistory},
+		{"List", examList}, {"History", examHistory}, {"Await", examAwait},
 		{"Definitions", examDefinitions}, {"Retention", examRetention},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.exam(t, h) })
