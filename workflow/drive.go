@@ -155,6 +155,9 @@ func (d *driver) drive() {
 			d.s.run.NextAt = d.s.soonest
 		}
 		idle = 0
+		if rest { // nothing is open: whoever is told of the end finds the slot free
+			d.release()
+		}
 		saved, ok := d.save(rest)
 		if !ok {
 			d.abandon()

@@ -129,6 +129,8 @@ type Engine struct {
 	health  error
 
 	lease    lease
+	renewing turn         // of those that renew the lease
+	defining turn         // of those that store a definition
 	awaited  atomic.Int64 // calls of Await
 	draining atomic.Bool
 	stuck    atomic.Int64 // drivers that repeat a save
@@ -164,7 +166,7 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	e := &Engine{
 		store: store, options: o, log: o.Logger, actions: map[string]Action{},
 		healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
-		kick: make(chan struct{}, 1), lease: lease{long: o.Lease},
+		kick: make(chan struct{}, 1), lease: lease{long: o.Lease}, renewing: newTurn(), defining: newTurn(),
 	}
 	var errs []error
 	for _, a := range o.Actions {
@@ -330,6 +332,9 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	}
 	edit(r)
 	bred := e.breed(r)
+	if claimer, ok := e.store.(Claimer); ok && bred {
+		_, _ = e.renewed(ctx, claimer) // without a lease the first attempt asks again
+	}
 	asked := markNow()
 	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {

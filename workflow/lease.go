@@ -89,6 +89,50 @@ func (l *lease) lose() {
 // extends a lease when half of it is gone.
 func (l *lease) claimed() time.Duration { return l.long / 2 }
 
+// holds gives the term whose lease holds for more than a third of its time; 0: none does.
+func (l *lease) holds() int {
+	l.mu.Lock()
+	term := l.term
+	l.mu.Unlock()
+	if l.left(term) > l.long/3 {
+		return term
+	}
+	return 0
+}
+
+// turn lets one caller at a time through.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }
+
+// renewed gives the term of a lease that holds, and renews it if none does.
+// Runs that ask at the same time cost one call together.
+func (e *Engine) renewed(ctx context.Context, claimer Claimer) (term int, err error) {
+	if err := e.renewing.take(ctx); err != nil {
+		return 0, err
+	}
+	defer e.renewing.give()
+	if term := e.lease.holds(); term != 0 {
+		return term, nil
+	}
+	m := markNow()
+	if err := claimer.Renew(ctx, e.options.Worker, e.options.Lease); err != nil {
+		return 0, err
+	}
+	return e.lease.extended(m, 0), nil
+}
+
 // assured asks, before attempts are launched, whether the run is still this
 // worker's: the clocks, and only when they do not say so the store. A third of the
 // lease is kept for what comes between this question and the launch.
@@ -103,8 +147,8 @@ func (d *driver) assured() bool {
 	}
 	ctx, cancel := context.WithTimeout(d.life, l.long/3)
 	defer cancel()
-	m := markNow()
-	if err := claimer.Renew(ctx, d.e.options.Worker, l.long); err != nil {
+	term, err := d.e.renewed(ctx, claimer)
+	if err != nil {
 		if errors.Is(err, ErrFenced) {
 			d.e.log.Warn("workflow: the lease is lost: nothing is launched", "worker", d.e.options.Worker, "run", d.s.run.ID)
 			l.lose()
@@ -114,7 +158,6 @@ func (d *driver) assured() bool {
 		}
 		return false
 	}
-	term := l.extended(m, 0)
 	if term == 0 || int64(term) != d.term.Load() { // it held not all the time: another worker may have had the run
 		r, _, err := d.e.store.Load(ctx, d.s.run.ID)
 		if err != nil || r.Epoch > d.s.run.Epoch || r.Revision != d.s.run.Revision {

@@ -13,10 +13,19 @@ import (
 // define stores the definition of a flow, once per hash.
 func (e *Engine) define(ctx context.Context, p *plan) error {
 	definitions, ok := e.store.(Definitions)
-	e.mu.Lock()
-	known := e.known[p.hash]
-	e.mu.Unlock()
-	if !ok || known {
+	known := func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.known[p.hash]
+	}
+	if !ok || known() {
+		return nil
+	}
+	if err := e.defining.take(ctx); err != nil { // the first runs that start at once store it once
+		return err
+	}
+	defer e.defining.give()
+	if known() {
 		return nil
 	}
 	err := definitions.PutDefinition(ctx, Definition{Hash: p.hash, Flow: p.flow.Name, Version: p.flow.Version, Data: p.data, Source: p.flow.Source})

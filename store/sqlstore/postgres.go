@@ -22,10 +22,13 @@ import (
 // processes share.
 //
 //	Create, Save ─▶ pending ─▶ writer 1 ─▶ one pipelined transaction for all that is pending
-//	                      └──▶ writer 2 ─▶ while writer 1 waits for the disk
+//	                      └──▶ writer 2 ─▶ while writer 1 waits long
 //	Load, Claim, Send, … ────▶ pool
 //	NOTIFY ──────────────────▶ listener ─▶ Wake, Feed: hints only
-//	guard ───────────────────▶ ends connections that hold a lock and are silent
+//	guard ───────────────────▶ listener ─▶ ends connections that hold a lock and are silent
+//
+// It has at most pgPool+pgWriters+1 connections, so that sixteen processes fit
+// into the 100 that a PostgreSQL has by default.
 type Postgres struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig
@@ -36,7 +39,8 @@ type Postgres struct {
 	lists   lists
 	seal    *Sealer
 
-	turns chan struct{} // of those who may wait for a lock while holding a connection
+	turns  chan struct{} // of those who may wait for a lock while holding a connection
+	silent asking        // the guard asks the listener for a search for silent connections
 
 	writes, commits, bytes, statements atomic.Int64
 
@@ -52,8 +56,8 @@ type Postgres struct {
 var _ Store = (*Postgres)(nil)
 
 const (
-	pgWriters   = 2  // one executes while the other waits for its commit
-	pgPool      = 12 // connections for all else
+	pgWriters   = 2 // the second connects when the first waits long
+	pgPool      = 3 // connections for all else; pool_max_conns in the DSN
 	pgBatch     = 512
 	pgFew       = 2           // saves up to which each has a statement of its own
 	reconnected = time.Second // between tries of the listener
@@ -82,7 +86,7 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		pool.Close()
 		return nil, pgError(err)
 	}
-	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), name: rand.Text(), seal: new(Sealer), turns: make(chan struct{}, pgPool/3)}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), name: rand.Text(), seal: new(Sealer), turns: make(chan struct{}, (config.MaxConns+1)/2)}
 	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	p.writer = newPGWriter(p)
 	for range pgWriters {

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,15 +40,10 @@ WHERE b.wait_event_type = 'Client' AND b.xact_start IS NOT NULL AND b.state_chan
 	AND b.datname = current_database() AND b.usename = current_user AND b.application_name = current_setting('application_name')
 	AND EXISTS (SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND w.datname = b.datname AND b.pid = ANY (pg_blocking_pids(w.pid)))`
 
-// guard looks for such connections for as long as calls of this process are
-// under way, on a connection of its own: those of the pool may all wait.
+// guard asks for a search for such connections for as long as calls of this
+// process are under way. The listener's connection makes it: those of the pool
+// may all wait.
 func (p *Postgres) guard() {
-	var c *pgx.Conn
-	defer func() {
-		if c != nil {
-			closeConn(c)
-		}
-	}()
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	for before := false; ; {
@@ -58,27 +54,52 @@ func (p *Postgres) guard() {
 		}
 		busy := p.writing.Load() > 0 || p.pool.Stat().AcquiredConns() > 0
 		if busy && before {
-			c = p.endSilent(c)
+			p.silent.ask()
 		}
 		before = busy
 	}
 }
 
-// endSilent gives the connection to go on with, nil if there is none.
-func (p *Postgres) endSilent(c *pgx.Conn) *pgx.Conn {
-	ctx, cancel := context.WithTimeout(p.ctx, guardWithin)
+// asking passes a request to a goroutine that blocks in a call with a context.
+type asking struct {
+	mu     sync.Mutex
+	asked  bool
+	cancel context.CancelFunc // ends the call under way; nil: there is none
+}
+
+// ask ends the call under way, or the next one at once.
+func (a *asking) ask() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = true
+	if a.cancel != nil {
+		a.cancel()
+	}
+}
+
+// during executes a call that ask ends.
+func (a *asking) during(ctx context.Context, call func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if c == nil || c.IsClosed() {
-		var err error
-		if c, err = pgx.ConnectConfig(ctx, p.config); err != nil {
-			return nil
-		}
+	a.mu.Lock()
+	a.cancel = cancel
+	if a.asked {
+		cancel()
 	}
-	if _, err := c.Exec(ctx, silentSQL); err != nil {
-		closeConn(c)
-		return nil
-	}
-	return c
+	a.mu.Unlock()
+	call(ctx)
+	a.mu.Lock()
+	a.cancel = nil
+	a.mu.Unlock()
+}
+
+// taken reports that somebody has asked since it was called last.
+func (a *asking) taken() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	asked := a.asked
+	a.asked = false
+	return asked
 }
 
 // probeOwner is the account of rows by which servers find out that they can write.

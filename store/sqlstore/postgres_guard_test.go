@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -164,5 +165,37 @@ func TestFinding2MigrationsAreOneMessage(t *testing.T) {
 		if err := <-failed; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A process under load, with all that it does in the background, leaves room
+// for fifteen others in the hundred connections of a PostgreSQL.
+func TestFinding15ProcessHasFewConnections(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			r := mustCreate(t, p, newRun(i))
+			for range 5 {
+				if _, _, err := p.Load(t.Context(), r.ID); err != nil {
+					t.Error(err)
+				}
+				if err := p.Probe(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	most := 0
+	for range 20 {
+		var n int
+		if err := p.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	all.Wait()
+	if most > 6 {
+		t.Errorf("a process had %d connections; 16 of them do not fit into 100, of which 3 are kept for administrators", most)
 	}
 }

@@ -59,17 +59,27 @@ func (p *Postgres) hear() {
 // listenFor is how long silence is believed: then the server is asked for a sign of life.
 const listenFor = 15 * time.Second
 
-// notification gives the next one, or nil after a while in which there was none.
-func (p *Postgres) notification(c *pgx.Conn) (*pgconn.Notification, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, listenFor)
-	defer cancel()
-	n, err := c.WaitForNotification(ctx)
-	if err == nil || ctx.Err() == nil || p.ctx.Err() != nil {
+// notification gives the next one, or nil after a while in which there was
+// none, or when the guard has asked for a search.
+func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
+	p.silent.during(p.ctx, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, listenFor)
+		defer cancel()
+		if n, err = c.WaitForNotification(ctx); err != nil && ctx.Err() != nil {
+			n, err = nil, nil
+		}
+	})
+	if n != nil || err != nil {
 		return n, err
 	}
 	alive, cancel := context.WithTimeout(p.ctx, guardWithin)
 	defer cancel()
-	return nil, c.Ping(alive)
+	if p.silent.taken() {
+		_, err = c.Exec(alive, silentSQL)
+	} else {
+		err = c.Ping(alive)
+	}
+	return nil, err
 }
 
 // closeConn says goodbye without waiting long for an answer.

@@ -81,35 +81,37 @@ WHERE q.k = n.k AND q.phase = 1
 	AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase BETWEEN 2 AND 5 AND NOT a.inline)
 RETURNING q.id`
 
-// createSQL stores new runs as Running. What is not returned is known, or its
-// subject is taken. Ordered, so that two writers never wait for each other.
+// createSQL stores new runs as Running, with their first events and records and
+// their input. What is not returned is known, or its subject is taken. Ordered,
+// so that two writers never wait for each other.
 const createSQL = `
-INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, owner, mail, next_at, due_at, ended, body)
-SELECT s.id, s.flow, s.version, s.hash, s.subject, NULLIF(s.parent, ''), s.inline <> 0, s.birth, s.created, 2, 0, 1, s.epoch, w.k, 0,
-	CASE WHEN w.k IS NULL AND s.next = 0 THEN pawl_now() ELSE s.next END,
-	CASE WHEN w.k IS NULL THEN CASE WHEN s.next = 0 THEN pawl_now() ELSE s.next END END, 0, s.body
-FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::bytea[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[])
-	AS s(id, flow, version, hash, subject, parent, inline, birth, created, epoch, owner, next, body)
-	LEFT JOIN worker w ON w.k = s.owner AND NOT w.lost
-ORDER BY s.subject, s.id
-ON CONFLICT DO NOTHING
-RETURNING id, k, owner IS NOT NULL, next_at`
-
-// beginSQL appends the first events and records of runs that were just created.
-const beginSQL = `
-INSERT INTO event (run, seq, data, steps)
-SELECT r.k, s.seq, s.ev, s.st FROM unnest($1::text[], $2::int8[], $3::bytea[], $4::bytea[]) AS s(id, seq, ev, st) JOIN run r ON r.id = s.id
-WHERE r.xmin = pg_current_xact_id()::xid AND r.revision = 1`
-
-const inputSQL = `
-INSERT INTO input (run, data)
-SELECT r.k, s.data FROM unnest($1::text[], $2::bytea[]) AS s(id, data) JOIN run r ON r.id = s.id
-WHERE r.xmin = pg_current_xact_id()::xid AND r.revision = 1`
+WITH s AS MATERIALIZED (
+	SELECT nextval('run_k_seq') AS k, u.*
+	FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::bytea[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[],
+		$14::int8[], $15::bytea[], $16::bytea[], $17::bytea[]) AS u(id, flow, version, hash, subject, parent, inline, birth, created, epoch, owner, next, body, seq, ev, st, input)
+), won AS (
+	INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, owner, mail, next_at, due_at, ended, body)
+	OVERRIDING SYSTEM VALUE
+	SELECT s.k, s.id, s.flow, s.version, s.hash, s.subject, NULLIF(s.parent, ''), s.inline <> 0, s.birth, s.created, 2, 0, 1, s.epoch, w.k, 0,
+		CASE WHEN w.k IS NULL AND s.next = 0 THEN pawl_now() ELSE s.next END,
+		CASE WHEN w.k IS NULL THEN CASE WHEN s.next = 0 THEN pawl_now() ELSE s.next END END, 0, s.body
+	FROM s LEFT JOIN worker w ON w.k = s.owner AND NOT w.lost
+	ORDER BY s.subject, s.id
+	ON CONFLICT DO NOTHING
+	RETURNING id, k, owner IS NOT NULL AS own, next_at
+), told AS (
+	INSERT INTO event (run, seq, data, steps)
+	SELECT s.k, s.seq, s.ev, s.st FROM s WHERE (s.ev IS NOT NULL OR s.st IS NOT NULL) AND s.k = ANY (ARRAY(SELECT k FROM won))
+), fed AS (
+	INSERT INTO input (run, data)
+	SELECT s.k, s.input FROM s WHERE s.input IS NOT NULL AND s.k = ANY (ARRAY(SELECT k FROM won))
+)
+SELECT id, k, own, next_at FROM won`
 
 const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
 
 // pgStatements are prepared on each writer's connection, by these names.
 var pgStatements = map[string]string{
 	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
-	"create": createSQL, "label": labelSQL, "begin": beginSQL, "input": inputSQL, "notify": notifySQL,
+	"create": createSQL, "label": labelSQL, "notify": notifySQL,
 }

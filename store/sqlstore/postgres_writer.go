@@ -15,21 +15,24 @@ import (
 )
 
 // pgWriter drains pending writes into one transaction. What comes while a
-// transaction is under way goes into the next one.
+// transaction is under way goes into the next one. Only when one takes long,
+// as it does that waits for a lock, a second writer goes on beside it.
 //
 // A transaction costs the server, and so every other worker, about as much as
-// the writes in it. So a batch waits for the runs that are expected to write
-// next, those whose last write was just answered, and a small one for the
-// transaction under way; never longer than a transaction has taken lately. A
-// run alone never waits: when it writes, nobody else is expected.
+// ten writes in it. So a batch waits for the runs that are expected to write
+// next, those whose last write was just answered; never longer than a
+// transaction has taken lately. A run alone never waits: when it writes, nobody
+// else is expected.
 type pgWriter struct {
 	p       *Postgres
 	mu      sync.Mutex
 	ready   sync.Cond
 	pending []*pgWrite
+	conns   []*pgconn.PgConn // idle
 	closed  bool
 
 	committing int           // transactions under way
+	since      time.Time     // when the first of these began
 	expected   int           // runs whose last write was answered and that go on
 	answered   time.Time     // when the newest of these was
 	took       time.Duration // what a transaction took, on average
@@ -37,10 +40,9 @@ type pgWriter struct {
 	timer      *time.Timer   // wakes a writer then
 }
 
-// A batch of pgMany waits for nobody. Fewer than pgSome wait for the transaction under way.
 const (
-	pgMany = 64
-	pgSome = 16
+	pgMany = 32                    // a batch that waits for nobody
+	pgLong = 20 * time.Millisecond // of a transaction: the second writer goes on beside it
 )
 
 // linger is how long a write waits at most for others.
@@ -51,21 +53,27 @@ func (w *pgWriter) linger() time.Duration {
 // gathers reports that the pending writes still wait for others.
 func (w *pgWriter) gathers(now time.Time) bool {
 	switch {
-	case w.closed || len(w.pending) >= pgMany || !now.Before(w.deadline):
+	case w.closed:
 		return false
-	case w.expected > 0 && now.Sub(w.answered) < w.linger():
-		return true
+	case w.committing > 0:
+		return now.Sub(w.since) < pgLong
+	case len(w.pending) >= pgMany || !now.Before(w.deadline):
+		return false
 	}
-	return w.committing > 0 && len(w.pending) < pgSome
+	return w.expected > 0 && now.Sub(w.answered) < w.linger()
 }
 
-// await sets the deadline of the first pending write.
+// await sets the deadline of what is pending, and when a writer looks at it at the latest.
 func (w *pgWriter) await(now time.Time) {
-	w.deadline = now.Add(w.linger())
+	w.deadline = now.Add(w.linger() / 2)
+	look := w.deadline.Sub(now)
+	if w.committing > 0 {
+		look = w.since.Add(pgLong).Sub(now)
+	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.linger(), w.ready.Broadcast)
+		w.timer = time.AfterFunc(look, w.ready.Signal)
 	} else {
-		w.timer.Reset(w.linger())
+		w.timer.Reset(look)
 	}
 }
 
@@ -85,8 +93,10 @@ func (w *pgWriter) committed(batch []*pgWrite, took time.Duration) {
 		}
 	}
 	w.answered = now
-	if len(w.pending) > 0 && !w.gathers(now) {
-		w.ready.Signal()
+	if len(w.pending) > 0 {
+		if w.await(now); !w.gathers(now) {
+			w.ready.Signal()
+		}
 	}
 }
 
@@ -191,6 +201,10 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 	if !time.Now().Before(w.deadline) { // they do something else
 		w.expected = 0
 	}
+	now := time.Now()
+	if w.committing == 0 {
+		w.since = now
+	}
 	w.committing++
 	batch = append(batch[:0], w.pending[:min(len(w.pending), pgBatch)]...)
 	w.pending = append(w.pending[:0], w.pending[len(batch):]...)
@@ -204,19 +218,15 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 		}
 	}
 	if len(w.pending) > 0 {
-		now := time.Now()
-		if w.await(now); !w.gathers(now) {
-			w.ready.Signal()
-		}
+		w.await(now)
 	}
 	return batch, true
 }
 
-// serve is one writer with its own connection.
+// serve is one writer.
 func (w *pgWriter) serve() {
-	var c *pgconn.PgConn
 	defer func() {
-		if c != nil {
+		for c := w.idle(); c != nil; c = w.idle() {
 			w.bye(c)
 		}
 	}()
@@ -226,18 +236,41 @@ func (w *pgWriter) serve() {
 		if batch, open = w.next(batch); !open {
 			return
 		}
-		if c == nil || c.IsClosed() {
+		c := w.idle()
+		if c == nil {
 			var err error
 			if c, err = w.connect(); err != nil {
-				c = nil
 				w.committed(nil, 0)
 				answer(batch, pgResult{err: pgError(err)})
 				continue
 			}
 		}
 		began := time.Now()
-		w.write(c, batch, func() { w.committed(batch, time.Since(began)) })
+		w.write(c, batch, func() {
+			w.keep(c)
+			w.committed(batch, time.Since(began))
+		})
 	}
+}
+
+// idle takes the connection that was used last, so that a second one is made
+// only when two transactions are under way; nil: there is none.
+func (w *pgWriter) idle() *pgconn.PgConn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n := len(w.conns); n > 0; n = len(w.conns) {
+		c := w.conns[n-1]
+		if w.conns = w.conns[:n-1]; !c.IsClosed() {
+			return c
+		}
+	}
+	return nil
+}
+
+func (w *pgWriter) keep(c *pgconn.PgConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, c)
 }
 
 func (w *pgWriter) bye(c *pgconn.PgConn) {
@@ -272,7 +305,8 @@ func answer(batch []*pgWrite, r pgResult) {
 	}
 }
 
-// write commits a batch; ended is called before its writes are answered. What the
+// write commits a batch; ended is called before its writes are answered, or, if
+// they are tried one by one, behind them. What the
 // server refuses as a whole is tried write by write, so that one cannot harm the others.
 func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 	results, err := w.commit(c, batch)
@@ -283,10 +317,10 @@ func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 			op.done <- results[i]
 		}
 	case refused(err) && len(batch) > 1 && !c.IsClosed():
-		ended()
 		for i := range batch {
 			w.write(c, batch[i:i+1], func() {})
 		}
+		ended()
 	default:
 		ended()
 		answer(batch, pgResult{err: pgError(err)})
@@ -398,14 +432,11 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 		int8Array(ops, func(op *pgWrite) int64 { return op.owner }),
 		int8Array(ops, func(op *pgWrite) int64 { return op.next }),
 		byteaArray(ops, func(op *pgWrite) []byte { return op.body }),
+		int8Array(ops, func(op *pgWrite) int64 { return op.seq }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.events }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.steps }),
+		byteaArray(ops, func(op *pgWrite) []byte { return op.create.input }),
 	)
-	if told := slices.DeleteFunc(slices.Clone(ops), func(op *pgWrite) bool { return op.events == nil && op.steps == nil }); len(told) > 0 {
-		p.add("begin", nil,
-			textArray(told, func(op *pgWrite) string { return op.create.run.ID }),
-			int8Array(told, func(op *pgWrite) int64 { return op.seq }),
-			byteaArray(told, func(op *pgWrite) []byte { return op.events }),
-			byteaArray(told, func(op *pgWrite) []byte { return op.steps }))
-	}
 	var labels []labelRow
 	for _, op := range ops {
 		labels = append(labels, labelRows(op.create.run.ID, op.create.run.Labels)...)
@@ -415,11 +446,6 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 			textArray(labels, func(l labelRow) string { return l.run }),
 			textArray(labels, func(l labelRow) string { return l.key }),
 			textArray(labels, func(l labelRow) string { return l.value }))
-	}
-	if fed := slices.DeleteFunc(ops, func(op *pgWrite) bool { return op.create.input == nil }); len(fed) > 0 {
-		p.add("input", nil,
-			textArray(fed, func(op *pgWrite) string { return op.create.run.ID }),
-			byteaArray(fed, func(op *pgWrite) []byte { return op.create.input }))
 	}
 }
 

@@ -70,6 +70,8 @@ type Bench struct {
 	ended map[string]chan struct{}
 	serve chan error
 	stop  context.CancelFunc
+
+	elsewhere sync.WaitGroup
 }
 
 const benchFlow, waitFlow = "Bench", "BenchWait"
@@ -95,12 +97,43 @@ func Open(store workflow.Store, o Options, counters func() Counters) (*Bench, er
 	ctx, cancel := context.WithCancel(context.Background())
 	b.stop, b.serve = cancel, make(chan error, 1)
 	go func() { b.serve <- engine.Serve(ctx) }()
+	b.elsewhere.Go(func() { b.endedElsewhere(ctx, time.Second) })
 	return b, nil
+}
+
+// endedElsewhere tells clients of runs that another worker has finished: a run
+// that is started while all slots are taken belongs to whoever is free.
+func (b *Bench) endedElsewhere(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for before := map[string]bool{}; ; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		open := map[string]bool{}
+		b.mu.Lock()
+		for id := range b.ended {
+			open[id] = true
+		}
+		b.mu.Unlock()
+		for id := range open {
+			if !before[id] {
+				continue
+			}
+			if r, _, err := b.store.Load(ctx, id); err == nil && r.Phase.Final() {
+				b.count.ended(id)
+			}
+		}
+		before = open
+	}
 }
 
 // Close drains the engine. The store stays open.
 func (b *Bench) Close() error {
 	b.stop()
+	b.elsewhere.Wait()
 	return <-b.serve
 }
 

@@ -46,8 +46,8 @@ type workerReport struct {
 	Writes, Commits, Statements int64
 }
 
-// WorkerChild is one worker: it opens the store, says so, waits for the word,
-// executes its part and reports.
+// WorkerChild is one worker: it opens the store, executes a run for each client,
+// says so, waits for the word, executes its part and reports.
 func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader, out io.Writer) error {
 	m, err := OpenMedium(ctx, store, dsn, "")
 	if err != nil {
@@ -55,6 +55,9 @@ func WorkerChild(ctx context.Context, store, dsn string, o Options, in io.Reader
 	}
 	b, err := Open(m.Store, o, m.Counters)
 	if err != nil {
+		return err
+	}
+	if _, err := b.clients(ctx, fmt.Sprintf("warm-%d", os.Getpid()), o.Concurrency, o.Concurrency); err != nil { // connections are made
 		return err
 	}
 	fmt.Fprintln(out, "ready")
