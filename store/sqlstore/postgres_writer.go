@@ -42,7 +42,7 @@ type pgWriter struct {
 
 const (
 	pgMany = 32                    // a batch that waits for nobody
-	pgLong = 20 * time.Millisecond // of a transaction: the second writer goes on beside it
+	pgLong = 20 * time.Millisecond // of a transaction, at least: the second writer goes on beside it
 )
 
 // linger is how long a write waits at most for others.
@@ -50,13 +50,16 @@ func (w *pgWriter) linger() time.Duration {
 	return min(max(w.took, 200*time.Microsecond), 10*time.Millisecond)
 }
 
+// long is how long a transaction is waited for. A busy machine makes all of them longer.
+func (w *pgWriter) long() time.Duration { return min(max(4*w.took, pgLong), 10*pgLong) }
+
 // gathers reports that the pending writes still wait for others.
 func (w *pgWriter) gathers(now time.Time) bool {
 	switch {
 	case w.closed:
 		return false
 	case w.committing > 0:
-		return now.Sub(w.since) < pgLong
+		return now.Sub(w.since) < w.long()
 	case len(w.pending) >= pgMany || !now.Before(w.deadline):
 		return false
 	}
@@ -68,7 +71,7 @@ func (w *pgWriter) await(now time.Time) {
 	w.deadline = now.Add(w.linger() / 2)
 	look := w.deadline.Sub(now)
 	if w.committing > 0 {
-		look = w.since.Add(pgLong).Sub(now)
+		look = w.since.Add(w.long()).Sub(now)
 	}
 	if w.timer == nil {
 		w.timer = time.AfterFunc(look, w.ready.Signal)
