@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -131,7 +132,7 @@ pawl cluster catalog lists what there is to choose from.`,
 	f.StringVar(&o.recovery, "recovery", "", "what may be repaired without you: none, or of restart, replace, adopt")
 	f.StringVar(&o.onFailure, "on-failure", "", "of the creation: rollback, lazy or keep")
 	f.StringVar(&o.registryUser, "registry-username", "", "of the image registry; all four or none")
-	f.StringVar(&o.registryPasswordFile, "registry-password-file", "", "`file` with the password")
+	f.StringVar(&o.registryPasswordFile, "registry-password-file", "", "`file` with the password; only its owner may read it")
 	f.StringVar(&o.registryURL, "registry-url", "", "of the image registry")
 	f.StringVar(&o.registryEmail, "registry-email", "", "of its account")
 	o.changing.flags(cmd)
@@ -170,11 +171,9 @@ func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) 
 	if o.registryUser+o.registryURL+o.registryEmail+o.registryPasswordFile != "" {
 		password := ""
 		if o.registryPasswordFile != "" {
-			data, err := os.ReadFile(o.registryPasswordFile)
-			if err != nil {
-				return nil, Usage.Errorf("--registry-password-file: %w", err)
+			if password, err = secretfile.Read(o.registryPasswordFile); err != nil {
+				return nil, err
 			}
-			password = strings.TrimSpace(string(data))
 		}
 		body["registry"] = map[string]string{"username": o.registryUser, "password": password, "url": o.registryURL, "email": o.registryEmail}
 	}

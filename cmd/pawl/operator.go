@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
@@ -71,7 +71,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":7296", "`host:port` of health and metrics")
-	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that metrics need off loopback")
+	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that metrics need off loopback; only its owner may read it")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` with the way to the cluster (default: the pod's account, $KUBECONFIG, ~/.kube/config)")
 	f.StringVar(&o.context, "context", "", "`context` of that file")
 	f.StringSliceVar(&o.namespaces, "namespaces", nil, "`namespaces` that are served (default: all)")
@@ -101,6 +101,12 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	crlog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	token := ""
+	if o.tokenFile != "" {
+		if token, err = secretfile.Read(o.tokenFile); err != nil {
+			return err
+		}
+	}
 	config, err := kubeConfig(o.kubeconfig, o.context)
 	if err != nil {
 		return err
@@ -110,14 +116,6 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 	}
 	if o.failoverAfter < time.Second {
 		return Usage.Errorf("--failover-after %s: it is 1s at least", o.failoverAfter)
-	}
-	token := ""
-	if o.tokenFile != "" {
-		text, err := os.ReadFile(o.tokenFile)
-		if err != nil {
-			return Usage.Errorf("--metrics-token-file: %w", err)
-		}
-		token = strings.TrimSpace(string(text))
 	}
 	o.leaseNamespace = cmp.Or(o.leaseNamespace, controller.PodNamespace(), metav1.NamespaceDefault)
 	p, err := newOperator(ctx, config, o, token, logger)

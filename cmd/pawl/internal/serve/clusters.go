@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
 	"github.com/pawl-dev/pawl/provider/local"
 	"github.com/pawl-dev/pawl/provider/sim"
@@ -147,12 +148,12 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return cloud, err
 	default:
-		secret, err := os.ReadFile(c.SecretFile)
+		secret, err := secretfile.Read(c.SecretFile)
 		if err != nil {
 			return nil, err
 		}
 		return cloudstack.New(cloudstack.Options{
-			URL: c.URL, APIKey: c.APIKey, Secret: cluster.Secret(strings.TrimSpace(string(secret))), Installation: installation,
+			URL: c.URL, APIKey: c.APIKey, Secret: cluster.Secret(secret), Installation: installation,
 			NetworkOffering: c.NetworkOffering, DefaultTemplate: c.Template,
 			Zones: c.Zones, PageSize: c.PageSize, Rate: c.Rate, Parallel: c.Parallel, Account: c.accountOf(),
 		})
