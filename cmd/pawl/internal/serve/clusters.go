@@ -76,6 +76,11 @@ func (p *parts) makeClusters(ctx context.Context) error {
 		*file.into = string(data)
 	}
 	for _, one := range config.Providers {
+		if kept, ok := ledger.(settings); ok {
+			if err := keepTenancy(ctx, kept, ledger, one); err != nil {
+				return err
+			}
+		}
 		made, err := p.provider(one, config.Installation)
 		if err != nil {
 			return ClustersInvalid.Errorf("provider %s: %w", one.Name, err)
