@@ -74,6 +74,9 @@ func disableHA(ctx context.Context, w *work) outcome.Outcome {
 func (w *work) switches() bool { return w.c.Status.State == string(Switching) }
 
 func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
+	if err := w.restoreManager(ctx); err != nil {
+		return false, outcome.Fail(err)
+	}
 	if !w.c.wantsHA() {
 		return true, outcome.Done() // it is off, and has no end
 	}
@@ -84,6 +87,30 @@ func (w *work) setHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 	return true, outcome.Done()
 }
 
+// restoreManager makes a manager anew that somebody has deleted, or that has lost its
+// memory, while a flow needs it. What it was told before stays as long as its memory does.
+func (w *work) restoreManager(ctx context.Context) error {
+	if !w.f.known(askedManager) || w.f.Topology.Ready {
+		return nil
+	}
+	var t port.Topology
+	err := w.ask(ctx, func(ctx context.Context) (err error) {
+		t, err = w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())
+		return
+	})
+	if err != nil {
+		return err
+	}
+	if !w.f.Topology.Present {
+		w.o.tell(w.c, managerRestored)
+	}
+	if !t.Ready {
+		return port.ManagerUnreachable.Errorf("the cluster manager of %s was gone, and starts anew", w.ref)
+	}
+	w.f.Topology = t
+	return nil
+}
+
 // keepHA is the look of every step within the bracket: failover must be off, and
 // its end far enough away.
 func (w *work) keepHA(ctx context.Context) (ok bool, out outcome.Outcome) {
@@ -91,7 +118,7 @@ func (w *work) keepHA(ctx context.Context) (ok bool, out outcome.Outcome) {
 		return false, outcome.Fail(err)
 	}
 	t := w.f.Topology
-	if !w.c.wantsHA() && !t.HA || !t.HA && !t.Until.IsZero() && t.Until.Sub(w.o.now()) > w.o.options.HA/2 {
+	if t.Present && !w.c.wantsHA() && !t.HA || !t.HA && !t.Until.IsZero() && t.Until.Sub(w.o.now()) > w.o.options.HA/2 {
 		return true, out
 	}
 	return w.setHAOff(ctx)

@@ -88,6 +88,37 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 	})
 }
 
+// A manager that is deleted while failover is off is back within seconds, and failover
+// stays off: the flow goes on with it, before anybody has to heal it.
+func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.ask("blue", "restart", "cluster")
+		l.until("blue", "without failover", time.Minute, func(*sharedstorage.Cluster) bool {
+			top := l.world.Topology(ref("blue"))
+			return top.Ready && !top.HA
+		})
+		l.world.DropManager(ref("blue"))
+		l.until("blue", "with its manager", 15*time.Second, func(*sharedstorage.Cluster) bool { return l.world.Topology(ref("blue")).Present })
+		l.until("blue", "without failover again", 15*time.Second, func(c *sharedstorage.Cluster) bool {
+			top := l.world.Topology(ref("blue"))
+			return top.Ready && !top.HA && c.Status.State == "Restarting"
+		})
+		l.rests("blue", 2*time.Minute)
+		l.done("blue", "restart")
+		l.sane("blue")
+		l.mu.Lock()
+		moves := strings.Join(l.moves, "\n")
+		l.mu.Unlock()
+		if strings.Contains(moves, ">Interrupted") {
+			l.t.Errorf("it was interrupted: %s", moves)
+		}
+		if told := l.heard(); !strings.Contains(told, "blue ManagerRestored: ") {
+			l.t.Errorf("nobody is told: %s", told)
+		}
+	})
+}
+
 // The operator did not hear of a failover before the record was deleted: the grant
 // is that of the newest writer, not of the one in status.
 func TestFinding28GrantOfTheNewestWriter(t *testing.T) {

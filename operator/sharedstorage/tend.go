@@ -82,7 +82,7 @@ func (t *tender) manager(p machine.Position) {
 	lost := !t.f.known(askedManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.Failed
 	switch {
 	case wanted && t.f.known(askedManager) && !topology.Present:
-		t.o.tell(t.c, Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"})
+		t.o.tell(t.c, managerRestored)
 		t.ensure("make the cluster manager")
 	case lost, wanted && ignorant:
 		t.ensure("make the cluster manager")
@@ -97,6 +97,8 @@ func (t *tender) manager(p machine.Position) {
 		t.ensure("the cluster manager away from the writer")
 	}
 }
+
+var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is made anew"}
 
 // ignorance is how long a manager may be there and not know its cluster: its memory
 // is gone, as nobody else would tell it.

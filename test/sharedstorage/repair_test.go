@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
 // belongings are the objects of a cluster that somebody may delete, beside data.
@@ -76,6 +78,160 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 	})
 	rows, _ := f.end(c)
 	t.Logf("%d rows were committed and are on all instances", rows)
+}
+
+// strikes deletes the objects of a cluster in turn, one after the other.
+type strikes struct {
+	w       *world
+	names   []string
+	next    int
+	deleted map[string]int // how often
+}
+
+// strike deletes the next object that is there, and gives its name and uid.
+func (s *strikes) strike() (name, uid string) {
+	for range s.names {
+		name = s.names[s.next%len(s.names)]
+		s.next++
+		if uid = s.w.uids([]string{name})[name]; uid != "" {
+			if out, err := s.w.try("delete", "--wait=false", name); err == nil && strings.Contains(out, "deleted") {
+				s.deleted[name]++
+				return name, uid
+			}
+		}
+	}
+	return "", ""
+}
+
+// during asks for a flow, and as long as it is under way it deletes objects, the next
+// one as soon as the last is back or cannot come any more.
+func (s *strikes) during(flow string, most int, ask func(), ended func(ctx context.Context) error) {
+	s.w.t.Helper()
+	began := time.Now()
+	ask()
+	var told []string
+	var uid, name string
+	at := time.Now()
+	s.w.await(8*time.Minute, flow+" ends whatever is deleted", func(ctx context.Context) error {
+		c, err := s.w.cluster(ctx, "orders")
+		under := err == nil && (c.DeletionTimestamp != nil || c.Status.Run != nil && c.Status.Run.Flow == flow)
+		if under && name != "" {
+			now := s.w.uids([]string{name})[name]
+			under = now != "" && now != uid || time.Since(at) > 5*time.Second
+		}
+		if under && len(told) < most {
+			if name, uid = s.strike(); name != "" {
+				told, at = append(told, name), time.Now()
+			}
+		}
+		return ended(ctx)
+	})
+	if len(told) == 0 {
+		s.w.t.Errorf("nothing was deleted during %s", flow)
+	}
+	s.w.t.Logf("%-28s ended after %6s, deleted: %s", flow, time.Since(began).Round(100*time.Millisecond), strings.Join(told, " "))
+}
+
+// # finding 28: the objects of a cluster are deleted while a flow is under way, from its
+// creation to its deletion, and while a client writes. Each flow comes to its end, what
+// was deleted is there again, and no row that was answered is lost. Some flows are a
+// sample, through which each object is deleted once; PAWL_TEST_PAIRS=1 takes all that
+// the plane can serve and begins each of them with each object (make test-points).
+func TestFinding28DeletedInEachFlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := &strikes{w: w, names: belongings("orders"), deleted: map[string]int{}}
+	whole := os.Getenv("PAWL_TEST_PAIRS") != ""
+	rounds, most := 1, 3
+	if whole {
+		rounds, most = len(s.names), len(s.names)
+	}
+	readers := int32(2)
+	var c *v1alpha1.SharedStorageCluster
+	rests := func(ctx context.Context) (err error) {
+		if c, err = w.cluster(ctx, "orders"); err != nil {
+			return err
+		}
+		if c.Status.State != "Running" || c.Status.ObservedGeneration != c.Generation || c.Status.Readers != readers || len(c.Annotations) > 0 && c.Annotations["pawl.dev/restart"]+c.Annotations["pawl.dev/rebuild"]+c.Annotations["pawl.dev/switch-writer"] != "" {
+			return fmt.Errorf("%s %q, generation %d of %d, %d readers", c.Status.State, c.Status.Message, c.Status.ObservedGeneration, c.Generation, c.Status.Readers)
+		}
+		for _, r := range c.Status.Requests {
+			if r.State != "Done" {
+				return fmt.Errorf("request %s is %s: %s", r.Kind, r.State, r.Message)
+			}
+		}
+		return nil
+	}
+	patch := func(spec string) func() {
+		return func() { w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":`+spec+`}`) }
+	}
+	request := func(kind string, args func() string) func() {
+		return func() { w.kubectl("annotate", "ssc", "orders", "pawl.dev/"+kind+"="+args()) }
+	}
+	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml")
+	s.during("CreateSharedStorageCluster", most, func() { w.kubectl("apply", "-f", "../../examples/sharedstorage/cluster.yaml") }, rests)
+	c = w.rests("orders", readers, nil)
+	f := w.write("orders")
+	for round := range rounds {
+		flows := []struct {
+			name    string
+			sampled bool
+			readers int32
+			ask     func()
+		}{
+			{"AddReaders", true, 3, patch(`{"readers":3}`)},
+			{"SwitchWriter", true, 3, request("switch-writer", func() string { return reader(c) })},
+			{"RestartCluster", false, 3, request("restart", func() string { return "cluster" })},
+			{"RestartInstance", false, 3, request("restart", func() string { return reader(c) })},
+			{"RebuildReader", false, 3, request("rebuild", func() string { return reader(c) })},
+			{"ModifyClass", false, 3, patch(fmt.Sprintf(`{"class":{"name":%q}}`, []string{"wide", "small"}[round%2]))},
+			{"FlushParameters", true, 3, patch(fmt.Sprintf(`{"parameters":{"work_mem":"%dMB"}}`, 5+round))},
+			{"RemoveReader", true, 2, patch(`{"readers":2}`)},
+		}
+		for n, flow := range flows {
+			if !whole && !flow.sampled {
+				continue
+			}
+			if whole {
+				s.next = round + n
+			}
+			readers = flow.readers
+			s.during(flow.name, most, flow.ask, rests)
+			c = w.rests("orders", readers, nil)
+		}
+	}
+	for ; !whole && len(s.deleted) < len(s.names); c = w.rests("orders", readers, nil) { // those for which no flow took long enough
+		s.during("RestartCluster", most, request("restart", func() string { return "cluster" }), rests)
+	}
+	w.await(time.Minute, "all objects are there", func(context.Context) error {
+		for name, uid := range w.uids(s.names) {
+			if uid == "" {
+				return fmt.Errorf("%s is not", name)
+			}
+		}
+		return nil
+	})
+	w.await(4*time.Minute, "the client writes", func(context.Context) error {
+		if silent := f.Silence(); silent > 2*time.Second {
+			return fmt.Errorf("the last row was answered %s ago", silent)
+		}
+		return nil
+	})
+	w.streams(c)
+	rows, pause := f.end(c)
+	t.Logf("%d rows were committed and are on all instances, the longest write pause was %s; deleted: %v", rows, pause.Round(time.Millisecond), s.deleted)
+	s.during("DeleteCluster", most, func() { w.kubectl("delete", "ssc", "orders", "--wait=false") }, func(context.Context) error {
+		left, err := w.try("get", "ssc,pods,pvc,svc,deploy,pdb,roles,rolebindings,serviceaccounts,secrets,leases,configmaps", "-l", "pawl.dev/cluster=orders", "-o", "name")
+		if err == nil {
+			var object string
+			object, err = w.try("get", "ssc", "-o", "name")
+			left += object
+		}
+		if err != nil || strings.Contains(left, "/") {
+			return fmt.Errorf("%v %s", err, left)
+		}
+		return nil
+	})
 }
 
 func (w *world) uids(names []string) map[string]string {
