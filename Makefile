@@ -99,7 +99,7 @@ test-race: bin/testsum ## run the tests of the product under the race detector
 .PHONY: test-crash
 test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KILLS=1000 kills each, and FREEZE=5m of frozen servers
 	PAWL_TEST_KILLS=$(KILLS) $(TESTSUM) $(EVERYWHERE) -- -count 1 -timeout 40m -run '^Test(Crash|Kill)' ./...
-	PAWL_TEST_FREEZE=$(FREEZE) $(TESTSUM) . -- -count 1 -timeout 40m -run '^TestFinding2' ./cmd/pawl
+	PAWL_TEST_FREEZE=$(FREEZE) $(TESTSUM) . -- -count 1 -timeout 40m -run '^TestFinding[23]' ./cmd/pawl
 
 .PHONY: test-points
 test-points: bin/testsum build controlplane ## one run for each point of a crash, where the others take samples: hours (POINTS=40 for larger samples)

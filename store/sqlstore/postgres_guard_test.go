@@ -77,6 +77,66 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 	}
 }
 
+// The silent one holds a run of a worker that is given up for dead: who gives it up waits for it with locks of its own, and
+// those that want what these hold wait too. All of them go on when the guard has ended the silent connection.
+func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
+	p, dsn := postgres(t, pgtest.Options{NoSync: true})
+	other := reopen(t, dsn)
+	for i := range 20 {
+		r := newRun(i)
+		r.Owner, r.Epoch, r.NextAt = "dead", 1, time.Now().Add(time.Hour)
+		mustCreate(t, p, r)
+	}
+	if _, err := p.pool.Exec(t.Context(), "UPDATE worker SET until = 1 WHERE name = 'dead'"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.ConnectConfig(t.Context(), p.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeConn(c)
+	half := c.PgConn().StartPipeline(t.Context())
+	half.SendQueryParams("UPDATE run SET mail = mail WHERE id = $1", [][]byte{[]byte(newRun(19).ID)}, nil, nil, nil)
+	half.SendFlushRequest()
+	if err := half.Flush(); err != nil { // no Sync: the transaction is open
+		t.Fatal(err)
+	}
+	if _, err := half.GetResults(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	failed := make(chan error, 3)
+	took := func(what string, err error) {
+		since := time.Since(began)
+		t.Logf("%s: %s", what, since)
+		if err == nil && since > 5*time.Second { // the guard takes half a second, what it replaces 5 s and more
+			err = fmt.Errorf("%s took %s", what, since)
+		}
+		failed <- err
+	}
+	for what, store := range map[string]*Postgres{"claim": p, "the claim of another server": other} {
+		go func() {
+			_, err := store.Claim(t.Context(), workflow.Claim{Worker: what, Limit: 100, Lease: time.Minute})
+			took(what, err)
+		}()
+	}
+	go func() {
+		var errs []error
+		for i := range 19 { // of runs that the silent one does not hold
+			errs = append(errs, other.Send(t.Context(), newRun(i).ID, workflow.Signal{ID: "s", Name: "n"}))
+		}
+		took("signals", errors.Join(errs...))
+	}()
+	for range 3 {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := count(t, p, "SELECT count(*) FROM run r JOIN worker w ON w.k = r.owner WHERE w.name = 'dead'"); n != 0 {
+		t.Errorf("%d runs of the dead worker are with it", n)
+	}
+}
+
 // Two servers write into the audit trail at once. What was answered before a
 // list was asked for is in it, newest first, without a lock between the servers.
 func TestFinding2AuditNeedsNoLock(t *testing.T) {
