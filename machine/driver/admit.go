@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl/control"
@@ -58,51 +57,27 @@ func Serves(kinds []ServedKind, kind string) (ServedKind, error) {
 // that do not fit the schema of their machine: MACHINE_NOT_FOUND, SPEC_UNFIT.
 // kinds is asked each time. What is there already may be changed and deleted.
 func Admit(objects control.Objects, kinds func() ([]ServedKind, error)) control.Objects {
-	return admitting{objects, kinds}
-}
-
-type admitting struct {
-	control.Objects
-	kinds func() ([]ServedKind, error)
-}
-
-// Apply implements control.Objects.
-func (a admitting) Apply(ctx context.Context, want control.Object) (control.Object, error) {
-	if err := a.judge(ctx, want); err != nil {
-		return control.Object{}, err
-	}
-	return a.Objects.Apply(ctx, want)
-}
-
-// Update implements control.Objects.
-func (a admitting) Update(ctx context.Context, next control.Object) (control.Object, error) {
-	if err := a.judge(ctx, next); err != nil {
-		return control.Object{}, err
-	}
-	return a.Objects.Update(ctx, next)
-}
-
-func (a admitting) judge(ctx context.Context, want control.Object) error {
-	kinds, err := a.kinds()
-	if err != nil {
-		return err
-	}
-	k, refused := Serves(kinds, want.Kind)
-	if refused == nil && (k.Schema == nil || want.Spec == nil) {
+	return control.Admit(objects, func(_ context.Context, want control.Object, stored func() (*control.Object, error)) error {
+		all, err := kinds()
+		if err != nil {
+			return err
+		}
+		k, refused := Serves(all, want.Kind)
+		if refused == nil && (k.Schema == nil || want.Spec == nil) {
+			return nil
+		}
+		before, err := stored()
+		switch {
+		case err != nil:
+			return err
+		case before != nil && (refused != nil || same(before.Spec, want.Spec)):
+			return nil
+		case refused != nil:
+			return refused
+		}
+		if err := k.Schema.Check(want.Spec); err != nil {
+			return machine.SpecUnfit.Errorf("spec of %s: %w", want.Ref, err).With("machine", k.Machine)
+		}
 		return nil
-	}
-	before, err := a.Objects.Get(ctx, want.Ref)
-	if err != nil && !errors.Is(err, control.NotFound) {
-		return err
-	}
-	switch exists := err == nil; {
-	case refused != nil && exists, exists && same(before.Spec, want.Spec):
-		return nil
-	case refused != nil:
-		return refused
-	}
-	if err := k.Schema.Check(want.Spec); err != nil {
-		return machine.SpecUnfit.Errorf("spec of %s: %w", want.Ref, err).With("machine", k.Machine)
-	}
-	return nil
+	})
 }

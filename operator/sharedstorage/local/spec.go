@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -99,43 +98,21 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 // Admit refuses to store clusters that the CRD would refuse, too: a spec that
 // cannot be, a volume that shrinks, another engine, another major version,
 // another cloneFrom. Objects of other kinds pass.
-func Admit(objects control.Objects) control.Objects { return admitting{objects} }
+func Admit(objects control.Objects) control.Objects { return control.Admit(objects, admit) }
 
-type admitting struct{ control.Objects }
-
-// Apply implements control.Objects.
-func (a admitting) Apply(ctx context.Context, want control.Object) (control.Object, error) {
-	if err := a.judge(ctx, want); err != nil {
-		return control.Object{}, err
-	}
-	return a.Objects.Apply(ctx, want)
-}
-
-// Update implements control.Objects.
-func (a admitting) Update(ctx context.Context, next control.Object) (control.Object, error) {
-	if err := a.judge(ctx, next); err != nil {
-		return control.Object{}, err
-	}
-	return a.Objects.Update(ctx, next)
-}
-
-func (a admitting) judge(ctx context.Context, want control.Object) error {
+func admit(_ context.Context, want control.Object, stored func() (*control.Object, error)) error {
 	if want.Kind != sharedstorage.Kind || want.Spec == nil {
 		return nil
 	}
-	old, err := a.Get(ctx, want.Ref)
-	exists := err == nil
-	switch {
-	case err != nil && fault.Of(err) != control.NotFound:
+	old, err := stored()
+	if err != nil || old != nil && (old.Deleting() || bytes.Equal(old.Spec, want.Spec)) {
 		return err
-	case exists && (old.Deleting() || bytes.Equal(old.Spec, want.Spec)):
-		return nil
 	}
 	next, err := specOf(want)
-	if err != nil || !exists {
+	if err != nil || old == nil {
 		return err
 	}
-	before, err := specOf(old)
+	before, err := specOf(*old)
 	if err != nil {
 		return nil //nolint:nilerr // any spec is better than one that cannot be
 	}

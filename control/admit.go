@@ -1,0 +1,44 @@
+package control
+
+import (
+	"context"
+	"errors"
+)
+
+// Admission says why an object may not be stored; nil: it may. stored gives the
+// object as it is, nil if there is none yet; an admission that needs it asks.
+type Admission func(ctx context.Context, want Object, stored func() (*Object, error)) error
+
+// Admit asks before each Apply and each Update. Deletions are not asked for.
+func Admit(objects Objects, admission Admission) Objects { return admitting{objects, admission} }
+
+type admitting struct {
+	Objects
+	admission Admission
+}
+
+// Apply implements Objects.
+func (a admitting) Apply(ctx context.Context, want Object) (Object, error) {
+	if err := a.judge(ctx, want); err != nil {
+		return Object{}, err
+	}
+	return a.Objects.Apply(ctx, want)
+}
+
+// Update implements Objects.
+func (a admitting) Update(ctx context.Context, next Object) (Object, error) {
+	if err := a.judge(ctx, next); err != nil {
+		return Object{}, err
+	}
+	return a.Objects.Update(ctx, next)
+}
+
+func (a admitting) judge(ctx context.Context, want Object) error {
+	return a.admission(ctx, want, func() (*Object, error) {
+		o, err := a.Get(ctx, want.Ref)
+		if errors.Is(err, NotFound) {
+			return nil, nil //nolint:nilnil // there is none yet
+		}
+		return &o, err
+	})
+}
