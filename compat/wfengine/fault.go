@@ -4,10 +4,10 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -95,20 +95,28 @@ func words(err *fault.Error) *fault.Error {
 	return err.With(workflow.DetailTitle, err.Kind.Title).With(workflow.DetailRemedy, err.Kind.Remedy)
 }
 
+// troubleLasts is how long an answer of the own API server explains the error of
+// a step: a client repeats what was answered with 429 or 503 before it gives up.
+const troubleLasts = time.Minute
+
 // troubleOf tells whether an error is one of the operator's own API server, and
 // not of the step.
 func troubleOf(err error) *fault.Kind {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
-		switch code := int(status.Status().Code); {
+		code := int(status.Status().Code)
+		switch {
 		case apierrors.IsAlreadyExists(err):
 			return nil
 		case apierrors.IsConflict(err):
 			return fault.WriteConflict
-		case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
-			return fault.APIUnavailable
+		case !k8sutil.IsTrouble(code):
+			return nil
 		}
-		return nil
+		if own, known := k8sutil.Answered(code, troubleLasts); known && !own {
+			return nil // another API server said it, on which the step depends
+		}
+		return fault.APIUnavailable
 	}
 	if brokenConnection(err) && toAPIServer(err) {
 		return fault.APIUnavailable

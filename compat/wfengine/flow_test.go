@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/pawl-dev/pawl/compat/define"
@@ -350,6 +353,59 @@ func TestFinding24DependencyIsCharged(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A 503 of another Kubernetes API, which a step asks, is charged to the step
+// where the operator's own API server is observed; one of the own is free.
+func TestFinding24AnotherAPIServerIsCharged(t *testing.T) {
+	server := func() *rest.Config {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"shutting down","reason":"ServiceUnavailable","code":503}`))
+		}))
+		t.Cleanup(s.Close)
+		return &rest.Config{Host: s.URL}
+	}
+	ask := func(c *rest.Config) error {
+		client, err := kubernetes.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.CoreV1().ConfigMaps("default").Get(t.Context(), "x", metav1.GetOptions{})
+		if !apierrors.IsServiceUnavailable(err) {
+			t.Fatalf("the server says %v", err)
+		}
+		return err
+	}
+	for _, c := range []struct {
+		name      string
+		own, free bool
+	}{{"own", true, true}, {"another", false, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Cleanup(func() { k8sutil.SetConfig(nil) })
+			own, other := k8sutil.Observed(server()), server()
+			failure := ask(other)
+			if c.own {
+				failure = ask(own)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t)
+				l.on("Second", times(30, fmt.Errorf("asking: %w", failure)))
+				for pass := 0; pass < 60 && l.state() == statemachine.StateCreating; pass++ {
+					_ = l.pass()
+					time.Sleep(time.Minute)
+				}
+				reason := l.resource().object().Annotations["interrupt.reason"]
+				switch {
+				case c.free && l.state() != statemachine.StateRunning:
+					t.Errorf("trouble of the own API server ends in %s %s", l.state(), reason)
+				case !c.free && (l.state() != statemachine.StateInterrupt || reason != "MANY_RETRY"):
+					t.Errorf("state %s, reason %q", l.state(), reason)
+				}
+			})
+		})
 	}
 }
 

@@ -34,11 +34,14 @@ var known struct {
 }
 
 // SetConfig names the API server in place of what would be found; nil: find it
-// again.
+// again. Answers are not observed any more: see Observed.
 func SetConfig(c *rest.Config) {
 	known.Lock()
 	defer known.Unlock()
 	known.set, known.client, known.config = c, nil, nil
+	observed.Lock()
+	defer observed.Unlock()
+	observed.on, observed.at = false, nil
 }
 
 // GetKubeClient gives the client, made once, and its configuration.
