@@ -44,8 +44,6 @@ type Postgres struct {
 
 	writes, commits, bytes, statements atomic.Int64
 
-	writing atomic.Int64 // batches that a writer has sent and that are not answered
-
 	leases sync.Map // worker name → int64, its lease in the table worker
 
 	ctx  context.Context

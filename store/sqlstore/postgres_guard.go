@@ -41,7 +41,7 @@ WHERE b.wait_event_type = 'Client' AND b.xact_start IS NOT NULL AND b.state_chan
 	AND EXISTS (SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND w.datname = b.datname AND b.pid = ANY (pg_blocking_pids(w.pid)))`
 
 // guard asks for a search for such connections for as long as calls of this
-// process are under way. The listener's connection makes it: those of the pool
+// process are under way that may be waiting for a lock. The listener's connection makes it: those of the pool
 // may all wait.
 func (p *Postgres) guard() {
 	tick := time.NewTicker(guardEvery)
@@ -52,8 +52,8 @@ func (p *Postgres) guard() {
 			return
 		case <-tick.C:
 		}
-		busy := p.writing.Load() > 0 || p.pool.Stat().AcquiredConns() > 0
-		if busy && before {
+		busy := p.pool.Stat().AcquiredConns() > 0
+		if busy && before || p.writer.lasts(guardEvery) {
 			p.silent.ask()
 		}
 		before = busy

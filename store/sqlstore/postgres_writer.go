@@ -53,6 +53,13 @@ func (w *pgWriter) linger() time.Duration {
 // long is how long a transaction is waited for. A busy machine makes all of them longer.
 func (w *pgWriter) long() time.Duration { return min(max(4*w.took, pgLong), 10*pgLong) }
 
+// lasts reports a transaction that has been under way for so long.
+func (w *pgWriter) lasts(long time.Duration) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.committing > 0 && time.Since(w.since) >= long
+}
+
 // gathers reports that the pending writes still wait for others.
 func (w *pgWriter) gathers(now time.Time) bool {
 	switch {
@@ -334,8 +341,6 @@ func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error) {
 	ctx, cancel := context.WithTimeout(w.p.ctx, time.Minute)
 	defer cancel()
-	w.p.writing.Add(1)
-	defer w.p.writing.Add(-1)
 	results := make([]pgResult, len(batch))
 	var pipe pgPipe
 	pipe.creates(batch, results)
