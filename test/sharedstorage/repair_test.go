@@ -104,7 +104,8 @@ func (s *strikes) strike() (name, uid string) {
 }
 
 // during asks for a flow, and as long as it is under way it deletes objects, the next
-// one as soon as the last is back or cannot come any more.
+// one as soon as the last is back or cannot come any more. A flow may be over before
+// anything is deleted: what was not is deleted during the next one.
 func (s *strikes) during(flow string, most int, ask func(), ended func(ctx context.Context) error) {
 	s.w.t.Helper()
 	began := time.Now()
@@ -126,9 +127,6 @@ func (s *strikes) during(flow string, most int, ask func(), ended func(ctx conte
 		}
 		return ended(ctx)
 	})
-	if len(told) == 0 {
-		s.w.t.Errorf("nothing was deleted during %s", flow)
-	}
 	s.w.t.Logf("%-28s ended after %6s, deleted: %s", flow, time.Since(began).Round(100*time.Millisecond), strings.Join(told, " "))
 }
 
