@@ -352,30 +352,57 @@ func names(states []State) []string {
 
 // Loops finds transitions that are sure to run in a loop: their predicate is
 // missing, or reads nothing that work changes (Fixed), and the work that they
-// begin leads back to the state that they left.
+// begin leads back to the state that they left, by itself or with such transitions
+// of other states. Two predicates that read the spec may exclude each other, as
+// those of stop and start do: one is allowed in a ring of several states.
 func (t Table[T]) Loops() Problems {
 	c := checker[T]{table: t, states: slices.Sorted(maps.Keys(t.Places))}
-	look := func(at []string, from State, on []Transition[T]) {
-		for i, tr := range on {
-			if tr.To == from || tr.When != nil && !tr.Fixed || t.after(tr.To) != from || slices.Contains(t.Ignore, tr.Event) {
-				continue
-			}
-			why := "it has no condition"
-			if tr.When != nil {
-				why = "its condition reads the spec alone"
-			}
-			c.say(append(slices.Clone(at), strconv.Itoa(i)), "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
-		}
-	}
 	for _, s := range c.states {
-		place := t.Places[s]
-		if place.Transient() || place.Final() {
-			continue
-		}
-		look(c.path("any"), s, t.Any)
-		look(c.path("states", s, "on"), s, place.On)
+		c.rings(s, s, nil, nil, 0)
 	}
 	return c.found
+}
+
+// rings follows sure transitions from a stable state until they lead back to the
+// first. A ring is told once, at its first state by name.
+func (c *checker[T]) rings(first, from State, at []string, ring []string, fixed int) {
+	t := c.table
+	place := t.Places[from]
+	if place.Transient() || place.Final() {
+		return
+	}
+	follow := func(path []string, on []Transition[T]) {
+		for i, tr := range on {
+			next := t.after(tr.To)
+			step := fmt.Sprintf("%s in %s", tr.Event, from)
+			reads := fixed
+			if tr.When != nil {
+				reads++
+			}
+			if tr.To == from || next == "" || next < first || tr.When != nil && !tr.Fixed || reads > 1 ||
+				slices.Contains(t.Ignore, tr.Event) || slices.Contains(ring, step) {
+				continue
+			}
+			where := at
+			if len(ring) == 0 {
+				where = append(slices.Clone(path), strconv.Itoa(i))
+			}
+			switch {
+			case next == first && len(ring) == 0:
+				why := "it has no condition"
+				if tr.When != nil {
+					why = "its condition reads the spec alone"
+				}
+				c.say(where, "event %s runs in a loop: %s, so it still holds in %s when the work of %s is done; compare the spec with a fact that the work writes into the status", tr.Event, why, from, tr.To)
+			case next == first:
+				c.say(where, "events run in a loop: %s, and then the first again, and no condition of theirs reads what the work writes; compare the spec with a fact that the work writes into the status", strings.Join(append(slices.Clone(ring), step), ", "))
+			case len(ring) < len(c.states) && next != from:
+				c.rings(first, next, where, append(slices.Clone(ring), step), reads)
+			}
+		}
+	}
+	follow(c.path("any"), t.Any)
+	follow(c.path("states", from, "on"), place.On)
 }
 
 // after is the stable state to which work that succeeds leads; "": none.

@@ -29,6 +29,7 @@ type RunFacts struct {
 	Revision int64
 	Fault    *workflow.Fault
 	Step     string
+	Stopped  bool // by a person, whatever its fault says
 }
 
 func (r *RunFacts) final() bool { return r == nil || r.Phase.Final() }
@@ -293,7 +294,8 @@ func (j *judge[T]) follow() Decision {
 	case workflow.Queued:
 		return j.wait("Queued", "run %s waits until another run of the object has ended", run.ID)
 	default:
-		return j.wait(string(j.p.State), "%s", run.where())
+		j.outdated()
+		return j.wait(string(j.p.State), "%s", j.noted(run.where()))
 	}
 }
 

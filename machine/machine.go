@@ -138,7 +138,7 @@ func (m *Machine[T]) run(ctx context.Context, id string) (*RunFacts, error) {
 }
 
 func factsOf(run *workflow.Run) *RunFacts {
-	f := &RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault}
+	f := &RunFacts{ID: run.ID, Phase: run.Phase, Revision: run.Revision, Fault: run.Fault, Stopped: run.StoppedByPerson()}
 	if step := run.Current(); step != nil {
 		f.Step = step.Name
 	}

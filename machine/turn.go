@@ -23,7 +23,6 @@ const (
 	FreeTurns  = 3                // without a delay
 	FirstDelay = 5 * time.Second  // before the turn behind them; doubled for each further one
 	MostDelay  = 10 * time.Minute // between two turns
-	keptTurns  = 8                // events in a position
 	staleTurns = time.Hour        // behind which a turn counts as the first
 )
 
@@ -57,8 +56,7 @@ func (j *judge[T]) turn(t Transition[T], input []byte) (turns []Turn, next Turn,
 			wait = was.At.Add(delayOf(next.Count)).Sub(j.f.Now)
 		}
 	}
-	turns = append(turns, next)
-	return turns[max(0, len(turns)-keptTurns):], next, wait, nil
+	return append(turns, next), next, wait, nil
 }
 
 // delayOf is the time between a turn and the one before it.

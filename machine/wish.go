@@ -126,7 +126,29 @@ func (j *judge[T]) changed() bool {
 	if j.table.Places[working].Withdrawn == Drop {
 		ending.Mode, what = Drop, "what it has done stays"
 	}
+	if first := j.begun(); first != working {
+		what += fmt.Sprintf(", what was done from %s on before it stays", first)
+	}
 	return j.anew(ending, fmt.Sprintf("the spec was changed: the run of %s is ended, %s, then it is decided anew", working, what))
+}
+
+// begun is the state in which the work of the event that won has begun.
+func (j *judge[T]) begun() State {
+	if t := j.won(); t != nil {
+		return t.To
+	}
+	return j.table.Initial
+}
+
+// outdated notes that a run under way carries out what is not wanted any more.
+func (j *judge[T]) outdated() {
+	now := j.generation()
+	if now == 0 || now == j.p.Generation {
+		return
+	}
+	if wish, err := j.wishOf(j.won()); err == nil && wish != "" && wish != j.p.Wish {
+		j.note = "it carries out the spec as it was before the last change, and the change comes after it; cancel the run if it is not to end"
+	}
 }
 
 // anew sends an object to the stable state it set out from.
@@ -168,7 +190,7 @@ func (j *judge[T]) preview(next Position) {
 
 // byPerson reports a run that a person has stopped, and that only a person sends on.
 func (r *RunFacts) byPerson() bool {
-	return r.Fault == nil || r.Fault.Code == workflow.PausedByPerson.Code || r.Fault.Code == workflow.CancelledByPerson.Code
+	return r.Stopped || r.Fault == nil || r.Fault.Code == workflow.PausedByPerson.Code || r.Fault.Code == workflow.CancelledByPerson.Code
 }
 
 // possible asks whether the runs of a visit could be begun with this input, as

@@ -62,6 +62,32 @@ func TestFinding14AWithdrawnWishIsUndoneAndDecidedAnew(t *testing.T) {
 	same(t, "params", string(p.Params), `{"size":2}`)
 }
 
+// A run that carries out a former spec says so, and when it stops in the second of
+// two states, the message says what the undo does not take back.
+func TestFinding14AnOutdatedRunSaysSo(t *testing.T) {
+	w := newWorld(t, asking(), false)
+	w.objects.edit(func(o *thing) { o.Generation = 1 })
+	w.rest()
+	w.want(5)
+	w.settle()
+	w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
+	out := w.settle()
+	w.in("Wachsen")
+	if strings.Contains(out.Message(), "last change") {
+		t.Errorf("nothing was changed: %s", out.Message())
+	}
+	w.want(2)
+	if out = w.settle(); !strings.Contains(out.Message(), "it carries out the spec as it was before the last change") {
+		t.Errorf("the run is outdated: %s", out.Message())
+	}
+	w.in("Wachsen")
+	w.flows.set(w.flows.newest(), workflow.Paused, &workflow.Fault{Code: "DISK_FULL", Message: "no space"})
+	w.settle()
+	if p := w.in("Ruhe"); !strings.Contains(p.Message, "what was done from Sperren on before it stays") {
+		t.Errorf("what stays is not told: %s", p.Message)
+	}
+}
+
 // What is wanted is what is there already: nothing is begun.
 func TestFinding14AWithdrawnWishLeavesTheObjectAtRest(t *testing.T) {
 	w := resizing(t, asking())
@@ -258,14 +284,53 @@ func TestFinding11ARepairThatWorksIsNotDelayed(t *testing.T) {
 }
 
 func TestFinding11ObviousLoopsAreFound(t *testing.T) {
+	spec := func(*thing) (bool, error) { return true, nil }
 	table := Table[*thing]{Name: "x", Initial: "A", Places: map[State]Place[*thing]{
-		"A": {On: []Transition[*thing]{{Event: "fixed", To: "B", Fixed: true, When: func(*thing) (bool, error) { return true, nil }}, {Event: "always", To: "D"}}},
+		"A": {On: []Transition[*thing]{{Event: "fixed", To: "B", Fixed: true, When: spec}, {Event: "always", To: "D"}}},
 		"B": {Flow: "F", Then: "C", Else: "B", Abort: "A"}, "C": {Flow: "F", Then: "A", Else: "C", Abort: "A"},
 		"D": {Flow: "F", Then: "E", Else: "D", Abort: "A"},
 		"E": {On: []Transition[*thing]{{Event: "back", To: "A"}}},
+		"R": {On: []Transition[*thing]{{Event: "stop", To: "S", Fixed: true, When: spec}}}, // not while it is to be started
+		"S": {On: []Transition[*thing]{{Event: "start", To: "R", Fixed: true, When: spec}, {Event: "observed", To: "R", When: spec}}},
 	}}
 	found := table.Loops()
-	if len(found) != 1 || !strings.Contains(found[0].String(), "states.A.on.0: event fixed runs in a loop") {
+	want := []string{
+		"states.A.on.0: event fixed runs in a loop: its condition reads the spec alone",
+		"states.A.on.1: events run in a loop: always in A, back in E, and then the first again",
+	}
+	if len(found) != len(want) {
 		t.Fatalf("%v", found)
+	}
+	for i, text := range want {
+		if !strings.Contains(found[i].String(), text) {
+			t.Errorf("%s\nwant %s", found[i], text)
+		}
+	}
+}
+
+// Events that hold in turn, however many they are, are delayed like a single one.
+func TestFinding11ARingOfEventsIsDelayed(t *testing.T) {
+	const ring = 12
+	table := Table[*thing]{Name: "ring", Initial: "S0", Places: map[State]Place[*thing]{}}
+	for i := range ring {
+		s, w, next := State(fmt.Sprintf("S%d", i)), State(fmt.Sprintf("W%d", i)), State(fmt.Sprintf("S%d", (i+1)%ring))
+		table.Places[s] = Place[*thing]{On: []Transition[*thing]{{Event: fmt.Sprintf("e%d", i), To: w,
+			When: func(o *thing) (bool, error) { return o.Size > 0, nil }, Reads: func(o *thing) (any, error) { return o.Size, nil }}}}
+		table.Places[w] = Place[*thing]{Flow: "Nothing", Then: next, Else: s, Abort: s}
+	}
+	w := newWorld(t, table, false)
+	w.objects.edit(func(o *thing) { o.Size = 1 })
+	for turns := 0; ; turns++ {
+		out := w.settle()
+		if out.IsLater() && out.Reason() == LoopReason {
+			if turns != ring*FreeTurns {
+				t.Errorf("it is delayed after %d turns, want %d", turns, ring*FreeTurns)
+			}
+			return
+		}
+		if turns > 2*ring*FreeTurns {
+			t.Fatal("the ring is not delayed")
+		}
+		w.flows.set(w.flows.newest(), workflow.Succeeded, nil)
 	}
 }

@@ -47,6 +47,8 @@ func pausedReason(r Run) string {
 		if r.Stop != nil {
 			return join(" ", string(r.Fault.Code), by(r.Stop.Actor, r.Stop.Reason))
 		}
+	case r.Stop != nil && (r.Stop.Verb == workflow.VerbPause || r.Stop.Mode == workflow.Hold):
+		return join(" ", string(r.Fault.Code), oneLine(r.Fault.Message)) + "; paused " + by(r.Stop.Actor, r.Stop.Reason)
 	}
 	return join(" ", string(r.Fault.Code), oneLine(r.Fault.Message))
 }

@@ -127,7 +127,7 @@ func (d *driver) drive() {
 		if asked && !d.asked && !d.alone { // it wants no turn any more: the next one has it
 			d.e.slots.together(d)
 		}
-		if d.flowErr != nil && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
+		if d.s.blind && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
 			ok := d.replan()
 			d.mu.Unlock()
 			if !ok {
@@ -482,7 +482,7 @@ func (d *driver) missing() {
 	d.s.pause(f, Event{Actor: "engine"})
 }
 
-// replan looks for the definition once more after a resume; false while the store is in trouble.
+// replan looks for the definition that a resume chose, or that was missing before it; false while the store is in trouble.
 func (d *driver) replan() bool {
 	p, err := d.e.planOf(d.ctx, d.s.run)
 	if err != nil && err.Kind == StoreUnavailable {

@@ -37,7 +37,7 @@ var (
 	SecretMissing = declare("SECRET_MISSING", fault.Blocked, false, "a secret the step refers to cannot be read",
 		"Create the secret or allow the server to read it, then resume.")
 	ExpressionFailed = declare("EXPRESSION_FAILED", fault.Blocked, false, "an expression of the flow could not be evaluated",
-		"Correct the expression or the values it reads, then resume.")
+		"Correct the values it reads, then resume; a corrected expression is used with resume --on-definition new.")
 	StepStillRunning = declare("STEP_STILL_RUNNING", fault.Blocked, false, "an attempt of the step ignores its cancelled context",
 		"Wait until it returns, or restart the worker that runs it.")
 	ChildPaused = declare("CHILD_PAUSED", fault.Blocked, false, "the child run is paused",

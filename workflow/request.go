@@ -276,11 +276,29 @@ func (s *state) admitSkip(ask Ask) error {
 func (s *state) askPause(ask Ask) {
 	if s.run.Phase == Paused || s.run.State.Stop != nil {
 		s.stopHealing()
+		s.keep(VerbPause, ask)
 		return
 	}
 	s.run.State.Stop = &Stop{Verb: VerbPause, Actor: ask.Name, Reason: ask.Reason, At: s.now}
 	s.changed = true
 	s.tellChildren(VerbPause, ask)
+}
+
+// keep makes a run that has stopped at a fault one that a person has stopped: its
+// fault stays, and only a person's resume sends it on.
+func (s *state) keep(verb Verb, ask Ask) {
+	stop := s.run.State.Stop
+	if s.run.Phase != Paused || stop != nil && !(stop.Failed && stop.Verb == VerbPause) {
+		return
+	}
+	stop = &Stop{Verb: verb, Actor: ask.Name, Reason: ask.Reason, At: s.now}
+	code := PausedByPerson.Code
+	if verb == VerbCancel {
+		stop.Mode, code = Hold, CancelledByPerson.Code
+	}
+	s.run.State.Stop = stop
+	s.event(RunPaused, s.run.Current(), Event{Actor: ask.Name, Reason: ask.Reason, Code: code})
+	s.tellChildren(verb, ask)
 }
 
 func (s *state) askCancel(ask Ask) {
@@ -298,6 +316,7 @@ func (s *state) askCancel(ask Ask) {
 		return
 	}
 	if s.run.Phase == Paused && mode == Hold {
+		s.keep(VerbCancel, ask)
 		return
 	}
 	s.unpause()
@@ -367,8 +386,8 @@ func (s *state) resume(ask Ask) {
 	from := s.origin(ask)
 	stood := s.unpause()
 	s.run.Fault, s.run.State.Warning = nil, ""
-	if ask.Definition != "" {
-		s.run.State.Chosen = ask.Definition
+	if ask.Definition != "" { // nothing is begun before the run has it
+		s.run.State.Chosen, s.blind = ask.Definition, true
 	}
 	if s.run.State.Due { // going on after the deadline is a decision: it counts from now
 		s.run.State.Due = false
@@ -391,9 +410,10 @@ func (s *state) resume(ask Ask) {
 		}
 	}
 	s.run.Phase = Running
-	if ending {
+	switch {
+	case ending:
 		s.run.Phase = Cancelling
-	} else {
+	case !s.blind:
 		s.reopen(closed)
 	}
 	s.forget()
@@ -472,7 +492,7 @@ func (s *state) askSkip(ask Ask) {
 func (s *state) childNews(ask Ask) {
 	s.look = true
 	f := s.run.Fault
-	if s.run.Phase == Paused && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && ask.Phase != Paused && fmt.Sprint(f.Details["child"]) == ask.Child {
+	if s.run.Phase == Paused && !s.run.StoppedByPerson() && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && ask.Phase != Paused && fmt.Sprint(f.Details["child"]) == ask.Child {
 		s.resume(Ask{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed, Child: ask.Child})
 	}
 }

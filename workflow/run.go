@@ -113,6 +113,13 @@ type Stop struct {
 	At     time.Time `json:"at,omitzero"`
 }
 
+// StoppedByPerson reports a pause or hold that was asked for, whether or not the
+// run has stopped at a fault as well: only a resume that is asked for ends it.
+func (r *Run) StoppedByPerson() bool {
+	stop := r.State.Stop
+	return stop != nil && !stop.Failed && (stop.Verb == VerbPause || stop.Mode == Hold)
+}
+
 // Healing is the state of a healer at work on a paused run.
 type Healing struct {
 	Code     fault.Code `json:"code"`

@@ -51,7 +51,7 @@ type state struct {
 	failures []*StepRecord             // in phase Failed
 
 	size     int    // bytes of input and outputs; 0: not counted yet
-	blind    bool   // the definition is missing: only requests are folded in
+	blind    bool   // the definition is missing, or another one was chosen: only requests are folded in
 	halt     bool   // nothing new may be opened
 	starved  bool   // something waits for a slot
 	evicts   string // the step whose skip waits for its attempt

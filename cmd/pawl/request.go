@@ -73,7 +73,7 @@ goes on whose process was killed.`,
 	}
 	o.flags(cmd)
 	cmd.Flags().StringVar(&from, "from", "", "failed, first, or the name of a `step` (default: what the flow says)")
-	cmd.Flags().StringVar(&definition, "on-definition", "", "old or new, after FLOW_CHANGED")
+	cmd.Flags().StringVar(&definition, "on-definition", "", "with which definition it goes on: old (its own) or new (the one that is loaded); default: what onChange of the flow says")
 	waitFlag(cmd, &o.wait, forever, "follow the run at most this long")
 	return cmd
 }

@@ -8,13 +8,17 @@ import (
 )
 
 // aggregates are sum, min and max of a list: sum(steps.Each.output), or with a dot behind
-// the list. The sum of an empty list is 0; it has no smallest and no largest.
+// the list. null counts for nothing: it stands for an iteration without output. The sum
+// of an empty list is 0; it has no smallest and no largest.
 func aggregates() []cel.EnvOption {
 	fold := func(name string, empty ref.Val, join func(all, next ref.Val) ref.Val) cel.EnvOption {
 		bind := cel.UnaryBinding(func(list ref.Val) ref.Val {
 			var all ref.Val
 			for it := list.(traits.Lister).Iterator(); it.HasNext() == types.True; {
 				next := it.Next()
+				if next.Type() == types.NullType {
+					continue
+				}
 				if all == nil {
 					if name == "sum" {
 						next = join(types.IntZero, next) // so that a list of texts has none

@@ -14,6 +14,10 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 	for expression, want := range map[string]string{
 		`sum([1, 2, 3])`:                  `6`,
 		`sum([])`:                         `0`,
+		`sum([1, null, 2])`:               `3`,
+		`min([null, 2])`:                  `2`,
+		`max([1, null])`:                  `1`,
+		`sum([null])`:                     `0`,
 		`[1, 2.5].sum()`:                  `3.5`,
 		`min([3, 1, 2]) + max([3, 1, 2])`: `4`,
 		`[2.5, 1].min()`:                  `1`,
@@ -41,7 +45,7 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 			t.Errorf("%s: compiled from its source: %q %v", expression, again.ResultText, err)
 		}
 	}
-	for _, wrong := range []string{`min([])`, `sum(["a"])`, `min([1, "a"])`} {
+	for _, wrong := range []string{`min([])`, `max([null])`, `sum(["a"])`, `min([1, "a"])`} {
 		flow, err := parse(t, "result: '"+wrong+"'", "- {stepName: A, uses: Do}")
 		if err != nil {
 			t.Fatal(err)
