@@ -29,7 +29,8 @@ type RunFacts struct {
 	Revision int64
 	Fault    *workflow.Fault
 	Step     string
-	Stopped  bool // by a person, whatever its fault says
+	Stopped  bool          // by a person, whatever its fault says
+	Stop     workflow.Mode // with which it is being cancelled; "": it is not
 }
 
 func (r *RunFacts) final() bool { return r == nil || r.Phase.Final() }
@@ -244,8 +245,8 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 		} else if j.f.Ending.final() {
 			to.Ending = nil
 		}
-		if to.Ending != nil && to.Ending.Mode == "" {
-			to.Ending.Mode = Drop
+		if to.Ending != nil && (to.Ending.Mode == "" || t.Ends != Undo && j.f.Run.final()) { // the later event decides how an earlier run ends
+			to.Ending = &Ending{Run: to.Ending.Run, Mode: Drop}
 		}
 		j.move(ByEvent, to)
 		return true
@@ -254,14 +255,15 @@ func (j *judge[T]) look(t Transition[T], c *Considered) (ended bool) {
 
 // end ends the run of an earlier visit, or forgets it once it has ended.
 func (j *judge[T]) end() Decision {
+	drops := j.p.Ending.Mode == Drop && j.f.Ending != nil && j.f.Ending.Stop == workflow.Undo
 	switch run := j.f.Ending; {
 	case run.final():
 		to := j.p
 		to.Ending = nil
 		return j.move(ByRepair, to)
-	case run.Phase == workflow.Cancelling:
+	case run.Phase == workflow.Cancelling && !drops:
 		return j.wait("EndingRun", "run %s of an earlier visit is being ended", run.ID)
-	case run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Code == workflow.UndoFailed.Code:
+	case run.Phase == workflow.Paused && run.Fault != nil && run.Fault.Code == workflow.UndoFailed.Code && !drops:
 		return j.wait(workflow.UndoFailed.Reason(), "run %s of an earlier visit: %s", run.ID, run.Fault.Message)
 	default:
 		j.d.Act = End

@@ -142,5 +142,8 @@ func factsOf(run *workflow.Run) *RunFacts {
 	if step := run.Current(); step != nil {
 		f.Step = step.Name
 	}
+	if stop := run.State.Stop; stop != nil && stop.Verb == workflow.VerbCancel {
+		f.Stop = stop.Mode
+	}
 	return f
 }

@@ -88,6 +88,24 @@ func TestFinding14AnOutdatedRunSaysSo(t *testing.T) {
 	}
 }
 
+// An event that ends runs with drop ends one as well whose undo has stopped: a
+// deletion does not wait for what cannot be taken back.
+func TestFinding14ADeletionDropsAnUndoThatFailed(t *testing.T) {
+	w := resizing(t, asking())
+	w.want(2)
+	w.settle()
+	w.in("Ruhe")
+	run := w.flows.newest()
+	w.flows.set(run, workflow.Paused, &workflow.Fault{Code: workflow.UndoFailed.Code, Message: "busy"})
+	w.settle()
+	w.in("Ruhe")
+	w.objects.edit(func(o *thing) { o.Deleted = true })
+	w.settle()
+	if last := w.flows.cancels[len(w.flows.cancels)-1]; !strings.HasPrefix(last, run+" drop") {
+		t.Errorf("the run is not dropped: %v", w.flows.cancels)
+	}
+}
+
 // What is wanted is what is there already: nothing is begun.
 func TestFinding14AWithdrawnWishLeavesTheObjectAtRest(t *testing.T) {
 	w := resizing(t, asking())

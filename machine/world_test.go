@@ -173,6 +173,7 @@ func (r *runs) Cancel(_ context.Context, id string, mode workflow.Mode, _ bool, 
 		return workflow.NoReturn.Errorf("%s", id)
 	}
 	run.Phase, run.Revision = workflow.Cancelling, run.Revision+1
+	run.State.Stop = &workflow.Stop{Verb: workflow.VerbCancel, Mode: mode}
 	return nil
 }
 

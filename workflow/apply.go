@@ -39,6 +39,10 @@ func (s *state) apply(r result) {
 	if rec == nil {
 		return
 	}
+	if rec.Round != a.round { // a look from before the run went back
+		s.look = true
+		return
+	}
 	if r.progress != nil {
 		s.progress(rec, *r.progress)
 	}

@@ -18,6 +18,7 @@ import (
 type attempt struct {
 	node    *node
 	rec     *StepRecord
+	round   int // of its record, when it was opened
 	look    bool
 	stray   bool
 	alone   bool
@@ -61,7 +62,7 @@ func (d *driver) launch() {
 }
 
 func (d *driver) start(o opening) {
-	a := &attempt{node: o.node, rec: o.rec, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
+	a := &attempt{node: o.node, rec: o.rec, round: o.rec.Round, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
 	a.slot = o.slot()
 	timeout, _, _ := o.node.timeout()
 	a.ends = d.s.now.Add(time.Duration(timeout))
@@ -277,11 +278,37 @@ func (d *driver) runChild(n *node) Func {
 		if d.s.run.Depth+1 > maxChildDepth {
 			return outcome.Fail(FlowInvalid.Errorf("sub-flows are nested deeper than %d", maxChildDepth))
 		}
+		for round := range t.facts.Round {
+			if out := d.former(ctx, t, childID(d.s.run.ID, subject, n.step.Flow, t.Step(), round)); !out.IsDone() {
+				return out
+			}
+		}
 		return d.child(ctx, t, Request{
 			Flow: n.step.Flow, Subject: subject, Input: t.facts.With, Labels: d.s.run.Labels, Actor: Actor{Name: d.s.run.Actor, Reason: "step " + t.Step() + " of " + d.s.run.ID},
 			RequestID: fmt.Sprintf("%s/%s/%d", d.s.run.ID, t.Step(), t.facts.Round),
 		}, inline)
 	}
+}
+
+// former ends the child run of a round before, which may be begun as late as the
+// request that ends it was sent: two of them never work at once.
+func (d *driver) former(ctx context.Context, t *Task, id string) outcome.Outcome {
+	child, _, err := d.e.store.Load(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound) || err == nil && child.Phase.Final():
+		return outcome.Done()
+	case err != nil:
+		return outcome.Fail(err)
+	case child.State.Stop == nil || child.State.Stop.Mode != Drop:
+		payload, _ := json.Marshal(Ask{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it goes back, and begins another one"}, Mode: Drop})
+		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/former/" + id, Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
+		if err != nil && !errors.Is(err, ErrFinal) {
+			return outcome.Fail(err)
+		}
+	case child.Phase == Paused && child.Fault != nil:
+		return outcome.Fail(ChildPaused.Errorf("the former child run %s cannot end: %s: %s", id, child.Fault.Code, child.Fault.Message).With("child", id))
+	}
+	return outcome.Wait(0, "Child", "former child run %s ends", id)
 }
 
 func (d *driver) child(ctx context.Context, t *Task, req Request, inline bool) outcome.Outcome {

@@ -87,6 +87,9 @@ func (s *state) again2(inst string) {
 	if rec == nil || rec.Phase == StepPending {
 		return
 	}
+	if n := s.plan.node(inst); n != nil && n.kind == childNode && rec.Attempt > 0 && !rec.Phase.Settled() && rec.Phase != StepUndone {
+		s.send(s.childID(rec), VerbCancel, Ask{Actor: Actor{Name: "parent " + s.run.ID, Reason: "it goes back, and begins another one"}, Mode: Drop})
+	}
 	s.drop(rec)
 	rec.Phase, rec.Round, rec.Attempt, rec.Failures, rec.Lost, rec.Alone = StepPending, rec.Round+1, 0, 0, 0, false
 	rec.NextAt, rec.EndedAt, rec.Fault, rec.Wait, rec.Undoing = time.Time{}, time.Time{}, nil, nil, false

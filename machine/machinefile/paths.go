@@ -11,6 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
+// presence is the last part of a path that is only asked whether it is there: has(object.status.members).
+const presence = "has()"
+
 // paths are places of object, old and now that expressions read: object, spec, members.
 type paths [][]string
 
@@ -67,7 +70,11 @@ func chain(e ast.Expr) (path []string, whole bool) {
 		}
 	case ast.SelectKind:
 		if path, whole := chain(e.AsSelect().Operand()); whole {
-			return append(slices.Clone(path), e.AsSelect().FieldName()), true
+			path = append(slices.Clone(path), e.AsSelect().FieldName())
+			if e.AsSelect().IsTestOnly() {
+				path = append(path, presence)
+			}
+			return path, true
 		}
 	case ast.CallKind:
 		call := e.AsCall()
@@ -136,6 +143,10 @@ func (p paths) values(s *machine.Subject) (any, error) {
 			continue
 		}
 		for i, key := range path[1:] {
+			if key == presence {
+				at = at != nil
+				break
+			}
 			fields, ok := at.(map[string]any)
 			if !ok {
 				at = nil

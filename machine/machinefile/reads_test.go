@@ -84,7 +84,7 @@ states:
 			`{"object.spec.basePort":7,"object.spec.dirs":{"o":"/o"},"object.spec.lead":"l","object.spec.members":3}`},
 		{`{"object.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1},"old.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1}}`,
 			`{"object.spec":{"basePort":7,"dirs":{"o":"/o"},"lead":"l","members":3,"other":1}}`},
-		{`{"object.metadata.labels.x":"y"}`, ``},
+		{`{"object.metadata.labels.x.has()":true}`, ``},
 		{`{"object.status":{"members":1,"nodes":[]}}`, ``},
 	} {
 		tr := m.Table.Places["A"].On[i]
@@ -127,5 +127,38 @@ func TestFinding14AMachineDeclaresTheSchemaOfItsSpecs(t *testing.T) {
 	}
 	if !slices.Contains(strings.Fields(string(machinefile.Schema())), `"spec":`) {
 		t.Error("the schema of machine files has no spec")
+	}
+}
+
+// has() reads whether a place is there, and not what stands there.
+func TestFinding11PresenceIsNotTheValue(t *testing.T) {
+	m, _, err := warned(t, `machine: site
+kind: Site
+initial: Running
+states:
+  Running: {on: [{event: once, to: Writing, when: "has(object.status.last) || object.spec.on"}]}
+  Writing: {flow: Write, then: Running}
+  Interrupted: {rests: true}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func(status string) string {
+		subject := &machine.Subject{Object: control.Object{Spec: json.RawMessage(`{"on": true}`), Status: json.RawMessage(status)}}
+		seen, err := m.Table.Places["Running"].On[0].Reads(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if one, other := reads(`{"last": "10:00"}`), reads(`{"last": "10:01"}`); one != other {
+		t.Errorf("another time is another answer: %s, %s", one, other)
+	}
+	if there, gone := reads(`{"last": "10:00"}`), reads(`{}`); there == gone {
+		t.Errorf("what is gone is no other answer: %s", gone)
 	}
 }

@@ -95,10 +95,15 @@ func encode(b *strings.Builder, value string, escapes func(byte) bool) {
 const expiryAhead = 15 * time.Minute
 
 // fresh judges the expiry of a request: version 3 has one, and where it is
-// enforced there is no other version.
+// enforced there is no other version. What is no version is not taken for one
+// without expiry.
 func fresh(p parameters, now time.Time, enforced bool) bool {
-	if p.get("signatureversion") != "3" {
+	switch p.get("signatureversion") {
+	case "3":
+	case "", "1", "2":
 		return !enforced
+	default:
+		return false
 	}
 	until, err := parseTime(p.get("expires"))
 	if err != nil || !now.Before(until) {

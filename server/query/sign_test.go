@@ -108,6 +108,9 @@ func TestExpiry(t *testing.T) {
 		{"3", "2030-01-01T00:00:01 0000", false, false}, // a + that was not escaped
 		{"3", "2030-01-01T00:15:00Z", true, true},
 		{"3", "2030-01-01T00:15:01Z", true, false},
+		{"03", "2020-01-01T00:00:00Z", false, false}, // finding 7: what is no version has no expiry to judge
+		{"3 ", "2020-01-01T00:00:00Z", false, false},
+		{"4", "2030-01-01T00:00:01Z", false, false},
 	} {
 		p := parameters{{"signatureversion", c.version}, {"expires", c.expires}}
 		if got := fresh(p, now, false); got != c.free {
