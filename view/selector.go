@@ -3,6 +3,7 @@ package view
 import (
 	"strings"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -34,18 +35,9 @@ func Labels(text string) ([]workflow.LabelTerm, error) {
 
 // Selector is the text that Labels reads.
 func Selector(terms []workflow.LabelTerm) string {
-	parts := make([]string, len(terms))
+	selector := make(control.Selector, len(terms))
 	for i, t := range terms {
-		switch {
-		case t.Any && t.Not:
-			parts[i] = "!" + t.Key
-		case t.Any:
-			parts[i] = t.Key
-		case t.Not:
-			parts[i] = t.Key + "!=" + t.Value
-		default:
-			parts[i] = t.Key + "=" + t.Value
-		}
+		selector[i] = control.Requirement(t)
 	}
-	return strings.Join(parts, ",")
+	return selector.String()
 }
