@@ -43,6 +43,9 @@ func addToManager(ctx context.Context, w *work) outcome.Outcome {
 	} else {
 		members = w.c.managerSpec().Members
 	}
+	if err := w.restoreManager(ctx); err != nil {
+		return outcome.Fail(err)
+	}
 	for _, m := range members {
 		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Manager.Add(ctx, w.ref, m) }); err != nil {
 			return outcome.Fail(err)

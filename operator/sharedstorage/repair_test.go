@@ -119,6 +119,23 @@ func TestFinding28ManagerIsRestoredInAFlow(t *testing.T) {
 	})
 }
 
+// A flow that tells the manager of a new reader makes it anew too.
+func TestFinding28ManagerIsRestoredForANewReader(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		l.state("blue", "ScalingOut", time.Minute)
+		l.world.DropManager(ref("blue"))
+		l.rests("blue", 3*time.Minute)
+		l.sane("blue")
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if moves := strings.Join(l.moves, "\n"); strings.Contains(moves, ">Interrupted") {
+			l.t.Errorf("it was interrupted: %s", moves)
+		}
+	})
+}
+
 // The operator did not hear of a failover before the record was deleted: the grant
 // is that of the newest writer, not of the one in status.
 func TestFinding28GrantOfTheNewestWriter(t *testing.T) {
