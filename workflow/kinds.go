@@ -55,7 +55,7 @@ var (
 	QueueFull = declare("QUEUE_FULL", fault.Transient, true, "the queue has reached its limit",
 		"Wait until earlier requests are carried out, or cancel some of them.")
 	StoreUnavailable = declare("STORE_UNAVAILABLE", fault.Transient, true, "the store does not answer",
-		"Check the database; the work goes on by itself when it is back.")
+		"Check the database; a server goes on by itself when it is back, any other command has to be given again.")
 	StoreFull = declare("STORE_FULL", fault.Transient, true, "the store has no space left or is read-only",
 		"Free space for the database; the work goes on by itself.")
 	StoreCorrupt = declare("STORE_CORRUPT", fault.Blocked, false, "the store is damaged",

@@ -286,16 +286,16 @@ func (a *app) tellOpenModeEnds(ctx context.Context, b backend.Accounts, own stri
 	if open, err := b.IsOpen(ctx); err != nil || !open {
 		return // whoever is refused is told by the request itself
 	}
-	create := "pawl token create"
+	create := "env -u PAWL_SERVER pawl token create"
 	if a.flags.dsn != "" {
 		create += " --dsn " + a.flags.dsn
 	}
-	how := "Beside the store, without\n--server, this keeps the command line working: export PAWL_TOKEN=$(" + create + " | sed -n 's/^token *//p')\n"
+	how := "On the machine of the server, with its --dsn,\nthis keeps the command line working: export PAWL_TOKEN=$(" + create + " | sed -n 's/^token *//p')\n"
 	if own != "" {
 		how = "This keeps\nthe command line working: export PAWL_TOKEN=" + own + "\n"
 	}
-	fmt.Fprint(a.err, "This is the first account, key or token: until now whoever reaches the server on loopback is its operator, from\n"+
-		"now on every request needs a token, those of this command line and of the console too. "+how)
+	fmt.Fprint(a.err, "There is no account, key or token yet, and whoever reaches the server on loopback is its operator. With the first one\n"+
+		"every request needs a token, those of this command line and of the console too. "+how)
 }
 
 func (a *app) tokenCommand() *cobra.Command {

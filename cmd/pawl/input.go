@@ -65,7 +65,11 @@ func (o inputOptions) input(schema json.RawMessage, in io.Reader) (json.RawMessa
 			return nil, Usage.Errorf("--input %s: %s is set to a value that has no keys", pair, strings.Join(path[:len(path)-1], "."))
 		}
 	}
-	return json.Marshal(input)
+	data, err := json.Marshal(input)
+	if err != nil { // a number that JSON cannot hold
+		return nil, Usage.Errorf("--input: %w", err)
+	}
+	return data, nil
 }
 
 func readInput(path string, in io.Reader) ([]byte, error) {

@@ -82,7 +82,11 @@ func (a *app) get(ctx context.Context, b backend.Backend, args []string, o getOp
 		kind, name, _ = strings.Cut(kind, "/")
 	}
 	o.namespace = a.within(o.namespace)
-	switch strings.ToLower(kind) {
+	lower := strings.ToLower(kind)
+	if o.selector != "" && slices.Contains([]string{"flow", "flows", "machine", "machines", "fault", "faults"}, lower) {
+		return Usage.Errorf("%s have no labels: --selector is for runs and objects", strings.TrimSuffix(lower, "s")+"s")
+	}
+	switch lower {
 	case "run", "runs":
 		if name != "" {
 			return a.getRun(ctx, b, name)

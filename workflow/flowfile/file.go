@@ -21,9 +21,6 @@ package flowfile
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -182,7 +179,7 @@ func gather(paths []string) (named, beside []File, err error) {
 			return nil, nil, err
 		}
 		if len(inside) == 0 {
-			return nil, nil, fmt.Errorf("%s holds no *.yaml or *.yml file", path)
+			return nil, nil, workflow.FlowInvalid.Errorf("%s holds no *.yaml or *.yml file", path)
 		}
 		for _, file := range inside {
 			if err := add(&named, file, true); err != nil {
@@ -223,7 +220,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
+		return nil, workflow.FlowInvalid.Errorf("%s is no regular file", path)
 	}
 	if info.Size() > largestFile {
 		return make([]byte, largestFile+1), nil
