@@ -161,6 +161,12 @@ func (d *Demo) killVM(ctx context.Context) error {
 				})
 			},
 			func() error { return d.pawl(ctx, 0, "cluster", "drift", blue) },
+			func() error { // the history is asked, and not the state: on a busy machine nobody sees it in time
+				return d.until(ctx, within, "the cluster was in Alert", func(ctx context.Context) (bool, error) {
+					path, err := d.path(ctx)
+					return slices.Contains(path, "Running → Alert"), err
+				})
+			},
 			func() error { return d.clusterReaches(ctx, "Running") },
 		)
 	}

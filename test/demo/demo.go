@@ -61,6 +61,7 @@ type Demo struct {
 	server   string // address
 	base     int    // first port of the members
 	process  *exec.Cmd
+	killed   time.Time // when the server was killed last
 	exited   chan struct{}
 	writer   *etcdproc.Writer
 	facts    Facts
@@ -191,6 +192,7 @@ func (d *Demo) killServer() error {
 	d.print("$ kill -9 %d   # pawl", d.process.Process.Pid)
 	err := d.process.Process.Kill()
 	<-d.exited
+	d.killed = time.Now()
 	return err
 }
 
