@@ -312,7 +312,7 @@ func awaitCaughtUp(ctx context.Context, w *work) outcome.Outcome {
 		return out
 	case st.Streaming && st.Lag >= 0 && st.Lag < nearby:
 		return outcome.Done()
-	case st.Ready && st.Upstream != writer.Name:
+	case st.Ready && (st.Upstream != writer.Name || !st.Streaming): // also told again: the writer may have another address since
 		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer.Name) }); err != nil {
 			return outcome.Fail(tagged(err, name))
 		}

@@ -355,10 +355,8 @@ func followNewWriter(ctx context.Context, w *work) outcome.Outcome {
 		if i.Name == writer || i.Name == name || !asked || !st.Running || st.Role != port.Follower || st.Upstream == writer && st.Streaming {
 			continue
 		}
-		if st.Upstream != writer {
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
-			}
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer) }); err != nil {
+			return outcome.Fail(tagged(err, i.Name))
 		}
 		if w.waited() < unhealthy { // one that does not come is made anew later
 			return outcome.Wait(soonLook, "Following", "instance %s turns to the new writer", i.Name)
