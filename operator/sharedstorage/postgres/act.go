@@ -46,7 +46,12 @@ func (a *Agent) pass(ctx context.Context) bool {
 		return false
 	}
 	a.log.Info("engine", "move", string(m), "epoch", f.grant.Epoch)
-	if err := a.act(ctx, m, f, s); err != nil {
+	switch err := a.act(ctx, m, f, s); {
+	case err == nil:
+	case m == release: // no failure of the engine; the lease ends by itself, and it is tried again
+		a.log.Warn("the lease is not given back", "err", err)
+		return false
+	default:
 		if ctx.Err() == nil {
 			a.fail(fmt.Errorf("%s: %w", m, err))
 		}
@@ -336,6 +341,9 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 
 // notYet is for a lease that cannot be had at the moment: it is asked for again soon.
 func (a *Agent) notYet(err error) error {
+	if fault.Of(err) == fault.Unknown { // such as a right that was taken away for a moment
+		err = port.WriterUnhealthy.Errorf("the engine waits for its right to write: %w", err)
+	}
 	a.stumble(err, 200*time.Millisecond)
 	return nil
 }

@@ -40,11 +40,21 @@ func (p Process) Lives() bool {
 	return alive && start == p.Start
 }
 
-// Runs reports that the process was started with this argument.
+// Runs reports that the process was started with this argument, or is ending: it
+// gives up its arguments before it is gone.
 func (p Process) Runs(argument string) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
 	if err != nil {
 		return false
+	}
+	if len(line) == 0 {
+		const exiting = 0x4 // PF_EXITING
+		fields := statFields(filepath.Join("/proc", strconv.Itoa(p.PID), "stat"))
+		if len(fields) < 20 {
+			return false
+		}
+		flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+		return err == nil && flags&exiting != 0
 	}
 	return slices.ContainsFunc(bytes.Split(line, []byte{0}), func(word []byte) bool { return string(word) == argument })
 }

@@ -48,7 +48,7 @@ func (p Process) Lives() bool {
 }
 
 // Runs reports that the process was started with this argument, or that the
-// machine does not tell.
+// machine does not tell: one that is ending gives up its arguments before it is gone.
 func (p Process) Runs(argument string) bool {
 	if !hasProc() {
 		return true
@@ -56,6 +56,9 @@ func (p Process) Runs(argument string) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
 	if err != nil {
 		return false
+	}
+	if len(line) == 0 {
+		return ends(p.PID)
 	}
 	for word := range bytes.SplitSeq(line, []byte{0}) {
 		if string(word) == argument {
@@ -104,16 +107,32 @@ func hasProc() bool {
 }
 
 // stat reads state and start time from /proc/<pid>/stat. A zombie has ended.
-// The name before them may hold spaces and brackets.
 func stat(pid int) (start string, alive bool) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return "", false
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	fields := fieldsOf(pid)
 	if len(fields) < 20 {
 		return "", false
 	}
 	state := fields[0][0]
 	return string(fields[19]), state != 'Z' && state != 'X'
+}
+
+// ends reports that the kernel is ending a process (PF_EXITING of its flags).
+func ends(pid int) bool {
+	const exiting = 0x4
+	fields := fieldsOf(pid)
+	if len(fields) < 20 {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	return err == nil && flags&exiting != 0
+}
+
+// fieldsOf are those of /proc/<pid>/stat behind the name (which may hold spaces and
+// brackets), the state first; nil: there is no such process.
+func fieldsOf(pid int) [][]byte {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 }

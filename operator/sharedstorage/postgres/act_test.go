@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// forbidding is a record of the grant that may be read and not be written.
+type forbidding struct {
+	Grant
+	renewals int
+}
+
+func (f *forbidding) Read(context.Context) (Grant, error) { return f.Grant, nil }
+
+func (f *forbidding) Renew(context.Context, string, int64, time.Duration) (Grant, error) {
+	f.renewals++
+	return Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
+}
+
+// # finding 28: an agent whose RoleBinding is deleted at the wrong moment cannot write
+// the record of who may write. That is no failure of its engine, for which a person
+// would be asked: it tries again.
+func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
+	dir := t.TempDir()
+	for _, folder := range []string{filepath.Dir(dir), dir} { // the user who runs PostgreSQL for root must enter it
+		if err := os.Chmod(folder, 0o711); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"token", "password"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("0123456789abcdef0123456789abcdef"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record := &forbidding{Grant: Grant{Writer: "a", Epoch: 3}}
+	a, err := NewAgent(dir, AgentOptions{Grants: record, Config: Config{
+		Cluster: port.Ref{Namespace: "default", Name: "c", Instance: "a"}, Host: "127.0.0.1", Listen: "127.0.0.1:0", Port: 5432, Binaries: dir,
+		TokenFile: filepath.Join(dir, "token"), PasswordFile: filepath.Join(dir, "password"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.tenure.on, a.tenure.epoch = true, 3 // it was stopped, and its lease runs
+	for range 2 {
+		if a.pass(t.Context()) {
+			t.Error("it goes on at once")
+		}
+	}
+	if _, on := a.writing(); !on || record.renewals != 2 || a.live.fault != nil {
+		t.Errorf("after the stop: the lease is kept: %t, %d tries to give it back, fault %v", on, record.renewals, a.live.fault)
+	}
+	if err := a.openWriter(t.Context(), facts{grant: record.Grant}); err != nil || fault.Of(a.live.fault) != port.WriterUnhealthy {
+		t.Errorf("at the start: %v, fault %v", err, a.live.fault)
+	}
+}
