@@ -113,9 +113,9 @@ func (w *work) raise(ctx context.Context, want port.Instance, from string) (done
 		return false, outcome.Fail(tagged(err, want.Name))
 	}
 	switch {
-	case !st.Installed && st.Code != "":
+	case !st.Installed && st.Code != "" && st.Code != string(port.WriterUnhealthy.Code):
 		return false, outcome.Fail(coded(st, want.Name))
-	case !st.Installed:
+	case !st.Installed: // also told again where the writer is, if it did not answer there
 		if err := w.ask(ctx, func(ctx context.Context) error {
 			return ports.Engine.Install(ctx, id, port.Source{From: from}, w.ref.String()+"/"+want.Name)
 		}); err != nil {

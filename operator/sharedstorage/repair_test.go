@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -210,5 +211,40 @@ func TestFinding28OnlyAProvenLossIsAccepted(t *testing.T) {
 		if loses != (kind.Code == port.DataLost.Code) {
 			t.Errorf("%s: %s", kind.Code, kind.Remedy)
 		}
+	}
+}
+
+// A writer whose place is made anew has another address under its old name. Those who
+// are to follow it are told of it, whatever waits for them.
+func TestFinding28TheWriterComesBackElsewhere(t *testing.T) {
+	for _, s := range []struct {
+		flow, step string
+		act        func(l *lab)
+	}{
+		{"AddReaders", "Readers[4]/AwaitCaughtUp", func(l *lab) { l.edit("blue", readers(3)) }},
+		{"SwitchWriter", "HA/Switch/FollowNewWriter", func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "switch-writer", id) }},
+		{"SwitchWriter", "HA/RejoinOldWriter", func(l *lab) { id, _ := l.reader("blue"); l.ask("blue", "switch-writer", id) }},
+	} {
+		t.Run(s.flow+" at "+s.step, func(t *testing.T) {
+			inLab(t, setup{sim: times()}, func(l *lab) {
+				wanted := false // or another would take over
+				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.HA.Enabled = &wanted })
+				l.rests("blue", time.Hour)
+				s.act(l)
+				l.atStep(s.step)
+				_, writer := l.writer("blue")
+				l.world.KillInstance(ref("blue"), writer.Name)
+				l.home.ring("blue") // as the watch does
+				l.rests("blue", 10*time.Minute)
+				if _, now := l.writer("blue"); now.Name != writer.Name || now.Address == writer.Address {
+					t.Errorf("the writer was %s at %s, and is %s at %s", writer.Name, writer.Address, now.Name, now.Address)
+				}
+				if streaming := l.world.Streaming(ref("blue")); len(streaming) < 2 {
+					t.Errorf("only %v follow it", streaming)
+				}
+				l.visited("Interrupted", 0)
+				l.sane("blue")
+			})
+		})
 	}
 }

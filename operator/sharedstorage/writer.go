@@ -387,10 +387,11 @@ func rejoinOldWriter(ctx context.Context, w *work) outcome.Outcome {
 		if !asked || st.Running && st.Streaming {
 			continue
 		}
+		// Told at each look: the writer may have another address since.
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
+			return outcome.Fail(tagged(err, i.Name))
+		}
 		if !st.Running || st.Upstream != writer.Name {
-			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(i.Name), writer.Name) }); err != nil {
-				return outcome.Fail(tagged(err, i.Name))
-			}
 			if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Start(ctx, w.ref.Of(i.Name)) }); err != nil {
 				return outcome.Fail(tagged(err, i.Name))
 			}

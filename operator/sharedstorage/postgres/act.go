@@ -228,13 +228,24 @@ func (a *Agent) job(ctx context.Context, name string, do func(context.Context) e
 	})
 }
 
+// absent tells an engine that is not there at the moment, or is elsewhere since, from
+// one that refuses.
+func absent(in Upstream, err error) error {
+	var unconnected *pgconn.ConnectError
+	var said *pgconn.PgError
+	if !errors.As(err, &unconnected) || errors.As(err, &said) && !recovering(err) {
+		return err
+	}
+	return port.WriterUnhealthy.Errorf("instance %s does not answer: %w", in.Name, err)
+}
+
 func (a *Agent) install(ctx context.Context) error {
 	a.mu.Lock()
 	want := *a.rec.Install
 	a.mu.Unlock()
 	if want.From != nil {
 		if err := a.reserve(ctx, *want.From); err != nil {
-			return err
+			return absent(*want.From, err)
 		}
 		if err := a.srv.backup(ctx, *want.From); err != nil {
 			return err

@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -59,5 +62,58 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 	}
 	if err := a.openWriter(t.Context(), facts{grant: record.Grant}); err != nil || fault.Of(a.live.fault) != port.WriterUnhealthy {
 		t.Errorf("at the start: %v, fault %v", err, a.live.fault)
+	}
+}
+
+// # finding 28: the data of a reader are copied from a writer that may be away for a
+// moment, or elsewhere since. Only what an engine itself refuses is a failed start.
+func TestFinding28AWriterThatIsAwayForAMoment(t *testing.T) {
+	for _, c := range []struct {
+		says string // empty: nobody listens
+		want *fault.Kind
+	}{{"", port.WriterUnhealthy}, {"57P03", port.WriterUnhealthy}, {wrongPassword, fault.Unknown}} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := Upstream{Name: "a", Host: "127.0.0.1", Port: int32(listener.Addr().(*net.TCPAddr).Port)}
+		served := make(chan struct{})
+		if c.says == "" {
+			listener.Close()
+			close(served)
+		} else {
+			go func() { defer close(served); refuse(listener, c.says) }()
+		}
+		_, err = reach(t.Context(), at, "secret")
+		if got := absent(at, err); err == nil || fault.Of(got) != c.want {
+			t.Errorf("%q: %v", c.says, got)
+		}
+		listener.Close()
+		<-served
+	}
+}
+
+// refuse is an engine that lets nobody in.
+func refuse(listener net.Listener, code string) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		engine := pgproto3.NewBackend(conn, conn)
+		for {
+			asked, err := engine.ReceiveStartupMessage()
+			if err != nil {
+				break
+			}
+			if _, ok := asked.(*pgproto3.SSLRequest); ok {
+				_, _ = conn.Write([]byte("N"))
+				continue
+			}
+			engine.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: "not now"})
+			_ = engine.Flush()
+			break
+		}
+		conn.Close()
 	}
 }

@@ -156,15 +156,13 @@ func (s engines) Follow(ctx context.Context, id port.Ref, writer string) error {
 		if e.role == port.Primary { // rewound
 			e.running, e.role = false, port.NoRole
 		}
-		if e.upstream != writer {
-			e.upstream, e.streamSince = writer, w.o.Now()
-		}
+		c.point(i, writer, w.o.Now())
 		if up := c.instances[writer]; w.ready(up) {
 			e.position, e.timeline = min(e.position, up.engine.position), up.engine.timeline
 		}
 		if !e.running {
 			w.run(c, i, w.o.Now())
-			e.upstream = writer
+			c.point(i, writer, w.o.Now())
 		}
 		return nil
 	})

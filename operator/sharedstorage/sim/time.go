@@ -101,7 +101,8 @@ func (w *World) installed(c *cluster, i *instance) {
 		e.installed, e.installKey = false, ""
 		e.code, e.message = string(port.PodLost.Code), "the source "+e.source+" is gone"
 	default:
-		e.position, e.timeline, e.upstream = from.engine.position, from.engine.timeline, e.source
+		e.position, e.timeline = from.engine.position, from.engine.timeline
+		c.point(i, e.source, w.o.Now())
 	}
 }
 
@@ -133,7 +134,7 @@ func (w *World) run(c *cluster, i *instance, now time.Time) {
 	if c.volume.Writer == i.Name {
 		e.role, e.epoch = port.Primary, c.volume.Epoch
 	} else if c.volume.Writer != "" && c.instances[e.upstream] == nil {
-		e.upstream = c.volume.Writer
+		c.point(i, c.volume.Writer, e.startAt)
 	}
 }
 
@@ -176,6 +177,9 @@ func (w *World) passManager(c *cluster, now time.Time) {
 			m.seen = map[string]time.Time{}
 		}
 		for _, i := range c.sorted() {
+			if w.ready(i) && c.known(i) && i.engine.role == port.Follower && i.engine.upstream == writer.Name {
+				c.point(i, writer.Name, now) // it may have another address since
+			}
 			if w.streams(c, i) && c.known(i) {
 				m.seen[i.Name] = now
 			}
@@ -233,7 +237,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 	w.promote(c, best, c.volume.Epoch, now)
 	for _, i := range c.sorted() {
 		if i != best && w.ready(i) && c.known(i) && i.engine.role == port.Follower {
-			i.engine.upstream, i.engine.streamSince = best.Name, now
+			c.point(i, best.Name, now)
 		}
 	}
 	m.missed, m.writer, m.epoch, m.code, m.message = time.Time{}, best.Name, c.volume.Epoch, "", ""

@@ -80,6 +80,7 @@ type engine struct {
 	streamSince time.Time
 	lag         int64 // held behind by order of the test
 	upstream    string
+	upstreamAt  string // its address, as it was told
 	timeline    int64
 	epoch       int64
 	params      map[string]string
@@ -237,10 +238,21 @@ func (c *cluster) known(i *instance) bool {
 	return member && (m.Address == "" || m.Address == i.Address)
 }
 
+// point tells a follower of its source, and where that is.
+func (c *cluster) point(i *instance, to string, since time.Time) {
+	e, address := &i.engine, ""
+	if up := c.instances[to]; up != nil {
+		address = up.Address
+	}
+	if e.upstream != to || e.upstreamAt != address {
+		e.upstream, e.upstreamAt, e.streamSince = to, address, since
+	}
+}
+
 // streams reports a follower whose source is a writer at work.
 func (w *World) streams(c *cluster, i *instance) bool {
 	up := c.instances[i.engine.upstream]
-	return w.ready(i) && i.engine.role == port.Follower && up != nil && w.ready(up) && up.engine.role == port.Primary && w.accepts(c, up)
+	return w.ready(i) && i.engine.role == port.Follower && up != nil && i.engine.upstreamAt == up.Address && w.ready(up) && up.engine.role == port.Primary && w.accepts(c, up)
 }
 
 // lagOf is how far a follower is behind what it has received, -1 if that is not known.
