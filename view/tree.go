@@ -199,7 +199,8 @@ func Changes(before *Run, after Run, now time.Time, style Style) []string {
 		}
 		lines = append(lines, stepLine(s, "", pad(s.Name, width), now, style))
 	}
-	if before.Phase != after.Phase || before.Warning != after.Warning || codeOf(before.Fault) != codeOf(after.Fault) {
+	again := !after.PausedAt.Equal(before.PausedAt) // between two looks it went on, and stopped
+	if before.Phase != after.Phase || again || before.Warning != after.Warning || codeOf(before.Fault) != codeOf(after.Fault) {
 		lines = append(lines, Standing(after, now, style)...)
 	}
 	return lines

@@ -216,6 +216,11 @@ func TestChangesTellOnlyWhatIsNew(t *testing.T) {
 	if lines := Changes(&before, before, now, Style{}); len(lines) != 0 {
 		t.Errorf("the same reading twice gave %q", lines)
 	}
+	stopped := before // it went on and stopped for the same reason, between two looks
+	stopped.PausedAt = before.PausedAt.Add(time.Minute)
+	if lines := strings.Join(Changes(&before, stopped, now, Style{}), "\n"); !strings.Contains(lines, "paused 02:48:15") {
+		t.Errorf("stopped again: %q", lines)
+	}
 	after := OfRun(paused(), &sampleFlow)
 	after.Phase, after.Fault = workflow.Running, nil
 	after.Steps[2].Phase, after.Steps[2].Fault, after.Steps[2].Attempts = workflow.StepDone, nil, 2
