@@ -80,6 +80,9 @@ DIR/TYPE/*.yaml: each folder below it by itself. Exit code 1 if there is an erro
 			if found == nil {
 				found = flowfile.Problems{}
 			}
+			for _, folder := range unread(args) {
+				a.hint("not looked at: %s, whose files are deeper; name it as well if they are flows", folder)
+			}
 			if err := a.emit(map[string]any{"items": found}, nil, func() string {
 				var b strings.Builder
 				for _, p := range found {
@@ -160,6 +163,36 @@ func lintSets(paths []string) (together, apart []string, err error) {
 		apart = append(apart, slices.Compact(below)...)
 	}
 	return together, apart, nil
+}
+
+// unread are the folders below those named that hold YAML files and are too deep to
+// be looked at.
+func unread(paths []string) []string {
+	together, apart, err := lintSets(paths)
+	if err != nil {
+		return nil
+	}
+	read := slices.Concat(paths, together, apart)
+	var folders []string
+	for _, root := range paths {
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error { // what cannot be entered is not told
+			switch {
+			case err != nil:
+				return nil
+			case entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), "."):
+				return fs.SkipDir
+			case entry.IsDir():
+				return nil
+			}
+			folder, ext := filepath.Dir(path), filepath.Ext(path)
+			known := path == root || slices.ContainsFunc(read, func(p string) bool { return filepath.Clean(p) == filepath.Clean(folder) }) || slices.Contains(folders, folder)
+			if !known && (ext == ".yaml" || ext == ".yml") {
+				folders = append(folders, folder)
+			}
+			return nil
+		})
+	}
+	return folders
 }
 
 // lintTogether gives every finding in files that know each other.
