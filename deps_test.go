@@ -40,7 +40,7 @@ var (
 	floor  = slices.Concat(ground, []string{"lock", "chain", "control", "rollout"})
 	story  = slices.Concat(floor, []string{"workflow"})
 	roof   = slices.Concat(story, []string{"machine"})
-	house  = slices.Concat(roof, []string{"workflow/", "machine/", "account", "cluster", "cluster/", "fdb", "fdb/"})
+	house  = slices.Concat(roof, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
 	onKube = slices.Concat(house, []string{"kube/"})
 )
 
@@ -56,6 +56,7 @@ var (
 // The rules, as told to the one who broke them.
 const (
 	groundRule   = "fault and outcome import the standard library only"
+	secretRule   = "secretfile stands on fault and outcome only"
 	floorRule    = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
 	engineRule   = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
 	writtenRule  = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
@@ -79,12 +80,13 @@ const (
 // above; a folder like storetest, right below its room, is an exam; and all of
 // examples/ and kube/api/ is one room each.
 var table = map[string]room{
-	"fault":   {rule: groundRule},
-	"outcome": {rule: groundRule, rooms: []string{"fault"}},
-	"lock":    {rule: floorRule, rooms: ground},
-	"chain":   {rule: floorRule, rooms: ground},
-	"rollout": {rule: floorRule, rooms: ground},
-	"control": {rule: floorRule, rooms: ground, libs: []string{queue}},
+	"fault":      {rule: groundRule},
+	"outcome":    {rule: groundRule, rooms: []string{"fault"}},
+	"lock":       {rule: floorRule, rooms: ground},
+	"chain":      {rule: floorRule, rooms: ground},
+	"rollout":    {rule: floorRule, rooms: ground},
+	"secretfile": {rule: secretRule, rooms: ground},
+	"control":    {rule: floorRule, rooms: ground, libs: []string{queue}},
 
 	"workflow":                  {rule: engineRule, rooms: floor, libs: []string{"golang.org/x/sys/"}},
 	"workflow/flowfile":         {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile/plain"}), libs: written},

@@ -1,13 +1,13 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
-	"os"
 	"strings"
+
+	"github.com/pawl-dev/pawl/secretfile"
 )
 
 // Role says what an account may do; each includes those before it.
@@ -78,29 +78,17 @@ func NewTokens(tokens ...string) (*Tokens, error) {
 }
 
 // ReadTokens reads a token file: a token a line; empty lines and those that
-// begin with # are left out. A file that others may read is refused. TOKEN_INVALID.
+// begin with # are left out. What secretfile.Read refuses is TOKEN_INVALID.
 func ReadTokens(path string) (*Tokens, error) {
-	file, err := os.Open(path)
+	text, err := secretfile.Read(path)
 	if err != nil {
 		return nil, TokenInvalid.Errorf("token file: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, TokenInvalid.Errorf("token file: %w", err)
-	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, TokenInvalid.Errorf("token file %s may be read by others: its mode is %o", path, mode)
 	}
 	var tokens []string
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		if line := strings.TrimSpace(lines.Text()); line != "" && !strings.HasPrefix(line, "#") {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			tokens = append(tokens, line)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, TokenInvalid.Errorf("token file: %w", err)
 	}
 	if len(tokens) == 0 {
 		return nil, TokenInvalid.Errorf("token file %s holds no token", path)

@@ -56,7 +56,7 @@ var (
 	ListenUnsafe = declare("LISTEN_UNSAFE", fault.Invalid, "without a token the server may be reached from its own machine only",
 		"Give it a token with --token-file, or let it listen on 127.0.0.1.")
 	TokenInvalid = declare("TOKEN_INVALID", fault.Invalid, "the token cannot be used",
-		"Use at least 20 characters without spaces, for example the output of: openssl rand -hex 32; a file of tokens must be readable by its owner only (chmod 600).")
+		"Use at least 20 characters without spaces, for example the output of: openssl rand -hex 32; a file of tokens must be a regular file, readable by its owner only (chmod 600).")
 )
 
 // statuses are those of this room's faults.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
@@ -27,12 +27,13 @@ import (
 var PassphraseWrong = fault.Declare(fault.Kind{
 	Code: "PASSPHRASE_WRONG", Class: fault.Invalid,
 	Title:  "the passphrase cannot be used, or is not that of the file",
-	Remedy: "Give the passphrase that the backup was made with, 12 characters or more, at the terminal or with --passphrase-file (chmod 600).",
+	Remedy: "Give the passphrase that the backup was made with, 12 characters or more, at the terminal or with --passphrase-file (a regular file, chmod 600).",
 })
 
 const (
-	keyBackup     = ".key.age" // beside a backup: its master keys, encrypted
-	minPassphrase = 12
+	keyBackup      = ".key.age" // beside a backup: its master keys, encrypted
+	minPassphrase  = 12
+	mostPassphrase = 4096 // bytes of a file that count
 )
 
 // keyFlags are those of backup and restore for the master key.
@@ -44,7 +45,7 @@ type keyFlags struct {
 func (f *keyFlags) add(cmd *cobra.Command, about string) {
 	cmd.Flags().BoolVar(&f.with, "with-key", false, about)
 	cmd.Flags().StringVar(&f.file, "key-file", "", "`file` of the master keys (default: beside a SQLite store)")
-	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of --with-key; else it is asked for at the terminal")
+	cmd.Flags().StringVar(&f.passphrase, "passphrase-file", "", "`file` with the passphrase of --with-key, a regular one that only its owner may read; else it is asked for at the terminal")
 }
 
 func (a *app) backupCommand() *cobra.Command {
@@ -228,18 +229,11 @@ func (a *app) whereKeys(o backend.StoreOptions) string {
 func (a *app) passphrase(file string, anew bool) (string, error) {
 	var text string
 	if file != "" {
-		in, err := os.Open(file)
+		all, err := secretfile.Read(file)
 		if err != nil {
 			return "", PassphraseWrong.Errorf("%w", err)
 		}
-		defer in.Close()
-		if info, err := in.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
-			return "", errors.Join(PassphraseWrong.Errorf("%s may be read by others", file), err)
-		}
-		line, err := bufio.NewReader(io.LimitReader(in, 4096)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return "", PassphraseWrong.Errorf("%s: %w", file, err)
-		}
+		line, _, _ := strings.Cut(all[:min(len(all), mostPassphrase)], "\n")
 		text = strings.TrimRight(line, "\r\n")
 	} else {
 		tty, ok := a.in.(*os.File)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
+	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -171,7 +171,7 @@ func (o *createFlags) body(ctx context.Context, r *backend.Remote, name string) 
 	if o.registryUser+o.registryURL+o.registryEmail+o.registryPasswordFile != "" {
 		password := ""
 		if o.registryPasswordFile != "" {
-			if password, err = secretfile.Read(o.registryPasswordFile); err != nil {
+			if password, err = secretfile.Secret(o.registryPasswordFile); err != nil {
 				return nil, err
 			}
 		}

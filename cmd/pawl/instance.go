@@ -26,6 +26,7 @@ the engine; killed, it finds the engine again when it comes back.
 The configuration is JSON: cluster (namespace, name, instance), listen, host,
 port, binaries, tokenFile, passwordFile, grantDir, and optional bind, version,
 user, certFile, keyFile, seed, lease, grace, durability, parameters, command.
+The files of token and password are regular ones, of any mode.
 
 With --kubernetes DIR is the volume of a pod, the configuration is the variable
 PAWL_INSTANCE_CONFIG, and the grant is a Lease. --copy-to only copies this

@@ -24,6 +24,7 @@ HTTP. What it must not forget is in DIR/state.json.
 
 The configuration is JSON: cluster (namespace, name), listen, tokenFile,
 grantDir, and optional node, version, certFile, keyFile, every, misses.
+The file of the token is a regular one, of any mode.
 
 With --kubernetes the configuration is the variable PAWL_MANAGER_CONFIG, the
 grant is a Lease, and what must not be forgotten is in a ConfigMap.`,

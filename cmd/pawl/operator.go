@@ -19,12 +19,12 @@ import (
 	crlog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/store/kubestore"
 	"github.com/pawl-dev/pawl/telemetry"
 	"github.com/pawl-dev/pawl/workflow"
@@ -103,7 +103,7 @@ func (a *app) operate(ctx context.Context, o operatorOptions) error {
 	crlog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	token := ""
 	if o.tokenFile != "" {
-		if token, err = secretfile.Read(o.tokenFile); err != nil {
+		if token, err = secretfile.Secret(o.tokenFile); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ type serverOptions struct {
 func (o *serverOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", server.DefaultListen, "`host:port` to listen on; anything but loopback needs a token")
-	f.StringVar(&o.tokenFile, "token-file", "", "`file` with a bearer token a line")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with a bearer token a line; only its owner may read it")
 	f.StringVar(&o.cert, "tls-cert", "", "`file` with the certificate")
 	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
 	f.StringSliceVar(&o.hosts, "host", nil, "further `names` under which the server is asked on loopback, as behind a proxy")

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/workflow"
 )
 
@@ -35,7 +36,7 @@ var (
 	MasterKeyInvalid = fault.Declare(fault.Kind{
 		Code: "MASTER_KEY_INVALID", Class: fault.Invalid,
 		Title:  "this is no master key, or its file is open to others",
-		Remedy: "A key is 32 random bytes in base64, one a line, the newest first; its file must be readable by its owner only (chmod 600).",
+		Remedy: "A key is 32 random bytes in base64, one a line, the newest first; its file must be a regular file, readable by its owner only (chmod 600).",
 	})
 )
 
@@ -200,22 +201,21 @@ func ParseMasterKeys(text string) (keys [][]byte, err error) {
 
 // MasterKeyFile reads the keys of a file. One that does not exist is made with
 // a random key, for its owner only (0600); so a SQLite file may have its key
-// beside it. A file that others may read is refused (MASTER_KEY_INVALID).
+// beside it. What secretfile.Read refuses is MASTER_KEY_INVALID.
 func MasterKeyFile(path string) ([][]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	keys, err := readKeyFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return makeKeyFile(path)
-	case err != nil:
-		return nil, MasterKeyInvalid.Errorf("%w", err)
-	case info.Mode().Perm()&0o077 != 0:
-		return nil, MasterKeyInvalid.Errorf("%s may be read by others: its mode is %o", path, info.Mode().Perm())
 	}
-	text, err := os.ReadFile(path)
+	return keys, err
+}
+
+func readKeyFile(path string) ([][]byte, error) {
+	text, err := secretfile.Read(path)
 	if err != nil {
 		return nil, MasterKeyInvalid.Errorf("%w", err)
 	}
-	keys, err := ParseMasterKeys(string(text))
+	keys, err := ParseMasterKeys(text)
 	if err != nil {
 		return nil, MasterKeyInvalid.Errorf("%s: %w", path, err)
 	}
@@ -226,7 +226,7 @@ func makeKeyFile(path string) ([][]byte, error) {
 	key := NewMasterKey()
 	err := writeKeys(path, [][]byte{key}, func(temporary string) error { return os.Link(temporary, path) }) // never over another's
 	if errors.Is(err, fs.ErrExist) {
-		return MasterKeyFile(path)
+		return readKeyFile(path) // of another process, or a link to nothing
 	}
 	return [][]byte{key}, err
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/secretfile"
 )
 
 // Config is what an agent is given once: its instance, where it and its engine
@@ -107,13 +108,14 @@ func (c Config) filled() (Config, error) {
 	return c, errors.Join(problems...)
 }
 
-// secret reads a file that holds one secret.
+// secret reads a file that holds one secret. Its mode is not judged: whoever
+// wrote the configuration mounts it, in a pod with the mode of the volume.
 func secret(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := secretfile.ReadAnyMode(file)
 	if err != nil {
 		return "", err
 	}
-	value := strings.TrimSpace(string(text))
+	value := strings.TrimSpace(text)
 	if value == "" || strings.ContainsAny(value, "\n\r\x00") {
 		return "", fmt.Errorf("%s holds no secret of one line", file)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/secretfile"
 	"github.com/pawl-dev/pawl/provider/cloudstack"
 	"github.com/pawl-dev/pawl/provider/local"
 	"github.com/pawl-dev/pawl/provider/sim"
+	"github.com/pawl-dev/pawl/secretfile"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/query"
 	"github.com/pawl-dev/pawl/telemetry"
@@ -153,7 +153,7 @@ func (p *parts) provider(c Provider, installation string) (cluster.Provider, err
 		}
 		return cloud, err
 	default:
-		secret, err := secretfile.Read(c.SecretFile)
+		secret, err := secretfile.Secret(c.SecretFile)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ func TestFinding10SecretsOthersReadAreRefused(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		text, err := Read(path)
+		text, err := Secret(path)
 		if fine && (err != nil || text != "hush") || !fine && (!errors.Is(err, Refused) || !strings.Contains(err.Error(), "may be read by others")) {
 			t.Errorf("mode %o: %q, %v", mode, text, err)
 		}
@@ -46,7 +46,7 @@ func TestFilesWithoutASecret(t *testing.T) {
 		}
 	}
 	for _, path := range []string{empty, large, dir, filepath.Join(dir, "none")} {
-		if text, err := Read(path); !errors.Is(err, Refused) {
+		if text, err := Secret(path); !errors.Is(err, Refused) {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}

@@ -1,0 +1,112 @@
+// Package secretfile reads files that hold secrets: tokens, passwords, keys.
+//
+// One rule says who may read such a file: its owner, and nobody else. Where it
+// belongs to another one than the user of the process, its group may read it as
+// well: so a pod reads a mounted Secret, which is root's and shown to the fsGroup.
+package secretfile
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/pawl-dev/pawl/fault"
+)
+
+// Refused is the fault of a file whose secret cannot be used.
+var Refused = fault.Declare(fault.Kind{
+	Code: "SECRET_FILE_REFUSED", Class: fault.Invalid,
+	Title:  "a file with a secret cannot be read, is empty, is no regular file, or may be read by others",
+	Remedy: "Name a regular file that holds the secret and that only its owner may read (chmod 600); a pipe is none. In a pod mount the Secret with defaultMode 0440 and an fsGroup.",
+})
+
+// most is more than all secrets of a file have.
+const most = 1 << 20
+
+// Secret gives the one secret of a file, without the spaces around it, by the
+// rule of Read. SECRET_FILE_REFUSED.
+func Secret(path string) (string, error) {
+	text, err := Read(path)
+	if err != nil {
+		return "", Refused.Errorf("%w", err)
+	}
+	secret := strings.TrimSpace(text)
+	if secret == "" {
+		return "", Refused.Errorf("%s is empty", path)
+	}
+	return secret, nil
+}
+
+// Read gives the text of a file. One that others may read is refused, and so is
+// what ReadAnyMode refuses. The errors are no faults: callers have their own.
+func Read(path string) (string, error) { return read(path, os.Geteuid()) }
+
+// ReadAnyMode is Read without the rule who may read the file, for files whose
+// mode is the matter of who mounts them. What is no regular file, such as a
+// pipe, is refused without waiting for it; so is a file larger than 1 MiB.
+func ReadAnyMode(path string) (string, error) { return read(path, anyone) }
+
+// anyone is no user: whose files may have any mode.
+const anyone = -2
+
+func read(path string, me int) (string, error) {
+	info, err := os.Stat(path) // before it is opened: to open a device may do something
+	if err != nil {
+		return "", err
+	}
+	if err := judge(path, info, me); err != nil {
+		return "", err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|dontWait, 0)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if info, err = file.Stat(); err != nil { // it may be another one by now
+		return "", err
+	}
+	if err := judge(path, info, me); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return "", err
+	}
+	if len(text) > most {
+		return "", fmt.Errorf("%s is larger than any secret", path)
+	}
+	return string(text), nil
+}
+
+// judge tells why a file is not read.
+func judge(path string, info fs.FileInfo, me int) error {
+	mode := info.Mode()
+	switch {
+	case !mode.IsRegular():
+		return fmt.Errorf("%s is no regular file but %s: write the secret into a file", path, sort(mode))
+	case me != anyone && exposed(info, me):
+		return fmt.Errorf("%s may be read by others: its mode is %o", path, mode.Perm())
+	}
+	return nil
+}
+
+func sort(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	default:
+		return "a device"
+	}
+}
+
+// exposed reports a file that others than the rule says may read.
+func exposed(info fs.FileInfo, me int) bool {
+	mode := info.Mode().Perm()
+	return mode&0o007 != 0 || mode&0o070 != 0 && owner(info, me) == me
+}
