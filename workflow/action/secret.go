@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/pawl-dev/pawl/workflow"
 )
@@ -85,7 +86,11 @@ func (s FileSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, 
 		return "", fmt.Errorf("folder of secrets: %w", err)
 	}
 	defer root.Close()
-	file, err := root.Open(path)
+	info, err := root.Stat(path) // before it is opened: to open a device may do something
+	if err == nil && !info.Mode().IsRegular() {
+		return "", irregular(path)
+	}
+	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe by now is not waited for
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("file %s: %w", path, ErrNoSecret)
 	}
@@ -93,6 +98,12 @@ func (s FileSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, 
 		return "", err
 	}
 	defer file.Close()
+	if info, err = file.Stat(); err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", irregular(path)
+	}
 	data, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	if err != nil {
 		return "", err
@@ -101,6 +112,10 @@ func (s FileSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, 
 		return "", fmt.Errorf("file %s is larger than %d bytes", path, maxSecret)
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+}
+
+func irregular(path string) error {
+	return fmt.Errorf("%s is no regular file: write the secret into a file", path)
 }
 
 // AnySecrets asks one source after the other until one holds the secret.
