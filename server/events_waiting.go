@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/service"
@@ -51,6 +52,9 @@ func (t *stream) waits(ctx context.Context) (told bool, err error) {
 		return t.changed(e, e.Waiting != nil || e.Unseen != nil)
 	case t.run != "":
 		r, err := t.s.options.Engine.Head(ctx, t.run)
+		if errors.Is(err, workflow.RunNotFound) { // removed since: nothing is waited for
+			return t.changed(WaitingEvent{ID: t.run}, false)
+		}
 		if err != nil {
 			return false, err
 		}

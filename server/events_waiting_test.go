@@ -58,3 +58,37 @@ func TestFinding20ClusterStreamTellsWaits(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// # finding 20: the stream of a run that is removed meanwhile goes on; nothing is waited for any more.
+func TestFinding20StreamOfARemovedRun(t *testing.T) {
+	for _, types := range []string{"run", "run,waiting"} {
+		t.Run(types, func(t *testing.T) {
+			h := newHouse(t, nil)
+			r := h.start("Waits", "demo/default/c1")
+			h.until(r.ID, workflow.Waiting)
+			e := h.listen("/v1/events?type="+types+"&run="+r.ID, "")
+			time.Sleep(100 * time.Millisecond)
+			h.do("POST", "/v1/runs/"+r.ID+"/signal", `{"name":"caught-up"}`)
+			h.until(r.ID, workflow.Succeeded)
+			e.until("run", "Succeeded")
+			if err := h.store.Remove(t.Context(), []string{r.ID}); err != nil {
+				t.Fatal(err)
+			}
+			other := h.start("Waits", "demo/default/c2") // the look that follows would end it
+			h.until(other.ID, workflow.Waiting)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for e.lines.Scan() {
+				}
+			}()
+			select {
+			case <-ended:
+				t.Error("the stream has ended")
+			case <-time.After(1500 * time.Millisecond): // longer than a look
+			}
+			e.close()
+			<-ended
+		})
+	}
+}

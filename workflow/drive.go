@@ -118,14 +118,14 @@ func (d *driver) drive() {
 		d.s.now = now()
 		draining := d.e.draining.Load()
 		if draining {
-			d.s.may = func(*node, bool) bool { return false }
+			d.s.drains, d.s.may = true, func(*node, bool) bool { return false }
 		}
 		asked := d.asked
 		d.asked, d.refused = false, false
 		d.decision++
 		d.s.decide()
 		if asked && !d.asked && !d.alone { // it wants no turn any more: the next one has it
-			d.e.slots.together(d)
+			d.e.slots.withdraw(d)
 		}
 		if d.s.blind && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
 			ok := d.replan()
@@ -282,7 +282,7 @@ func (d *driver) drained() bool {
 	timer := time.NewTimer(d.e.graceOf(d))
 	defer timer.Stop()
 	d.mu.Lock()
-	d.s.may = func(*node, bool) bool { return false }
+	d.s.drains, d.s.may = true, func(*node, bool) bool { return false }
 	d.mu.Unlock()
 	for len(d.s.open) > 0 {
 		select {
@@ -379,7 +379,7 @@ func (d *driver) watch() {
 			}
 		}
 		if a.alone && d.alone && !t.Before(a.rec.AttemptAt.Add(d.e.slots.turn(d.e.options.AloneFor, a.rec.Lost))) {
-			d.alone = false
+			d.alone, a.alone = false, false
 			a.rec.Alone = false
 			d.s.put(a.rec)
 			d.e.slots.together(d)
@@ -459,7 +459,7 @@ func (d *driver) leave() {
 			d.held++
 		}
 	}
-	d.e.slots.together(d)
+	d.e.slots.withdraw(d)
 	d.release()
 	d.e.slots.forget(d)
 	close(d.gone)

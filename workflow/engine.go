@@ -406,7 +406,7 @@ func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 		return Loaded{Run: r, Signals: mail}, nil
 	}
 	lister, ok := e.store.(Lister)
-	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= 26 || id == "" {
+	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= wholeID || id == "" {
 		return Loaded{}, runError(id, err)
 	}
 	head, err := oneRun(ctx, lister, id)
@@ -425,8 +425,21 @@ func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 	if !ok || id == "" {
 		return e.Get(ctx, id)
 	}
-	return oneRun(ctx, lister, id)
+	if len(id) < wholeID {
+		return oneRun(ctx, lister, id)
+	}
+	runs, _, err := lister.List(ctx, Query{IDs: []string{id}, Limit: 1})
+	if err == nil && len(runs) == 0 {
+		err = RunNotFound.Errorf("no run has the id %s", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return runs[0], nil
 }
+
+// wholeID is the length of an id that is not only the beginning of one.
+const wholeID = 26
 
 // oneRun finds the one run whose id begins like this.
 func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {

@@ -83,6 +83,9 @@ func (s *state) heal() {
 		return
 	}
 	s.due(s.now) // a worker that drains leaves it to the next one
+	if s.drains {
+		return
+	}
 	if !h.Open {
 		h.Open, h.Begun = true, true
 		h.Attempts++

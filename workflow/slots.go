@@ -264,6 +264,15 @@ func (s *slots) together(d *driver) {
 	}
 }
 
+// withdraw ends the turn of a driver that wants none any more, or its waiting for one:
+// nobody may give it another meanwhile.
+func (s *slots) withdraw(d *driver) {
+	s.mu.Lock()
+	s.suspects = slices.DeleteFunc(s.suspects, func(other *driver) bool { return other == d })
+	s.mu.Unlock()
+	s.together(d)
+}
+
 // free is how many runs may be claimed.
 func (s *slots) free() int {
 	s.mu.Lock()

@@ -1,8 +1,10 @@
 package workflow
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -328,5 +330,48 @@ func BenchmarkSlots(b *testing.B) {
 			}
 			b.ReportMetric(float64(looks)/float64(b.N), "decisions/slot")
 		})
+	}
+}
+
+// A suspect that leaves between its two calls gets the turn, and nobody takes it from it.
+func TestFinding9TurnOfOneThatLeft(t *testing.T) {
+	s := newSlots(100, LabelLimit{}, noLimits)
+	a, b, c := waiter("F", ""), waiter("F", ""), waiter("F", "")
+	s.isolate(a, 0)
+	s.isolate(b, 0)
+	s.withdraw(b)
+	s.together(a)
+	s.forget(b)
+	if !s.isolate(c, 0) {
+		t.Errorf("nobody is a suspect any more, yet c gets no turn: sole is b: %v", s.sole == b)
+	}
+}
+
+// The same with the leave of many drivers at once, as after a lost lease.
+func TestFinding9ManyLeave(t *testing.T) {
+	stuck := 0
+	for range 500 {
+		e := &Engine{slots: newSlots(100, LabelLimit{}, noLimits)}
+		var all []*driver
+		for range 64 {
+			d := waiter("F", "")
+			d.e, d.gone = e, make(chan struct{})
+			_, d.end = context.WithCancelCause(context.Background())
+			e.slots.isolate(d, 0)
+			all = append(all, d)
+		}
+		var wg sync.WaitGroup
+		begin := make(chan struct{})
+		for _, d := range all {
+			wg.Go(func() { <-begin; d.leave() })
+		}
+		close(begin)
+		wg.Wait()
+		if e.slots.sole != nil {
+			stuck++
+		}
+	}
+	if stuck > 0 {
+		t.Errorf("%d of 500 times a driver that is gone has the turn for ever", stuck)
 	}
 }

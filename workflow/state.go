@@ -52,6 +52,7 @@ type state struct {
 
 	size     int    // bytes of input and outputs; 0: not counted yet
 	blind    bool   // the definition is missing, or another one was chosen: only requests are folded in
+	drains   bool   // of a worker that drains: no healing is opened
 	halt     bool   // nothing new may be opened
 	starved  bool   // something waits for a slot
 	evicts   string // the step whose skip waits for its attempt

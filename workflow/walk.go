@@ -319,7 +319,7 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
 		s.fail(rec, &Fault{Code: ActionMissing.Code, Message: fmt.Sprintf("the step uses %q", n.missing), At: s.now})
 		return failed
 	}
-	alone := rec != nil && rec.Lost > 0
+	alone := rec != nil && rec.Lost > 0 && !n.closes // a bracket is closed without a turn, so nothing is charged to it
 	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
 	if !waitStep && s.may != nil && !s.may(n, alone) {
 		s.starved = true

@@ -19,7 +19,7 @@ func batches(w *pgWriter) *[]int {
 	for range pgWriters {
 		go func() {
 			for {
-				batch, open := w.next(nil)
+				batch, began, open := w.next(nil)
 				if !open {
 					return
 				}
@@ -27,7 +27,7 @@ func batches(w *pgWriter) *[]int {
 				*sizes = append(*sizes, len(batch))
 				w.mu.Unlock()
 				time.Sleep(time.Millisecond)
-				w.committed(batch, time.Millisecond)
+				w.committed(batch, began, time.Millisecond)
 				answer(batch, pgResult{won: true})
 			}
 		}()
@@ -87,7 +87,7 @@ func TestFinding15ALongTransactionIsNotWaitedFor(t *testing.T) {
 		for range pgWriters {
 			go func() {
 				for {
-					batch, open := w.next(nil)
+					batch, began, open := w.next(nil)
 					if !open {
 						return
 					}
@@ -96,7 +96,7 @@ func TestFinding15ALongTransactionIsNotWaitedFor(t *testing.T) {
 						first, took = false, time.Minute
 					}
 					time.Sleep(took)
-					w.committed(batch, took)
+					w.committed(batch, began, took)
 					answer(batch, pgResult{won: true})
 				}
 			}()
@@ -134,5 +134,29 @@ func TestFinding15AWriteWaitsNoLongerThanATransaction(t *testing.T) {
 		}
 		w.close()
 		time.Sleep(time.Hour)
+	})
+}
+
+// One long transaction makes those after it no longer than they are.
+func TestFinding15AfterALongTransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newPGWriter(nil)
+		begin := func(k int64) time.Time {
+			w.pending = append(w.pending, &pgWrite{k: k, done: make(chan pgResult, 1)})
+			_, began, _ := w.next(nil)
+			return began
+		}
+		first := begin(1)
+		time.Sleep(30 * time.Millisecond)
+		begin(2) // beside it
+		w.committed(nil, first, 30*time.Millisecond)
+		time.Sleep(time.Millisecond)
+		if w.lasts(5 * time.Millisecond) {
+			t.Error("the one that has been under way for a millisecond counts as long")
+		}
+		time.Sleep(4 * time.Millisecond)
+		if !w.lasts(5 * time.Millisecond) {
+			t.Error("it does not count as long after five")
+		}
 	})
 }

@@ -31,8 +31,7 @@ type pgWriter struct {
 	conns   []*pgconn.PgConn // idle
 	closed  bool
 
-	committing int           // transactions under way
-	since      time.Time     // when the first of these began
+	committing []time.Time   // when each of the transactions under way began, the oldest first
 	expected   int           // runs whose last write was answered and that go on
 	answered   time.Time     // when the newest of these was
 	took       time.Duration // what a transaction took, on average
@@ -57,7 +56,7 @@ func (w *pgWriter) long() time.Duration { return min(max(4*w.took, pgLong), 10*p
 func (w *pgWriter) lasts(long time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.committing > 0 && time.Since(w.since) >= long
+	return len(w.committing) > 0 && time.Since(w.committing[0]) >= long
 }
 
 // gathers reports that the pending writes still wait for others.
@@ -65,8 +64,8 @@ func (w *pgWriter) gathers(now time.Time) bool {
 	switch {
 	case w.closed:
 		return false
-	case w.committing > 0:
-		return now.Sub(w.since) < w.long()
+	case len(w.committing) > 0:
+		return now.Sub(w.committing[0]) < w.long()
 	case len(w.pending) >= pgMany || !now.Before(w.deadline):
 		return false
 	}
@@ -77,8 +76,8 @@ func (w *pgWriter) gathers(now time.Time) bool {
 func (w *pgWriter) await(now time.Time) {
 	w.deadline = now.Add(w.linger() / 2)
 	look := w.deadline.Sub(now)
-	if w.committing > 0 {
-		look = w.since.Add(w.long()).Sub(now)
+	if len(w.committing) > 0 {
+		look = w.committing[0].Add(w.long()).Sub(now)
 	}
 	if w.timer == nil {
 		w.timer = time.AfterFunc(look, w.ready.Signal)
@@ -87,11 +86,12 @@ func (w *pgWriter) await(now time.Time) {
 	}
 }
 
-// committed notes the end of a transaction before its writes are answered.
-func (w *pgWriter) committed(batch []*pgWrite, took time.Duration) {
+// committed notes the end of a transaction, by when next gave it, before its writes are
+// answered.
+func (w *pgWriter) committed(batch []*pgWrite, began time.Time, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.committing--
+	w.committing = slices.DeleteFunc(w.committing, began.Equal)
 	w.took += (took - w.took) / 8
 	now := time.Now()
 	if now.Sub(w.answered) >= w.linger() { // those from before do something else
@@ -197,14 +197,14 @@ func (w *pgWriter) close() {
 	w.ready.Broadcast()
 }
 
-// next waits for writes and takes those that go into one transaction: a run
-// that is there twice stays for the next one. False: closed and drained.
-func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
+// next waits for writes and takes those that go into one transaction, which begins now:
+// a run that is there twice stays for the next one. False: closed and drained.
+func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.pending) == 0 || w.gathers(time.Now()) {
 		if w.closed {
-			return nil, false
+			return nil, time.Time{}, false
 		}
 		w.ready.Wait()
 	}
@@ -212,10 +212,7 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 		w.expected = 0
 	}
 	now := time.Now()
-	if w.committing == 0 {
-		w.since = now
-	}
-	w.committing++
+	w.committing = append(w.committing, now)
 	batch = append(batch[:0], w.pending[:min(len(w.pending), pgBatch)]...)
 	w.pending = append(w.pending[:0], w.pending[len(batch):]...)
 	slices.SortStableFunc(batch, func(a, b *pgWrite) int { return cmp.Compare(a.k, b.k) })
@@ -230,7 +227,7 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, bool) {
 	if len(w.pending) > 0 {
 		w.await(now)
 	}
-	return batch, true
+	return batch, now, true
 }
 
 // serve is one writer.
@@ -242,15 +239,16 @@ func (w *pgWriter) serve() {
 	}()
 	var batch []*pgWrite
 	for {
+		var taken time.Time
 		var open bool
-		if batch, open = w.next(batch); !open {
+		if batch, taken, open = w.next(batch); !open {
 			return
 		}
 		c := w.idle()
 		if c == nil {
 			var err error
 			if c, err = w.connect(); err != nil {
-				w.committed(nil, 0)
+				w.committed(nil, taken, 0)
 				answer(batch, pgResult{err: pgError(err)})
 				continue
 			}
@@ -258,7 +256,7 @@ func (w *pgWriter) serve() {
 		began := time.Now()
 		w.write(c, batch, func() {
 			w.keep(c)
-			w.committed(batch, time.Since(began))
+			w.committed(batch, taken, time.Since(began))
 		})
 	}
 }

@@ -1,0 +1,46 @@
+package workflow_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+)
+
+// listed is a store that remembers what was listed.
+type listed struct {
+	*workflow.Memory
+	queries []workflow.Query
+}
+
+func (l *listed) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
+	l.queries = append(l.queries, q)
+	return l.Memory.List(ctx, q)
+}
+
+// Whoever looks at a run again and again reads its row, by its id: to look for what an
+// id begins with costs as much as there are runs.
+func TestFinding13HeadReadsOneRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &listed{Memory: workflow.NewMemory()}
+		e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}, workflow.Options{})
+		defer stop()
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
+		want(t, err, error(nil))
+		store.queries = nil
+		got, err := e.Head(t.Context(), run.ID)
+		want(t, err, error(nil))
+		want(t, got.ID, run.ID)
+		if len(store.queries) != 1 || store.queries[0].Prefix != "" || len(store.queries[0].IDs) != 1 {
+			t.Errorf("it was asked for %+v", store.queries)
+		}
+		if got, err = e.Head(t.Context(), run.ID[:8]); err != nil || got.ID != run.ID {
+			t.Errorf("by its beginning: %v, %v", got, err)
+		}
+		_, err = e.Head(t.Context(), "zzzzzzzzzzzzzzzzzzzzzzzzzz")
+		want(t, fault.Of(err), workflow.RunNotFound)
+	})
+}
