@@ -49,7 +49,7 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is no reader", name))
 	case w.f.writer() != nil && !st.Streaming:
-		return w.unseen(name)
+		return w.unseen(ctx, name)
 	case w.f.writer() != nil && st.Lag >= 16*nearby:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s is %d bytes behind", name, st.Lag))
 	}
@@ -58,8 +58,12 @@ func checkCandidate(ctx context.Context, w *work) outcome.Outcome {
 
 // unseen waits a little for a candidate that does not stream from the writer: it
 // may have just come back.
-func (w *work) unseen(name string) outcome.Outcome {
+func (w *work) unseen(ctx context.Context, name string) outcome.Outcome {
 	if w.waited() < unhealthy {
+		writer := w.f.writer().Name // it may have another address since
+		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
+			return outcome.Fail(tagged(err, name))
+		}
 		return outcome.Wait(soonLook, "CandidateBehind", "instance %s does not stream from the writer yet", name)
 	}
 	return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not stream from the writer", name))
@@ -90,7 +94,7 @@ func fenceOldWriter(ctx context.Context, w *work) outcome.Outcome {
 	case st.Role != port.Follower:
 		return outcome.Fail(port.SwitchRefused.Errorf("instance %s does not answer as a reader", name))
 	case w.f.writer() != nil && !st.Streaming:
-		return w.unseen(name)
+		return w.unseen(ctx, name)
 	}
 	old, stopped, out := w.stopWriter(ctx, name)
 	if !out.IsDone() || !stopped {
@@ -215,7 +219,7 @@ func (w *work) catchUp(ctx context.Context, name, writer string) outcome.Outcome
 	switch {
 	case !st.Ready:
 		return w.bringBack(ctx, name)
-	case st.Upstream != writer:
+	case st.Upstream != writer || !st.Streaming: // also told again: it may have another address since
 		if err := w.ask(ctx, func(ctx context.Context) error { return w.ports().Engine.Follow(ctx, w.ref.Of(name), writer) }); err != nil {
 			return outcome.Fail(tagged(err, name))
 		}
