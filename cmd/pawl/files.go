@@ -175,10 +175,10 @@ func unread(paths []string) []string {
 	read := slices.Concat(paths, together, apart)
 	var folders []string
 	for _, root := range paths {
-		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error { // what cannot be entered is not told
+		_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil
+				return nil //nolint:nilerr // what cannot be entered is not told
 			case entry.IsDir() && path != root && strings.HasPrefix(entry.Name(), "."):
 				return fs.SkipDir
 			case entry.IsDir():
