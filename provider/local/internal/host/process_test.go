@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "large" { // a process that takes a while to end
 		memory := make([]byte, 256<<20)
-		for n := range memory {
+		for n := 0; n < len(memory); n += os.Getpagesize() {
 			memory[n] = 1
 		}
 		println("ready")
