@@ -135,7 +135,7 @@ func (n session) csrf() string {
 // read gives the session of a cookie; false if it is not ours, has ended or was signed out.
 func (s *sessions) read(ctx context.Context, cookie string, at time.Time) (n session, found bool, err error) {
 	data, wrong := base64.RawURLEncoding.Strict().DecodeString(cookie)
-	if wrong != nil || len(data) != sessionBytes+sha256.Size {
+	if wrong != nil || len(data) != sessionBytes+sha256.Size || len(cookie) != base64.RawURLEncoding.EncodedLen(len(data)) { // the decoder passes over line breaks
 		return session{}, false, nil //nolint:nilerr // what is no cookie of ours is none
 	}
 	data, signature := data[:sessionBytes], data[sessionBytes:]
