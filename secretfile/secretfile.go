@@ -85,14 +85,14 @@ func judge(path string, info fs.FileInfo, me int) error {
 	mode := info.Mode()
 	switch {
 	case !mode.IsRegular():
-		return fmt.Errorf("%s is no regular file but %s: write the secret into a file", path, sort(mode))
+		return fmt.Errorf("%s is no regular file but %s: write the secret into a file", path, kindOfFile(mode))
 	case me != anyone && exposed(info, me):
 		return fmt.Errorf("%s may be read by others: its mode is %o", path, mode.Perm())
 	}
 	return nil
 }
 
-func sort(mode fs.FileMode) string {
+func kindOfFile(mode fs.FileMode) string {
 	switch {
 	case mode.IsDir():
 		return "a folder"

@@ -67,7 +67,6 @@ func TestFinding20StreamOfARemovedRun(t *testing.T) {
 			r := h.start("Waits", "demo/default/c1")
 			h.until(r.ID, workflow.Waiting)
 			e := h.listen("/v1/events?type="+types+"&run="+r.ID, "")
-			time.Sleep(100 * time.Millisecond)
 			h.do("POST", "/v1/runs/"+r.ID+"/signal", `{"name":"caught-up"}`)
 			h.until(r.ID, workflow.Succeeded)
 			e.until("run", "Succeeded")
