@@ -224,7 +224,7 @@ func (s *pawlServer) ask(ctx context.Context, method, path, body string) (map[st
 // requests are the kinds of changes: each writes into other tables, and each into the audit trail.
 var requests = map[string]func(ctx context.Context, s *pawlServer) (time.Duration, error){
 	"start a run": func(ctx context.Context, s *pawlServer) (time.Duration, error) {
-		return s.start(ctx, fmt.Sprintf("demo/default/%s%d", s.name, s.asked.Load()))
+		return s.start(ctx, fmt.Sprintf("demo/default/%s%d", s.name, s.asked.Add(1)))
 	},
 	"start a run behind another": func(ctx context.Context, s *pawlServer) (time.Duration, error) {
 		return s.start(ctx, fmt.Sprintf("demo/default/queue-%s-%d", s.name, s.asked.Load()/20))
@@ -245,7 +245,7 @@ var requests = map[string]func(ctx context.Context, s *pawlServer) (time.Duratio
 		return took, err
 	},
 	"make a domain": func(ctx context.Context, s *pawlServer) (time.Duration, error) {
-		_, took, err := s.ask(ctx, "POST", "/v1/domains", fmt.Sprintf(`{"name":"%s%d"}`, s.name, s.asked.Load()))
+		_, took, err := s.ask(ctx, "POST", "/v1/domains", fmt.Sprintf(`{"name":"%s%d"}`, s.name, s.asked.Add(1))) // two clients ask one server
 		return took, err
 	},
 }

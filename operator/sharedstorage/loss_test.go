@@ -115,6 +115,22 @@ func TestLosses(t *testing.T) {
 			l.sane("blue")
 		})
 	})
+	t.Run("a manager that has not seen the writer fails nobody over", func(t *testing.T) {
+		inLab(t, setup{sim: times()}, func(l *lab) {
+			up(l, "blue")
+			_, wr := l.writer("blue")
+			l.world.DropManager(ref("blue")) // what it knew of the readers is gone with it
+			l.world.KillEngine(ref("blue"), wr.Name)
+			l.until("blue", "unsafe", 10*time.Minute, func(c *sharedstorage.Cluster) bool {
+				return conditionOf(c, "HighAvailability").Reason == "FailoverUnsafe"
+			})
+			l.rests("blue", time.Hour)
+			l.sane("blue")
+			if _, is := l.writer("blue"); is.Name != wr.Name {
+				t.Errorf("%s writes, and %s may have had what no other has", is.Name, wr.Name)
+			}
+		})
+	})
 	t.Run("no failover that could lose a row", func(t *testing.T) {
 		inLab(t, setup{sim: times()}, func(l *lab) {
 			up(l, "blue")

@@ -141,7 +141,9 @@ func (l *lab) whole() {
 			_ = l.engine.Resume(l.t.Context(), run.ID, workflow.FromFailed, "", by)
 		}
 	}
-	l.t.Fatalf("it does not come to rest\n%s", l.story())
+	c := l.look("blue")
+	plan, err := l.op.Plan(l.t.Context(), l.op.Key("default", "blue"))
+	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.findings("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }
 
 // Random scripts of wishes, faults, deaths and people: never do two accept

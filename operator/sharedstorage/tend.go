@@ -23,6 +23,9 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
 		return t.mended
 	}
+	if p.State == Running {
+		t.lock()
+	}
 	t.addresses()
 	if errors.Is(t.f.Unknown[askedVolume], port.GrantLost) {
 		t.witnesses()
@@ -70,6 +73,18 @@ func (t *tender) fence() {
 			return t.o.options.Ports.Engine.Stop(ctx, t.c.Ref.Of(i.Name), port.Immediate)
 		})
 	}
+}
+
+// lock gives back the lock on the topology that a run took and no run gives back:
+// it was dropped, or a rebuild came instead of it. At rest none is at work.
+func (t *tender) lock() {
+	text, stored := t.c.storedLock()
+	if stored.Record == nil || stored.Record.Owner != t.c.lockOwner() {
+		return
+	}
+	t.do("the lock on the topology", func(ctx context.Context) error {
+		return t.o.homes[t.c.Kind].Annotate(ctx, t.c, TopologyLock, text, "")
+	})
 }
 
 // manager has it there, with failover and durability as the spec asks, and away

@@ -17,10 +17,10 @@ import (
 const TopologyLock = Prefix + "topology-lock"
 
 // lockOwner is the operator, for all runs of this cluster.
-func (w *work) lockOwner() string { return "sharedstorage/" + orElse(w.ref.UID, w.ref.String()) }
+func (c *Cluster) lockOwner() string { return "sharedstorage/" + orElse(c.Ref.UID, c.Ref.String()) }
 
-func (w *work) storedLock() (text string, stored lock.Stored) {
-	text = w.c.Annotations[TopologyLock]
+func (c *Cluster) storedLock() (text string, stored lock.Stored) {
+	text = c.Annotations[TopologyLock]
 	if text == "" {
 		return "", lock.Stored{}
 	}
@@ -37,11 +37,11 @@ const adding = "AddReaders"
 // takeTopologyLock takes the lock, or waits until somebody else's has ended. An
 // own one that has half of its time left is left alone.
 func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
-	text, stored := w.storedLock()
-	if r := stored.Record; r != nil && r.Owner == w.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 {
+	text, stored := w.c.storedLock()
+	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 {
 		return outcome.Done()
 	}
-	verdict := lock.Decide(w.o.now(), stored, w.lockOwner(), nil, lock.DefaultDuration)
+	verdict := lock.Decide(w.o.now(), stored, w.c.lockOwner(), nil, lock.DefaultDuration)
 	switch {
 	case verdict.Err != nil:
 		return outcome.Fail(verdict.Err)
@@ -72,8 +72,8 @@ func (w *work) writeLock(ctx context.Context, text string, r *lock.Record) error
 
 // releaseTopologyLock gives an own lock back.
 func releaseTopologyLock(ctx context.Context, w *work) outcome.Outcome {
-	text, stored := w.storedLock()
-	if stored.Record == nil || stored.Record.Owner != w.lockOwner() {
+	text, stored := w.c.storedLock()
+	if stored.Record == nil || stored.Record.Owner != w.c.lockOwner() {
 		return outcome.Done()
 	}
 	err := w.writeLock(ctx, text, nil)

@@ -232,3 +232,26 @@ func TestTheTopologyLockIsUndone(t *testing.T) {
 		l.sane("blue")
 	})
 }
+
+// A run took the lock and is gone, and what it was for is not wanted any more:
+// the lock does not stay.
+func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
+	o := times()
+	o.Latency = 500 * time.Millisecond
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		run := l.atStep("AwaitQuietTopology")
+		l.edit("blue", readers(2))
+		if err := l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}); err != nil {
+			t.Fatal(err)
+		}
+		if l.topologyLock() == nil {
+			t.Fatal("nobody had taken the lock: the test shows nothing")
+		}
+		l.rests("blue", 10*time.Minute)
+		if r := l.topologyLock(); r != nil {
+			t.Errorf("%s has the lock until %s", r.Owner, r.End)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -149,10 +150,10 @@ func (w *World) passLog(c *cluster) {
 	for _, i := range c.sorted() {
 		if w.streams(c, i) && i.engine.upstream == writer.Name {
 			i.engine.position, i.engine.timeline = writer.engine.position, writer.engine.timeline
-			streaming = true
+			streaming = streaming || slices.Contains(c.waits, i.Name)
 		}
 	}
-	if streaming || !strict || len(c.manager.members) < 2 {
+	if streaming || !strict || !slices.ContainsFunc(c.waits, func(name string) bool { return name != writer.Name }) {
 		c.acked = writer.engine.position
 	}
 }
@@ -169,13 +170,15 @@ func (w *World) passManager(c *cluster, now time.Time) {
 	if !m.ha && !m.until.IsZero() && !now.Before(m.until) {
 		m.ha, m.until = true, time.Time{}
 	}
+	c.members = slices.Sorted(maps.Keys(m.members))
 	if writer := w.writer(c); writer != nil && c.known(writer) {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
+		readers := slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == writer.Name })
+		if m.of != writer.engine.epoch || m.seen == nil {
+			m.of, m.sync, m.seen = writer.engine.epoch, readers, map[string]time.Time{}
+		}
 		before := m.sync
 		m.sync = nil
-		if m.seen == nil {
-			m.seen = map[string]time.Time{}
-		}
 		for _, i := range c.sorted() {
 			if w.ready(i) && c.known(i) && i.engine.role == port.Follower && i.engine.upstream == writer.Name {
 				c.point(i, writer.Name, now) // it may have another address since
@@ -184,16 +187,17 @@ func (w *World) passManager(c *cluster, now time.Time) {
 				m.seen[i.Name] = now
 			}
 			// One that has gone is counted on until the writer was told otherwise.
-			if _, member := m.members[i.Name]; member && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
+			if slices.Contains(readers, i.Name) && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
 				m.sync = append(m.sync, i.Name)
 			}
 		}
 		if len(m.sync) == 0 { // commits wait for one of those who were counted on
-			m.sync = slices.DeleteFunc(slices.Clone(before), func(name string) bool {
-				_, member := m.members[name]
-				return !member || name == writer.Name
-			})
+			m.sync = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return !slices.Contains(readers, name) })
 		}
+		if len(m.sync) == 0 {
+			m.sync = readers
+		}
+		c.waits = m.sync
 		return
 	}
 	if c.volume.Writer == "" || !c.volume.lostAt.IsZero() {
@@ -226,6 +230,10 @@ func (w *World) failover(c *cluster, now time.Time) {
 		return
 	}
 	if c.strict {
+		if m.of != c.volume.Epoch {
+			m.code, m.message = string(port.FailoverUnsafe.Code), "the writer of this epoch was never seen with its readers"
+			return
+		}
 		for _, name := range m.sync {
 			if i := c.instances[name]; !w.ready(i) || !c.known(i) {
 				m.code, m.message = string(port.FailoverUnsafe.Code), "reader "+name+" cannot be asked, and may have what no other has"
@@ -241,7 +249,6 @@ func (w *World) failover(c *cluster, now time.Time) {
 		}
 	}
 	m.missed, m.writer, m.epoch, m.code, m.message = time.Time{}, best.Name, c.volume.Epoch, "", ""
-	m.sync = slices.DeleteFunc(m.sync, func(name string) bool { return name == best.Name })
 }
 
 func (w *World) promote(c *cluster, i *instance, epoch int64, now time.Time) {
@@ -251,4 +258,5 @@ func (w *World) promote(c *cluster, i *instance, epoch int64, now time.Time) {
 	}
 	e.role, e.epoch, e.upstream, e.lag, e.promoteAt = port.Primary, epoch, "", 0, now.Add(w.o.Times.Promote)
 	e.timeline++
+	c.waits = slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == i.Name }) // until the manager has seen it
 }

@@ -38,8 +38,10 @@ type cluster struct {
 	names     map[string]bool // all that were ever given
 	manager   manager
 	strict    bool
-	acked     uint64 // bytes of log that clients were told are safe
-	split     bool   // two writers by order of the test
+	members   []string // as the agents were told last
+	waits     []string // of them: one must have a commit before it is answered
+	acked     uint64   // bytes of log that clients were told are safe
+	split     bool     // two writers by order of the test
 }
 
 type volume struct {
@@ -102,6 +104,7 @@ type manager struct {
 	members map[string]port.Member
 	missed  time.Time // since when there is no writer
 	sync    []string
+	of      int64                // the epoch whose writer was seen with them; 0: none was
 	seen    map[string]time.Time // when each reader streamed last
 	code    string
 	message string
