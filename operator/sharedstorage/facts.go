@@ -269,7 +269,7 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 	case st.Code != "":
 		return Failed, st.Code + ": " + st.Message
 	case !st.Installed:
-		return Starting, "its data are being copied"
+		return Starting, "it has no data yet"
 	case !st.Running:
 		return Failed, orElse(st.Message, "the engine does not run")
 	case !st.Ready:

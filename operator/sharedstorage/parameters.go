@@ -137,6 +137,7 @@ func restartIfNeeded(ctx context.Context, w *work) outcome.Outcome {
 	for _, i := range all {
 		st, asked := w.f.Engines[i.Name]
 		switch {
+		case asked && !st.Installed: // it is filled, or made anew, and starts with them
 		case asked && st.Parameters != port.Hash(params) && (st.Ready || !st.Running):
 			if err := w.applyTo(ctx, i, params); err != nil {
 				return outcome.Fail(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/workflow"
 )
 
 func parameters(pairs ...string) func(s *v1alpha1.SharedStorageClusterSpec) {
@@ -197,4 +198,36 @@ func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 		l.rests("blue", time.Minute)
 		l.sane("blue")
 	})
+}
+
+// A run that adds a reader is dropped before the reader has data: it is made
+// anew, and other parameters meanwhile do not try to start it.
+func TestAReaderWithoutData(t *testing.T) {
+	for name, edit := range map[string]func(s *v1alpha1.SharedStorageClusterSpec){
+		"left alone":       func(*v1alpha1.SharedStorageClusterSpec) {},
+		"other parameters": parameters("max_connections", "300"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := times()
+			o.Latency = 500 * time.Millisecond
+			inLab(t, setup{sim: o}, func(l *lab) {
+				up(l, "blue")
+				l.edit("blue", readers(3))
+				run := l.atStep("Readers[4]/CreateReader")
+				for l.count() < 4 {
+					time.Sleep(100 * time.Millisecond)
+				}
+				l.must(l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}))
+				l.edit("blue", edit)
+				time.Sleep(10 * time.Minute)
+				l.rests("blue", time.Minute)
+				l.sane("blue")
+				for _, call := range l.world.Calls() {
+					if strings.Contains(call.String(), "has no data") {
+						t.Error(call)
+					}
+				}
+			})
+		})
+	}
 }

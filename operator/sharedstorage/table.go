@@ -185,11 +185,20 @@ func (o *Operator) sickReader(c *Cluster) (id, request string) {
 		return r.Args, r.ID
 	}
 	for _, i := range c.Facts.readers() {
-		if o.failedFor(c, i) {
+		if o.failedFor(c, i) || o.emptyFor(c, i) {
 			return i.ID, ""
 		}
 	}
 	return "", ""
+}
+
+// emptyFor reports an instance that has been without data for Options.Failed. At
+// rest nobody fills it any more: its run was dropped.
+func (o *Operator) emptyFor(c *Cluster, i *port.Instance) bool {
+	st, asked := c.Facts.Engines[i.Name]
+	health, _ := c.Facts.health(i)
+	since, _ := c.failedSince(i, health)
+	return i.State == port.Up && asked && !st.Installed && c.Facts.At.Sub(since) >= o.options.Failed
 }
 
 func classDiffers(c *Cluster) bool {

@@ -175,9 +175,9 @@ func (w *World) passManager(c *cluster, now time.Time) {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
 		readers := slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == writer.Name })
 		if m.of != writer.engine.epoch || m.seen == nil {
-			m.of, m.sync, m.seen = writer.engine.epoch, readers, map[string]time.Time{}
+			m.of, m.sync, m.ask, m.seen = writer.engine.epoch, readers, readers, map[string]time.Time{}
 		}
-		before := m.sync
+		before, safe := m.sync, false
 		m.sync = nil
 		for _, i := range c.sorted() {
 			if w.ready(i) && c.known(i) && i.engine.role == port.Follower && i.engine.upstream == writer.Name {
@@ -185,6 +185,7 @@ func (w *World) passManager(c *cluster, now time.Time) {
 			}
 			if w.streams(c, i) && c.known(i) {
 				m.seen[i.Name] = now
+				safe = safe || slices.Contains(readers, i.Name)
 			}
 			// One that has gone is counted on until the writer was told otherwise.
 			if slices.Contains(readers, i.Name) && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
@@ -196,6 +197,9 @@ func (w *World) passManager(c *cluster, now time.Time) {
 		}
 		if len(m.sync) == 0 {
 			m.sync = readers
+		}
+		if m.ask = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(m.ask), m.sync...)))); safe {
+			m.ask = m.sync
 		}
 		c.waits = m.sync
 		return
@@ -234,7 +238,7 @@ func (w *World) failover(c *cluster, now time.Time) {
 			m.code, m.message = string(port.FailoverUnsafe.Code), "the writer of this epoch was never seen with its readers"
 			return
 		}
-		for _, name := range m.sync {
+		for _, name := range m.ask {
 			if i := c.instances[name]; !w.ready(i) || !c.known(i) {
 				m.code, m.message = string(port.FailoverUnsafe.Code), "reader "+name+" cannot be asked, and may have what no other has"
 				return
