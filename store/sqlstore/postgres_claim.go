@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -181,13 +182,19 @@ func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, nex
 func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	var k int64
 	p.count(1, len(worker)+8)
-	err := p.pool.QueryRow(ctx, `UPDATE worker SET until = greatest(until, pawl_now() + $2), lease = $2 WHERE name = $1 AND NOT lost RETURNING k`,
+	c, release, err := p.now(ctx, leaseOf(lease)/10)
+	if err != nil {
+		return pgError(err)
+	}
+	defer release()
+	err = c.QueryRow(ctx, `UPDATE worker SET until = greatest(until, pawl_now() + $2), lease = $2 WHERE name = $1 AND NOT lost RETURNING k`,
 		worker, int64(leaseOf(lease))).Scan(&k)
 	if errors.Is(err, pgx.ErrNoRows) {
 		var lost bool
-		if err := p.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM worker WHERE name = $1)`, worker).Scan(&lost); err != nil {
+		if err := c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM worker WHERE name = $1)`, worker).Scan(&lost); err != nil {
 			return pgError(err)
 		}
+		release()
 		p.leases.Delete(worker)
 		if lost {
 			return workflow.ErrFenced
@@ -200,6 +207,22 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 	}
 	p.leases.Store(worker, k)
 	return nil
+}
+
+// now is a connection for what may not wait for slow reads: one of the pool, or
+// after patience a further one.
+func (p *Postgres) now(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
+	short, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if pooled, err := p.pool.Acquire(short); err == nil {
+		return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
+	} else if short.Err() == nil || ctx.Err() != nil {
+		return nil, nil, err
+	}
+	if c, err = pgx.ConnectConfig(ctx, p.config); err != nil {
+		return nil, nil, err
+	}
+	return c, sync.OnceFunc(func() { closeConn(c) }), nil
 }
 
 // Release implements workflow.Claimer. A wait keeps its time; what was under

@@ -259,3 +259,24 @@ func TestFinding15ProcessHasFewConnections(t *testing.T) {
 		t.Errorf("a process had %d connections; 16 of them do not fit into 100, of which 3 are kept for administrators", most)
 	}
 }
+
+// All connections of the pool are busy with slow reads: the lease of the worker is
+// renewed nevertheless.
+func TestALeaseBesideSlowReads(t *testing.T) {
+	p, _ := postgres(t, pgtest.Options{NoSync: true})
+	if err := p.Renew(t.Context(), "w", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for range p.pool.Config().MaxConns {
+		c, err := p.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Release)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := p.Renew(ctx, "w", time.Second); err != nil {
+		t.Error(err)
+	}
+}

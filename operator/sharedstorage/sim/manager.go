@@ -58,7 +58,7 @@ func (s managers) Ensure(ctx context.Context, ref port.Ref, want port.ManagerSpe
 			if !made { // what it was told last is kept for it
 				ha, until = m.ha, m.until
 			}
-			*m = manager{present: true, readyAt: w.o.Now().Add(w.o.Times.Manager), members: members, ha: ha, until: until, sync: m.sync, ask: m.ask, of: m.of, seen: m.seen}
+			*m = manager{present: true, readyAt: w.o.Now().Add(w.o.Times.Manager), members: members, ha: ha, until: until, sync: m.sync, ask: m.ask, safe: m.safe, of: m.of, seen: m.seen}
 			for _, member := range want.Members {
 				if made {
 					m.members[member.Name] = member

@@ -175,9 +175,9 @@ func (w *World) passManager(c *cluster, now time.Time) {
 		m.writer, m.epoch, m.missed, m.code, m.message = writer.Name, writer.engine.epoch, time.Time{}, "", ""
 		readers := slices.DeleteFunc(slices.Clone(c.members), func(name string) bool { return name == writer.Name })
 		if m.of != writer.engine.epoch || m.seen == nil {
-			m.of, m.sync, m.ask, m.seen = writer.engine.epoch, readers, readers, map[string]time.Time{}
+			m.of, m.sync, m.ask, m.safe, m.seen = writer.engine.epoch, readers, readers, false, map[string]time.Time{}
 		}
-		before, safe := m.sync, false
+		before, streaming := m.sync, false
 		m.sync = nil
 		for _, i := range c.sorted() {
 			if w.ready(i) && c.known(i) && i.engine.role == port.Follower && i.engine.upstream == writer.Name {
@@ -185,7 +185,7 @@ func (w *World) passManager(c *cluster, now time.Time) {
 			}
 			if w.streams(c, i) && c.known(i) {
 				m.seen[i.Name] = now
-				safe = safe || slices.Contains(readers, i.Name)
+				streaming = streaming || slices.Contains(readers, i.Name)
 			}
 			// One that has gone is counted on until the writer was told otherwise.
 			if slices.Contains(readers, i.Name) && !m.seen[i.Name].IsZero() && now.Sub(m.seen[i.Name]) < time.Second {
@@ -198,8 +198,10 @@ func (w *World) passManager(c *cluster, now time.Time) {
 		if len(m.sync) == 0 {
 			m.sync = readers
 		}
-		if m.ask = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(m.ask), m.sync...)))); safe {
-			m.ask = m.sync
+		if streaming {
+			m.ask, m.safe = m.sync, true
+		} else {
+			m.ask = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(m.ask), m.sync...))))
 		}
 		c.waits = m.sync
 		return
@@ -236,6 +238,10 @@ func (w *World) failover(c *cluster, now time.Time) {
 	if c.strict {
 		if m.of != c.volume.Epoch {
 			m.code, m.message = string(port.FailoverUnsafe.Code), "the writer of this epoch was never seen with its readers"
+			return
+		}
+		if !m.safe {
+			m.code, m.message = string(port.FailoverUnsafe.Code), "none of its readers had caught up with the writer yet"
 			return
 		}
 		for _, name := range m.ask {

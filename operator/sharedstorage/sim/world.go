@@ -102,9 +102,10 @@ type manager struct {
 	ha      bool
 	until   time.Time
 	members map[string]port.Member
-	missed  time.Time            // since when there is no writer
-	sync    []string             // those the writer waits for
-	ask     []string             // those of whom one has each answered commit: longer than sync until one of that has caught up
+	missed  time.Time // since when there is no writer
+	sync    []string  // those the writer waits for
+	ask     []string  // those of whom one has each answered commit, if safe: longer than sync until one of that has caught up
+	safe    bool
 	of      int64                // the epoch whose writer was seen with them; 0: none was
 	seen    map[string]time.Time // when each reader streamed last
 	code    string
