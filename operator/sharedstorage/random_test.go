@@ -121,7 +121,11 @@ func (l *lab) whole() {
 			}
 		}
 		c := l.look("blue")
-		if c.Status.State != "Interrupted" || c.Status.Run == nil {
+		if c.Status.State != "Interrupted" {
+			continue
+		}
+		if c.Status.Run == nil { // somebody cancelled a rebuild
+			l.ask("blue", "rebuild", "cluster")
 			continue
 		}
 		run, err := l.engine.Get(l.t.Context(), c.Status.Run.ID)
