@@ -74,7 +74,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 		want.Version, want.Image = version, c.Spec.Images[version]
 		asking, cancel := context.WithTimeout(ctx, o.options.Ask)
 		defer cancel()
-		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1)) })
+		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1), c.wantedSize()) })
 	}
 	c.Facts.Unfit = map[string]error{}
 	err = check(want.Version)

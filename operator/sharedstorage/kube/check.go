@@ -15,7 +15,7 @@ var _ port.Checker = &Instances{}
 
 // Check implements port.Checker: is there an image for the version, and do the
 // quotas of the namespace leave room.
-func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, count int) error {
+func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, count int, size int64) error {
 	if want.Image == "" && !i.site.o.ForeignImages {
 		if _, err := i.site.image(want.Version); err != nil {
 			return err
@@ -29,7 +29,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 	if err != nil {
 		return err
 	}
-	needs := needsOf(want, int64(count))
+	needs := needsOf(want, int64(count), size)
 	for n := range quotas.Items {
 		q := &quotas.Items[n]
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
@@ -53,7 +53,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 }
 
 // needsOf is what instances take of quotas, under each name that quotas have for it.
-func needsOf(want port.Instance, count int64) corev1.ResourceList {
+func needsOf(want port.Instance, count, size int64) corev1.ResourceList {
 	needs := corev1.ResourceList{}
 	put := func(amount *resource.Quantity, names ...corev1.ResourceName) {
 		amount.Mul(count)
@@ -62,6 +62,7 @@ func needsOf(want port.Instance, count int64) corev1.ResourceList {
 		}
 	}
 	put(resource.NewQuantity(1, resource.DecimalSI), corev1.ResourcePods, "count/pods", corev1.ResourcePersistentVolumeClaims, "count/persistentvolumeclaims")
+	put(resource.NewQuantity(size, resource.BinarySI), corev1.ResourceRequestsStorage)
 	asked := resources(want.Class)
 	for name, amount := range asked.Requests {
 		put(&amount, name, "requests."+name)

@@ -41,6 +41,8 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 		"too much by its old name": {"4Gi", "2049Mi", corev1.ResourceMemory, blue.Namespace, nil, false},
 		"CPU fits":                 {"4", "2", corev1.ResourceRequestsCPU, blue.Namespace, nil, true},
 		"too much CPU":             {"4", "2001m", corev1.ResourceRequestsCPU, blue.Namespace, nil, false},
+		"storage fits":             {"50Gi", "30Gi", corev1.ResourceRequestsStorage, blue.Namespace, nil, true},
+		"too much storage":         {"50Gi", "31Gi", corev1.ResourceRequestsStorage, blue.Namespace, nil, false},
 		"nothing of it is needed":  {"1", "1", "count/secrets", blue.Namespace, nil, true},
 		"of another namespace":     {"1", "1", corev1.ResourcePods, "other", nil, true},
 		"of some pods only":        {"1", "1", corev1.ResourcePods, blue.Namespace, []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeBestEffort}, true},
@@ -49,7 +51,7 @@ func TestFinding14AResourceQuotaIsAskedFirst(t *testing.T) {
 			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: q.namespace, Name: "team"}, Spec: corev1.ResourceQuotaSpec{Scopes: q.scopes},
 				Status: corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{q.what: resource.MustParse(q.hard)}, Used: corev1.ResourceList{q.what: resource.MustParse(q.used)}}}
 			g := newGround(t, quota)
-			err := g.Instances().Check(t.Context(), blue, instance, 2)
+			err := g.Instances().Check(t.Context(), blue, instance, 2, 10<<30)
 			if q.fits {
 				g.must(err)
 				return
@@ -76,13 +78,13 @@ func TestFinding14WhatCannotBeAsked(t *testing.T) {
 	small := port.Class{CPU: 1000, Memory: 1 << 30}
 	away := errors.New("the API server is away")
 	g.o.Live = refusing{g.o.Client, away}
-	if err := g.Instances().Check(t.Context(), blue, port.Instance{Version: "15.99", Class: small}, 1); fault.Of(err) != port.VersionUnsupported {
+	if err := g.Instances().Check(t.Context(), blue, port.Instance{Version: "15.99", Class: small}, 1, 10<<30); fault.Of(err) != port.VersionUnsupported {
 		t.Errorf("a version without an image: %v", err)
 	}
 	known := port.Instance{Version: "15.18", Class: small}
-	if err := g.Instances().Check(t.Context(), blue, known, 1); !errors.Is(err, away) {
+	if err := g.Instances().Check(t.Context(), blue, known, 1, 10<<30); !errors.Is(err, away) {
 		t.Errorf("an API server that is away: %v", err)
 	}
 	g.o.Live = refusing{g.o.Client, apierrors.NewForbidden(schema.GroupResource{Resource: "resourcequotas"}, "", nil)}
-	g.must(g.Instances().Check(t.Context(), blue, known, 1))
+	g.must(g.Instances().Check(t.Context(), blue, known, 1, 10<<30))
 }

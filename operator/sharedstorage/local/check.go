@@ -9,7 +9,7 @@ import (
 var _ port.Checker = &Instances{}
 
 // Check implements port.Checker: is the version installed.
-func (i *Instances) Check(_ context.Context, _ port.Ref, want port.Instance, _ int) error {
+func (i *Instances) Check(_ context.Context, _ port.Ref, want port.Instance, _ int, _ int64) error {
 	_, _, err := i.site.binaries(want.Version)
 	return err
 }

@@ -121,10 +121,11 @@ type Instances interface {
 }
 
 // Checker is what Instances may offer beside: whether instances like this one
-// could be made, and how many of them. It changes nothing. VERSION_UNSUPPORTED,
-// NAMESPACE_QUOTA_EXCEEDED; what cannot be told is no error.
+// could be made: count of them, with size bytes of storage each. It changes
+// nothing. VERSION_UNSUPPORTED, NAMESPACE_QUOTA_EXCEEDED; what cannot be told is
+// no error.
 type Checker interface {
-	Check(ctx context.Context, c Ref, want Instance, count int) error
+	Check(ctx context.Context, c Ref, want Instance, count int, size int64) error
 }
 
 // Instance is one place where an engine runs: wanted or found.

@@ -10,7 +10,7 @@ import (
 var _ port.Checker = instances{}
 
 // Check implements port.Checker.
-func (s instances) Check(_ context.Context, _ port.Ref, want port.Instance, count int) error {
+func (s instances) Check(_ context.Context, _ port.Ref, want port.Instance, count int, _ int64) error {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
