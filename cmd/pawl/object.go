@@ -204,11 +204,11 @@ func (a *app) awaitReady(ctx context.Context, b backend.Backend, objects control
 			a.say("%s %s", o.Ref, line)
 			told = line
 		}
-		if s.ready && o.Generation >= want.Generation {
-			return o, nil
-		}
-		if o.Generation >= want.Generation && needsRemedy(ctx, b, o) {
+		switch seen := o.Generation >= want.Generation; {
+		case seen && needsRemedy(ctx, b, o): // what serves already may be stuck with a change
 			return o, end(view.ExitRemedy)
+		case seen && s.ready:
+			return o, nil
 		}
 		select {
 		case <-waiting.Done():

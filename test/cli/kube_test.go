@@ -243,3 +243,37 @@ func await(t *testing.T, what string, look func(ctx context.Context) error) {
 		}
 	}
 }
+
+// A wish that cannot be met stops its run on a real API server: whoever waits is
+// told, and the mended file is all it needs to go on.
+func TestFinding14AMendedFileNeedsNoCommand(t *testing.T) {
+	w := onKubernetes(t, kubestore.Run)
+	text, err := os.ReadFile("testdata/cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cluster.yaml")
+	apply := func(parameters string) result {
+		if err := os.WriteFile(file, append(slices.Clip(text), parameters...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := w.call(w.program, "apply", "-f", file, "-n", w.namespace, "--kubernetes", "--wait", "90s")
+		t.Logf("$ pawl apply, %q\n%s", parameters, r)
+		return r
+	}
+	if r := apply(""); r.code != 0 {
+		t.Fatal(r)
+	}
+	if r := apply("  parameters: {bad_one: \"1\"}\n"); r.code != 4 || !strings.Contains(r.out, "PARAMETER_INVALID") || !strings.Contains(r.out, "remedy: ") {
+		t.Errorf("a parameter that no engine knows: %s", r)
+	}
+	if r := apply("  parameters: {work_mem: 8MB}\n"); r.code != 0 {
+		t.Errorf("the mended file: %s", r)
+	}
+	if r := w.call(w.program, "get", "ssc", "orders", "-n", w.namespace, "--kubernetes", "-o", "json"); !strings.Contains(r.out, `"state": "Running"`) {
+		t.Errorf("the cluster: %s", r)
+	}
+	if r := w.call(w.program, "get", "runs", "-n", w.namespace, "--kubernetes"); !strings.Contains(r.out, "Cancelled") {
+		t.Errorf("the run of the withdrawn wish: %s", r)
+	}
+}
