@@ -19,7 +19,7 @@ import (
 var Refused = fault.Declare(fault.Kind{
 	Code: "SECRET_FILE_REFUSED", Class: fault.Invalid,
 	Title:  "a file with a secret cannot be read, is empty, is no regular file, or may be read by others",
-	Remedy: "Name a regular file that holds the secret and that only its owner may read (chmod 600); a pipe is none. In a pod mount the Secret with defaultMode 0440 and an fsGroup.",
+	Remedy: "Name a regular file that holds the secret and that only its owner may read (chmod 600); a pipe is none. In a pod mount the Secret with defaultMode 0440 and an fsGroup, and run as another user than root.",
 })
 
 // most is more than all secrets of a file have.
