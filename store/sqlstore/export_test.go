@@ -67,3 +67,15 @@ func Unlengthened(t testing.TB, s *SQLite) {
 		t.Fatal(err)
 	}
 }
+
+// Refuse lets writes into a table fail until the answer is called.
+func Refuse(t testing.TB, s *SQLite, table string) func() {
+	run := func(sql string) {
+		err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error { return execute(w.conn, sql) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+	return func() { run("DROP TRIGGER refuse") }
+}

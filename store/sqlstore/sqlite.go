@@ -342,8 +342,23 @@ func sqFault(err error, what string) error {
 	}
 }
 
+// tornError is that of a write without a savepoint which has written a part.
+type tornError struct{ error }
+
+func (e tornError) Unwrap() error { return e.error }
+
+func torn(err error) error {
+	if err == nil {
+		return nil
+	}
+	return tornError{err}
+}
+
 // fatal reports a result after which no statement of the transaction can be trusted.
 func fatal(err error) bool {
+	if errors.As(err, new(tornError)) {
+		return true
+	}
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultOK, sqlite.ResultConstraint, sqlite.ResultError:
 		return false

@@ -45,7 +45,7 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 	if len(settled) > 0 {
 		op.steps = appendRecords(nil, settled, 0)
 	}
-	err := s.writer.do(&sqWrite{run: op.execute, after: op.durable})
+	err := s.writer.do(&sqWrite{bare: true, run: op.execute, after: op.durable})
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +133,12 @@ func (op *sqCreate) execute(w *sqWriter) error {
 		}
 	}
 	w.lastRun++
+	return torn(op.rest(w))
+}
+
+// rest writes what belongs to the row of a new run.
+func (op *sqCreate) rest(w *sqWriter) error {
+	r, h := op.r, op.handle
 	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", h.row, op.birth, []byte(r.Input)); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package sqlstore_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -447,5 +448,39 @@ func TestOneRunIsNPlusTwoWrites(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A write that fails half-way leaves nothing behind: neither a run without its
+// birth nor an end without its event. What comes next works.
+func TestAHalfWrittenRun(t *testing.T) {
+	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	allow := sqlstore.Refuse(t, s, "birth")
+	if _, err := s.Create(t.Context(), newRun(1), nil); err == nil {
+		t.Error("a run was made without its birth")
+	}
+	if _, _, err := s.Load(t.Context(), newRun(1).ID); !errors.Is(err, workflow.ErrNotFound) {
+		t.Errorf("what was refused is there: %v", err)
+	}
+	allow()
+	r, err := s.Create(t.Context(), newRun(1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Phase, r.Owner = workflow.Succeeded, ""
+	end := &workflow.Save{Run: r, Events: []workflow.Event{{Seq: 2, At: time.Now(), Kind: workflow.RunSucceeded}}}
+	allow = sqlstore.Refuse(t, s, "event")
+	if err := s.Save(t.Context(), end); err == nil {
+		t.Error("an end was saved without its event")
+	}
+	if stored, _, err := s.Load(t.Context(), r.ID); err != nil || stored.Phase != workflow.Running {
+		t.Errorf("after the refused end: %+v, %v", stored, err)
+	}
+	allow()
+	if err := s.Save(t.Context(), end); err != nil {
+		t.Error(err)
+	}
+	if stored, _, err := s.Load(t.Context(), r.ID); err != nil || stored.Phase != workflow.Succeeded {
+		t.Errorf("after the end: %+v, %v", stored, err)
 	}
 }

@@ -55,6 +55,7 @@ type sqSave struct {
 	lastEvent int64
 	lastSteps int64
 	hints     []string
+	written   bool // the row of the run is
 }
 
 // Save writes what changed of a run. See workflow.Store.
@@ -183,7 +184,7 @@ func (op *sqSave) execute(w *sqWriter) error {
 	}
 	body := placed(op.body, op.lastEvent, op.lastSteps)
 	if !op.plain {
-		return w.guarded(func() error { return op.slow(w, body) })
+		return op.move(w, body)
 	}
 	stmt := w.update
 	stmt.BindBytes(1, body)
@@ -196,7 +197,7 @@ func (op *sqSave) execute(w *sqWriter) error {
 		return err
 	}
 	if w.conn.Changes() == 0 {
-		return w.guarded(func() error { return op.slow(w, body) })
+		return op.move(w, body)
 	}
 	if op.events == nil && op.steps == nil {
 		return nil
@@ -204,7 +205,20 @@ func (op *sqSave) execute(w *sqWriter) error {
 	return w.addEvent(h.row, op.events, op.steps)
 }
 
-// slow is a save that moves a run through its life.
+// move is a save that moves a run through its life. What it sends or consumes is
+// written before all is known, and so needs a savepoint.
+func (op *sqSave) move(w *sqWriter, body []byte) error {
+	if len(op.save.Mail)+len(op.save.Consumed) > 0 {
+		return w.guarded(func() error { return op.slow(w, body) })
+	}
+	op.written = false
+	err := op.slow(w, body)
+	if op.written {
+		return torn(err)
+	}
+	return err
+}
+
 func (op *sqSave) slow(w *sqWriter, body []byte) error {
 	r := op.r
 	op.hints = op.hints[:0]
@@ -269,6 +283,7 @@ func (op *sqSave) slow(w *sqWriter, body []byte) error {
 	if err != nil {
 		return err
 	}
+	op.written = true
 	if op.events != nil || op.steps != nil {
 		if err := w.addEvent(old.row, op.events, op.steps); err != nil {
 			return err

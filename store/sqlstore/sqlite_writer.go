@@ -18,7 +18,8 @@ import (
 //
 // A save whose first statement, the guarded update, meets no row has changed
 // nothing, and what follows it can only fail with the whole transaction; so it
-// needs no savepoint. All other writes have one each.
+// needs no savepoint, nor does a create or a save that sends and consumes
+// nothing. All other writes have one each.
 type sqWriter struct {
 	store   *SQLite
 	conn    *sqlite.Conn
