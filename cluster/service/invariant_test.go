@@ -113,6 +113,8 @@ func (l *lab) restless(b *cluster.Book, may []machine.State) string {
 		return "it is " + string(c.State)
 	case c.State == cluster.Alert && !c.RecoverNext.IsZero() && (c.Desired == cluster.WantRunning || c.RecoverTries < 3): // what is missing does not stop
 		return "it is tried to be brought back"
+	case c.State == cluster.Stopped && time.Since(c.StateSince) < 2*time.Minute && c.RecoverTries > 0: // what is missing is seen by the next look
+		return "it was in Alert a moment ago"
 	case c.State == cluster.Expunge && c.Reason.Code != cluster.ForeignVM.Code:
 		return "it could not be deleted, though nothing is in the way"
 	case (c.State == cluster.Running || c.State == cluster.Stopped) && (c.Alarm || string(c.Desired) != string(c.State)):

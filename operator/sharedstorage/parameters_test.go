@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -197,6 +198,31 @@ func TestNoRestartThatNobodyAskedFor(t *testing.T) {
 		}
 		l.rests("blue", time.Minute)
 		l.sane("blue")
+	})
+}
+
+// A reader that cannot be filled is taken back: it is removed, not made anew.
+func TestAReaderWithoutDataThatNobodyWants(t *testing.T) {
+	var away atomic.Bool
+	o := times()
+	o.Latency = 500 * time.Millisecond
+	o.Around = func(call sim.Call, _ sim.When) error {
+		if away.Load() && call.Port == "Engine" && call.Method == "Install" {
+			return port.PodLost.Errorf("the copy fails")
+		}
+		return nil
+	}
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		away.Store(true)
+		l.edit("blue", readers(3))
+		run := l.atStep("Readers[4]/CreateReader")
+		time.Sleep(8 * time.Minute)
+		l.edit("blue", readers(2))
+		_ = l.engine.Cancel(t.Context(), run.ID, workflow.Drop, false, workflow.Actor{Name: "uma"}) // it may have been given up by itself
+		l.rests("blue", 30*time.Minute)
+		l.sane("blue")
+		l.visited("RebuildingReader", 0)
 	})
 }
 

@@ -193,8 +193,12 @@ func (o *Operator) sickReader(c *Cluster) (id, request string) {
 }
 
 // emptyFor reports an instance that has been without data for Options.Failed. At
-// rest nobody fills it any more: its run was dropped.
+// rest nobody fills it any more: its run was dropped. One too many is removed, not
+// made anew.
 func (o *Operator) emptyFor(c *Cluster, i *port.Instance) bool {
+	if len(c.Facts.readers()) > c.wantedReaders() || c.oldest(RemoveReader) != nil {
+		return false
+	}
 	st, asked := c.Facts.Engines[i.Name]
 	health, _ := c.Facts.health(i)
 	since, _ := c.failedSince(i, health)

@@ -24,7 +24,7 @@ func (o *Operator) tend(ctx context.Context, c *Cluster, p machine.Position, run
 		return t.mended
 	}
 	if p.State == Running {
-		t.lock()
+		t.lock(p)
 	}
 	t.addresses()
 	if errors.Is(t.f.Unknown[askedVolume], port.GrantLost) {
@@ -76,10 +76,11 @@ func (t *tender) fence() {
 }
 
 // lock gives back the lock on the topology that a run took and no run gives back:
-// it was dropped, or a rebuild came instead of it. At rest none is at work.
-func (t *tender) lock() {
+// it was dropped, or a rebuild came instead of it. At rest none is at work. One that
+// is younger than this rest is that of a run which this pass does not know of yet.
+func (t *tender) lock(p machine.Position) {
 	text, stored := t.c.storedLock()
-	if stored.Record == nil || stored.Record.Owner != t.c.lockOwner() {
+	if r := stored.Record; r == nil || r.Owner != t.c.lockOwner() || r.Start.After(p.Since) {
 		return
 	}
 	t.do("the lock on the topology", func(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -35,10 +36,15 @@ func (c *Cluster) storedLock() (text string, stored lock.Stored) {
 const adding = "AddReaders"
 
 // takeTopologyLock takes the lock, or waits until somebody else's has ended. An
-// own one that has half of its time left is left alone.
+// own one that has half of its time left is left alone, unless it is older than this
+// state: a run before may have left it, and then it is given back at any time.
 func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
+	p, err := positionOf(w.c)
+	if err != nil {
+		return outcome.Fail(machine.PositionInvalid.Errorf("%w", err))
+	}
 	text, stored := w.c.storedLock()
-	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 {
+	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 && !r.Start.Before(p.Since) {
 		return outcome.Done()
 	}
 	verdict := lock.Decide(w.o.now(), stored, w.c.lockOwner(), nil, lock.DefaultDuration)
@@ -48,7 +54,7 @@ func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 	case !verdict.Granted:
 		return w.await(slowLook, TopologyLocked, TopologyLocked.Reason(), "%s holds the lock", stored.Record.Owner)
 	}
-	err := w.writeLock(ctx, text, verdict.Record)
+	err = w.writeLock(ctx, text, verdict.Record)
 	if errors.Is(err, fault.WriteConflict) {
 		return outcome.Wait(soonLook, "Locking", "the cluster was changed meanwhile")
 	}

@@ -255,3 +255,18 @@ func TestTheTopologyLockThatIsLeftBehind(t *testing.T) {
 		}
 	})
 }
+
+// A lock that is younger than the rest is that of a run which this pass does not
+// know of yet: it is left alone.
+func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
+	inLab(t, setup{sim: times()}, func(l *lab) {
+		up(l, "blue")
+		time.Sleep(time.Minute)
+		raw, _ := json.Marshal(lock.Record{Owner: "sharedstorage/uid-1", Start: time.Now(), End: time.Now().Add(lock.DefaultDuration)})
+		l.home.user("blue", func(k *kept) { k.annotations[sharedstorage.TopologyLock] = string(raw) })
+		time.Sleep(5 * time.Minute)
+		if l.topologyLock() == nil {
+			t.Errorf("it was taken away\n%s", l.story())
+		}
+	})
+}

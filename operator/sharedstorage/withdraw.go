@@ -70,11 +70,15 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 		class = port.Class{}
 	}
 	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread}
+	size := c.wantedSize()
+	if c.Facts.known(askedVolume) && c.Facts.Volume.Size > 0 { // as it is: that is what claims are made with
+		size = c.Facts.Volume.Size
+	}
 	check := func(version string) error {
 		want.Version, want.Image = version, c.Spec.Images[version]
 		asking, cancel := context.WithTimeout(ctx, o.options.Ask)
 		defer cancel()
-		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1), c.wantedSize()) })
+		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 1), size) })
 	}
 	c.Facts.Unfit = map[string]error{}
 	err = check(want.Version)

@@ -28,7 +28,8 @@ import (
 //	guard ───────────────────▶ listener ─▶ ends connections that hold a lock and are silent
 //
 // It has at most pgPool+pgWriters+1 connections, so that sixteen processes fit
-// into the 100 that a PostgreSQL has by default.
+// into the 100 that a PostgreSQL has by default; for the moment in which a lease
+// is renewed beside slow reads one more, if the server gives it.
 type Postgres struct {
 	pool    *pgxpool.Pool
 	config  *pgx.ConnConfig

@@ -109,6 +109,8 @@ func leaseOf(d time.Duration) time.Duration {
 	return d
 }
 
+const workerSQL = `SELECT pawl_worker($1, $2)`
+
 // lease gives the number of a worker's lease, registering the worker if this
 // process has not heard of it.
 func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration) (int64, error) {
@@ -116,7 +118,7 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 		return k.(int64), nil
 	}
 	var k int64
-	if err := p.pool.QueryRow(ctx, `SELECT pawl_worker($1, $2)`, worker, int64(lease)).Scan(&k); err != nil {
+	if err := p.pool.QueryRow(ctx, workerSQL, worker, int64(lease)).Scan(&k); err != nil {
 		return 0, pgError(err)
 	}
 	p.leases.Store(worker, k)
@@ -194,13 +196,11 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 		if err := c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM worker WHERE name = $1)`, worker).Scan(&lost); err != nil {
 			return pgError(err)
 		}
-		release()
 		p.leases.Delete(worker)
 		if lost {
 			return workflow.ErrFenced
 		}
-		_, err = p.lease(ctx, worker, lease)
-		return err
+		err = c.QueryRow(ctx, workerSQL, worker, int64(leaseOf(lease))).Scan(&k)
 	}
 	if err != nil {
 		return pgError(err)
@@ -209,8 +209,9 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 	return nil
 }
 
-// now is a connection for what may not wait for slow reads: one of the pool, or
-// after patience a further one.
+// now is a connection for what may not wait for slow reads: one of the pool, after
+// patience a further one for the moment, and of the pool again if the server takes
+// no more.
 func (p *Postgres) now(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -219,10 +220,14 @@ func (p *Postgres) now(ctx context.Context, patience time.Duration) (c *pgx.Conn
 	} else if short.Err() == nil || ctx.Err() != nil {
 		return nil, nil, err
 	}
-	if c, err = pgx.ConnectConfig(ctx, p.config); err != nil {
+	if c, err = pgx.ConnectConfig(ctx, p.config); err == nil {
+		return c, sync.OnceFunc(func() { closeConn(c) }), nil
+	}
+	pooled, err := p.pool.Acquire(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
-	return c, sync.OnceFunc(func() { closeConn(c) }), nil
+	return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
 }
 
 // Release implements workflow.Claimer. A wait keeps its time; what was under

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-dev/pawl/account"
 	"github.com/pawl-dev/pawl/fault"
@@ -260,23 +261,34 @@ func TestFinding15ProcessHasFewConnections(t *testing.T) {
 	}
 }
 
-// All connections of the pool are busy with slow reads: the lease of the worker is
-// renewed nevertheless.
+// All connections of the pool are busy with slow reads: the lease of a worker is
+// renewed nevertheless, also one that nobody has heard of. If the server takes no
+// more connections, it is renewed when one of the pool is free.
 func TestALeaseBesideSlowReads(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	if err := p.Renew(t.Context(), "w", time.Second); err != nil {
 		t.Fatal(err)
 	}
+	var busy []*pgxpool.Conn
 	for range p.pool.Config().MaxConns {
 		c, err := p.pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.Release)
+		busy = append(busy, c)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
+	for _, worker := range []string{"w", "unheard of"} {
+		if err := p.Renew(ctx, worker, time.Second); err != nil {
+			t.Error(worker, err)
+		}
+	}
+	p.config.Host, p.config.Port, p.config.Fallbacks = "127.0.0.1", 1, nil
+	for _, c := range busy {
+		time.AfterFunc(400*time.Millisecond, c.Release)
+	}
 	if err := p.Renew(ctx, "w", time.Second); err != nil {
-		t.Error(err)
+		t.Error("the server takes no more:", err)
 	}
 }

@@ -463,9 +463,19 @@ func TestAHalfWrittenRun(t *testing.T) {
 		t.Errorf("what was refused is there: %v", err)
 	}
 	allow()
-	r, err := s.Create(t.Context(), newRun(1), nil)
+	r := newRun(1)
+	r.Owner, r.Epoch = "w", 1
+	r, err := s.Create(t.Context(), r, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	allow = sqlstore.Refuse(t, s, "event")
+	if err := step(t, s, r, 1); err == nil {
+		t.Error("a step was saved without its event")
+	}
+	allow()
+	if err := step(t, s, r, 1); err != nil {
+		t.Error("the same step again:", err)
 	}
 	r.Phase, r.Owner = workflow.Succeeded, ""
 	end := &workflow.Save{Run: r, Events: []workflow.Event{{Seq: 2, At: time.Now(), Kind: workflow.RunSucceeded}}}

@@ -202,7 +202,7 @@ func (op *sqSave) execute(w *sqWriter) error {
 	if op.events == nil && op.steps == nil {
 		return nil
 	}
-	return w.addEvent(h.row, op.events, op.steps)
+	return torn(w.addEvent(h.row, op.events, op.steps))
 }
 
 // move is a save that moves a run through its life. What it sends or consumes is
