@@ -80,7 +80,7 @@ func (t *tender) fence() {
 // is younger than this rest is that of a run which this pass does not know of yet.
 func (t *tender) lock(p machine.Position) {
 	text, stored := t.c.storedLock()
-	if r := stored.Record; r == nil || r.Owner != t.c.lockOwner() || r.Start.After(p.Since) {
+	if r := stored.Record; r == nil || r.Owner != t.c.lockOwner() || renewed(r).After(p.Since) {
 		return
 	}
 	t.do("the lock on the topology", func(ctx context.Context) error {

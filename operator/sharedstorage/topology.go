@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/lock"
@@ -35,6 +36,9 @@ func (c *Cluster) storedLock() (text string, stored lock.Stored) {
 // adding is the flow that adds readers, under the lock that LockTopology took.
 const adding = "AddReaders"
 
+// renewed is when an own lock was written last.
+func renewed(r *lock.Record) time.Time { return r.End.Add(-lock.DefaultDuration) }
+
 // takeTopologyLock takes the lock, or waits until somebody else's has ended. An
 // own one that has half of its time left is left alone, unless it is older than this
 // state: a run before may have left it, and then it is given back at any time.
@@ -44,7 +48,7 @@ func takeTopologyLock(ctx context.Context, w *work) outcome.Outcome {
 		return outcome.Fail(machine.PositionInvalid.Errorf("%w", err))
 	}
 	text, stored := w.c.storedLock()
-	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 && !r.Start.Before(p.Since) {
+	if r := stored.Record; r != nil && r.Owner == w.c.lockOwner() && r.End.Sub(w.o.now()) > lock.DefaultDuration/2 && !renewed(r).Before(p.Since) {
 		return outcome.Done()
 	}
 	verdict := lock.Decide(w.o.now(), stored, w.c.lockOwner(), nil, lock.DefaultDuration)

@@ -270,3 +270,23 @@ func TestTheTopologyLockOfAnUnknownRun(t *testing.T) {
 		}
 	})
 }
+
+// Each of the two states writes the lock once, not at each look.
+func TestTheTopologyLockIsWrittenOnce(t *testing.T) {
+	o := times()
+	o.Latency = 500 * time.Millisecond
+	inLab(t, setup{sim: o}, func(l *lab) {
+		up(l, "blue")
+		l.edit("blue", readers(3))
+		l.atStep("AwaitQuietTopology")
+		written := map[time.Time]bool{}
+		for r := l.topologyLock(); r != nil; r = l.topologyLock() {
+			written[r.End] = true
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := len(written); n == 0 || n > 2 {
+			t.Errorf("it was written %d times\n%s", n, l.story())
+		}
+		l.rests("blue", 10*time.Minute)
+	})
+}
