@@ -146,7 +146,7 @@ func TestDutiesAreComplete(t *testing.T) {
 		}
 	}
 	for n := 1; n <= 33; n++ {
-		if n > 12 && n < 21 || n > 27 && n < 31 { // numbers of containercluster.md begin at 21, those of Kubernetes at 31
+		if n > 12 && n < 21 || n > 27 && n < 31 { // numbers of container clusters begin at 21, those of Kubernetes at 31
 			continue
 		}
 		if !slices.ContainsFunc(duties, func(d duty) bool { return d.number == n }) {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// duty is one line of workflow.md, section 9, from 21 on of containercluster.md,
-// section 13, and from 31 on of what is on Kubernetes: a figure with its gate and aim.
+// duty is one figure with its gate and aim. Numbers below 21 measure the workflow
+// engine, those from 21 container clusters, those from 31 what runs on Kubernetes.
 type duty struct {
 	number int
 	what   string
@@ -73,19 +73,19 @@ var duties = []duty{
 	{number: 13, what: "the same, PostgreSQL", from: []string{"reading-postgres"}, key: "readingMs", format: "%.0f", gate: 150, sense: atMost},
 	{number: 14, what: "PostgreSQL: four workers together against one, measured in turns", from: []string{workersName(4)}, key: "shareOfOne", format: "%.2f", gate: 0.9},
 	{number: 14, what: "PostgreSQL: sixteen workers together against one", from: []string{workersName(16)}, key: "shareOfOne", format: "%.2f", gate: 0.8},
-	{number: 21, what: "a page of 100 of 10,000 clusters, SQLite, the slower face, 16 callers: p99 in ms (containercluster.md 13)", from: []string{"clusters-list"}, key: "pageP99Ms", format: "%.1f", gate: 50, sense: atMost},
-	{number: 22, what: "one cluster of these: p99 in ms (containercluster.md 13)", from: []string{"clusters-list"}, key: "getP99Ms", format: "%.1f", gate: 10, sense: atMost},
-	{number: 23, what: "sync pass of 10,000 clusters of 10 VMs on sim: calls per page (containercluster.md 13)", from: []string{"clusters-sync"}, key: "callsPerPage", format: "%.3f", gate: 1, sense: atMost},
+	{number: 21, what: "a page of 100 of 10,000 clusters, SQLite, the slower face, 16 callers: p99 in ms", from: []string{"clusters-list"}, key: "pageP99Ms", format: "%.1f", gate: 50, sense: atMost},
+	{number: 22, what: "one cluster of these: p99 in ms", from: []string{"clusters-list"}, key: "getP99Ms", format: "%.1f", gate: 10, sense: atMost},
+	{number: 23, what: "sync pass of 10,000 clusters of 10 VMs on sim: calls per page", from: []string{"clusters-sync"}, key: "callsPerPage", format: "%.3f", gate: 1, sense: atMost},
 	{number: 23, what: "its writes", from: []string{"clusters-sync"}, key: "writes", format: "%.0f", gate: 0, sense: exactly},
 	{number: 23, what: "its seconds", from: []string{"clusters-sync"}, key: "passSeconds", format: "%.2f", gate: 10, sense: atMost},
 	{number: 23, what: "resident MiB during it, sim included", from: []string{"clusters-sync"}, key: "residentMiB", format: "%.0f", gate: 500, sense: atMost},
-	{number: 24, what: "100 clusters of 10 VMs created on sim: times what the store takes for the same writes (containercluster.md 13)", from: []string{"clusters-create"}, key: "timesOfStore", format: "%.2f", gate: 1.5, sense: atMost},
+	{number: 24, what: "100 clusters of 10 VMs created on sim: times what the store takes for the same writes", from: []string{"clusters-create"}, key: "timesOfStore", format: "%.2f", gate: 1.5, sense: atMost},
 	{number: 24, what: "the same against the raw loop of 60 bytes", from: []string{"clusters-create"}, key: "timesOfRaw", format: "%.2f", sense: shown},
-	{number: 25, what: "durable writes per VM of these, without hellos (containercluster.md 13)", from: []string{"clusters-create"}, key: "madeWritesPerVM", format: "%.2f", gate: 4, sense: atMost},
+	{number: 25, what: "durable writes per VM of these, without hellos", from: []string{"clusters-create"}, key: "madeWritesPerVM", format: "%.2f", gate: 4, sense: atMost},
 	{number: 25, what: "the same with hellos", from: []string{"clusters-create"}, key: "writesPerVM", format: "%.2f", sense: shown},
-	{number: 26, what: "10,000 runs that wait for VMs: goroutines (containercluster.md 13)", from: []string{"clusters-waiting"}, key: "goroutines", format: "%.0f", gate: 100, sense: atMost},
+	{number: 26, what: "10,000 runs that wait for VMs: goroutines", from: []string{"clusters-waiting"}, key: "goroutines", format: "%.0f", gate: 100, sense: atMost},
 	{number: 26, what: "their CPU in cores", from: []string{"clusters-waiting"}, key: "idleCPU", format: "%.4f", gate: 0.01, sense: atMost},
-	{number: 27, what: "`kill -9` with 1,000 open runs: seconds until all are claimed (containercluster.md 13)", from: []string{"clusters-restart"}, key: "claimedSeconds", format: "%.2f", gate: 10, sense: atMost},
+	{number: 27, what: "`kill -9` with 1,000 open runs: seconds until all are claimed", from: []string{"clusters-restart"}, key: "claimedSeconds", format: "%.2f", gate: 10, sense: atMost},
 	{number: 31, what: "kubectl apply to Running, 1 shared-storage cluster on sim ports, s", from: []string{"kubernetes-ready-1"}, key: "seconds", format: "%.2f", sense: shown},
 	{number: 31, what: "times what the bare API server takes for the same writes", from: []string{"kubernetes-ready-1"}, key: "timesOfBare", format: "%.2f", sense: shown},
 	{number: 31, what: "the same, 10 clusters, s", from: []string{"kubernetes-ready-10"}, key: "seconds", format: "%.2f", sense: shown},

@@ -1,5 +1,5 @@
-// Command clusters measures the duties of container clusters
-// (containercluster.md, section 13) and prints figures as one JSON object.
+// Command clusters measures container clusters and prints
+// figures as one JSON object.
 //
 //	go -C bench run ./clusters --what list     # pages of 100 of 10,000 clusters, both faces, 16 callers
 //	go -C bench run ./clusters --what underway # a page of 100 clusters that all wait for their VMs, both faces, 16 callers

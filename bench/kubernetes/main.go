@@ -1,7 +1,6 @@
 // Command kubernetes measures Pawl on a real etcd and API server, and prints
-// figures as one JSON object: what a step costs the Kubernetes stores
-// (workflow.md, section 9, duty 8), how fast simulated shared-storage clusters
-// come up, what a thousand of them ask for at rest, and what a cache of runs needs.
+// figures as one JSON object: what a step costs the Kubernetes stores,
+// how fast simulated shared-storage clusters come up, what a thousand of them ask for at rest, and what a cache of runs needs.
 //
 //	make controlplane                                        # once: builds the programs into bin/
 //	go -C bench run ./kubernetes --what step --kind Run      # 1,000 runs of one subject, one after the other
