@@ -149,6 +149,18 @@ vet: ## go vet in all modules
 .PHONY: lint
 lint: ## golangci-lint in all modules (the first time it is compiled: a minute and a half)
 	@failed=0; for dir in $(MODULES); do echo "lint $$dir"; (cd $$dir && $(TOOL) golangci-lint run ./...) || failed=1; done; exit $$failed
+	@$(MAKE) -s deadcode
+
+.PHONY: deadcode
+deadcode: ## functions that neither a program nor a test of any module reaches
+	@echo "deadcode"; $(GO) build -modfile=$(CURDIR)/tools/go.mod -o bin/deadcode golang.org/x/tools/cmd/deadcode
+	@{ echo "go 1.26.0"; for dir in . test bench tools; do echo "use ../$$dir"; done; } >bin/go.work
+	@found=$$(GOWORK=$(CURDIR)/bin/go.work bin/deadcode -test ./... ./test/... ./bench/... ./tools/...) || exit 1; \
+	test -z "$$found" || { echo "$$found"; echo "remove these, or give them a user"; exit 1; }
+
+.PHONY: sizes
+sizes: ## how large packages and receivers are
+	@$(GO) -C tools run ./sizes
 
 .PHONY: imports
 imports: ## the import table and the links of the documents

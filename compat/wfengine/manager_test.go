@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pawl-dev/pawl/compat/define"
 	"github.com/pawl-dev/pawl/compat/implement"
 	implwfengine "github.com/pawl-dev/pawl/compat/implement/wfengine"
@@ -36,33 +38,25 @@ var (
 	_ func(*wfengine.ResourceWorkflow) error                                                                                                       = (*wfengine.ResourceWorkflow).RetryInterruptedStep
 	_ func(*wfengine.ResourceWorkflow, context.Context, statemachine.StateResource, string, bool, statemachine.EventChecker) error                 = (*wfengine.ResourceWorkflow).CommonWorkFlowMainEnter
 
-	_ func() *wfengine.DefaultRecover                                     = wfengine.CreateDefaultRecover
-	_ wfengine.Recover                                                    = wfengine.CreateDefaultRecover()
-	_ wfengine.CreateMetaLoaderFunc                                       = wfengine.CreateDefaultWfMetaLoader
-	_ wfengine.CreateHookFunc                                             = wfengine.CreateDefaultWorkflowHook
-	_ func(string, bool) wfengine.CreateMementoStorageFunc                = wfengine.GetDefaultMementoStorageFactory
-	_ func(reason, message string) error                                  = wfengine.NewInterruptError
-	_ func() error                                                        = wfengine.NewWaitingError
-	_ wfengine.MetaDataLoader                                             = (wfengine.WfMetaLoader)(nil)
-	_ wfengine.MementoStorage                                             = (wfengine.WfRuntimeMementoStorage)(nil)
-	_ wfengine.KubeResource                                               = implement.KubeResource{}
-	_ implement.IKubeResource                                             = (*wfengine.KubeResource)(nil)
-	_ func() *implwfengine.DefaultRecover                                 = implwfengine.CreateDefaultRecover
-	_ wfengine.CreateMetaLoaderFunc                                       = implwfengine.CreateDefaultWfMetaLoader
-	_ wfengine.CreateHookFunc                                             = implwfengine.CreateDefaultWorkflowHook
-	_ func(string, bool) wfengine.CreateMementoStorageFunc                = implwfengine.GetDefaultMementoStorageFactory
-	_ wfengine.WfRuntimeMementoStorage                                    = (*wfengine.DefaultMementoStorage)(nil)
-	_ func(string, map[string]interface{}) *statemachine.Event            = event
-	_ func(name, namespace string) (interface{ GetName() string }, error) = configMap
+	_ func() *wfengine.DefaultRecover                                          = wfengine.CreateDefaultRecover
+	_ wfengine.Recover                                                         = wfengine.CreateDefaultRecover()
+	_ wfengine.CreateMetaLoaderFunc                                            = wfengine.CreateDefaultWfMetaLoader
+	_ wfengine.CreateHookFunc                                                  = wfengine.CreateDefaultWorkflowHook
+	_ func(string, bool) wfengine.CreateMementoStorageFunc                     = wfengine.GetDefaultMementoStorageFactory
+	_ func(reason, message string) error                                       = wfengine.NewInterruptError
+	_ func() error                                                             = wfengine.NewWaitingError
+	_ wfengine.MetaDataLoader                                                  = (wfengine.WfMetaLoader)(nil)
+	_ wfengine.MementoStorage                                                  = (wfengine.WfRuntimeMementoStorage)(nil)
+	_ wfengine.KubeResource                                                    = implement.KubeResource{}
+	_ implement.IKubeResource                                                  = (*wfengine.KubeResource)(nil)
+	_ func() *implwfengine.DefaultRecover                                      = implwfengine.CreateDefaultRecover
+	_ wfengine.CreateMetaLoaderFunc                                            = implwfengine.CreateDefaultWfMetaLoader
+	_ wfengine.CreateHookFunc                                                  = implwfengine.CreateDefaultWorkflowHook
+	_ func(string, bool) wfengine.CreateMementoStorageFunc                     = implwfengine.GetDefaultMementoStorageFactory
+	_ wfengine.WfRuntimeMementoStorage                                         = (*wfengine.DefaultMementoStorage)(nil)
+	_ func(statemachine.EventName, map[string]interface{}) *statemachine.Event = statemachine.CreateEvent
+	_ func(name, namespace string) (*corev1.ConfigMap, error)                  = k8sutil.ConfigMapFactoryByName
 )
-
-func event(name string, params map[string]interface{}) *statemachine.Event {
-	return statemachine.CreateEvent(statemachine.EventName(name), params)
-}
-
-func configMap(name, namespace string) (interface{ GetName() string }, error) {
-	return k8sutil.ConfigMapFactoryByName(name, namespace)
-}
 
 func TestCreateWfManager(t *testing.T) {
 	load := wfengine.CreateDefaultWfMetaLoader

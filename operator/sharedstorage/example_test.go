@@ -23,4 +23,5 @@ func Example() {
 		return o.Reconcile(ctx, o.Key("default", "blue")), nil // one pass; Options and Listen say when to make the next
 	}
 	_ = pass
+	// Output:
 }

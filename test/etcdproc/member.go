@@ -71,9 +71,6 @@ func (m *Member) Running() bool {
 // Kill ends the process with SIGKILL and waits for its end.
 func (m *Member) Kill() { m.end(syscall.SIGKILL) }
 
-// Stop ends the process with SIGTERM and waits for its end, 10 seconds at most.
-func (m *Member) Stop() { m.end(syscall.SIGTERM) }
-
 func (m *Member) end(sig syscall.Signal) {
 	if !m.Running() {
 		return
