@@ -62,7 +62,7 @@ var (
 		"Give the server valid credentials for this provider, then recover.")
 	ProviderUnreachable = declare("PROVIDER_UNREACHABLE", fault.Transient, "the provider does not answer",
 		"It is tried again. Look whether the provider is up and reachable from the server.")
-	ProviderThrottled = fault.Declare(fault.Kind{Code: "PROVIDER_THROTTLED", Class: fault.Transient, Free: true, Title: "the provider asks us to slow down",
+	ProviderThrottled = fault.Declare(fault.Kind{Code: "PROVIDER_THROTTLED", Class: fault.Transient, Uncharged: true, Title: "the provider asks us to slow down",
 		Remedy: "It is tried again later. Raise the limit at the provider or lower ours if this lasts.", Guide: "container-clusters.md"})
 	ProviderRefused = declare("PROVIDER_REFUSED", fault.Blocked, "the provider refuses the call",
 		"Read the provider's text, mend what it names, then recover.")

@@ -188,7 +188,7 @@ func (c *Controller) settled(ctx context.Context, queue *Queue, key string, out 
 func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err error) {
 	kind := fault.Of(err)
 	most := max(cmp.Or(c.MaxRetries, DefaultMaxRetries), 0)
-	exhausted := !kind.Free && queue.Charge(key) > most
+	exhausted := !kind.Uncharged && queue.Charge(key) > most
 	c.Metrics.Retry(c.Name, kind.Code, exhausted)
 	if exhausted {
 		given := RetriesExhausted.Errorf("%s failed %d times in a row, at last with %w", key, most+1, err).

@@ -66,13 +66,13 @@ func (c *Class) UnmarshalText(text []byte) error {
 
 // Kind is one declared fault.
 type Kind struct {
-	Code   Code   `json:"code"`
-	Class  Class  `json:"class"`
-	Title  string `json:"title"`            // one line, no full stop
-	Remedy string `json:"remedy"`           // one or two sentences in the imperative
-	Guide  string `json:"guide,omitempty"`  // Markdown for people; a text/template over the fault's details
-	Free   bool   `json:"free,omitempty"`   // failures of this kind are not charged to a step's budget
-	Source string `json:"source,omitempty"` // where it was declared, when that was a file
+	Code      Code   `json:"code"`
+	Class     Class  `json:"class"`
+	Title     string `json:"title"`            // one line, no full stop
+	Remedy    string `json:"remedy"`           // one or two sentences in the imperative
+	Guide     string `json:"guide,omitempty"`  // Markdown for people; a text/template over the fault's details
+	Uncharged bool   `json:"free,omitempty"`   // failures of this kind are not charged to a step's budget
+	Source    string `json:"source,omitempty"` // where it was declared, when that was a file
 }
 
 // Reason is the code as Kubernetes writes reasons: POD_LOST is PodLost.
@@ -160,9 +160,9 @@ func Details(err error) map[string]any {
 
 var registry = struct {
 	sync.RWMutex
-	kinds map[Code]*Kind
-	camel map[string]*Kind // the same, by their names in CamelCase
-}{kinds: map[Code]*Kind{}, camel: map[string]*Kind{}}
+	kinds   map[Code]*Kind
+	byCamel map[string]*Kind // the same, by their names in CamelCase
+}{kinds: map[Code]*Kind{}, byCamel: map[string]*Kind{}}
 
 // Declare registers a kind and panics if its code is malformed or known
 // already: a code has one meaning in a binary.
@@ -188,12 +188,12 @@ func Register(k Kind) (*Kind, error) {
 	if old, ok := registry.kinds[k.Code]; ok {
 		if k.Source != "" && old.Source == k.Source {
 			fresh := k
-			registry.kinds[k.Code], registry.camel[Camel(k.Code)] = &fresh, &fresh
+			registry.kinds[k.Code], registry.byCamel[Camel(k.Code)] = &fresh, &fresh
 			return &fresh, nil
 		}
 		return nil, fmt.Errorf("fault: %s is declared twice", k.Code)
 	}
-	registry.kinds[k.Code], registry.camel[Camel(k.Code)] = &k, &k
+	registry.kinds[k.Code], registry.byCamel[Camel(k.Code)] = &k, &k
 	return &k, nil
 }
 
@@ -204,7 +204,7 @@ func Lookup(name string) (*Kind, bool) {
 	if k, ok := registry.kinds[Code(name)]; ok {
 		return k, true
 	}
-	k, ok := registry.camel[name]
+	k, ok := registry.byCamel[name]
 	return k, ok
 }
 

@@ -13,12 +13,12 @@ var (
 		Remedy: "Read the stack in the history and report the defect to the author of the code; resume once it is mended.",
 	})
 	APIUnavailable = Declare(Kind{
-		Code: "API_UNAVAILABLE", Class: Transient, Free: true,
+		Code: "API_UNAVAILABLE", Class: Transient, Uncharged: true,
 		Title:  "the control plane does not answer",
 		Remedy: "Wait: the work goes on by itself when the control plane is back. Check its health if this lasts.",
 	})
 	WriteConflict = Declare(Kind{
-		Code: "WRITE_CONFLICT", Class: Transient, Free: true,
+		Code: "WRITE_CONFLICT", Class: Transient, Uncharged: true,
 		Title:  "the record was changed by someone else in between",
 		Remedy: "Read the newest version and repeat the request.",
 	})

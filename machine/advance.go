@@ -217,7 +217,7 @@ func (m *Machine[T]) work(ctx context.Context, report *Report[T], ref control.Re
 		report.Outcome = reported(out, report.Decision.Err)
 		return nil
 	}
-	if err := out.Err(); err != nil && (ctx.Err() != nil || fault.Of(err).Free) {
+	if err := out.Err(); err != nil && (ctx.Err() != nil || fault.Of(err).Uncharged) {
 		return err // trouble of the control plane is not the fault of the work
 	}
 	for range tries { // Do may have changed the object: its outcome goes to the newest version

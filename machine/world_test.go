@@ -186,7 +186,7 @@ func (r *runs) Advance(_ context.Context, id string) outcome.Outcome {
 
 func (r *runs) Plan(flow string, input json.RawMessage) (workflow.Plan, error) {
 	_, flow, _ = strings.Cut(flow, "/") // of the kind demo
-	return workflow.Plan{Flow: flow, Steps: []workflow.PlanStep{{Name: "Only", Verdict: "run", Why: string(input)}}}, nil
+	return workflow.Plan{Flow: flow, Steps: []workflow.PlanStep{{Name: "Only", Decision: "run", Why: string(input)}}}, nil
 }
 
 // set says what has become of a run.

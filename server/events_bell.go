@@ -19,7 +19,7 @@ func NewBell() *Bell { return &Bell{next: make(chan struct{})} }
 
 // Hook rings the bell for each saved event.
 func (b *Bell) Hook() workflow.Hook {
-	return workflow.Hook{Name: "events", Hear: func(workflow.RunInfo, workflow.Event) { b.Ring() }}
+	return workflow.Hook{Name: "events", OnEvent: func(workflow.RunInfo, workflow.Event) { b.Ring() }}
 }
 
 // Ring wakes all that wait.

@@ -228,7 +228,7 @@ func (t *stream) runs(ctx context.Context) (told bool, err error) {
 		for i, e := range events[read:] {
 			t.at.read, t.at.check = read+i+1, checkOf(e)
 			kind := kindOfEvent(e)
-			waits := e.Kind == workflow.StepWaits || e.Kind == workflow.StepRetry
+			waits := e.Kind == workflow.StepWaitingEvent || e.Kind == workflow.StepRetryingEvent
 			if t.run != "" && e.Run != t.run || !t.wants(kind) && !(waits && t.wants("waiting")) {
 				continue
 			}

@@ -163,32 +163,32 @@ func (s *Server) runRoutes() {
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Ask(ctx, l, workflow.VerbPause, workflow.Ask{Actor: by})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbPause, workflow.RunRequest{Actor: by})
 	})
 	act(s, "resume", "Go on with a paused run", func(ctx context.Context, l workflow.Loaded, b resumeBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Ask(ctx, l, workflow.VerbResume, workflow.Ask{Actor: by, From: b.From, Definition: b.Definition})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbResume, workflow.RunRequest{Actor: by, From: b.From, Definition: b.Definition})
 	})
 	act(s, "cancel", "Stop a run: hold, undo or drop", func(ctx context.Context, l workflow.Loaded, b cancelBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Ask(ctx, l, workflow.VerbCancel, workflow.Ask{Actor: by, Mode: or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbCancel, workflow.RunRequest{Actor: by, Mode: or(b.Mode, workflow.Hold), GiveUp: b.GiveUp})
 	})
 	act(s, "skip", "Skip a failed or waiting step", func(ctx context.Context, l workflow.Loaded, b skipBody, ifMatch string) error {
 		by, err := s.actor(ctx, b.By, ifMatch)
 		if err != nil {
 			return err
 		}
-		return s.options.Engine.Ask(ctx, l, workflow.VerbSkip, workflow.Ask{Actor: by, Step: b.Step, Output: b.Output, Force: b.Force})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbSkip, workflow.RunRequest{Actor: by, Step: b.Step, Output: b.Output, Force: b.Force})
 	})
 	act(s, "progress", "Tell the progress of a step that works outside", func(ctx context.Context, l workflow.Loaded, b progressBody, _ string) error {
 		p := workflow.Progress{Done: b.Done, Total: b.Total, Text: b.Text, At: time.Now().UTC()}
-		return s.options.Engine.Ask(ctx, l, workflow.VerbProgress, workflow.Ask{Step: b.Step, Progress: &p})
+		return s.options.Engine.SendRequest(ctx, l, workflow.VerbProgress, workflow.RunRequest{Step: b.Step, Progress: &p})
 	})
 	act(s, "signal", "Send a signal to a run: durable when answered, delivered once per id", s.signal)
 }
@@ -253,7 +253,7 @@ func (s *Server) listRuns(ctx context.Context, in *listRuns) (*struct{ Body view
 	runs, next, err := lister.List(ctx, workflow.Query{
 		Labels: labels,
 		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
-		Oldest: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
+		OldestFirst: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
 	})
 	if err != nil {
 		return nil, cursorError(in.Cursor, err)

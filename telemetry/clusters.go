@@ -70,8 +70,8 @@ func (c *Clusters) SyncPass(provider string, took time.Duration, _ int) {
 func (c *Clusters) Collected(outcome string) { c.collected.WithLabelValues(outcome).Inc() }
 
 // Watch adds what is counted when it is asked for, at most once in every.
-func (c *Clusters) Watch(m *Metrics, tally func(context.Context) (service.Tally, error), every time.Duration) {
-	m.registry.MustRegister(&tallied{clusters: c, tally: tally, every: every})
+func (c *Clusters) Watch(m *Metrics, counts func(context.Context) (service.Tally, error), every time.Duration) {
+	m.registry.MustRegister(&countCache{clusters: c, counts: counts, every: every})
 }
 
 var (
@@ -85,9 +85,9 @@ var (
 )
 
 // tallied counts in the books, not more often than every.
-type tallied struct {
+type countCache struct {
 	clusters *Clusters
-	tally    func(context.Context) (service.Tally, error)
+	counts   func(context.Context) (service.Tally, error)
 	every    time.Duration
 
 	mu   sync.Mutex
@@ -96,10 +96,10 @@ type tallied struct {
 }
 
 // Describe tells nothing: labels are known only when it is asked.
-func (t *tallied) Describe(chan<- *prometheus.Desc) {}
+func (t *countCache) Describe(chan<- *prometheus.Desc) {}
 
 // Collect counts.
-func (t *tallied) Collect(out chan<- prometheus.Metric) {
+func (t *countCache) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -129,7 +129,7 @@ func (t *tallied) Collect(out chan<- prometheus.Metric) {
 	gauge(overdueDesc, float64(counted.Overdue))
 }
 
-func (t *tallied) count() (service.Tally, error) {
+func (t *countCache) count() (service.Tally, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.at.IsZero() && time.Since(t.at) < t.every {
@@ -137,7 +137,7 @@ func (t *tallied) count() (service.Tally, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	counted, err := t.tally(ctx)
+	counted, err := t.counts(ctx)
 	if err == nil {
 		t.last, t.at = counted, time.Now()
 	}

@@ -13,9 +13,9 @@ func Log(logger *slog.Logger) workflow.Hook {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return workflow.Hook{Name: "log", Hear: func(info workflow.RunInfo, e workflow.Event) {
-		level, told := levelOf(e.Kind)
-		if !told || !logger.Enabled(context.Background(), level) {
+	return workflow.Hook{Name: "log", OnEvent: func(info workflow.RunInfo, e workflow.Event) {
+		level, reported := levelOf(e.Kind)
+		if !reported || !logger.Enabled(context.Background(), level) {
 			return
 		}
 		fields := []slog.Attr{slog.String("run", e.Run), slog.String("flow", info.Flow), slog.String("subject", info.Subject)}
@@ -36,13 +36,13 @@ func Log(logger *slog.Logger) workflow.Hook {
 	}}
 }
 
-func levelOf(kind workflow.EventKind) (level slog.Level, told bool) {
+func levelOf(kind workflow.EventKind) (level slog.Level, reported bool) {
 	switch kind {
 	case workflow.StepStarted, workflow.RunStarted, workflow.RunWaiting, workflow.SignalReceived:
 		return slog.LevelDebug, true
-	case workflow.StepRetry, workflow.StepFails, workflow.StepLost, workflow.RunPaused, workflow.RequestRefused:
+	case workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepLost, workflow.RunPaused, workflow.RequestRefused:
 		return slog.LevelWarn, true
-	case workflow.StepWaits:
+	case workflow.StepWaitingEvent:
 		return 0, false // RunWaiting tells it, or nothing has to be told yet
 	default:
 		return slog.LevelInfo, true

@@ -69,10 +69,10 @@ func (m *Metrics) Handler() http.Handler {
 }
 
 // Hook counts saved events.
-func (m *Metrics) Hook() workflow.Hook { return workflow.Hook{Name: "metrics", Hear: m.hear} }
+func (m *Metrics) Hook() workflow.Hook { return workflow.Hook{Name: "metrics", OnEvent: m.onEvent} }
 
-func (m *Metrics) hear(info workflow.RunInfo, e workflow.Event) {
-	begun := m.watch.hear(e)
+func (m *Metrics) onEvent(info workflow.RunInfo, e workflow.Event) {
+	begun := m.watch.observe(e)
 	if phase, ok := phases[e.Kind]; ok {
 		m.runs.WithLabelValues(info.Flow, string(phase)).Inc()
 		if endsRun(e.Kind) && !begun.IsZero() {
@@ -81,7 +81,7 @@ func (m *Metrics) hear(info workflow.RunInfo, e workflow.Event) {
 	}
 	if endsAttempt(e.Kind) {
 		how := outcomeOf(e.Kind)
-		m.steps.WithLabelValues(info.Flow, place(e.Step), how).Inc()
+		m.steps.WithLabelValues(info.Flow, withoutLoopKeys(e.Step), how).Inc()
 		if !begun.IsZero() {
 			m.stepTime.WithLabelValues(info.Flow, how).Observe(e.At.Sub(begun).Seconds())
 		}
@@ -91,7 +91,7 @@ func (m *Metrics) hear(info workflow.RunInfo, e workflow.Event) {
 		m.created.WithLabelValues(info.Flow).Inc()
 	case workflow.RunPaused:
 		m.faults.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
-	case workflow.StepRetry:
+	case workflow.StepRetryingEvent:
 		m.retries.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
 	case workflow.StepLost:
 		m.lost.WithLabelValues(info.Flow).Inc()

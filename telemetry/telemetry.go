@@ -32,7 +32,7 @@ func newStopwatch() *stopwatch {
 
 // hear notes an event and gives the beginning of what it ends: a run, or an
 // attempt of a step. begun is zero if that began before this process.
-func (s *stopwatch) hear(e workflow.Event) (begun time.Time) {
+func (s *stopwatch) observe(e workflow.Event) (begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step := [2]string{e.Run, e.Step}
@@ -62,7 +62,7 @@ func endsRun(kind workflow.EventKind) bool {
 // endsAttempt reports the kinds with which an attempt of a step is over.
 func endsAttempt(kind workflow.EventKind) bool {
 	switch kind {
-	case workflow.StepFinished, workflow.StepFails, workflow.StepRetry, workflow.StepWaits, workflow.StepLost, workflow.StepTakenBack, workflow.StepPassed:
+	case workflow.StepDoneEvent, workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepWaitingEvent, workflow.StepLost, workflow.StepUndoneEvent, workflow.StepSkippedEvent:
 		return true
 	}
 	return false
@@ -75,7 +75,7 @@ func outcomeOf(kind workflow.EventKind) string {
 
 // place is a step's name without the keys of loops: the number of its values
 // is that of the definition's steps. Replace[ro-2]/Create is Replace/Create.
-func place(step string) string {
+func withoutLoopKeys(step string) string {
 	for {
 		open := strings.IndexByte(step, '[')
 		if open < 0 {

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var noRoom = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room."})
+var noSpace = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room."})
 
 // play runs flows on a real engine and gives the events a hook has heard, when all runs rest.
 func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
@@ -47,12 +47,12 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 				return []json.RawMessage{json.RawMessage(`"a"`), json.RawMessage(`"b"`)}, nil
 			},
 		}, Steps: []workflow.Step{{Name: "Create", Do: done}}}}},
-		{Name: "Stuck", Steps: []workflow.Step{{Name: "Room", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Fail(noRoom.Errorf("full")) }}}},
+		{Name: "Stuck", Steps: []workflow.Step{{Name: "Room", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Fail(noSpace.Errorf("full")) }}}},
 	}
 	rest := make(chan struct{}, 10)
 	var mu sync.Mutex
 	var heard []workflow.Event
-	all := append(hooks, workflow.Hook{Name: "test", Hear: func(_ workflow.RunInfo, e workflow.Event) {
+	all := append(hooks, workflow.Hook{Name: "test", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
 		mu.Lock()
 		heard = append(heard, e)
 		mu.Unlock()
@@ -63,8 +63,8 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	// Every hook has its own queue: the last one tells when each of the others has heard all.
 	left := make(chan string, 1000)
 	for i := range all {
-		inner := all[i].Hear
-		all[i].Hear = func(info workflow.RunInfo, e workflow.Event) { inner(info, e); left <- all[i].Name }
+		inner := all[i].OnEvent
+		all[i].OnEvent = func(info workflow.RunInfo, e workflow.Event) { inner(info, e); left <- all[i].Name }
 	}
 	engine, err := workflow.New(workflow.NewMemory(), flows, workflow.Options{Hooks: all, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestNoIDsAsLabels(t *testing.T) {
 		run := fmt.Sprintf("run%d", i)
 		info := workflow.RunInfo{ID: run, Flow: "F", Subject: "demo/default/" + run, Labels: map[string]string{"tenant": run}}
 		for _, kind := range workflow.EventKinds {
-			m.hear(info, workflow.Event{Run: run, Seq: int64(i), At: time.Now(), Kind: kind, Step: "Replace[" + run + "]/Create", Actor: run, Reason: run, Message: run, Code: fault.Code(strings.ToUpper(run))})
+			m.onEvent(info, workflow.Event{Run: run, Seq: int64(i), At: time.Now(), Kind: kind, Step: "Replace[" + run + "]/Create", Actor: run, Reason: run, Message: run, Code: fault.Code(strings.ToUpper(run))})
 		}
 	}
 	hear(0)
@@ -190,17 +190,17 @@ func TestNoIDsAsLabels(t *testing.T) {
 	}
 }
 
-type troubled struct{ err error }
+type failingEngine struct{ err error }
 
-func (e troubled) Health() error             { return e.err }
-func (e troubled) Dropped() map[string]int64 { return map[string]int64{"metrics": 3} }
+func (e failingEngine) Health() error             { return e.err }
+func (e failingEngine) Dropped() map[string]int64 { return map[string]int64{"metrics": 3} }
 
 func TestSources(t *testing.T) {
 	store := workflow.NewMemory()
 	m := NewMetrics()
 	lists := 0
 	m.Watch(Sources{
-		Engine: troubled{workflow.StoreFull.Errorf("no space")},
+		Engine: failingEngine{workflow.StoreFull.Errorf("no space")},
 		Stats:  func() map[string]float64 { return map[string]float64{"commits": 7, "syncs": 2} },
 		Runs:   CountActive(countingLister{store, &lists}, time.Hour),
 		Queues: func() map[string]int { return map[string]int{"demo": 4} },
@@ -297,11 +297,11 @@ func TestSpansOverARestart(t *testing.T) {
 	began := time.Now()
 	at := func(ms int) time.Time { return began.Add(time.Duration(ms) * time.Millisecond) }
 	before, after := NewTraces(exporter, ""), NewTraces(exporter, "")
-	before.hear(info, workflow.Event{Run: "r", Seq: 1, At: at(0), Kind: workflow.RunCreated})
-	before.hear(info, workflow.Event{Run: "r", Seq: 2, At: at(1), Kind: workflow.StepStarted, Step: "A"})
-	before.hear(info, workflow.Event{Run: "r", Seq: 3, At: at(2), Kind: workflow.StepFinished, Step: "A"})
-	after.hear(info, workflow.Event{Run: "r", Seq: 4, At: at(3), Kind: workflow.StepLost, Step: "B"})
-	after.hear(info, workflow.Event{Run: "r", Seq: 5, At: at(4), Kind: workflow.RunSucceeded})
+	before.onEvent(info, workflow.Event{Run: "r", Seq: 1, At: at(0), Kind: workflow.RunCreated})
+	before.onEvent(info, workflow.Event{Run: "r", Seq: 2, At: at(1), Kind: workflow.StepStarted, Step: "A"})
+	before.onEvent(info, workflow.Event{Run: "r", Seq: 3, At: at(2), Kind: workflow.StepDoneEvent, Step: "A"})
+	after.onEvent(info, workflow.Event{Run: "r", Seq: 4, At: at(3), Kind: workflow.StepLost, Step: "B"})
+	after.onEvent(info, workflow.Event{Run: "r", Seq: 5, At: at(4), Kind: workflow.RunSucceeded})
 	for _, traces := range []*Traces{before, after} {
 		if err := traces.Flush(t.Context()); err != nil {
 			t.Fatal(err)
@@ -345,7 +345,7 @@ func TestOTLP(t *testing.T) {
 		t.Fatal(err)
 	}
 	traces := NewTraces(exporter, "test")
-	traces.hear(workflow.RunInfo{Flow: "F"}, workflow.Event{Run: "r", Kind: workflow.RunSucceeded, At: time.Now()})
+	traces.onEvent(workflow.RunInfo{Flow: "F"}, workflow.Event{Run: "r", Kind: workflow.RunSucceeded, At: time.Now()})
 	if err := traces.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -395,9 +395,9 @@ func (w writer) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-func TestPlace(t *testing.T) {
+func TestWithoutLoopKeys(t *testing.T) {
 	for step, want := range map[string]string{"A": "A", "Replace[ro-2]/Create": "Replace/Create", "A[1]/B[x]/C": "A/B/C", "A[": "A[", "": ""} {
-		if got := place(step); got != want {
+		if got := withoutLoopKeys(step); got != want {
 			t.Errorf("%q: got %q, want %q", step, got, want)
 		}
 	}
@@ -406,8 +406,8 @@ func TestPlace(t *testing.T) {
 func TestStopwatchIsBounded(t *testing.T) {
 	s := newStopwatch()
 	for i := range maxOpen + 100 {
-		s.hear(workflow.Event{Run: fmt.Sprint(i), Kind: workflow.RunCreated, At: time.Now()})
-		s.hear(workflow.Event{Run: fmt.Sprint(i), Step: "A", Kind: workflow.StepStarted, At: time.Now()})
+		s.observe(workflow.Event{Run: fmt.Sprint(i), Kind: workflow.RunCreated, At: time.Now()})
+		s.observe(workflow.Event{Run: fmt.Sprint(i), Step: "A", Kind: workflow.StepStarted, At: time.Now()})
 	}
 	if len(s.runs) != maxOpen || len(s.steps) != maxOpen {
 		t.Errorf("%d runs and %d attempts are remembered", len(s.runs), len(s.steps))

@@ -40,7 +40,7 @@ func OTLP(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {
 // NewTraces sends spans to an exporter in batches. Close must be called.
 func NewTraces(exporter sdk.SpanExporter, version string) *Traces {
 	about := resource.NewSchemaless(attribute.String("service.name", "pawl"), attribute.String("service.version", version))
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithIDGenerator(chosen{}), sdk.WithResource(about))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithIDGenerator(contextIDs{}), sdk.WithResource(about))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/pawl-dev/pawl/workflow"), watch: newStopwatch()}
 }
 
@@ -51,10 +51,10 @@ func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(c
 func (t *Traces) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
 
 // Hook makes spans of saved events.
-func (t *Traces) Hook() workflow.Hook { return workflow.Hook{Name: "traces", Hear: t.hear} }
+func (t *Traces) Hook() workflow.Hook { return workflow.Hook{Name: "traces", OnEvent: t.onEvent} }
 
-func (t *Traces) hear(info workflow.RunInfo, e workflow.Event) {
-	begun := t.watch.hear(e)
+func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
+	begun := t.watch.observe(e)
 	run := runSpan(e.Run)
 	common := []attribute.KeyValue{attribute.String("pawl.run", e.Run), attribute.String("pawl.flow", info.Flow), attribute.Int("pawl.flow.version", info.Version), attribute.String("pawl.subject", info.Subject)}
 	switch {
@@ -62,18 +62,18 @@ func (t *Traces) hear(info workflow.RunInfo, e workflow.Event) {
 		if begun.IsZero() { // it began before this process: its end is told all the same
 			begun = e.At
 		}
-		ctx := choose(context.Background(), run.TraceID(), run.SpanID())
+		ctx := withIDs(context.Background(), run.TraceID(), run.SpanID())
 		t.span(ctx, "run "+info.Flow, begun, e, common)
 	case endsAttempt(e.Kind):
 		if begun.IsZero() {
-			if e.Kind == workflow.StepPassed || e.Kind == workflow.StepWaits {
+			if e.Kind == workflow.StepSkippedEvent || e.Kind == workflow.StepWaitingEvent {
 				return // it was never open, or waits on
 			}
 			begun = e.At
 		}
 		ctx := trace.ContextWithRemoteSpanContext(context.Background(), run)
-		ctx = choose(ctx, run.TraceID(), spanID(fmt.Sprintf("%s/%s/%d", e.Run, e.Step, e.Seq)))
-		t.span(ctx, "step "+place(e.Step), begun, e, append(common, attribute.String("pawl.step", e.Step), attribute.Int("pawl.attempt", e.Attempt), attribute.String("pawl.outcome", outcomeOf(e.Kind))))
+		ctx = withIDs(ctx, run.TraceID(), spanID(fmt.Sprintf("%s/%s/%d", e.Run, e.Step, e.Seq)))
+		t.span(ctx, "step "+withoutLoopKeys(e.Step), begun, e, append(common, attribute.String("pawl.step", e.Step), attribute.Int("pawl.attempt", e.Attempt), attribute.String("pawl.outcome", outcomeOf(e.Kind))))
 	}
 }
 
@@ -83,9 +83,9 @@ func (t *Traces) span(ctx context.Context, name string, begun time.Time, e workf
 		span.SetAttributes(attribute.String("pawl.code", string(e.Code)))
 	}
 	switch e.Kind {
-	case workflow.StepFails, workflow.StepRetry, workflow.StepLost, workflow.RunCancelled:
+	case workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepLost, workflow.RunCancelled:
 		span.SetStatus(codes.Error, or(e.Message, string(e.Code)))
-	case workflow.StepFinished, workflow.RunSucceeded:
+	case workflow.StepDoneEvent, workflow.RunSucceeded:
 		span.SetStatus(codes.Ok, "")
 	}
 	span.End(trace.WithTimestamp(e.At))
@@ -103,27 +103,27 @@ func spanID(text string) trace.SpanID {
 }
 
 // chosen gives spans the ids that their context names.
-type chosen struct{}
+type contextIDs struct{}
 
-type chosenKey struct{}
+type contextIDsKey struct{}
 
 type ids struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-func choose(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
-	return context.WithValue(ctx, chosenKey{}, ids{t, s})
+func withIDs(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Context {
+	return context.WithValue(ctx, contextIDsKey{}, ids{t, s})
 }
 
 // NewIDs is asked for spans without a parent.
-func (chosen) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	id, _ := ctx.Value(chosenKey{}).(ids)
+func (contextIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	id, _ := ctx.Value(contextIDsKey{}).(ids)
 	return id.trace, id.span
 }
 
 // NewSpanID is asked for spans with a parent.
-func (chosen) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	id, _ := ctx.Value(chosenKey{}).(ids)
+func (contextIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	id, _ := ctx.Value(contextIDsKey{}).(ids)
 	return id.span
 }

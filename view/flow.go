@@ -168,7 +168,7 @@ type PlanStep struct {
 func OfPlan(p workflow.Plan) Plan {
 	v := Plan{Flow: p.Flow, Hash: p.Hash, Steps: make([]PlanStep, len(p.Steps))}
 	for i, s := range p.Steps {
-		v.Steps[i] = PlanStep{Name: s.Name, Verdict: s.Verdict, Why: s.Why}
+		v.Steps[i] = PlanStep{Name: s.Name, Verdict: s.Decision, Why: s.Why}
 	}
 	return v
 }

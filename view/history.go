@@ -78,9 +78,9 @@ func eventText(e Event) string {
 
 func eventColor(kind workflow.EventKind) color {
 	switch kind {
-	case workflow.StepFails, workflow.RunPaused, workflow.StepLost, workflow.RequestRefused:
+	case workflow.StepFailedEvent, workflow.RunPaused, workflow.StepLost, workflow.RequestRefused:
 		return red
-	case workflow.RunSucceeded, workflow.StepFinished:
+	case workflow.RunSucceeded, workflow.StepDoneEvent:
 		return green
 	default:
 		return plain

@@ -41,7 +41,7 @@ type Kinds struct {
 
 // OfKind reads a declared fault and its healer, if there is one.
 func OfKind(k *fault.Kind, healer *workflow.Healer) Kind {
-	v := Kind{Code: k.Code, Reason: k.Reason(), Class: k.Class, Title: k.Title, Remedy: k.Remedy, Guide: k.Guide, Free: k.Free, Source: k.Source}
+	v := Kind{Code: k.Code, Reason: k.Reason(), Class: k.Class, Title: k.Title, Remedy: k.Remedy, Guide: k.Guide, Free: k.Uncharged, Source: k.Source}
 	if healer == nil {
 		return v
 	}

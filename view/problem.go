@@ -128,7 +128,7 @@ func Status(k *fault.Kind) int {
 		return http.StatusUnprocessableEntity
 	case k.Class == fault.Blocked:
 		return http.StatusConflict
-	case k.Free:
+	case k.Uncharged:
 		return http.StatusServiceUnavailable
 	default:
 		return http.StatusInternalServerError

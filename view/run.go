@@ -196,7 +196,7 @@ func ofStep(s *workflow.StepRecord, defs *definitions) Step {
 	v := Step{
 		Name: s.Name, Phase: s.Phase, Round: s.Round, Attempts: s.Attempt, Failures: s.Failures,
 		StartedAt: s.StartedAt, EndedAt: s.EndedAt, NextAt: s.NextAt, Output: s.Output, Fault: OfFault(s.Fault),
-		Undoing: s.Undoing, Alone: s.Alone, Note: s.Note, Actor: s.Actor,
+		Undoing: s.Undoing, Alone: s.Isolated, Note: s.Note, Actor: s.Actor,
 	}
 	if p := s.Progress; p != nil {
 		v.Progress = &Progress{Done: p.Done, Total: p.Total, Text: p.Text, At: p.At}

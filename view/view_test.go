@@ -88,7 +88,7 @@ func queued() *workflow.Run {
 }
 
 var sampleEvents = []Event{
-	{Run: sampleID, Seq: 7, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.StepFails, Step: "CreateRwPod", Attempt: 1, Code: unscheduled.Code, Message: "no node offers 8 CPU"},
+	{Run: sampleID, Seq: 7, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.StepFailedEvent, Step: "CreateRwPod", Attempt: 1, Code: unscheduled.Code, Message: "no node offers 8 CPU"},
 	{Run: sampleID, Seq: 8, At: at("2026-03-01T02:47:15.201Z"), Kind: workflow.RunPaused, Actor: "engine"},
 }
 
@@ -156,7 +156,7 @@ func TestScreens(t *testing.T) {
 			Event: "more readers", Why: "3 readers are wanted, 2 exist", Params: json.RawMessage(`{"add": 1}`), Considered: []machine.Considered{
 				{Event: "deleted", To: "Deleting", When: "object.metadata.deleting", Verdict: machine.Refused},
 				{Event: "more readers", To: "ScalingOut", Why: "3 readers are wanted, 2 exist", Verdict: machine.Chosen}},
-			Flow: &workflow.Plan{Flow: "ScaleOut", Steps: []workflow.PlanStep{{Name: "AddMember", Verdict: "run"}}}})),
+			Flow: &workflow.Plan{Flow: "ScaleOut", Steps: []workflow.PlanStep{{Name: "AddMember", Decision: "run"}}}})),
 		"problem.txt": text((&Problem{Code: "OBJECT_INVALID", Title: "malformed", Detail: "demo/default/c1: two mistakes", Remedy: "Mend them.",
 			Errors: []ProblemError{{Location: "body.spec", Message: "is no object"}, {Message: "name is empty"}}}).Lines(Style{})),
 	} {

@@ -23,38 +23,38 @@ func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 		return OutcomeOf(l.Run)
 	}
 	d := e.newDriver(l)
-	if !e.enlist(d) {
-		return outcome.Wait(retake, "Owned", "this worker is at it")
+	if !e.register(d) {
+		return outcome.Wait(retakeDelay, "Owned", "this worker is at it")
 	}
-	defer e.lend()()
-	stop := context.AfterFunc(ctx, func() { d.end(ErrDraining) })
+	defer e.holdLease()()
+	stop := context.AfterFunc(ctx, func() { d.cancel(ErrDraining) })
 	defer stop()
 	e.run(d)
 	if d.lost { // what was not saved is not told
-		return outcome.Wait(retake, "Lost", "the run was given up: another worker has it, or this one takes it again")
+		return outcome.Wait(retakeDelay, "Lost", "the run was given up: another worker has it, or this one takes it again")
 	}
 	return OutcomeOf(d.s.run)
 }
 
 // lend keeps the worker's lease while Advance works, if Serve does not.
-func (e *Engine) lend() (release func()) {
+func (e *Engine) holdLease() (release func()) {
 	claimer, ok := e.store.(Claimer)
 	if !ok {
 		return func() {}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lent++; e.lent == 1 && !e.serving {
-		e.unlend = e.keepLease(claimer)
+	if e.advancing++; e.advancing == 1 && !e.serving {
+		e.stopLease = e.keepLease(claimer)
 	}
 	return func() {
 		e.mu.Lock()
-		e.lent--
-		stop := e.unlend
-		if e.lent > 0 {
+		e.advancing--
+		stop := e.stopLease
+		if e.advancing > 0 {
 			stop = nil
 		} else {
-			e.unlend = nil
+			e.stopLease = nil
 		}
 		e.mu.Unlock()
 		if stop != nil {
@@ -65,10 +65,10 @@ func (e *Engine) lend() (release func()) {
 
 // takeFrom claims one run from a store.
 func (e *Engine) takeFrom(ctx context.Context, claimer Claimer, id string) (Loaded, error) {
-	asked := markNow()
-	l, err := claimer.Take(ctx, e.options.Worker, id, e.options.Lease)
+	asked := instantNow()
+	l, err := claimer.ClaimRun(ctx, e.options.Worker, id, e.options.Lease)
 	if err == nil {
-		l.term = e.lease.extended(asked, e.lease.claimed())
+		l.leaseTerm = e.lease.extend(asked, e.lease.claimSpend())
 	}
 	return l, err
 }

@@ -40,14 +40,14 @@ func (s *state) apply(r result) {
 		return
 	}
 	if rec.Round != a.round { // a look from before the run went back
-		s.look = true
+		s.pollAll = true
 		return
 	}
 	if r.progress != nil {
 		s.progress(rec, *r.progress)
 	}
-	if !a.look {
-		rec.Lost, rec.Alone = 0, false
+	if !a.poll {
+		rec.Lost, rec.Isolated = 0, false
 	}
 	if !r.outcome.IsFail() {
 		for _, id := range r.taken {
@@ -55,28 +55,28 @@ func (s *state) apply(r result) {
 		}
 	}
 	switch {
-	case a.stray && r.outcome.IsFail():
+	case a.abandoned && r.outcome.IsFail():
 		s.returned(rec, a.node, r)
 	case r.outcome.IsDone():
 		s.drop(rec)
 		s.done(rec, a.node, r)
-	case a.again && errors.Is(r.outcome.Err(), ChildPaused):
+	case a.pollAgain && errors.Is(r.outcome.Err(), ChildPaused):
 		// The child went on while the attempt looked at it.
-		s.holdOn(rec, a.node, outcome.Wait(0, "Child", "child run %s", s.childID(rec)))
-		s.look = true
+		s.keepWaiting(rec, a.node, outcome.Wait(0, "Child", "child run %s", s.childID(rec)))
+		s.pollAll = true
 	case r.outcome.IsFail():
 		s.ended(rec, a.node, r)
 	default:
 		s.drop(rec)
-		s.holdOn(rec, a.node, r.outcome)
-		s.look = s.look || a.again
+		s.keepWaiting(rec, a.node, r.outcome)
+		s.pollAll = s.pollAll || a.pollAgain
 	}
 }
 
 // strayed records that an attempt ignores its cancelled context. Its worker
 // keeps the run, so that nobody opens the step a second time.
-func (s *state) strayed(a *attempt) {
-	a.stray = true
+func (s *state) markAbandoned(a *attempt) {
+	a.abandoned = true
 	rec := s.run.Step(a.rec.Name)
 	if rec == nil || a.heal != nil {
 		return
@@ -118,9 +118,9 @@ func (s *state) receive(rec *StepRecord, id string) {
 func (s *state) done(rec *StepRecord, n *node, r result) {
 	if rec.Undoing {
 		rec.Phase, rec.Undoing, rec.EndedAt, rec.NextAt, rec.Fault, rec.Wait = StepUndone, false, s.now, time.Time{}, nil, nil
-		rec.Failures, rec.Free, rec.FreeSince = 0, 0, time.Time{}
+		rec.Failures, rec.Uncharged, rec.UnchargedSince = 0, 0, time.Time{}
 		s.put(rec)
-		s.event(StepTakenBack, rec, Event{})
+		s.event(StepUndoneEvent, rec, Event{})
 		return
 	}
 	if n.step.Output != nil {
@@ -143,14 +143,14 @@ func (s *state) done(rec *StepRecord, n *node, r result) {
 // finish settles a step as done.
 func (s *state) finish(rec *StepRecord, e Event) {
 	rec.Phase, rec.EndedAt, rec.NextAt, rec.Fault, rec.Wait = StepDone, s.now, time.Time{}, nil, nil
-	rec.Failures, rec.Free, rec.FreeSince = 0, 0, time.Time{}
-	delete(s.nextLook, rec.Name)
+	rec.Failures, rec.Uncharged, rec.UnchargedSince = 0, 0, time.Time{}
+	delete(s.nextPoll, rec.Name)
 	s.put(rec)
-	s.event(StepFinished, rec, e)
+	s.event(StepDoneEvent, rec, e)
 }
 
 // holdOn keeps a step waiting. The same wait again changes nothing.
-func (s *state) holdOn(rec *StepRecord, n *node, o outcome.Outcome) {
+func (s *state) keepWaiting(rec *StepRecord, n *node, o outcome.Outcome) {
 	every, deadline := o.After(), time.Duration(0)
 	if w := n.step.Wait; w != nil {
 		deadline = w.Deadline
@@ -160,10 +160,10 @@ func (s *state) holdOn(rec *StepRecord, n *node, o outcome.Outcome) {
 	}
 	if w := rec.Wait; w != nil && rec.Phase == StepWaiting && w.Reason == o.Reason() && w.Message == o.Message() {
 		if every > 0 {
-			s.lookAgain(rec.Name, every)
+			s.pollAfter(rec.Name, every)
 			return
 		}
-		delete(s.nextLook, rec.Name)
+		delete(s.nextPoll, rec.Name)
 		if !s.now.Before(rec.NextAt) {
 			rec.NextAt = time.Time{}
 		}
@@ -183,9 +183,9 @@ func (s *state) holdOn(rec *StepRecord, n *node, o outcome.Outcome) {
 	if every > 0 {
 		rec.NextAt = s.now.Add(every)
 	}
-	delete(s.nextLook, rec.Name)
+	delete(s.nextPoll, rec.Name)
 	s.put(rec)
-	s.event(StepWaits, rec, Event{Reason: w.Reason, Message: w.Message})
+	s.event(StepWaitingEvent, rec, Event{Reason: w.Reason, Message: w.Message})
 }
 
 // ended folds in an attempt that failed, or was made to end.
@@ -210,7 +210,7 @@ func (s *state) ended(rec *StepRecord, n *node, r result) {
 func first(a, _, _ int64) int64 { return a }
 
 // failure charges a failure, or not, and says when the next attempt opens.
-func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
+func (s *state) failure(rec *StepRecord, n *node, err error, e Event) visitResult {
 	kind := fault.Of(err)
 	f := s.faultOf(err)
 	f.Step, f.Attempt = rec.Name, rec.Attempt
@@ -220,19 +220,19 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 	}
 	e.Code, e.Message = f.Code, f.Message
 	policy := n.step.Retry.filled()
-	delete(s.nextLook, rec.Name)
+	delete(s.nextPoll, rec.Name)
 	rec.Fault, rec.EndedAt = f, time.Time{}
-	if IsStoreTrouble(err) || kind.Free {
-		rec.Free++
-		if rec.FreeSince.IsZero() {
-			rec.FreeSince = s.now
+	if IsStoreError(err) || kind.Uncharged {
+		rec.Uncharged++
+		if rec.UnchargedSince.IsZero() {
+			rec.UnchargedSince = s.now
 		}
-		if s.now.Sub(rec.FreeSince) >= time.Hour && s.run.State.Warning == "" {
+		if s.now.Sub(rec.UnchargedSince) >= time.Hour && s.run.State.Warning == "" {
 			s.run.State.Warning = "Stalled"
 		}
-		return s.again(rec, policy.delay(rec.Free, seed(s.run.ID, rec.Name, rec.Attempt)), e)
+		return s.retryLater(rec, policy.delay(rec.Uncharged, seed(s.run.ID, rec.Name, rec.Attempt)), e)
 	}
-	rec.Free, rec.FreeSince = 0, time.Time{}
+	rec.Uncharged, rec.UnchargedSince = 0, time.Time{}
 	rec.Failures++
 	atOnce := kind.Class != fault.Transient
 	for _, code := range policy.Not {
@@ -240,7 +240,7 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 	}
 	exhausted := !atOnce && rec.Failures >= policy.Attempts
 	if n.closes && !rec.Undoing || !atOnce && !exhausted {
-		return s.again(rec, policy.delay(rec.Failures, seed(s.run.ID, rec.Name, rec.Attempt)), e)
+		return s.retryLater(rec, policy.delay(rec.Failures, seed(s.run.ID, rec.Name, rec.Attempt)), e)
 	}
 	f.Exhausted = exhausted
 	if exhausted && s.exhausted != nil {
@@ -254,7 +254,7 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) verdict {
 	rec.Phase, rec.NextAt, rec.EndedAt = StepFailed, time.Time{}, s.now
 	s.put(rec)
 	s.failures = append(s.failures, rec)
-	s.event(StepFails, rec, e)
+	s.event(StepFailedEvent, rec, e)
 	return failed
 }
 
@@ -268,17 +268,17 @@ func (s *state) rename(f *Fault, as *fault.Kind) {
 	f.Details[DetailTitle], f.Details[DetailRemedy] = as.Title, as.Remedy
 }
 
-func (s *state) again(rec *StepRecord, delay time.Duration, e Event) verdict {
+func (s *state) retryLater(rec *StepRecord, delay time.Duration, e Event) visitResult {
 	rec.Phase, rec.NextAt = StepRetrying, s.now.Add(delay)
 	s.put(rec)
-	s.event(StepRetry, rec, e)
-	s.due(rec.NextAt)
+	s.event(StepRetryingEvent, rec, e)
+	s.wakeAt(rec.NextAt)
 	return busy
 }
 
 // IsStoreTrouble reports errors of a store or its connection, which are never
 // charged to a step (promise 12).
-func IsStoreTrouble(err error) bool {
+func IsStoreError(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced)
 }
 
@@ -296,7 +296,7 @@ func (s *state) progress(rec *StepRecord, p Progress) {
 }
 
 // mostLost is how many deaths of its process in a row no step survives.
-const mostLost = 6
+const maxLost = 6
 
 // lostDelay is how long a step waits that was under way when its process died: longer
 // each time, so that its neighbours get on with their work.
@@ -317,8 +317,8 @@ func (s *state) lost() {
 		rec.Lost++
 		s.event(StepLost, rec, Event{Message: "its worker died or lost its lease"})
 		n := s.plan.node(rec.Name)
-		if (rec.Alone || rec.Lost >= mostLost) && n != nil {
-			rec.Alone = false
+		if (rec.Isolated || rec.Lost >= maxLost) && n != nil {
+			rec.Isolated = false
 			err := Crashed.Errorf("the process died %d times in a row while the step ran", rec.Lost)
 			if n.closes && !rec.Undoing { // a close is retried without limit
 				s.failure(rec, n, err, Event{})

@@ -31,7 +31,7 @@ func checkSignal(s Signal) error {
 	if err := reservedName(s.Name); err != nil || s.Name == "" {
 		return InputInvalid.Errorf("the signal has no name of its own: %v", err)
 	}
-	if !legible(s.Name) || !legible(s.ID) {
+	if !validName(s.Name) || !validName(s.ID) {
 		return InputInvalid.Errorf("the signal's name or id is no name: at most %d bytes of UTF-8 without control characters", maxName)
 	}
 	if len(s.Payload) > MaxSignal {
@@ -70,7 +70,7 @@ func (e *Engine) Touch(ctx context.Context, subject string) error {
 			continue
 		}
 		if r.Phase == Waiting {
-			e.lookAt(r.ID, time.Now())
+			e.claimAt(r.ID, time.Now())
 		}
 	}
 	return err
@@ -81,44 +81,44 @@ func (e *Engine) Report(ctx context.Context, id, step string, p Progress) error 
 	if p.At.IsZero() {
 		p.At = now()
 	}
-	return e.ask(ctx, id, VerbProgress, Ask{Step: step, Progress: &p})
+	return e.sendRequest(ctx, id, VerbProgress, RunRequest{Step: step, Progress: &p})
 }
 
 // Pause lets the running attempts finish and pauses the run.
 func (e *Engine) Pause(ctx context.Context, id string, by Actor) error {
-	return e.ask(ctx, id, VerbPause, Ask{Actor: by})
+	return e.sendRequest(ctx, id, VerbPause, RunRequest{Actor: by})
 }
 
 // Resume goes on with a paused run. Definition is "", "old" or "new" (after FLOW_CHANGED).
 func (e *Engine) Resume(ctx context.Context, id string, from From, definition string, by Actor) error {
-	return e.ask(ctx, id, VerbResume, Ask{Actor: by, From: from, Definition: definition})
+	return e.sendRequest(ctx, id, VerbResume, RunRequest{Actor: by, From: from, Definition: definition})
 }
 
 // Cancel stops a run: Hold, Undo or Drop. giveUp leaves a failed undo as it is.
 func (e *Engine) Cancel(ctx context.Context, id string, mode Mode, giveUp bool, by Actor) error {
-	return e.ask(ctx, id, VerbCancel, Ask{Actor: by, Mode: mode, GiveUp: giveUp})
+	return e.sendRequest(ctx, id, VerbCancel, RunRequest{Actor: by, Mode: mode, GiveUp: giveUp})
 }
 
 // Skip marks a failed or waiting step as skipped. A nil output gives none.
 func (e *Engine) Skip(ctx context.Context, id, step string, output any, force bool, by Actor) error {
-	ask := Ask{Actor: by, Step: step, Force: force}
+	request := RunRequest{Actor: by, Step: step, Force: force}
 	if output != nil {
 		data, err := encode(output)
 		if err != nil {
 			return InputInvalid.Errorf("the output: %w", err)
 		}
-		ask.Output = data
+		request.Output = data
 	}
-	return e.ask(ctx, id, VerbSkip, ask)
+	return e.sendRequest(ctx, id, VerbSkip, request)
 }
 
 // ask is Ask for a run by its id.
-func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
+func (e *Engine) sendRequest(ctx context.Context, id string, verb Verb, request RunRequest) error {
 	found, err := e.Find(ctx, id)
 	if err != nil {
 		return err
 	}
-	return e.Ask(ctx, found, verb, ask)
+	return e.SendRequest(ctx, found, verb, request)
 }
 
 // Ask sends a request to a run that the caller has just found: it is not loaded
@@ -128,31 +128,31 @@ func (e *Engine) ask(ctx context.Context, id string, verb Verb, ask Ask) error {
 // those in the mailbox included, have been carried out. What is refused then is
 // refused now; the rest is stored for the run's worker, even if it will change
 // nothing: a request that was accepted is in the mailbox.
-func (e *Engine) Ask(ctx context.Context, found Loaded, verb Verb, ask Ask) error {
+func (e *Engine) SendRequest(ctx context.Context, found Loaded, verb Verb, request RunRequest) error {
 	r, mail := found.Run, found.Signals
-	if ask.RequestID != "" && slices.ContainsFunc(mail, func(m Signal) bool { return m.ID == ask.RequestID }) {
+	if request.RequestID != "" && slices.ContainsFunc(mail, func(m Signal) bool { return m.ID == request.RequestID }) {
 		return nil // delivered again, and not read yet
 	}
-	if last := r.State.Last; last != nil && ask.RequestID != "" && last.ID == ask.RequestID && last.Code == "" && !r.Phase.Final() {
+	if last := r.State.Last; last != nil && request.RequestID != "" && last.ID == request.RequestID && last.Code == "" && !r.Phase.Final() {
 		return nil // delivered again, and carried out
 	}
 	final := r.Phase.Final()
-	if err := e.judge(ctx, r, mail, verb, ask); err != nil || final {
-		if err != nil && final && ask.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb)}) == nil {
+	if err := e.admitRequest(ctx, r, mail, verb, request); err != nil || final {
+		if err != nil && final && request.RequestID != "" && e.store.Send(ctx, r.ID, Signal{ID: request.RequestID, Name: reserved + string(verb)}) == nil {
 			return nil // a request that was carried out before the run ended, delivered again
 		}
 		return err
 	}
-	ask.Revision = 0 // it was as expected when the request was accepted; what the worker saves meanwhile refuses it no more
-	payload, err := json.Marshal(ask)
+	request.Revision = 0 // it was as expected when the request was accepted; what the worker saves meanwhile refuses it no more
+	payload, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
-	return e.post(ctx, r.ID, Signal{ID: ask.RequestID, Name: reserved + string(verb), Payload: payload, Actor: ask.Name})
+	return e.post(ctx, r.ID, Signal{ID: request.RequestID, Name: reserved + string(verb), Payload: payload, Actor: request.Name})
 }
 
 // judge decides a request on a run that was just read, with its unread mail. It changes r.
-func (e *Engine) judge(ctx context.Context, r *Run, mail []Signal, verb Verb, ask Ask) error {
+func (e *Engine) admitRequest(ctx context.Context, r *Run, mail []Signal, verb Verb, request RunRequest) error {
 	p, flowErr := e.planOf(ctx, r)
 	if flowErr != nil && p == nil {
 		p = noPlan
@@ -164,6 +164,6 @@ func (e *Engine) judge(ctx context.Context, r *Run, mail []Signal, verb Verb, as
 		defer d.mu.RUnlock()
 		s.open = d.s.open
 	}
-	s.foresee()
-	return s.admit(verb, ask)
+	s.simulateMail()
+	return s.admit(verb, request)
 }

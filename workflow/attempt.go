@@ -16,33 +16,33 @@ import (
 
 // attempt is one try at a step, in its own goroutine.
 type attempt struct {
-	node    *node
-	rec     *StepRecord
-	round   int // of its record, when it was opened
-	look    bool
-	stray   bool
-	alone   bool
-	again   bool // something happened while it was open: look once more if it waits
-	slot    bool // it takes one of the worker's slots
-	evicted bool // it is told to end, so that a skip and the cancel behind it can be carried out
-	heal    *Healer
-	code    fault.Code
-	stop    *Stop // the stop it was opened for: part of how the run ends
-	cancel  context.CancelCauseFunc
+	node       *node
+	rec        *StepRecord
+	round      int // of its record, when it was opened
+	poll       bool
+	abandoned  bool
+	isolated   bool
+	pollAgain  bool // something happened while it was open: look once more if it waits
+	slot       bool // it takes one of the worker's slots
+	endForSkip bool // it is told to end, so that a skip and the cancel behind it can be carried out
+	heal       *Healer
+	code       fault.Code
+	stop       *Stop // the stop it was opened for: part of how the run ends
+	cancel     context.CancelCauseFunc
 
-	ends     time.Time // its timeout
-	told     time.Time // when its context was cancelled; zero: it was not
-	heard    atomic.Int64
-	progress atomic.Pointer[Progress]
-	stored   time.Time // when progress was stored last
-	poke     func()
+	ends          time.Time // its timeout
+	cancelledAt   time.Time // when its context was cancelled; zero: it was not
+	lastHeartbeat atomic.Int64
+	progress      atomic.Pointer[Progress]
+	stored        time.Time // when progress was stored last
+	wake          func()
 }
 
 // tell takes the progress of a task: a sign of life, and news for the driver.
-func (a *attempt) tell(p Progress) {
+func (a *attempt) report(p Progress) {
 	a.progress.Store(&p)
-	a.heard.Store(p.At.UnixNano())
-	a.poke()
+	a.lastHeartbeat.Store(p.At.UnixNano())
+	a.wake()
 }
 
 // slot reports an opening that takes one of the worker's slots.
@@ -62,14 +62,14 @@ func (d *driver) launch() {
 }
 
 func (d *driver) start(o opening) {
-	a := &attempt{node: o.node, rec: o.rec, round: o.rec.Round, look: o.look, alone: o.rec.Alone && !o.look, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
+	a := &attempt{node: o.node, rec: o.rec, round: o.rec.Round, poll: o.poll, isolated: o.rec.Isolated && !o.poll, heal: o.heal, code: o.code, stop: d.s.run.State.Stop}
 	a.slot = o.slot()
 	timeout, _, _ := o.node.timeout()
 	a.ends = d.s.now.Add(time.Duration(timeout))
 	base, cancel := context.WithCancelCause(d.ctx)
 	ctx := deadline{base, a.ends}
 	a.cancel = cancel
-	a.heard.Store(d.s.now.UnixNano())
+	a.lastHeartbeat.Store(d.s.now.UnixNano())
 	d.s.open[o.rec.Name] = a
 	task := d.task(ctx, o, a)
 	do := d.work(o)
@@ -85,11 +85,11 @@ func (d *driver) start(o opening) {
 		task.mu.Lock()
 		r.output, r.taken, r.progress = task.output, task.taken, task.progress
 		task.mu.Unlock()
-		d.hide(&r)
+		d.redactResult(&r)
 		a.cancel(nil)
 		select {
 		case d.results <- r:
-		case <-d.gone:
+		case <-d.stopped:
 		}
 	}()
 }
@@ -129,7 +129,7 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 			Failures: o.rec.Failures, Epoch: r.Epoch, Undoing: o.rec.Undoing, Input: r.Input, With: step.With,
 			MaxOutput: step.MaxOutput, Secrets: step.Secrets, Retry: step.Retry,
 		},
-		ctx: ctx, secrets: d.e.options.Secrets, redact: d.hidden.add, room: s.room(o.rec, d.e.runLimit()), limit: d.e.runLimit(), base: d.log, hidden: &d.hidden,
+		ctx: ctx, secrets: d.e.options.Secrets, addSecret: d.redactor.add, capacity: s.capacity(o.rec, d.e.runLimit()), limit: d.e.runLimit(), baseLogger: d.log, redactor: &d.redactor,
 	}
 	if len(s.mail) > 0 {
 		t.facts.Signals = slices.Clone(s.mail)
@@ -144,11 +144,11 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 		t.facts.Fault = o.rec.Fault
 	}
 	if _, shared := d.e.store.(Claimer); shared {
-		t.facts.Lease = func() time.Duration { return d.e.lease.left(int(d.term.Load())) }
+		t.facts.Lease = func() time.Duration { return d.e.lease.remaining(int(d.term.Load())) }
 	}
-	t.told = a
-	a.poke = d.poke
-	t.view = View{world: driverWorld{d}, scope: scopeOf(o.rec.Name)}
+	t.reporter = a
+	a.wake = d.wake
+	t.view = View{source: driverSource{d}, scope: scopeOf(o.rec.Name)}
 	return t
 }
 
@@ -194,70 +194,70 @@ func causeOf(ctx context.Context) error {
 }
 
 // hide replaces the values of secrets in everything that will be written.
-func (d *driver) hide(r *result) {
-	if !d.hidden.any() {
+func (d *driver) redactResult(r *result) {
+	if !d.redactor.any() {
 		return
 	}
 	if r.output != nil {
-		r.output = d.hidden.redactJSON(r.output)
+		r.output = d.redactor.redactJSON(r.output)
 	}
 	if r.progress != nil {
 		p := *r.progress
-		p.Text = d.hidden.redact(p.Text)
+		p.Text = d.redactor.redact(p.Text)
 		r.progress = &p
 	}
 	if err := r.outcome.Err(); err != nil {
-		clean := fault.Of(err).Errorf("%s", d.hidden.redact(fault.Message(err)))
+		clean := fault.Of(err).Errorf("%s", d.redactor.redact(fault.Message(err)))
 		for key, value := range fault.Details(err) {
-			clean = clean.With(key, d.hidden.redactValue(value))
+			clean = clean.With(key, d.redactor.redactValue(value))
 		}
 		r.outcome = outcome.Fail(clean)
 	} else if !r.outcome.IsDone() {
-		r.outcome = outcome.Wait(r.outcome.After(), r.outcome.Reason(), "%s", d.hidden.redact(r.outcome.Message()))
+		r.outcome = outcome.Wait(r.outcome.After(), r.outcome.Reason(), "%s", d.redactor.redact(r.outcome.Message()))
 	}
 }
 
 // driverWorld answers a View for attempts, which run beside the driver.
-type driverWorld struct{ d *driver }
+type driverSource struct{ d *driver }
 
-func (w driverWorld) info() RunInfo          { return infoOf(w.d.s.run) }
-func (w driverWorld) input() json.RawMessage { return bytes.Clone(w.d.s.run.Input) }
-func (w driverWorld) lookup(inst string) (StepView, bool) {
+func (w driverSource) info() RunInfo          { return infoOf(w.d.s.run) }
+func (w driverSource) input() json.RawMessage { return bytes.Clone(w.d.s.run.Input) }
+func (w driverSource) lookup(inst string) (StepView, bool) {
 	w.d.mu.RLock()
 	defer w.d.mu.RUnlock()
-	v, ok := stateWorld{w.d.s}.lookup(inst)
+	v, ok := stateSource{w.d.s}.lookup(inst)
 	v.Output = bytes.Clone(v.Output)
 	return v, ok
 }
-func (w driverWorld) item(scope, as string) (json.RawMessage, bool) {
+func (w driverSource) item(scope, as string) (json.RawMessage, bool) {
 	w.d.mu.RLock()
 	defer w.d.mu.RUnlock()
-	return stateWorld{w.d.s}.item(scope, as)
+	return stateSource{w.d.s}.item(scope, as)
 }
-func (w driverWorld) params(scope string) (json.RawMessage, error) {
+func (w driverSource) params(scope string) (json.RawMessage, error) {
 	w.d.mu.RLock()
 	defer w.d.mu.RUnlock()
-	return stateWorld{w.d.s}.params(scope)
+	return stateSource{w.d.s}.params(scope)
 }
-func (w driverWorld) object() (json.RawMessage, error) {
+func (w driverSource) object() (json.RawMessage, error) {
 	if w.d.s.object == nil {
 		return json.RawMessage("null"), nil
 	}
 	return w.d.s.object()
 }
-func (w driverWorld) outputs() []named {
+func (w driverSource) outputs() []namedOutput {
 	w.d.mu.RLock()
 	defer w.d.mu.RUnlock()
-	var all []named
+	var all []namedOutput
 	for rec := range w.d.s.run.Steps() {
 		if rec.Output != nil {
-			all = append(all, named{rec.Name, bytes.Clone(rec.Output)})
+			all = append(all, namedOutput{rec.Name, bytes.Clone(rec.Output)})
 		}
 	}
 	return all
 }
 
-type named struct {
+type namedOutput struct {
 	name   string
 	output json.RawMessage
 }
@@ -279,7 +279,7 @@ func (d *driver) runChild(n *node) Func {
 			return outcome.Fail(FlowInvalid.Errorf("sub-flows are nested deeper than %d", maxChildDepth))
 		}
 		for round := range t.facts.Round {
-			if out := d.former(ctx, t, childID(d.s.run.ID, subject, n.step.Flow, t.Step(), round)); !out.IsDone() {
+			if out := d.endFormerChild(ctx, t, childID(d.s.run.ID, subject, n.step.Flow, t.Step(), round)); !out.IsDone() {
 				return out
 			}
 		}
@@ -292,7 +292,7 @@ func (d *driver) runChild(n *node) Func {
 
 // former ends the child run of a round before, which may be begun as late as the
 // request that ends it was sent: two of them never work at once.
-func (d *driver) former(ctx context.Context, t *Task, id string) outcome.Outcome {
+func (d *driver) endFormerChild(ctx context.Context, t *Task, id string) outcome.Outcome {
 	child, _, err := d.e.store.Load(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound) || err == nil && child.Phase.Final():
@@ -300,7 +300,7 @@ func (d *driver) former(ctx context.Context, t *Task, id string) outcome.Outcome
 	case err != nil:
 		return outcome.Fail(err)
 	case child.State.Stop == nil || child.State.Stop.Mode != Drop:
-		payload, _ := json.Marshal(Ask{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it goes back, and begins another one"}, Mode: Drop})
+		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it goes back, and begins another one"}, Mode: Drop})
 		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/former/" + id, Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
 		if err != nil && !errors.Is(err, ErrFinal) {
 			return outcome.Fail(err)
@@ -375,7 +375,7 @@ func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
 	case child.Phase.Final():
 		return outcome.Done()
 	case child.State.Stop == nil || child.State.Stop.Mode != mode:
-		payload, _ := json.Marshal(Ask{Actor: Actor{Name: "parent " + t.RunID()}, Mode: mode})
+		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID()}, Mode: mode})
 		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/" + string(mode), Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
 		if err != nil && !errors.Is(err, ErrFinal) {
 			return outcome.Fail(err)

@@ -11,18 +11,18 @@ import (
 // is read again, soon at first and then every 2 s. The error is that of ctx, of the store, or RUN_NOT_FOUND.
 func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	r, err := e.Get(ctx, id)
-	if err != nil || r.rested() {
+	if err != nil || r.isIdle() {
 		return r, err
 	}
 	saved, stop := e.await(r.ID)
 	defer stop()
 	began := time.Now()
-	timer := time.NewTimer(e.options.LookEvery)
+	timer := time.NewTimer(e.options.PollInterval)
 	defer timer.Stop()
 	for {
 		head, err := e.Head(ctx, r.ID) // once more: it may have ended before it was awaited
-		if err != nil || head.rested() {
-			if r, err = e.Get(ctx, r.ID); err != nil || r.rested() {
+		if err != nil || head.isIdle() {
+			if r, err = e.Get(ctx, r.ID); err != nil || r.isIdle() {
 				return r, err
 			}
 			head = r
@@ -46,7 +46,7 @@ func (e *Engine) awaitFor(r *Run, awaited time.Duration) time.Duration {
 	ours := parked || e.drivers[r.ID] != nil || e.serving && r.Owner == e.options.Worker
 	e.mu.Unlock()
 	if ours {
-		return e.options.LookEvery
+		return e.options.PollInterval
 	}
 	return min(max(awaited/8, awaitFirst), awaitLongest)
 }
@@ -57,7 +57,7 @@ const (
 )
 
 // rested reports a run that does not go on before somebody acts.
-func (r *Run) rested() bool {
+func (r *Run) isIdle() bool {
 	if r.Phase != Paused || r.Fault == nil {
 		return r.Phase.Final() || r.Phase == Paused
 	}
@@ -74,32 +74,32 @@ func (e *Engine) await(id string) (saved <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.awaits == nil {
-		e.awaits = map[string]map[chan struct{}]struct{}{}
+	if e.waiters == nil {
+		e.waiters = map[string]map[chan struct{}]struct{}{}
 	}
-	if e.awaits[id] == nil {
-		e.awaits[id] = map[chan struct{}]struct{}{}
+	if e.waiters[id] == nil {
+		e.waiters[id] = map[chan struct{}]struct{}{}
 	}
-	e.awaits[id][c] = struct{}{}
+	e.waiters[id][c] = struct{}{}
 	e.awaited.Add(1)
 	return c, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.awaited.Add(-1)
-		if delete(e.awaits[id], c); len(e.awaits[id]) == 0 {
-			delete(e.awaits, id)
+		if delete(e.waiters[id], c); len(e.waiters[id]) == 0 {
+			delete(e.waiters, id)
 		}
 	}
 }
 
 // tellAwaiting wakes those who await a run that was just saved.
-func (e *Engine) tellAwaiting(r *Run) {
-	if e.awaited.Load() == 0 || !r.rested() {
+func (e *Engine) notifyAwaiting(r *Run) {
+	if e.awaited.Load() == 0 || !r.isIdle() {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for c := range e.awaits[r.ID] {
+	for c := range e.waiters[r.ID] {
 		select {
 		case c <- struct{}{}:
 		default:

@@ -57,7 +57,7 @@ func TestFinding13Await(t *testing.T) {
 		}
 		healer := workflow.Healer{Do: func(context.Context, *workflow.Task) outcome.Outcome { time.Sleep(time.Minute); return outcome.Done() }}
 		store := &counted{Memory: workflow.NewMemory()}
-		e, stop := worker(t, store, flows, workflow.Options{LookEvery: 24 * time.Hour, Healers: map[fault.Code]workflow.Healer{broken.Code: healer}})
+		e, stop := worker(t, store, flows, workflow.Options{PollInterval: 24 * time.Hour, Healers: map[fault.Code]workflow.Healer{broken.Code: healer}})
 		defer stop()
 		for _, c := range []struct {
 			flow  string

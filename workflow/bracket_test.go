@@ -14,19 +14,19 @@ import (
 // open, body and undo never overlap with it.
 func TestNothingOverlapsWithTheCloseOfABracket(t *testing.T) {
 	for name, c := range map[string]struct {
-		ask  func(*rig, string) error
+		ask  func(*harness, string) error
 		ends workflow.Phase
 		want []string
 	}{
 		"resume": {
-			ask: func(r *rig, id string) error {
+			ask: func(r *harness, id string) error {
 				return r.engine.Resume(t.Context(), id, "", "", workflow.Actor{Name: "eve"})
 			},
 			ends: workflow.Succeeded,
 			want: []string{"HA/Off", "HA/A", "HA/On", "closed", "HA/Off", "HA/B", "HA/On", "closed"},
 		},
 		"undo": {
-			ask: func(r *rig, id string) error {
+			ask: func(r *harness, id string) error {
 				return r.engine.Cancel(t.Context(), id, workflow.Undo, false, workflow.Actor{Name: "eve"})
 			},
 			ends: workflow.Cancelled,
@@ -35,7 +35,7 @@ func TestNothingOverlapsWithTheCloseOfABracket(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, nil, workflow.Options{})
+				r := newHarness(t, nil, workflow.Options{})
 				defer r.stop()
 				slow := r.undoable("A")
 				do := slow.Do

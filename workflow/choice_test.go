@@ -15,7 +15,7 @@ import (
 func TestFinding13ChosenDefinition(t *testing.T) {
 	const person = "eve"
 	fails := true
-	step := func(r *rig, name string) workflow.Step {
+	step := func(r *harness, name string) workflow.Step {
 		return workflow.Step{Name: name, Retry: workflow.Retry{Attempts: 1}, Do: func(context.Context, *workflow.Task) outcome.Outcome {
 			r.did("%s", name)
 			if name == "A" && fails {
@@ -37,7 +37,7 @@ func TestFinding13ChosenDefinition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fails = true
-				r := newRig(t, nil, workflow.Options{})
+				r := newHarness(t, nil, workflow.Options{})
 				defer r.stop()
 				define := func(names []string) {
 					flow := workflow.Flow{Name: "F"}

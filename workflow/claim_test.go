@@ -13,18 +13,18 @@ import (
 )
 
 // asked counts claims.
-type asked struct {
+type claimCounter struct {
 	*flaky
 	claims atomic.Int64
 }
 
-func (a *asked) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+func (a *claimCounter) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
 	a.claims.Add(1)
 	return a.flaky.Claim(ctx, c)
 }
 
 // lasting is a flow of one step that takes a time.
-func lasting(d time.Duration, limit int) []workflow.Flow {
+func sleepFlow(d time.Duration, limit int) []workflow.Flow {
 	return []workflow.Flow{{Name: "Lasting", Limit: limit, Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 		time.Sleep(d)
 		return outcome.Done()
@@ -43,8 +43,8 @@ func begin(t *testing.T, e *workflow.Engine, n int) string {
 // because an attempt has ended.
 func TestFreeSlotAsksForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &asked{flaky: &flaky{Memory: workflow.NewMemory()}}
-		e, stop := worker(t, store, lasting(0, 0), workflow.Options{})
+		store := &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}
+		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{})
 		defer stop()
 		synctest.Wait()
 		before := store.claims.Load()
@@ -64,7 +64,7 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &flaky{Memory: workflow.NewMemory()}
-				flows := lasting(10*time.Millisecond, limits.flow)
+				flows := sleepFlow(10*time.Millisecond, limits.flow)
 				client, err := workflow.New(store, flows, workflow.Options{})
 				want(t, err, error(nil))
 				_, stop := worker(t, store, flows, workflow.Options{Attempts: limits.attempts})
@@ -89,7 +89,7 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 func TestFreeSlotFindsWhatNobodyTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Memory: workflow.NewMemory(), deaf: true}
-		flows := lasting(2*time.Second, 0)
+		flows := sleepFlow(2*time.Second, 0)
 		client, err := workflow.New(store, flows, workflow.Options{})
 		want(t, err, error(nil))
 		e, stop := worker(t, store, flows, workflow.Options{})

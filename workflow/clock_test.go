@@ -17,14 +17,14 @@ import (
 )
 
 // leap sets the clock after a while.
-type leap struct {
+type clockJump struct {
 	after, by time.Duration
 }
 
 // playLeaping executes a story while somebody sets the clock. A step that is
 // executed beside itself, or again after it was done, is told as wrong.
-func playLeaping(t *testing.T, s story, leaps []leap) (ending, []string) {
-	w := &theWorld{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
+func playWithClockJumps(t *testing.T, s scenario, jumps []clockJump) (ending, []string) {
+	w := &effectLog{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
 	var mu sync.Mutex
 	var wrong []string
 	open := map[string]bool{}
@@ -50,7 +50,7 @@ func playLeaping(t *testing.T, s story, leaps []leap) (ending, []string) {
 	run, err := engine.Start(t.Context(), workflow.Request{Flow: "Story", Subject: subject, RequestID: "one"})
 	want(t, err, error(nil))
 	rest := time.Duration(0)
-	for _, l := range leaps {
+	for _, l := range jumps {
 		time.Sleep(l.after)
 		synctest.Wait()
 		workflow.Jump(engine, memory, l.by)
@@ -76,11 +76,11 @@ func playLeaping(t *testing.T, s story, leaps []leap) (ending, []string) {
 			wrong = append(wrong, fmt.Sprintf("%s was done %d times", key, n))
 		}
 	}
-	return ending{phase: run.Phase, world: w, run: run}, wrong
+	return ending{phase: run.Phase, effects: w, run: run}, wrong
 }
 
 func bindFunc(steps []workflow.Step, do workflow.Func) []workflow.Step {
-	out := bind(steps, &theWorld{})
+	out := bind(steps, &effectLog{})
 	var set func([]workflow.Step)
 	set = func(steps []workflow.Step) {
 		for i := range steps {
@@ -109,7 +109,7 @@ func bindFunc(steps []workflow.Step, do workflow.Func) []workflow.Step {
 // (workflow.md 11: properties).
 func TestClockJumps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := story{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
+		s := scenario{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
 		names := leaves(s.steps, "")
 		for _, name := range names {
 			if rapid.IntRange(0, 3).Draw(rt, "fails "+name) == 0 {
@@ -119,24 +119,24 @@ func TestClockJumps(t *testing.T) {
 		if len(names) > 0 && rapid.Bool().Draw(rt, "breaks") {
 			s.broken = rapid.SampledFrom(names).Draw(rt, "broken")
 		}
-		var leaps []leap
+		var jumps []clockJump
 		for range rapid.IntRange(1, 5).Draw(rt, "leaps") {
-			leaps = append(leaps, leap{
+			jumps = append(jumps, clockJump{
 				time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "after")) * time.Millisecond,
 				time.Duration(rapid.IntRange(-24*3600, 24*3600).Draw(rt, "by")) * time.Second,
 			})
 		}
 		var calm, leaping ending
 		var wrong []string
-		synctest.Test(t, func(t *testing.T) { calm, wrong = playLeaping(t, s, nil) })
+		synctest.Test(t, func(t *testing.T) { calm, wrong = playWithClockJumps(t, s, nil) })
 		check(rt, s, calm, calm, "undisturbed")
 		if len(wrong) > 0 {
 			rt.Fatalf("undisturbed: %v", wrong)
 		}
-		synctest.Test(t, func(t *testing.T) { leaping, wrong = playLeaping(t, s, leaps) })
-		check(rt, s, calm, leaping, fmt.Sprintf("clock set %v", leaps))
+		synctest.Test(t, func(t *testing.T) { leaping, wrong = playWithClockJumps(t, s, jumps) })
+		check(rt, s, calm, leaping, fmt.Sprintf("clock set %v", jumps))
 		if len(wrong) > 0 {
-			rt.Fatalf("clock set %v: %s", leaps, strings.Join(wrong, "; "))
+			rt.Fatalf("clock set %v: %s", jumps, strings.Join(wrong, "; "))
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestWaitsWhenTheClockIsSet(t *testing.T) {
 			want(t, err, error(nil))
 			expired := 0
 			for _, e := range events {
-				if e.Kind == workflow.StepFails {
+				if e.Kind == workflow.StepFailedEvent {
 					expired++
 				}
 			}

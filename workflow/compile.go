@@ -36,14 +36,14 @@ const (
 
 // node is one step of a compiled flow.
 type node struct {
-	step  *Step
-	kind  nodeKind
-	path  string // of the definition: the instance name, without the keys of loops
-	loop  bool   // stands in a loop: the instance name has keys
-	index int    // among its siblings
-	up    *node
+	step   *Step
+	kind   nodeKind
+	path   string // of the definition: the instance name, without the keys of loops
+	loop   bool   // stands in a loop: the instance name has keys
+	index  int    // among its siblings
+	parent *node
 
-	kids              []*node
+	children          []*node
 	body, open, close *node
 	virtual           bool // the body of a loop or bracket: no record of its own, no name
 
@@ -105,7 +105,7 @@ type compiler struct {
 // compile checks a flow and makes it walkable; all errors are joined. A
 // missing action is an error unless lax, where it becomes ACTION_MISSING when
 // the step is reached.
-func compile(flow *Flow, actions map[string]Action, lax bool) (*plan, error) {
+func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error) {
 	c := &compiler{plan: &plan{flow: flow, nodes: map[string]*node{}}, actions: actions}
 	if !namePattern.MatchString(flow.Name) {
 		c.fail("", "the flow's name %q does not match %s", flow.Name, namePattern)
@@ -114,11 +114,11 @@ func compile(flow *Flow, actions map[string]Action, lax bool) (*plan, error) {
 		c.fail("", "the flow has no steps")
 	}
 	c.plan.body = &node{kind: groupNode, step: &Step{}, virtual: true}
-	c.plan.body.kids = c.steps(flow.Steps, c.plan.body, "", 0)
+	c.plan.body.children = c.steps(flow.Steps, c.plan.body, "", 0)
 	c.plan.finally = &node{kind: groupNode, step: &Step{}, virtual: true, finally: true}
-	c.plan.finally.kids = c.steps(flow.Finally, c.plan.finally, "", 0)
+	c.plan.finally.children = c.steps(flow.Finally, c.plan.finally, "", 0)
 	for _, n := range c.plan.nodes {
-		if n.missing != "" && !lax {
+		if n.missing != "" && !lenient {
 			c.fail(n.path, "uses the action %q, which is not registered", n.missing)
 		}
 	}
@@ -143,23 +143,23 @@ func (c *compiler) fail(path, format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...)))
 }
 
-func (c *compiler) steps(steps []Step, up *node, path string, depth int) []*node {
+func (c *compiler) steps(steps []Step, parentNode *node, path string, depth int) []*node {
 	if depth > maxGroupDepth {
 		c.fail(path, "structures are nested deeper than %d", maxGroupDepth)
 		return nil
 	}
-	kids := make([]*node, 0, len(steps))
+	children := make([]*node, 0, len(steps))
 	for i := range steps {
-		n := c.step(&steps[i], up, path, depth)
+		n := c.step(&steps[i], parentNode, path, depth)
 		n.index = i
-		kids = append(kids, n)
+		children = append(children, n)
 	}
-	return kids
+	return children
 }
 
-func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
+func (c *compiler) step(step *Step, parentNode *node, path string, depth int) *node {
 	c.plan.count++
-	n := &node{step: step, up: up, path: join(path, step.Name), loop: up.loop, finally: up.finally}
+	n := &node{step: step, parent: parentNode, path: join(path, step.Name), loop: parentNode.loop, finally: parentNode.finally}
 	if !stepPattern.MatchString(step.Name) {
 		c.fail(path, "the step's name %q does not match %s", step.Name, namePattern)
 	}
@@ -169,7 +169,7 @@ func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
 	c.plan.nodes[n.path] = n
 	c.check(n)
 	if step.ForEach == nil {
-		c.shape(n, depth)
+		c.compileKind(n, depth)
 		return n
 	}
 	n.kind = loopNode
@@ -178,13 +178,13 @@ func (c *compiler) step(step *Step, up *node, path string, depth int) *node {
 	}
 	inner := *step
 	inner.ForEach, inner.When = nil, nil
-	n.body = &node{step: &inner, up: n, path: n.path, loop: true, virtual: true, finally: n.finally}
-	c.shape(n.body, depth)
+	n.body = &node{step: &inner, parent: n, path: n.path, loop: true, virtual: true, finally: n.finally}
+	c.compileKind(n.body, depth)
 	return n
 }
 
 // shape finds what kind of step it is and compiles what is inside.
-func (c *compiler) shape(n *node, depth int) {
+func (c *compiler) compileKind(n *node, depth int) {
 	s := n.step
 	kinds := 0
 	for _, is := range []bool{s.Do != nil, s.Uses != "", s.Flow != "", s.Steps != nil, s.Wait != nil && s.Do == nil && s.Uses == "" && s.Flow == "" && s.Steps == nil} {
@@ -204,8 +204,8 @@ func (c *compiler) shape(n *node, depth int) {
 		if s.Parallel > 0 {
 			n.kind = parallelNode
 		}
-		n.kids = c.steps(s.Steps, n, n.path, depth+1)
-		if len(n.kids) == 0 {
+		n.children = c.steps(s.Steps, n, n.path, depth+1)
+		if len(n.children) == 0 {
 			c.fail(n.path, "it has no steps")
 		}
 	case s.Flow != "":
@@ -232,8 +232,8 @@ func (c *compiler) bracket(n *node, depth int) {
 	}
 	inner := *s
 	inner.Open, inner.Close, inner.When = nil, nil, nil
-	n.body = &node{step: &inner, up: n, path: n.path, loop: n.loop, virtual: true, finally: n.finally}
-	c.shape(n.body, depth)
+	n.body = &node{step: &inner, parent: n, path: n.path, loop: n.loop, virtual: true, finally: n.finally}
+	c.compileKind(n.body, depth)
 }
 
 func (c *compiler) bind(n *node) {

@@ -22,7 +22,7 @@ import (
 
 // mortal is a store seen by a process that dies at its n-th write, before or
 // after the write is made. After that nothing of the process reaches the store.
-type mortal struct {
+type crashingStore struct {
 	*workflow.Memory
 	mu     sync.Mutex
 	writes int
@@ -32,11 +32,11 @@ type mortal struct {
 	died   chan struct{}
 }
 
-func newMortal(m *workflow.Memory, at int, after bool) *mortal {
-	return &mortal{Memory: m, at: at, after: after, died: make(chan struct{})}
+func newCrashingStore(m *workflow.Memory, at int, after bool) *crashingStore {
+	return &crashingStore{Memory: m, at: at, after: after, died: make(chan struct{})}
 }
 
-func (m *mortal) write(do func() error) error {
+func (m *crashingStore) write(do func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dead {
@@ -54,55 +54,55 @@ func (m *mortal) write(do func() error) error {
 	return workflow.ErrFenced
 }
 
-func (m *mortal) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+func (m *crashingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
 	err = m.write(func() error { out, err = m.Memory.Create(ctx, r, events); return err })
 	return out, err
 }
 
-func (m *mortal) Save(ctx context.Context, s *workflow.Save) error {
+func (m *crashingStore) Save(ctx context.Context, s *workflow.Save) error {
 	return m.write(func() error { return m.Memory.Save(ctx, s) })
 }
 
-func (m *mortal) Send(ctx context.Context, id string, s workflow.Signal) error {
+func (m *crashingStore) Send(ctx context.Context, id string, s workflow.Signal) error {
 	return m.write(func() error { return m.Memory.Send(ctx, id, s) })
 }
 
-func (m *mortal) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
-	if m.gone() {
+func (m *crashingStore) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
+	if m.crashed() {
 		return workflow.Claimed{}, workflow.ErrFenced
 	}
 	return m.Memory.Claim(ctx, c)
 }
 
-func (m *mortal) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
-	if m.gone() {
+func (m *crashingStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+	if m.crashed() {
 		return workflow.Loaded{}, workflow.ErrFenced
 	}
-	return m.Memory.Take(ctx, worker, id, lease)
+	return m.Memory.ClaimRun(ctx, worker, id, lease)
 }
 
-func (m *mortal) Renew(ctx context.Context, worker string, lease time.Duration) error {
-	if m.gone() {
+func (m *crashingStore) Renew(ctx context.Context, worker string, lease time.Duration) error {
+	if m.crashed() {
 		return workflow.ErrFenced
 	}
 	return m.Memory.Renew(ctx, worker, lease)
 }
 
-func (m *mortal) Release(ctx context.Context, worker string) error {
-	if m.gone() {
+func (m *crashingStore) Release(ctx context.Context, worker string) error {
+	if m.crashed() {
 		return nil
 	}
 	return m.Memory.Release(ctx, worker)
 }
 
-func (m *mortal) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	if m.gone() {
+func (m *crashingStore) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	if m.crashed() {
 		return nil
 	}
-	return m.Memory.Rest(ctx, worker, r, next)
+	return m.Memory.ReleaseRun(ctx, worker, r, next)
 }
 
-func (m *mortal) gone() bool {
+func (m *crashingStore) crashed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.dead
@@ -110,20 +110,20 @@ func (m *mortal) gone() bool {
 
 // theWorld is what steps do to it: effects by idempotency key, and how often
 // each step still fails. It survives crashes.
-type theWorld struct {
+type effectLog struct {
 	mu      sync.Mutex
 	effects map[string]int
 	fails   map[string]int
 	broken  map[string]bool
 }
 
-func (w *theWorld) keys() []string {
+func (w *effectLog) keys() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.effects))
 }
 
-func (w *theWorld) do(_ context.Context, t *workflow.Task) outcome.Outcome {
+func (w *effectLog) do(_ context.Context, t *workflow.Task) outcome.Outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -178,7 +178,7 @@ func drawSteps(rt *rapid.T, depth int, label string) []workflow.Step {
 var drawn workflow.Func = func(context.Context, *workflow.Task) outcome.Outcome { panic("not bound") }
 
 // bind gives every drawn step the functions of a world.
-func bind(steps []workflow.Step, w *theWorld) []workflow.Step {
+func bind(steps []workflow.Step, w *effectLog) []workflow.Step {
 	out := slices.Clone(steps)
 	for i := range out {
 		s := &out[i]
@@ -218,7 +218,7 @@ func leaves(steps []workflow.Step, path string) []string {
 	return names
 }
 
-type story struct {
+type scenario struct {
 	steps  []workflow.Step
 	fails  map[string]int
 	broken string // a step that fails for good until it is mended
@@ -226,15 +226,15 @@ type story struct {
 }
 
 type ending struct {
-	phase  workflow.Phase
-	writes int
-	world  *theWorld
-	run    *workflow.Run
+	phase   workflow.Phase
+	writes  int
+	effects *effectLog
+	run     *workflow.Run
 }
 
 // play executes a story; its process dies at a write if at > 0, and another one goes on.
-func play(t *testing.T, s story, at int, after bool) ending {
-	w := &theWorld{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
+func playScenario(t *testing.T, s scenario, at int, after bool) ending {
+	w := &effectLog{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
 	flows := []workflow.Flow{{Name: "Story", Steps: bind(s.steps, w), Finally: bind([]workflow.Step{{Name: "Finally", Do: drawn}}, w)}}
 	memory := workflow.NewMemory()
 	var engine *workflow.Engine
@@ -251,11 +251,11 @@ func play(t *testing.T, s story, at int, after bool) ending {
 		go func() { served <- engine.Serve(ctx) }()
 		synctest.Wait()
 	}
-	store := newMortal(memory, at, after)
+	store := newCrashingStore(memory, at, after)
 	serve(store)
 	restarted := false
 	restart := func() {
-		if !restarted && store.gone() {
+		if !restarted && store.crashed() {
 			restarted = true
 			cancel()
 			<-served
@@ -264,7 +264,7 @@ func play(t *testing.T, s story, at int, after bool) ending {
 	}
 	// ask repeats a request under the same id until it is accepted, as a careful client does.
 	var refused error
-	ask := func(do func() error) {
+	request := func(do func() error) {
 		for range 3 {
 			if refused = do(); refused == nil {
 				return
@@ -274,7 +274,7 @@ func play(t *testing.T, s story, at int, after bool) ending {
 		}
 	}
 	var id string
-	ask(func() error {
+	request(func() error {
 		run, err := engine.Start(context.Background(), workflow.Request{Flow: "Story", Subject: subject, RequestID: "one"})
 		if err == nil {
 			id = run.ID
@@ -294,7 +294,7 @@ func play(t *testing.T, s story, at int, after bool) ending {
 			w.mu.Lock()
 			w.broken = map[string]bool{}
 			w.mu.Unlock()
-			ask(func() error {
+			request(func() error {
 				if s.undo {
 					return engine.Cancel(context.Background(), id, workflow.Undo, false, by)
 				}
@@ -308,7 +308,7 @@ func play(t *testing.T, s story, at int, after bool) ending {
 	if err != nil || refused != nil {
 		t.Fatal(err, refused)
 	}
-	return ending{phase: run.Phase, writes: store.writes, world: w, run: run}
+	return ending{phase: run.Phase, writes: store.writes, effects: w, run: run}
 }
 
 // TestCrashBeforeAndAfterEveryWrite: a random flow ends the same, with the same
@@ -316,7 +316,7 @@ func play(t *testing.T, s story, at int, after bool) ending {
 // defects 1, 12, 22, 27).
 func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := story{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
+		s := scenario{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
 		names := leaves(s.steps, "")
 		for _, name := range names {
 			if rapid.IntRange(0, 4).Draw(rt, "fails "+name) == 0 {
@@ -328,18 +328,18 @@ func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
 			s.undo = rapid.Bool().Draw(rt, "undo")
 		}
 		var calm ending
-		synctest.Test(t, func(t *testing.T) { calm = play(t, s, 0, false) })
+		synctest.Test(t, func(t *testing.T) { calm = playScenario(t, s, 0, false) })
 		check(rt, s, calm, calm, "undisturbed")
 		at := rapid.IntRange(1, calm.writes).Draw(rt, "at")
 		for _, after := range []bool{false, true} {
 			var disturbed ending
-			synctest.Test(t, func(t *testing.T) { disturbed = play(t, s, at, after) })
+			synctest.Test(t, func(t *testing.T) { disturbed = playScenario(t, s, at, after) })
 			check(rt, s, calm, disturbed, fmt.Sprintf("crash at write %d of %d, after=%v", at, calm.writes, after))
 		}
 	})
 }
 
-func check(rt *rapid.T, s story, calm, got ending, what string) {
+func check(rt *rapid.T, s scenario, calm, got ending, what string) {
 	want := workflow.Succeeded
 	if s.undo {
 		want = workflow.Cancelled
@@ -347,10 +347,10 @@ func check(rt *rapid.T, s story, calm, got ending, what string) {
 	if got.phase != want {
 		rt.Fatalf("%s: ended %s, want %s; fault %+v", what, got.phase, want, got.run.Fault)
 	}
-	keys := got.world.keys()
+	keys := got.effects.keys()
 	if !s.undo {
-		if fmt.Sprint(rounds(keys)) != fmt.Sprint(rounds(calm.world.keys())) {
-			rt.Fatalf("%s: effects\n%v\nwant\n%v", what, keys, calm.world.keys())
+		if fmt.Sprint(rounds(keys)) != fmt.Sprint(rounds(calm.effects.keys())) {
+			rt.Fatalf("%s: effects\n%v\nwant\n%v", what, keys, calm.effects.keys())
 		}
 		return
 	}

@@ -19,7 +19,7 @@ import (
 
 func TestDefect3BudgetBelongsToTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F"}
 		for i := range 20 {
@@ -42,7 +42,7 @@ func TestDefect3BudgetBelongsToTheStep(t *testing.T) {
 
 func TestDefect5ControlPlaneTroubleIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		began := time.Now()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.step("S", func(*workflow.Task) outcome.Outcome {
@@ -80,7 +80,7 @@ func TestDefect6NamesAreUnique(t *testing.T) {
 
 func TestDefect7ARemovedFlowDoesNotEndItsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, r.step("A", nil)}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
 		run := r.start("F", ``)
@@ -102,7 +102,7 @@ func TestDefect7ARemovedFlowDoesNotEndItsRuns(t *testing.T) {
 
 func TestVersionsPauseAndMigrate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		wait := workflow.Step{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}
 		v1 := workflow.Flow{Name: "F", Version: 1, Steps: []workflow.Step{r.step("A", nil), r.step("B", nil), wait, r.step("Z", nil)}}
@@ -136,7 +136,7 @@ func TestVersionsPauseAndMigrate(t *testing.T) {
 
 func TestDefect8CancelMarkDoesNotStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		copies, most := 0, 0
 		first := true
@@ -169,7 +169,7 @@ func TestDefect8CancelMarkDoesNotStay(t *testing.T) {
 
 func TestDefect14ProgressFromOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "Ext", Heartbeat: time.Minute, Retry: workflow.Retry{Attempts: 1}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
 			if _, ok := task.Signal("done"); ok {
@@ -198,9 +198,9 @@ func TestDefect14ProgressFromOutside(t *testing.T) {
 func TestDefect16AHookChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		heard := make(chan string, 100)
-		r := newRig(t, nil, workflow.Options{Hooks: []workflow.Hook{
-			{Name: "bad", Hear: func(workflow.RunInfo, workflow.Event) { panic("hook") }},
-			{Name: "good", Hear: func(_ workflow.RunInfo, e workflow.Event) { heard <- string(e.Kind) }},
+		r := newHarness(t, nil, workflow.Options{Hooks: []workflow.Hook{
+			{Name: "bad", OnEvent: func(workflow.RunInfo, workflow.Event) { panic("hook") }},
+			{Name: "good", OnEvent: func(_ workflow.RunInfo, e workflow.Event) { heard <- string(e.Kind) }},
 		}})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil)}}}), error(nil))
@@ -217,7 +217,7 @@ func TestDefect16AHookChangesNothing(t *testing.T) {
 
 func TestDefect17OutputsReachAllLaterSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		set := r.step("A", func(task *workflow.Task) outcome.Outcome {
 			return outcome.Fail(task.Set(map[string]any{"n": int64(1) << 60, "b": []byte("x"), "t": time.Unix(0, 0).UTC()}))
@@ -244,14 +244,14 @@ func TestDefect17OutputsReachAllLaterSteps(t *testing.T) {
 }
 
 // failing is a store whose saves fail for a while, before or after they are made.
-type failing struct {
+type failingStore struct {
 	*workflow.Memory
 	until time.Time
 	after bool
 	fails int
 }
 
-func (f *failing) Save(ctx context.Context, s *workflow.Save) error {
+func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
 	if time.Now().Before(f.until) {
 		f.fails++
 		if f.after {
@@ -269,7 +269,7 @@ func (f *failing) Save(ctx context.Context, s *workflow.Save) error {
 func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			store := &failing{Memory: workflow.NewMemory(), after: after}
+			store := &failingStore{Memory: workflow.NewMemory(), after: after}
 			var attempts []int
 			flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Retry: workflow.Retry{Attempts: 1}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
 				attempts = append(attempts, task.Attempt())
@@ -303,7 +303,7 @@ func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 
 func TestPromise1SameRequestIsOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil)}}}), error(nil))
 		req := workflow.Request{Flow: "F", Subject: subject, RequestID: "r1", Input: json.RawMessage(`{"a":1}`)}
@@ -324,7 +324,7 @@ func TestPromise1SameRequestIsOneRun(t *testing.T) {
 
 func TestResumeFromANamedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		var keys []string
@@ -349,7 +349,7 @@ func TestResumeFromANamedStep(t *testing.T) {
 
 func TestDeadlineCountsWithoutPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F", Deadline: time.Hour, OnDeadline: workflow.ThenUndo, Steps: []workflow.Step{r.undoable("A"), {Name: "W", Wait: &workflow.WaitFor{Signal: "never"}}}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
@@ -370,9 +370,9 @@ func TestDeadlineCountsWithoutPauses(t *testing.T) {
 
 // The patience of a step that looks for something does not run out while its run
 // is paused, and nobody looks.
-func TestALookIsPatientAfterAPause(t *testing.T) {
+func TestAPollIsPatientAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		var since atomic.Int64
 		look := workflow.Step{Name: "Look", Wait: &workflow.WaitFor{Deadline: 10 * time.Minute}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
@@ -398,7 +398,7 @@ func TestALookIsPatientAfterAPause(t *testing.T) {
 
 func TestUndoFailsAndIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		a := r.undoable("A")
 		a.Undo = func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Fail(broken.Errorf("stuck")) }

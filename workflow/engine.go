@@ -39,36 +39,36 @@ import (
 
 // Options of an engine. The zero value is usable.
 type Options struct {
-	Worker      string        // default: made from host, process and start
-	Attempts    int           // at once in this worker; default 64
-	PerLabel    LabelLimit    // limit of attempts at once of one tenant
-	Lease       time.Duration // default 15 s; renewed at a third of it
-	Drain       time.Duration // what open attempts get after Serve's context ended; default 25 s
-	Actions     []Action
-	Secrets     Secrets
-	Healers     map[fault.Code]Healer
-	Hooks       []Hook
-	Retention   Retention
-	Archive     func(*Run, []Event) error // called before a finished run is removed
-	Logger      *slog.Logger              // default slog.Default()
-	Object      func(ctx context.Context, subject string) (json.RawMessage, error)
-	Compile     func(source []byte) (Flow, error) // makes a flow from a stored definition's Source
-	LookEvery   time.Duration                     // safety look for due runs nobody was told of; default 30 s
-	AloneFor    time.Duration                     // how long the steps that were under way when their process died are opened one at a time, in all; default 10 s
-	ProgressGap time.Duration                     // between stored progress; default 5 s
-	Exhausted   *fault.Kind                       // of a run whose step has no attempt left; default: the kind of its last failure
+	Worker           string        // default: made from host, process and start
+	Attempts         int           // at once in this worker; default 64
+	PerLabel         LabelLimit    // limit of attempts at once of one tenant
+	Lease            time.Duration // default 15 s; renewed at a third of it
+	Drain            time.Duration // what open attempts get after Serve's context ended; default 25 s
+	Actions          []Action
+	Secrets          Secrets
+	Healers          map[fault.Code]Healer
+	Hooks            []Hook
+	Retention        Retention
+	Archive          func(*Run, []Event) error // called before a finished run is removed
+	Logger           *slog.Logger              // default slog.Default()
+	Object           func(ctx context.Context, subject string) (json.RawMessage, error)
+	Compile          func(source []byte) (Flow, error) // makes a flow from a stored definition's Source
+	PollInterval     time.Duration                     // safety look for due runs nobody was told of; default 30 s
+	IsolationTime    time.Duration                     // how long the steps that were under way when their process died are opened one at a time, in all; default 10 s
+	ProgressInterval time.Duration                     // between stored progress; default 5 s
+	Exhausted        *fault.Kind                       // of a run whose step has no attempt left; default: the kind of its last failure
 }
 
 // LabelLimit bounds attempts at once among runs that share the value of a label.
 type LabelLimit struct {
 	Label string
-	Most  int
+	Max   int
 }
 
 // Hook hears saved events. It cannot fail, delay or change a run.
 type Hook struct {
-	Name string
-	Hear func(RunInfo, Event)
+	Name    string
+	OnEvent func(RunInfo, Event)
 }
 
 // Healer ends a fault by code: Do, or a flow that runs as a child.
@@ -107,30 +107,30 @@ type Engine struct {
 	slots   *slots
 	hooks   []*hookQueue
 
-	base context.Context // of all attempts; ends with ErrDraining or ErrLeaseLost
-	stop context.CancelCauseFunc
-	life context.Context // of saves; ends when Serve returns
-	kill context.CancelFunc
+	attemptCtx     context.Context // of all attempts; ends with ErrDraining or ErrLeaseLost
+	cancelAttempts context.CancelCauseFunc
+	saveCtx        context.Context // of saves; ends when Serve returns
+	cancelSaves    context.CancelFunc
 
-	mu      sync.Mutex
-	flows   map[flowKey]*plan
-	healers map[fault.Code]Healer
-	stored  map[string]*plan // by hash: definitions of runs that go on with an older one
-	known   map[string]bool  // hashes whose definition is stored
-	drivers map[string]*driver
-	awaits  map[string]map[chan struct{}]struct{} // who awaits a run, by its id
-	parks   map[string]time.Time
-	parkAt  time.Time
-	serving bool
-	lent    int    // calls of Advance at work
-	unlend  func() // ends the renewal they need
-	active  sync.WaitGroup
-	kick    chan struct{}
-	health  error
+	mu        sync.Mutex
+	flows     map[flowKey]*plan
+	healers   map[fault.Code]Healer
+	stored    map[string]*plan // by hash: definitions of runs that go on with an older one
+	known     map[string]bool  // hashes whose definition is stored
+	drivers   map[string]*driver
+	waiters   map[string]map[chan struct{}]struct{} // who awaits a run, by its id
+	parks     map[string]time.Time
+	parkAt    time.Time
+	serving   bool
+	advancing int    // calls of Advance at work
+	stopLease func() // ends the renewal they need
+	active    sync.WaitGroup
+	claimWake chan struct{}
+	health    error
 
 	lease    lease
-	renewing turn         // of those that renew the lease
-	defining turn         // of those that store a definition
+	renewing ctxMutex     // of those that renew the lease
+	defining ctxMutex     // of those that store a definition
 	awaited  atomic.Int64 // calls of Await
 	draining atomic.Bool
 	stuck    atomic.Int64 // drivers that repeat a save
@@ -151,14 +151,14 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	if o.Drain <= 0 {
 		o.Drain = 25 * time.Second
 	}
-	if o.LookEvery <= 0 {
-		o.LookEvery = 30 * time.Second
+	if o.PollInterval <= 0 {
+		o.PollInterval = 30 * time.Second
 	}
-	if o.AloneFor <= 0 {
-		o.AloneFor = 10 * time.Second
+	if o.IsolationTime <= 0 {
+		o.IsolationTime = 10 * time.Second
 	}
-	if o.ProgressGap <= 0 {
-		o.ProgressGap = 5 * time.Second
+	if o.ProgressInterval <= 0 {
+		o.ProgressInterval = 5 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -166,7 +166,7 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	e := &Engine{
 		store: store, options: o, log: o.Logger, actions: map[string]Action{},
 		healers: options.Healers, stored: map[string]*plan{}, known: map[string]bool{}, drivers: map[string]*driver{}, parks: map[string]time.Time{},
-		kick: make(chan struct{}, 1), lease: lease{long: o.Lease}, renewing: newTurn(), defining: newTurn(),
+		claimWake: make(chan struct{}, 1), lease: lease{duration: o.Lease}, renewing: newCtxMutex(), defining: newCtxMutex(),
 	}
 	var errs []error
 	for _, a := range o.Actions {
@@ -187,8 +187,8 @@ func New(store Store, flows []Flow, options Options) (*Engine, error) {
 }
 
 func (e *Engine) begin() {
-	e.base, e.stop = context.WithCancelCause(context.Background())
-	e.life, e.kill = context.WithCancel(context.Background())
+	e.attemptCtx, e.cancelAttempts = context.WithCancelCause(context.Background())
+	e.saveCtx, e.cancelSaves = context.WithCancel(context.Background())
 }
 
 // Load replaces the set of flows: all or nothing.
@@ -310,7 +310,7 @@ func (e *Engine) startChild(ctx context.Context, req Request, parent *Run, step 
 }
 
 func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run, error) {
-	p := e.loaded(req.Flow, req.Subject)
+	p := e.loadedPlan(req.Flow, req.Subject)
 	if p == nil {
 		return nil, FlowUnknown.Errorf("no flow %q is loaded", req.Flow)
 	}
@@ -331,15 +331,15 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 		Phase: Running, CreatedAt: at, NextAt: at, Seq: 1,
 	}
 	edit(r)
-	bred := e.breed(r)
-	if claimer, ok := e.store.(Claimer); ok && bred {
-		_, _ = e.renewed(ctx, claimer) // without a lease the first attempt asks again
+	claimed := e.claimOnCreate(r)
+	if claimer, ok := e.store.(Claimer); ok && claimed {
+		_, _ = e.renewLease(ctx, claimer) // without a lease the first attempt asks again
 	}
-	asked := markNow()
+	asked := instantNow()
 	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {
-		if bred { // it may have been stored after all, as ours
-			e.lookAt(r.ID, time.Now().Add(time.Second))
+		if claimed { // it may have been stored after all, as ours
+			e.claimAt(r.ID, time.Now().Add(time.Second))
 		}
 		return nil, err
 	}
@@ -349,9 +349,9 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	}
 	if fresh {
 		e.publish(got, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
-		if bred && got.Owner == e.options.Worker && got.Phase == Running {
+		if claimed && got.Owner == e.options.Worker && got.Phase == Running {
 			mine := *got
-			e.launch(Loaded{Run: &mine, term: e.lease.at(asked)})
+			e.launch(Loaded{Run: &mine, leaseTerm: e.lease.termOf(asked)})
 		}
 	}
 	return got, nil
@@ -406,7 +406,7 @@ func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 		return Loaded{Run: r, Signals: mail}, nil
 	}
 	lister, ok := e.store.(Lister)
-	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= wholeID || id == "" {
+	if !errors.Is(err, ErrNotFound) || !ok || len(id) >= fullIDLen || id == "" {
 		return Loaded{}, runError(id, err)
 	}
 	head, err := oneRun(ctx, lister, id)
@@ -425,7 +425,7 @@ func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 	if !ok || id == "" {
 		return e.Get(ctx, id)
 	}
-	if len(id) < wholeID {
+	if len(id) < fullIDLen {
 		return oneRun(ctx, lister, id)
 	}
 	runs, _, err := lister.List(ctx, Query{IDs: []string{id}, Limit: 1})
@@ -439,7 +439,7 @@ func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 }
 
 // wholeID is the length of an id that is not only the beginning of one.
-const wholeID = 26
+const fullIDLen = 26
 
 // oneRun finds the one run whose id begins like this.
 func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
@@ -480,13 +480,13 @@ func checkNames(req Request) error {
 		names = append(names, key, value)
 	}
 	for _, name := range names {
-		if !legible(name) {
+		if !validName(name) {
 			return InputInvalid.Errorf("%.40q is no name: at most %d bytes of UTF-8 without control characters", name, maxName)
 		}
 	}
 	return nil
 }
 
-func legible(name string) bool {
+func validName(name string) bool {
 	return len(name) <= maxName && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
 }

@@ -28,11 +28,11 @@ const subject = "demo/default/c1"
 var (
 	broken = fault.Declare(fault.Kind{Code: "TEST_BROKEN", Class: fault.Blocked, Title: "broken", Remedy: "Mend it."})
 	shaky  = fault.Declare(fault.Kind{Code: "TEST_SHAKY", Class: fault.Transient, Title: "shaky", Remedy: "Wait."})
-	free   = fault.Declare(fault.Kind{Code: "TEST_FREE", Class: fault.Transient, Free: true, Title: "free", Remedy: "Wait."})
+	free   = fault.Declare(fault.Kind{Code: "TEST_FREE", Class: fault.Transient, Uncharged: true, Title: "free", Remedy: "Wait."})
 )
 
 // rig is an engine serving a memory store within a synctest bubble.
-type rig struct {
+type harness struct {
 	t      *testing.T
 	store  *workflow.Memory
 	engine *workflow.Engine
@@ -42,15 +42,15 @@ type rig struct {
 	log []string
 }
 
-func newRig(t *testing.T, flows []workflow.Flow, options workflow.Options) *rig {
+func newHarness(t *testing.T, flows []workflow.Flow, options workflow.Options) *harness {
 	t.Helper()
-	r := &rig{t: t, store: workflow.NewMemory()}
+	r := &harness{t: t, store: workflow.NewMemory()}
 	r.serve(flows, options)
 	return r
 }
 
 // serve starts an engine on the rig's store, as a restart of the process would.
-func (r *rig) serve(flows []workflow.Flow, options workflow.Options) {
+func (r *harness) serve(flows []workflow.Flow, options workflow.Options) {
 	r.t.Helper()
 	options.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	engine, err := workflow.New(r.store, flows, options)
@@ -71,19 +71,19 @@ func (r *rig) serve(flows []workflow.Flow, options workflow.Options) {
 	synctest.Wait()
 }
 
-func (r *rig) did(format string, args ...any) {
+func (r *harness) did(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log = append(r.log, fmt.Sprintf(format, args...))
 }
 
-func (r *rig) done() []string {
+func (r *harness) done() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.log)
 }
 
-func (r *rig) start(flow string, input string) *workflow.Run {
+func (r *harness) start(flow string, input string) *workflow.Run {
 	r.t.Helper()
 	run, err := r.engine.Start(r.t.Context(), workflow.Request{Flow: flow, Subject: subject, Input: json.RawMessage(input)})
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *rig) start(flow string, input string) *workflow.Run {
 	return run
 }
 
-func (r *rig) load(id string) *workflow.Run {
+func (r *harness) load(id string) *workflow.Run {
 	r.t.Helper()
 	run, _, err := r.store.Load(context.Background(), id)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *rig) load(id string) *workflow.Run {
 }
 
 // rests waits until nothing happens any more without a timer, and expects the phase.
-func (r *rig) rests(id string, phase workflow.Phase) *workflow.Run {
+func (r *harness) rests(id string, phase workflow.Phase) *workflow.Run {
 	r.t.Helper()
 	synctest.Wait()
 	run := r.load(id)
@@ -112,7 +112,7 @@ func (r *rig) rests(id string, phase workflow.Phase) *workflow.Run {
 	return run
 }
 
-func (r *rig) history(id string) []string {
+func (r *harness) history(id string) []string {
 	events, err := r.store.History(context.Background(), id, 0, 0)
 	if err != nil {
 		r.t.Fatal(err)
@@ -135,7 +135,7 @@ func (r *rig) history(id string) []string {
 }
 
 // step makes a step that notes its name and answers what do says.
-func (r *rig) step(name string, do func(t *workflow.Task) outcome.Outcome) workflow.Step {
+func (r *harness) step(name string, do func(t *workflow.Task) outcome.Outcome) workflow.Step {
 	return workflow.Step{Name: name, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
 		r.did("%s", t.Step())
 		if do == nil {
@@ -145,7 +145,7 @@ func (r *rig) step(name string, do func(t *workflow.Task) outcome.Outcome) workf
 	}}
 }
 
-func (r *rig) undoable(name string) workflow.Step {
+func (r *harness) undoable(name string) workflow.Step {
 	s := r.step(name, nil)
 	s.Undo = func(_ context.Context, t *workflow.Task) outcome.Outcome {
 		r.did("undo %s", t.Step())
@@ -166,7 +166,7 @@ func want[T any](t *testing.T, got, want T) {
 
 func TestRunOfThreeSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		a := r.step("A", func(t *workflow.Task) outcome.Outcome {
 			return outcome.Fail(t.Set(map[string]any{"n": 9007199254740993}))
@@ -194,7 +194,7 @@ func TestRunOfThreeSteps(t *testing.T) {
 
 func TestRetryAndPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		fails := 3
 		a := r.step("A", func(*workflow.Task) outcome.Outcome {
@@ -230,7 +230,7 @@ func TestRetryAndPause(t *testing.T) {
 
 func TestCancelUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		hang := workflow.Step{Name: "Hang", Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
 			r.did("Hang")
@@ -255,7 +255,7 @@ func ptr[T any](v T) *T { return &v }
 
 func TestPauseInsideBracketClosesAndReopens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
@@ -279,7 +279,7 @@ func TestPauseInsideBracketClosesAndReopens(t *testing.T) {
 
 func TestParallelAndLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		slow := func(d time.Duration) func(*workflow.Task) outcome.Outcome {
 			return func(task *workflow.Task) outcome.Outcome {
@@ -315,7 +315,7 @@ func TestParallelAndLoop(t *testing.T) {
 // TestSignalsAndWaits: a wait has limits, timers and wake-ups (defect 13).
 func TestSignalsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		looks := 0
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
@@ -357,7 +357,7 @@ func TestSignalsAndWaits(t *testing.T) {
 
 func TestChildRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		child := workflow.Flow{Name: "Child", Steps: []workflow.Step{r.step("C", func(t *workflow.Task) outcome.Outcome {
@@ -383,7 +383,7 @@ func TestChildRun(t *testing.T) {
 // TestPromise5PanicIsAFailure: of that step, and no other run notices (defect 2).
 func TestPromise5PanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		first := true
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.step("P", func(*workflow.Task) outcome.Outcome {
@@ -405,7 +405,7 @@ func TestPromise5PanicIsAFailure(t *testing.T) {
 func TestHealer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false
-		r := newRig(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
+		r := newHarness(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
 			"TEST_BROKEN": {Do: func(context.Context, *workflow.Task) outcome.Outcome { healed = true; return outcome.Done() }},
 		}})
 		defer r.stop()
@@ -426,7 +426,7 @@ func TestHealer(t *testing.T) {
 func TestHealersAreLoadedWithFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		work := workflow.Flow{Name: "F", Steps: []workflow.Step{r.step("P", func(*workflow.Task) outcome.Outcome {
 			if !healed {
@@ -454,7 +454,7 @@ func TestHealersAreLoadedWithFlows(t *testing.T) {
 
 func TestQueuePerSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}
 		want(t, r.engine.Load([]workflow.Flow{flow}), error(nil))
@@ -472,7 +472,7 @@ func TestQueuePerSubject(t *testing.T) {
 
 func TestDrainAndRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		block := true
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			r.did("S")

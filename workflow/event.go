@@ -12,33 +12,33 @@ type EventKind string
 
 // The kinds of events.
 const (
-	RunCreated     EventKind = "RunCreated"
-	RunStarted     EventKind = "RunStarted"
-	RunWaiting     EventKind = "RunWaiting"
-	RunPaused      EventKind = "RunPaused"
-	RunResumed     EventKind = "RunResumed"
-	RunCancelling  EventKind = "RunCancelling"
-	RunCancelled   EventKind = "RunCancelled"
-	RunSucceeded   EventKind = "RunSucceeded"
-	StepStarted    EventKind = "StepStarted"
-	StepRetry      EventKind = "StepRetrying"
-	StepWaits      EventKind = "StepWaiting"
-	StepFails      EventKind = "StepFailed"
-	StepFinished   EventKind = "StepDone"
-	StepPassed     EventKind = "StepSkipped"
-	StepTakenBack  EventKind = "StepUndone"
-	StepLost       EventKind = "StepLost"
-	HealingBegun   EventKind = "HealingBegun"
-	HealingEnded   EventKind = "HealingEnded"
-	SignalReceived EventKind = "SignalReceived"
-	FlowMigrated   EventKind = "FlowMigrated"
-	RequestRefused EventKind = "RequestRefused"
+	RunCreated        EventKind = "RunCreated"
+	RunStarted        EventKind = "RunStarted"
+	RunWaiting        EventKind = "RunWaiting"
+	RunPaused         EventKind = "RunPaused"
+	RunResumed        EventKind = "RunResumed"
+	RunCancelling     EventKind = "RunCancelling"
+	RunCancelled      EventKind = "RunCancelled"
+	RunSucceeded      EventKind = "RunSucceeded"
+	StepStarted       EventKind = "StepStarted"
+	StepRetryingEvent EventKind = "StepRetrying"
+	StepWaitingEvent  EventKind = "StepWaiting"
+	StepFailedEvent   EventKind = "StepFailed"
+	StepDoneEvent     EventKind = "StepDone"
+	StepSkippedEvent  EventKind = "StepSkipped"
+	StepUndoneEvent   EventKind = "StepUndone"
+	StepLost          EventKind = "StepLost"
+	HealingBegun      EventKind = "HealingBegun"
+	HealingEnded      EventKind = "HealingEnded"
+	SignalReceived    EventKind = "SignalReceived"
+	FlowMigrated      EventKind = "FlowMigrated"
+	RequestRefused    EventKind = "RequestRefused"
 )
 
 // EventKinds lists every kind; a store may encode a kind by its index, so the order is fixed.
 var EventKinds = []EventKind{
 	RunCreated, RunStarted, RunWaiting, RunPaused, RunResumed, RunCancelling, RunCancelled, RunSucceeded,
-	StepStarted, StepRetry, StepWaits, StepFails, StepFinished, StepPassed, StepTakenBack, StepLost,
+	StepStarted, StepRetryingEvent, StepWaitingEvent, StepFailedEvent, StepDoneEvent, StepSkippedEvent, StepUndoneEvent, StepLost,
 	HealingBegun, HealingEnded, SignalReceived, FlowMigrated, RequestRefused,
 }
 

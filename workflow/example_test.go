@@ -54,7 +54,7 @@ func ExampleEngine() {
 	}}
 	ended := make(chan workflow.RunInfo, 1)
 	engine := must(workflow.New(workflow.NewMemory(), []workflow.Flow{create}, workflow.Options{
-		Hooks: []workflow.Hook{{Name: "ended", Hear: func(r workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{{Name: "ended", OnEvent: func(r workflow.RunInfo, e workflow.Event) {
 			if e.Kind == workflow.RunSucceeded {
 				ended <- r
 			}

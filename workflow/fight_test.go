@@ -18,19 +18,19 @@ import (
 
 // cutOff is a store that one worker cannot reach for a while: its calls stand
 // still until the time is over or their context ends.
-type cutOff struct {
+type partitionedStore struct {
 	*workflow.Memory
 	mu    sync.Mutex
 	until time.Time
 }
 
-func (c *cutOff) cut(d time.Duration) {
+func (c *partitionedStore) partition(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = time.Now().Add(d)
 }
 
-func (c *cutOff) reach(ctx context.Context) error {
+func (c *partitionedStore) reach(ctx context.Context) error {
 	for {
 		c.mu.Lock()
 		left := time.Until(c.until)
@@ -46,49 +46,49 @@ func (c *cutOff) reach(ctx context.Context) error {
 	}
 }
 
-func (c *cutOff) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *partitionedStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, err
 	}
 	return c.Memory.Create(ctx, r, events)
 }
 
-func (c *cutOff) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+func (c *partitionedStore) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	if err := c.reach(ctx); err != nil {
 		return nil, nil, err
 	}
 	return c.Memory.Load(ctx, id)
 }
 
-func (c *cutOff) Save(ctx context.Context, s *workflow.Save) error {
+func (c *partitionedStore) Save(ctx context.Context, s *workflow.Save) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
 	return c.Memory.Save(ctx, s)
 }
 
-func (c *cutOff) Claim(ctx context.Context, claim workflow.Claim) (workflow.Claimed, error) {
+func (c *partitionedStore) Claim(ctx context.Context, claim workflow.Claim) (workflow.Claimed, error) {
 	if err := c.reach(ctx); err != nil {
 		return workflow.Claimed{}, err
 	}
 	return c.Memory.Claim(ctx, claim)
 }
 
-func (c *cutOff) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (c *partitionedStore) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	if err := c.reach(ctx); err != nil {
 		return workflow.Loaded{}, err
 	}
-	return c.Memory.Take(ctx, worker, id, lease)
+	return c.Memory.ClaimRun(ctx, worker, id, lease)
 }
 
-func (c *cutOff) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (c *partitionedStore) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
-	return c.Memory.Rest(ctx, worker, r, next)
+	return c.Memory.ReleaseRun(ctx, worker, r, next)
 }
 
-func (c *cutOff) Renew(ctx context.Context, worker string, lease time.Duration) error {
+func (c *partitionedStore) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *cutOff) Renew(ctx context.Context, worker string, lease time.Duration) 
 }
 
 // arena is where two workers fight: it sees every attempt of every run.
-type arena struct {
+type overlapChecker struct {
 	mu     sync.Mutex
 	open   map[string]int
 	done   map[string]int
@@ -104,7 +104,7 @@ type arena struct {
 	wrong  []string
 }
 
-func (a *arena) do(ctx context.Context, t *workflow.Task) outcome.Outcome {
+func (a *overlapChecker) do(ctx context.Context, t *workflow.Task) outcome.Outcome {
 	a.mu.Lock()
 	if a.open[t.Key()]++; a.open[t.Key()] > 1 {
 		a.wrong = append(a.wrong, "two copies of "+t.Key())
@@ -133,8 +133,8 @@ func (a *arena) do(ctx context.Context, t *workflow.Task) outcome.Outcome {
 }
 
 // bindTo gives every drawn step the work of an arena.
-func bindTo(steps []workflow.Step, a *arena) []workflow.Step {
-	out := bind(steps, &theWorld{})
+func bindTo(steps []workflow.Step, a *overlapChecker) []workflow.Step {
+	out := bind(steps, &effectLog{})
 	var fill func(steps []workflow.Step)
 	fill = func(steps []workflow.Step) {
 		for i := range steps {
@@ -163,18 +163,18 @@ func TestTwoWorkersFight(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		body := drawSteps(rt, 1, "/")
 		child := drawSteps(rt, 2, "child/")
-		type blow struct {
+		type disruption struct {
 			at   time.Duration
 			kind string
 		}
-		var blows []blow
+		var disruptions []disruption
 		for range rapid.IntRange(0, 8).Draw(rt, "blows") {
-			blows = append(blows, blow{
+			disruptions = append(disruptions, disruption{
 				time.Duration(rapid.IntRange(0, 60).Draw(rt, "after")) * time.Second,
 				rapid.SampledFrom([]string{"cut a", "cut b", "pause", "resume", "signal", "touch", "restart a"}).Draw(rt, "kind"),
 			})
 		}
-		a := &arena{open: map[string]int{}, done: map[string]int{}, epochs: map[string]int64{}}
+		a := &overlapChecker{open: map[string]int{}, done: map[string]int{}, epochs: map[string]int64{}}
 		synctest.Test(t, func(t *testing.T) {
 			flows := []workflow.Flow{
 				{Name: "Top", Steps: []workflow.Step{
@@ -191,7 +191,7 @@ func TestTwoWorkersFight(t *testing.T) {
 				{Name: "Child", Steps: bindTo(child, a)},
 			}
 			memory := workflow.NewMemory()
-			stores := map[string]*cutOff{"a": {Memory: memory}, "b": {Memory: memory}}
+			stores := map[string]*partitionedStore{"a": {Memory: memory}, "b": {Memory: memory}}
 			_, stopA := worker(t, stores["a"], flows, workflow.Options{Attempts: 2})
 			_, stopB := worker(t, stores["b"], flows, workflow.Options{Attempts: 2})
 			face, err := workflow.New(memory, flows, workflow.Options{Logger: quiet()})
@@ -202,12 +202,12 @@ func TestTwoWorkersFight(t *testing.T) {
 				want(t, err, error(nil))
 				ids = append(ids, run.ID)
 			}
-			for i, blow := range blows {
-				time.Sleep(blow.at)
+			for i, disruption := range disruptions {
+				time.Sleep(disruption.at)
 				id, by := ids[i%len(ids)], workflow.Actor{Name: "eve", RequestID: fmt.Sprint("blow", i)}
-				switch blow.kind {
+				switch disruption.kind {
 				case "cut a", "cut b":
-					stores[strings.TrimPrefix(blow.kind, "cut ")].cut(time.Duration(20+i) * time.Second)
+					stores[strings.TrimPrefix(disruption.kind, "cut ")].partition(time.Duration(20+i) * time.Second)
 				case "pause":
 					_ = face.Pause(t.Context(), id, by)
 					_ = face.Pause(t.Context(), id, by) // delivered twice

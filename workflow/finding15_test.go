@@ -13,8 +13,8 @@ import (
 
 // chained starts the next run at the moment at which the end of one is durable,
 // as clients do that heard of it.
-type chained struct {
-	*asked
+type chainingStore struct {
+	*claimCounter
 	next     func()
 	unowned  atomic.Int64
 	renewals atomic.Int64
@@ -22,36 +22,36 @@ type chained struct {
 	loads    atomic.Int64
 }
 
-func (c *chained) Save(ctx context.Context, s *workflow.Save) error {
-	err := c.asked.Save(ctx, s)
+func (c *chainingStore) Save(ctx context.Context, s *workflow.Save) error {
+	err := c.claimCounter.Save(ctx, s)
 	if err == nil && s.Run.Phase.Final() && c.next != nil {
 		c.next()
 	}
 	return err
 }
 
-func (c *chained) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
+func (c *chainingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (*workflow.Run, error) {
 	if r.Owner == "" {
 		c.unowned.Add(1)
 	}
-	return c.asked.Create(ctx, r, events)
+	return c.claimCounter.Create(ctx, r, events)
 }
 
-func (c *chained) Renew(ctx context.Context, worker string, lease time.Duration) error {
+func (c *chainingStore) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	c.renewals.Add(1)
 	time.Sleep(time.Millisecond)
-	return c.asked.Renew(ctx, worker, lease)
+	return c.claimCounter.Renew(ctx, worker, lease)
 }
 
-func (c *chained) PutDefinition(ctx context.Context, d workflow.Definition) error {
+func (c *chainingStore) PutDefinition(ctx context.Context, d workflow.Definition) error {
 	c.defined.Add(1)
 	time.Sleep(time.Millisecond)
-	return c.asked.PutDefinition(ctx, d)
+	return c.claimCounter.PutDefinition(ctx, d)
 }
 
-func (c *chained) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
+func (c *chainingStore) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	c.loads.Add(1)
-	return c.asked.Load(ctx, id)
+	return c.claimCounter.Load(ctx, id)
 }
 
 // TestFinding15AnEndFreesItsSlotFirst: who hears of the end of a run and starts
@@ -59,8 +59,8 @@ func (c *chained) Load(ctx context.Context, id string) (*workflow.Run, []workflo
 // notified, and none claims.
 func TestFinding15AnEndFreesItsSlotFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &chained{asked: &asked{flaky: &flaky{Memory: workflow.NewMemory()}}}
-		e, stop := worker(t, store, lasting(0, 0), workflow.Options{Attempts: 1})
+		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}}
+		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{Attempts: 1})
 		defer stop()
 		synctest.Wait()
 		started := 0
@@ -82,8 +82,8 @@ func TestFinding15AnEndFreesItsSlotFirst(t *testing.T) {
 // once make sure of its lease together, and store the definition once.
 func TestFinding15RunsAtOnceRenewOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &chained{asked: &asked{flaky: &flaky{Memory: workflow.NewMemory()}}}
-		e, stop := worker(t, store, lasting(0, 0), workflow.Options{Attempts: 50})
+		store := &chainingStore{claimCounter: &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}}
+		e, stop := worker(t, store, sleepFlow(0, 0), workflow.Options{Attempts: 50})
 		defer stop()
 		synctest.Wait()
 		var all sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 
 // stopped is a store whose process stands still behind a save: everything the
 // process asks of it, and what it has saved last, is answered after the thaw.
-type stopped struct {
+type frozenStore struct {
 	*Memory
 	frozen atomic.Bool
 	saves  atomic.Int32
@@ -23,13 +23,13 @@ type stopped struct {
 	long   time.Duration
 }
 
-func (s *stopped) thawed() {
+func (s *frozenStore) thawed() {
 	for s.frozen.Load() {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-func (s *stopped) Save(ctx context.Context, save *Save) error {
+func (s *frozenStore) Save(ctx context.Context, save *Save) error {
 	err := s.Memory.Save(ctx, save)
 	if s.saves.Add(1) == s.at {
 		s.frozen.Store(true)
@@ -39,12 +39,12 @@ func (s *stopped) Save(ctx context.Context, save *Save) error {
 	return err
 }
 
-func (s *stopped) Renew(_ context.Context, worker string, lease time.Duration) error {
+func (s *frozenStore) Renew(_ context.Context, worker string, lease time.Duration) error {
 	s.thawed()
 	return s.Memory.Renew(context.Background(), worker, lease)
 }
 
-func (s *stopped) Claim(_ context.Context, c Claim) (Claimed, error) {
+func (s *frozenStore) Claim(_ context.Context, c Claim) (Claimed, error) {
 	s.thawed()
 	return s.Memory.Claim(context.Background(), c)
 }
@@ -78,7 +78,7 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 					synctest.Wait()
 					return e, func() { cancel(); <-done }
 				}
-				a, stopA := serve(&stopped{Memory: memory, at: at, long: long}, "a")
+				a, stopA := serve(&frozenStore{Memory: memory, at: at, long: long}, "a")
 				defer stopA()
 				run, err := a.Start(t.Context(), Request{Flow: "F", Subject: "demo/default/c1", RequestID: "1"})
 				if err != nil {
@@ -105,39 +105,39 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 // TestFinding3LeaseByTwoClocks: the lease ends by the clock that says more; a gap
 // ends the term, and a call that began before the gap belongs to none.
 func TestFinding3LeaseByTwoClocks(t *testing.T) {
-	start := markNow()
-	asleep := func(awake, whole time.Duration) mark { return mark{start.at.Add(awake), start.boot + whole} }
-	l := &lease{long: 15 * time.Second}
-	if l.at(start) != 0 || l.left(0) != 0 {
+	start := instantNow()
+	asleep := func(awake, whole time.Duration) instant { return instant{start.at.Add(awake), start.boot + whole} }
+	l := &lease{duration: 15 * time.Second}
+	if l.termOf(start) != 0 || l.remaining(0) != 0 {
 		t.Error("a worker without a lease has one")
 	}
-	first := l.extended(start, 0)
+	first := l.extend(start, 0)
 	for _, c := range []struct {
 		awake, whole time.Duration
 		term         int
 	}{{time.Second, time.Second, first}, {time.Second, 16 * time.Second, 0}, {16 * time.Second, 16 * time.Second, 0}, {16 * time.Second, time.Second, 0}} {
-		if got := l.at(asleep(c.awake, c.whole)); got != c.term {
+		if got := l.termOf(asleep(c.awake, c.whole)); got != c.term {
 			t.Errorf("after %s awake of %s: term %d, want %d", c.awake, c.whole, got, c.term)
 		}
 	}
-	if left := l.left(first); left <= 0 || left > l.long {
+	if left := l.remaining(first); left <= 0 || left > l.duration {
 		t.Errorf("%s are left", left)
 	}
-	if l.extended(asleep(10*time.Second, 10*time.Second), 0) != first {
+	if l.extend(asleep(10*time.Second, 10*time.Second), 0) != first {
 		t.Error("a renewal in time begins a new term")
 	}
-	second := l.extended(asleep(11*time.Second, 26*time.Second), 0) // the machine slept
-	if second == first || l.left(first) != 0 {
+	second := l.extend(asleep(11*time.Second, 26*time.Second), 0) // the machine slept
+	if second == first || l.remaining(first) != 0 {
 		t.Error("a renewal behind a gap goes on with the old term")
 	}
-	if l.extended(asleep(10*time.Second, 12*time.Second), 0) == second {
+	if l.extend(asleep(10*time.Second, 12*time.Second), 0) == second {
 		t.Error("a call from before the gap belongs to the new term")
 	}
 	l.lose()
-	if l.left(second) != 0 {
+	if l.remaining(second) != 0 {
 		t.Error("a lost lease holds")
 	}
-	if third := l.extended(asleep(12*time.Second, 27*time.Second), 0); third == second || third == first {
+	if third := l.extend(asleep(12*time.Second, 27*time.Second), 0); third == second || third == first {
 		t.Error("a lost term goes on")
 	}
 }

@@ -182,7 +182,7 @@ type Migration struct {
 type Retention struct {
 	Age  time.Duration // default 30 days
 	Keep int           // default 20
-	Most int           // default 1,000
+	Max  int           // default 1,000
 }
 
 // SecretRef names a secret; its value is never stored.

@@ -27,7 +27,7 @@ func TestFinding1AFormerChildEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				working, most := 0, 0
-				r := newRig(t, nil, workflow.Options{})
+				r := newHarness(t, nil, workflow.Options{})
 				defer r.stop()
 				slow := workflow.Step{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 					r.mu.Lock()

@@ -77,12 +77,12 @@ func (s *state) heal() {
 		s.exhaust(h)
 		return
 	}
-	if h.NextAt.IsZero() && !s.look || !h.NextAt.IsZero() && s.now.Before(h.NextAt) && !(h.Open && s.look) {
-		s.due(h.NextAt)
-		s.due(end)
+	if h.NextAt.IsZero() && !s.pollAll || !h.NextAt.IsZero() && s.now.Before(h.NextAt) && !(h.Open && s.pollAll) {
+		s.wakeAt(h.NextAt)
+		s.wakeAt(end)
 		return
 	}
-	s.due(s.now) // a worker that drains leaves it to the next one
+	s.wakeAt(s.now) // a worker that drains leaves it to the next one
 	if s.drains {
 		return
 	}
@@ -136,10 +136,10 @@ func (s *state) applyHealing(r result) {
 		s.event(HealingEnded, nil, Event{Code: h.Code, Attempt: h.Attempts, Message: "healed"})
 		by := Actor{Name: "healer", Reason: "healed " + string(h.Code)}
 		if healer.Undo {
-			s.askCancel(Ask{Actor: by, Mode: Undo})
+			s.applyCancel(RunRequest{Actor: by, Mode: Undo})
 			return
 		}
-		s.resume(Ask{Actor: by, From: healer.From})
+		s.resume(RunRequest{Actor: by, From: healer.From})
 	case o.IsFail():
 		if errors.Is(r.cause, ErrDraining) || errors.Is(r.cause, ErrLeaseLost) { // the worker ends: the healing goes on elsewhere
 			if begun { // and is counted there

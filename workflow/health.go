@@ -14,7 +14,7 @@ func (e *Engine) Health() error {
 	return e.health
 }
 
-func (e *Engine) trouble(err error) {
+func (e *Engine) storeFailed(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -32,14 +32,14 @@ func (e *Engine) trouble(err error) {
 	}
 }
 
-func (e *Engine) well() {
+func (e *Engine) storeRecovered() {
 	e.mu.Lock()
 	was := e.health
 	e.health = nil
 	e.mu.Unlock()
 	if was != nil {
 		e.log.Info("workflow: the store is back")
-		e.woke()
+		e.wakeClaimLoop()
 	}
 }
 
@@ -52,6 +52,6 @@ func (e *Engine) probe(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, e.options.Lease/3)
 	defer cancel()
 	if err := claimer.Renew(bounded, e.options.Worker, e.options.Lease); err == nil || errors.Is(err, ErrFenced) {
-		e.well()
+		e.storeRecovered()
 	}
 }

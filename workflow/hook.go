@@ -13,12 +13,12 @@ const hookQueueSize = 1024
 type hookQueue struct {
 	hook    Hook
 	mu      sync.Mutex
-	queue   []heard
+	queue   []hookEvent
 	busy    bool
 	dropped atomic.Int64
 }
 
-type heard struct {
+type hookEvent struct {
 	info  RunInfo
 	event Event
 }
@@ -33,15 +33,15 @@ func (q *hookQueue) put(info RunInfo, events []Event) {
 			q.dropped.Add(1)
 			continue
 		}
-		q.queue = append(q.queue, heard{info, e})
+		q.queue = append(q.queue, hookEvent{info, e})
 	}
 	if !q.busy && len(q.queue) > 0 {
 		q.busy = true
-		go q.feed()
+		go q.drain()
 	}
 }
 
-func (q *hookQueue) feed() {
+func (q *hookQueue) drain() {
 	for {
 		q.mu.Lock()
 		batch := q.queue
@@ -53,23 +53,23 @@ func (q *hookQueue) feed() {
 		}
 		q.mu.Unlock()
 		for _, h := range batch {
-			q.hear(h)
+			q.deliver(h)
 		}
 	}
 }
 
-func (q *hookQueue) hear(h heard) {
+func (q *hookQueue) deliver(h hookEvent) {
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Error("workflow: a hook panicked", "hook", q.hook.Name, "panic", r)
 		}
 	}()
-	q.hook.Hear(h.info, h.event)
+	q.hook.OnEvent(h.info, h.event)
 }
 
 // publish tells the hooks what was saved.
 func (e *Engine) publish(r *Run, events []Event) {
-	e.tellAwaiting(r)
+	e.notifyAwaiting(r)
 	if len(e.hooks) == 0 || len(events) == 0 {
 		return
 	}

@@ -29,7 +29,7 @@ func TestFinding14APauseOfAStoppedRunIsKept(t *testing.T) {
 					return outcome.Done()
 				}}
 				wait := workflow.Step{Name: "B", Wait: &workflow.WaitFor{Signal: "go"}}
-				r := newRig(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{step, wait}}}, workflow.Options{})
+				r := newHarness(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{step, wait}}}, workflow.Options{})
 				defer r.stop()
 				run := r.start("F", "")
 				if r.rests(run.ID, workflow.Paused).StoppedByPerson() {

@@ -3,7 +3,7 @@ package workflow
 import "github.com/pawl-dev/pawl/fault"
 
 func declare(code fault.Code, class fault.Class, free bool, title, remedy string) *fault.Kind {
-	return fault.Declare(fault.Kind{Code: code, Class: class, Free: free, Title: title, Remedy: remedy})
+	return fault.Declare(fault.Kind{Code: code, Class: class, Uncharged: free, Title: title, Remedy: remedy})
 }
 
 // The faults of the engine (workflow.md 2.7).

@@ -75,13 +75,13 @@ func (f *flaky) Claim(ctx context.Context, c workflow.Claim) (out workflow.Claim
 	return out, err
 }
 
-func (f *flaky) Take(ctx context.Context, worker, id string, lease time.Duration) (l workflow.Loaded, err error) {
-	err = f.call("take", func() (err error) { l, err = f.Memory.Take(ctx, worker, id, lease); return err })
+func (f *flaky) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (l workflow.Loaded, err error) {
+	err = f.call("take", func() (err error) { l, err = f.Memory.ClaimRun(ctx, worker, id, lease); return err })
 	return l, err
 }
 
-func (f *flaky) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	return f.call("rest", func() error { return f.Memory.Rest(ctx, worker, r, next) })
+func (f *flaky) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	return f.call("rest", func() error { return f.Memory.ReleaseRun(ctx, worker, r, next) })
 }
 
 func (f *flaky) Renew(ctx context.Context, worker string, lease time.Duration) error {
@@ -225,7 +225,7 @@ func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 // cancelled meanwhile lets the third go on; a run that is no suspect waits for none.
 func TestFinding9SuspectsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{AloneFor: time.Hour})
+		r := newHarness(t, nil, workflow.Options{IsolationTime: time.Hour})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.obedient("S", 10*time.Minute)}}}), error(nil))
 		ids := r.lost("F", "S", 3, time.Minute, time.Minute)
@@ -251,7 +251,7 @@ func TestFinding9SuspectsTakeTurns(t *testing.T) {
 
 // lost stores runs as a worker that died while their step was under way leaves them: the first is due at first,
 // the others each later by the same time.
-func (r *rig) lost(flow, step string, n int, apart, first time.Duration) (ids []string) {
+func (r *harness) lost(flow, step string, n int, apart, first time.Duration) (ids []string) {
 	r.t.Helper()
 	for i := range n {
 		subject := fmt.Sprint("s", i)
@@ -269,7 +269,7 @@ func (r *rig) lost(flow, step string, n int, apart, first time.Duration) (ids []
 // attempt although no hint comes.
 func TestRequestThroughAnotherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Hour)}}
 		flow.Steps[0].Timeout = 2 * time.Hour
@@ -292,7 +292,7 @@ func TestRequestThroughAnotherWorker(t *testing.T) {
 func TestSignalIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
-		store := &mailing{flaky: flaky{Memory: memory, deaf: true}}
+		store := &mailingStore{flaky: flaky{Memory: memory, deaf: true}}
 		take := func(_ context.Context, task *workflow.Task) outcome.Outcome {
 			if _, ok := task.Signal("go"); ok {
 				return outcome.Done()
@@ -314,13 +314,13 @@ func TestSignalIsTakenOnce(t *testing.T) {
 }
 
 // mailing sends another signal just before each save.
-type mailing struct {
+type mailingStore struct {
 	flaky
 	id atomic.Value
 	n  int
 }
 
-func (m *mailing) Save(ctx context.Context, s *workflow.Save) error {
+func (m *mailingStore) Save(ctx context.Context, s *workflow.Save) error {
 	if id, ok := m.id.Load().(string); ok && m.n < 20 {
 		m.n++
 		_ = m.Memory.Send(ctx, id, workflow.Signal{ID: "other" + string(rune('a'+m.n)), Name: "other"})
@@ -331,7 +331,7 @@ func (m *mailing) Save(ctx context.Context, s *workflow.Save) error {
 // TestDefinitionCannotBeRead: trouble of the store does not pause a run as FLOW_MISSING.
 func TestDefinitionCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
 		store := &flaky{Memory: workflow.NewMemory()}
 		old := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}, r.step("A", nil)}}
@@ -354,7 +354,7 @@ func TestDefinitionCannotBeRead(t *testing.T) {
 // taken over while Advance works on it.
 func TestAdvanceKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
 		memory := workflow.NewMemory()
@@ -376,7 +376,7 @@ func TestAdvanceKeepsItsLease(t *testing.T) {
 // TestDrainWhileTheStoreIsDown ends, and the next worker repeats the step.
 func TestDrainWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		r.stop()
 		store := &flaky{Memory: workflow.NewMemory()}
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Minute)}}
@@ -396,9 +396,9 @@ func TestDrainWhileTheStoreIsDown(t *testing.T) {
 }
 
 // TestLookWaitsForASlot: a look for which there is no slot is made when there is one.
-func TestLookWaitsForASlot(t *testing.T) {
+func TestPollWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{Attempts: 1})
+		r := newHarness(t, nil, workflow.Options{Attempts: 1})
 		defer r.stop()
 		ext := r.step("Ext", func(task *workflow.Task) outcome.Outcome {
 			if _, ok := task.Signal("done"); ok {

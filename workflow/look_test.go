@@ -14,12 +14,12 @@ import (
 
 // refusing is a store that takes the save that tells of progress, loses its
 // answer, and takes nothing more; leases it takes back.
-type refusing struct {
+type refusingStore struct {
 	*workflow.Memory
 	broken atomic.Bool
 }
 
-func (f *refusing) Save(ctx context.Context, s *workflow.Save) error {
+func (f *refusingStore) Save(ctx context.Context, s *workflow.Save) error {
 	if f.broken.Load() {
 		return errors.New("no space")
 	}
@@ -32,9 +32,9 @@ func (f *refusing) Save(ctx context.Context, s *workflow.Save) error {
 
 // A worker that drains while the store refuses its saves gives a waiting run
 // back whose look was open, and has told of progress: the next worker looks again.
-func TestAWaitWhoseLookWasOpenIsTakenAgain(t *testing.T) {
+func TestAWaitWhosePollWasOpenIsTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &refusing{Memory: workflow.NewMemory()}
+		store := &refusingStore{Memory: workflow.NewMemory()}
 		looks, looking := 0, make(chan struct{})
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "S", Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
 			switch looks++; looks {

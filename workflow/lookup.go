@@ -57,14 +57,14 @@ func planFor(plans map[flowKey]*plan, name, kind string) *plan {
 }
 
 // loaded is the flow that serves a subject; nil: there is none.
-func (e *Engine) loaded(flow, subject string) *plan {
+func (e *Engine) loadedPlan(flow, subject string) *plan {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return planFor(e.flows, flow, kindOf(subject))
 }
 
 // named is the flow of a name, or of kind/name: the one for all, else the first.
-func (e *Engine) named(flow string) *plan {
+func (e *Engine) planNamed(flow string) *plan {
 	kind := ""
 	if before, after, ok := strings.Cut(flow, "/"); ok {
 		kind, flow = before, after
@@ -84,7 +84,7 @@ func (e *Engine) named(flow string) *plan {
 
 // limitOf is how many attempts flows of a name may make at once; 0: no limit.
 func (e *Engine) limitOf(flow string) int {
-	if p := e.named(flow); p != nil {
+	if p := e.planNamed(flow); p != nil {
 		return p.flow.Limit
 	}
 	return 0

@@ -12,7 +12,7 @@ import (
 // all else; each run stays with its own.
 func TestFlowsOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := func(kind, step string) workflow.Flow {
 			return workflow.Flow{Name: "DeleteCluster", Kind: kind, Steps: []workflow.Step{

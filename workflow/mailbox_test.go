@@ -29,7 +29,7 @@ func TestFinding1AcknowledgedResume(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}}}, workflow.Options{})
+				r := newHarness(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}}}, workflow.Options{})
 				defer r.stop()
 				ids := make([]string, 300)
 				for i := range ids {
@@ -77,7 +77,7 @@ func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 			synctest.Wait()
 			return e, func() { cancel(); <-done }
 		}
-		store := newMortal(memory, 2, true) // it dies with the save that opens A
+		store := newCrashingStore(memory, 2, true) // it dies with the save that opens A
 		a, stopA := serve(store)
 		defer stopA()
 		run, err := a.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -110,7 +110,7 @@ var requests = []string{
 	"pause", "pause", "resume", "resume", "resume first", "resume A", "cancel hold", "cancel undo", "cancel drop", "skip B/Gate", "progress B/Gate",
 }
 
-func askFor(e *workflow.Engine, id, what, requestID string) error {
+func sendRequest(e *workflow.Engine, id, what, requestID string) error {
 	ctx, by := context.Background(), workflow.Actor{Name: "eve", RequestID: requestID}
 	verb, arg, _ := strings.Cut(what, " ")
 	switch verb {
@@ -173,20 +173,20 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 	settle()
 	cancel()
 	<-served
-	store := newMortal(memory, at, after)
+	store := newCrashingStore(memory, at, after)
 	serve(store)
 	dead := false
 	reborn := func() {
-		if !dead && store.gone() { // the old process hears nothing any more, and ends
+		if !dead && store.crashed() { // the old process hears nothing any more, and ends
 			dead = true
 			cancel()
 			<-served
 			serve(memory)
 		}
 	}
-	ask := func(what, id string) error { // under the same id until it is answered, as a careful client does
+	request := func(what, id string) error { // under the same id until it is answered, as a careful client does
 		for {
-			err := askFor(engine, started.ID, what, id)
+			err := sendRequest(engine, started.ID, what, id)
 			if !errors.Is(err, workflow.ErrFenced) {
 				return err
 			}
@@ -196,14 +196,14 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 	for i, q := range sequence {
 		time.Sleep(q.pause)
 		reborn()
-		if err := ask(q.what, fmt.Sprintf("request %d", i)); err == nil {
+		if err := request(q.what, fmt.Sprintf("request %d", i)); err == nil {
 			accepted = append(accepted, q)
 		}
 	}
 	settle()
 	for _, name := range []string{"go", "end"} {
 		reborn()
-		if err := ask("signal "+name, name); err != nil && code(err) != "RUN_FINISHED" {
+		if err := request("signal "+name, name); err != nil && code(err) != "RUN_FINISHED" {
 			t.Fatal(err)
 		}
 		settle()
@@ -271,7 +271,7 @@ func TestFinding1EndOfASequence(t *testing.T) {
 func TestFinding1CancelBehindASkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		r := newRig(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{
+		r := newHarness(t, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{
 			Name: "S", Skippable: true, Timeout: 5 * time.Hour,
 			Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 				if looks++; looks == 1 {

@@ -24,18 +24,18 @@ const (
 // can share it. It implements Claimer, Lister, Definitions and Retainer, starts
 // no goroutine and keeps no timer.
 type Memory struct {
-	mu          sync.Mutex
-	runs        map[string]*memoryRun
-	order       []*memoryRun // by number
-	gone        int          // removed runs still in order
-	subjects    map[string]*memorySubject
-	due         map[string]*dueHeap // by flow
-	workers     map[string]*memoryWorker
-	definitions map[string]Definition
-	log         eventLog
-	number      int64
-	wake        chan string
-	missed      bool // a hint was dropped: the next one is ""
+	mu           sync.Mutex
+	runs         map[string]*memoryRun
+	order        []*memoryRun // by number
+	removedCount int          // removed runs still in order
+	subjects     map[string]*memorySubject
+	due          map[string]*dueHeap // by flow
+	workers      map[string]*memoryWorker
+	definitions  map[string]Definition
+	log          eventLog
+	number       int64
+	wake         chan string
+	wakeDropped  bool // a hint was dropped: the next one is ""
 }
 
 var (
@@ -112,7 +112,7 @@ func (m *Memory) Create(ctx context.Context, r *Run, events []Event) (*Run, erro
 	now := time.Now()
 	m.number++
 	run := &memoryRun{number: m.number, subject: subject}
-	run.row = bare(r)
+	run.row = copyRow(r)
 	run.row.Input, run.row.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
 	run.row.Revision, run.row.Mail, run.row.Phase, run.row.Queue = 1, 0, Running, 0
 	run.put(r)
@@ -133,13 +133,13 @@ func (m *Memory) Create(ctx context.Context, r *Run, events []Event) (*Run, erro
 	switch {
 	case queued:
 	case run.row.Owner != "":
-		m.give(run, m.worker(run.row.Owner, 0, now))
+		m.assign(run, m.worker(run.row.Owner, 0, now))
 	default:
 		if run.row.NextAt.IsZero() {
 			run.row.NextAt = now
 		}
 		m.schedule(run)
-		m.hint(r.ID)
+		m.sendWake(r.ID)
 	}
 	return run.load(), nil
 }
@@ -182,7 +182,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	ends := r.Phase.Final() && !run.row.Phase.Final()
 	mail := run.row.Mail
 	keep := run.row // what never changes after Create
-	run.row = bare(r)
+	run.row = copyRow(r)
 	run.row.Input, run.row.Labels, run.row.CreatedAt = keep.Input, keep.Labels, keep.CreatedAt
 	run.row.Mail, run.row.Revision = mail, r.Revision+1
 	if r.Phase.Final() {
@@ -195,7 +195,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	m.record(run, s.Events)
 	for _, post := range s.Mail {
 		if to := m.runs[post.To]; to != nil && !to.row.Phase.Final() {
-			m.accept(to, post.Signal, now)
+			m.deliver(to, post.Signal, now)
 		}
 	}
 
@@ -203,13 +203,13 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	case run.row.Owner != "":
 		m.unschedule(run)
 		if run.worker == nil || run.worker.name != run.row.Owner {
-			m.give(run, m.worker(run.row.Owner, 0, now))
+			m.assign(run, m.worker(run.row.Owner, 0, now))
 		}
 	default:
-		m.free(run)
+		m.unassign(run)
 		if !r.Phase.Final() && r.Mail < run.row.Mail {
 			run.row.NextAt = now
-			m.hint(r.ID)
+			m.sendWake(r.ID)
 		}
 		m.schedule(run)
 	}
@@ -238,7 +238,7 @@ func (m *Memory) promote(run *memoryRun, now time.Time) {
 	next.row.Phase, next.row.Queue, next.row.NextAt = Running, 0, now
 	next.row.Revision++
 	m.schedule(next)
-	m.hint(next.row.ID)
+	m.sendWake(next.row.ID)
 }
 
 // Send keeps a signal for a run. See Store.
@@ -252,19 +252,19 @@ func (m *Memory) Send(ctx context.Context, id string, s Signal) error {
 	switch {
 	case run == nil:
 		return ErrNotFound
-	case run.knows(s.ID):
+	case run.hasSignal(s.ID):
 		return nil
 	case run.row.Phase.Final():
 		return ErrFinal
 	case len(run.unread) >= MaxUnread:
 		return QueueFull.Errorf("run %s has %d unread signals", id, MaxUnread)
 	}
-	m.accept(run, s, time.Now())
+	m.deliver(run, s, time.Now())
 	return nil
 }
 
-func (m *Memory) accept(run *memoryRun, s Signal, now time.Time) {
-	if run.knows(s.ID) {
+func (m *Memory) deliver(run *memoryRun, s Signal, now time.Time) {
+	if run.hasSignal(s.ID) {
 		return
 	}
 	s.Payload = bytes.Clone(s.Payload)
@@ -278,24 +278,24 @@ func (m *Memory) accept(run *memoryRun, s Signal, now time.Time) {
 		run.row.NextAt = now
 		m.schedule(run)
 	}
-	m.hint(run.row.ID)
+	m.sendWake(run.row.ID)
 }
 
-func (run *memoryRun) knows(id string) bool {
+func (run *memoryRun) hasSignal(id string) bool {
 	return slices.Contains(run.ids, id) || slices.ContainsFunc(run.unread, func(s Signal) bool { return s.ID == id })
 }
 
 // hint tells whoever listens on Wake. It never blocks: what overflows is told
 // as "any" as soon as there is room.
-func (m *Memory) hint(id string) {
-	if m.missed {
+func (m *Memory) sendWake(id string) {
+	if m.wakeDropped {
 		id = ""
 	}
 	select {
 	case m.wake <- id:
-		m.missed = false
+		m.wakeDropped = false
 	default:
-		m.missed = true
+		m.wakeDropped = true
 	}
 }
 
@@ -303,7 +303,7 @@ func (m *Memory) hint(id string) {
 func (m *Memory) Wake() <-chan string { return m.wake }
 
 // bare copies a run without its records and without what only the copy's holder may change.
-func bare(r *Run) Run {
+func copyRow(r *Run) Run {
 	row := *r
 	row.Handle, row.records, row.order, row.changed = nil, nil, nil, nil
 	row.Fault = r.Fault.clone()
@@ -343,7 +343,7 @@ func (run *memoryRun) find(s *StepRecord) int {
 // load copies a run for a caller, who may change everything in it.
 func (run *memoryRun) load() *Run {
 	r := new(Run)
-	*r = bare(&run.row)
+	*r = copyRow(&run.row)
 	r.Input, r.Labels = bytes.Clone(run.row.Input), maps.Clone(run.row.Labels)
 	if len(run.steps) > 0 {
 		records := make([]*StepRecord, len(run.steps), len(run.steps)+4)
@@ -470,7 +470,7 @@ func (m *Memory) Expired(ctx context.Context, now time.Time, policy func(flow st
 func (r Retention) Filled() Retention {
 	r.Age = cmp.Or(r.Age, 30*24*time.Hour)
 	r.Keep = cmp.Or(r.Keep, 20)
-	r.Most = cmp.Or(r.Most, 1000)
+	r.Max = cmp.Or(r.Max, 1000)
 	return r
 }
 
@@ -478,7 +478,7 @@ func (r Retention) Filled() Retention {
 // finished runs of its subject, the newest first, from 0.
 func (r Retention) Keeps(now, ended time.Time, rank int) bool {
 	r = r.Filled()
-	return rank < r.Most && (rank < r.Keep || now.Sub(ended) <= r.Age)
+	return rank < r.Max && (rank < r.Keep || now.Sub(ended) <= r.Age)
 }
 
 // Remove deletes finished runs. See Retainer.
@@ -500,12 +500,12 @@ func (m *Memory) Remove(ctx context.Context, ids []string) error {
 			delete(m.subjects, run.row.Subject)
 		}
 		*run = memoryRun{number: run.number, removed: true}
-		m.gone++
+		m.removedCount++
 	}
-	if m.gone > len(m.order)/2 {
+	if m.removedCount > len(m.order)/2 {
 		m.order = slices.DeleteFunc(m.order, func(run *memoryRun) bool { return run.removed })
 		m.log.compact()
-		m.gone = 0
+		m.removedCount = 0
 	}
 	return nil
 }

@@ -18,16 +18,16 @@ func (m *Memory) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	worker := m.worker(c.Worker, c.Lease, now)
-	m.bury(worker, now)
+	m.expireWorkers(worker, now)
 
 	var out Claimed
 	for len(out.Runs) < c.Limit {
-		heap := m.soonest(c.Full)
+		heap := m.soonest(c.FullFlows)
 		if heap == nil || heap.runs[0].dueAt > now.UnixNano() {
 			break
 		}
 		run := heap.runs[0]
-		m.take(run, worker)
+		m.claim(run, worker)
 		out.Runs = append(out.Runs, Loaded{Run: run.load(), Signals: run.signals()})
 	}
 	out.Next = m.next(worker, now)
@@ -67,7 +67,7 @@ func (m *Memory) next(worker *memoryWorker, now time.Time) time.Time {
 }
 
 // Take claims one run. See Claimer.
-func (m *Memory) Take(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error) {
+func (m *Memory) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return Loaded{}, err
 	}
@@ -84,7 +84,7 @@ func (m *Memory) Take(ctx context.Context, worker, id string, lease time.Duratio
 	case owner != nil && now.Before(owner.until):
 		return Loaded{}, ErrOwned
 	case !run.row.Phase.Final():
-		m.take(run, m.worker(worker, lease, now))
+		m.claim(run, m.worker(worker, lease, now))
 	}
 	return Loaded{Run: run.load(), Signals: run.signals()}, nil
 }
@@ -116,7 +116,7 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 	}
 	now := time.Now()
 	for run := range w.runs {
-		m.free(run)
+		m.unassign(run)
 		run.row.Owner = ""
 		// A wait keeps its time; what was under way, or got mail, is due at once:
 		// an attempt may be open, whatever the run waits for besides.
@@ -125,14 +125,14 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 			run.row.NextAt = now
 		}
 		m.schedule(run)
-		m.hint(run.row.ID)
+		m.sendWake(run.row.ID)
 	}
 	delete(m.workers, worker)
 	return nil
 }
 
 // Rest gives back one run unchanged. See Claimer.
-func (m *Memory) Rest(ctx context.Context, worker string, r *Run, next time.Time) error {
+func (m *Memory) ReleaseRun(ctx context.Context, worker string, r *Run, next time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -142,11 +142,11 @@ func (m *Memory) Rest(ctx context.Context, worker string, r *Run, next time.Time
 	if run == nil || run.worker == nil || run.worker.name != worker {
 		return nil
 	}
-	m.free(run)
+	m.unassign(run)
 	run.row.Owner, run.row.NextAt = "", next
 	if r.Mail < run.row.Mail || r.Revision != run.row.Revision { // it was promoted meanwhile
 		run.row.NextAt = time.Now()
-		m.hint(r.ID)
+		m.sendWake(r.ID)
 	}
 	m.schedule(run)
 	return nil
@@ -170,14 +170,14 @@ func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memory
 }
 
 // bury makes the runs of dead workers due.
-func (m *Memory) bury(alive *memoryWorker, now time.Time) {
+func (m *Memory) expireWorkers(alive *memoryWorker, now time.Time) {
 	for _, w := range m.workers {
 		if w == alive || len(w.runs) == 0 || now.Before(w.until) {
 			continue
 		}
 		w.lost = true
 		for run := range w.runs {
-			m.free(run)
+			m.unassign(run)
 			run.orphan = true
 			m.schedule(run)
 		}
@@ -185,20 +185,20 @@ func (m *Memory) bury(alive *memoryWorker, now time.Time) {
 }
 
 // take hands a run out: its owner is set and its epoch raised.
-func (m *Memory) take(run *memoryRun, w *memoryWorker) {
+func (m *Memory) claim(run *memoryRun, w *memoryWorker) {
 	m.unschedule(run)
-	m.give(run, w)
+	m.assign(run, w)
 	run.row.Owner = w.name
 	run.row.Epoch++
 }
 
-func (m *Memory) give(run *memoryRun, w *memoryWorker) {
-	m.free(run)
+func (m *Memory) assign(run *memoryRun, w *memoryWorker) {
+	m.unassign(run)
 	run.worker, run.orphan = w, false
 	w.runs[run] = struct{}{}
 }
 
-func (m *Memory) free(run *memoryRun) {
+func (m *Memory) unassign(run *memoryRun) {
 	if run.worker != nil {
 		delete(run.worker.runs, run)
 		run.worker = nil

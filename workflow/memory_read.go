@@ -26,7 +26,7 @@ func (m *Memory) List(ctx context.Context, q Query) ([]*Run, string, error) {
 	}
 	limit := q.PageSize()
 	from, step := len(pool)-1, -1
-	if q.Oldest {
+	if q.OldestFirst {
 		from, step = 0, 1
 	}
 	if q.Cursor != "" {
@@ -36,7 +36,7 @@ func (m *Memory) List(ctx context.Context, q Query) ([]*Run, string, error) {
 		}
 		at := sort.Search(len(pool), func(i int) bool { return pool[i].number >= number })
 		switch {
-		case !q.Oldest:
+		case !q.OldestFirst:
 			from = at - 1
 		case at < len(pool) && pool[at].number == number:
 			from = at + 1
@@ -84,7 +84,7 @@ func (q Query) Matches(r *Run) bool {
 // head copies a run with the record of its current step only.
 func (run *memoryRun) head() *Run {
 	r := new(Run)
-	*r = bare(&run.row)
+	*r = copyRow(&run.row)
 	r.Input, r.Labels = bytes.Clone(run.row.Input), maps.Clone(run.row.Labels)
 	whole := Run{order: run.steps}
 	if s := whole.Current(); s != nil {

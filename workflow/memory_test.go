@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func memoryStart(t testing.TB, m *Memory, id, subject string) *Run {
+func createRun(t testing.TB, m *Memory, id, subject string) *Run {
 	t.Helper()
 	now := time.Now().UTC()
 	r, err := m.Create(t.Context(), &Run{ID: id, Flow: "f", Subject: subject, CreatedAt: now, NextAt: now, Seq: 1},
@@ -24,7 +24,7 @@ func memoryStart(t testing.TB, m *Memory, id, subject string) *Run {
 
 func TestMemoryKeepsCopies(t *testing.T) {
 	m := NewMemory()
-	memoryStart(t, m, "a", "s")
+	createRun(t, m, "a", "s")
 	r, _, _ := m.Load(t.Context(), "a")
 	step := &StepRecord{Name: "One", Ord: 1, Output: []byte(`1`), Fault: &Fault{Code: "X"}}
 	r.Put(step)
@@ -43,7 +43,7 @@ func TestMemoryKeepsCopies(t *testing.T) {
 func TestMemoryGivesUpDeadWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
-		memoryStart(t, m, "a", "s")
+		createRun(t, m, "a", "s")
 		first, err := m.Claim(t.Context(), Claim{Worker: "w1", Limit: 1, Lease: 15 * time.Second})
 		if err != nil || len(first.Runs) != 1 {
 			t.Fatal(first, err)
@@ -69,10 +69,10 @@ func TestMemoryGivesUpDeadWorkers(t *testing.T) {
 func TestMemoryHintsAreNeverLostForGood(t *testing.T) {
 	m := NewMemory()
 	for i := range cap(m.wake) + 1 {
-		memoryStart(t, m, fmt.Sprint(i), fmt.Sprint(i))
+		createRun(t, m, fmt.Sprint(i), fmt.Sprint(i))
 	}
 	<-m.Wake()
-	memoryStart(t, m, "late", "late")
+	createRun(t, m, "late", "late")
 	var last string
 	for range cap(m.wake) {
 		last = <-m.Wake()
@@ -112,14 +112,14 @@ func TestMemoryForgetsRemovedRuns(t *testing.T) {
 	m := NewMemory()
 	var ids []string
 	for i := range 50 {
-		r := memoryStart(t, m, fmt.Sprint(i), "s")
+		r := createRun(t, m, fmt.Sprint(i), "s")
 		r.Phase, r.EndedAt = Succeeded, time.Now()
 		if err := m.Save(t.Context(), &Save{Run: r}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, r.ID)
 	}
-	memoryStart(t, m, "open", "s")
+	createRun(t, m, "open", "s")
 	if err := m.Remove(t.Context(), append(ids, "open")); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func BenchmarkMemoryStep(b *testing.B) {
 	var r *Run
 	for i := range b.N {
 		if i%10 == 0 {
-			r = memoryStart(b, m, fmt.Sprint(i), fmt.Sprint(i))
+			r = createRun(b, m, fmt.Sprint(i), fmt.Sprint(i))
 			r.Owner, r.Epoch = "w", 1
 		}
 		now := time.Now().UTC()
@@ -149,7 +149,7 @@ func BenchmarkMemoryStep(b *testing.B) {
 			r.Phase = Succeeded
 		}
 		err := m.Save(b.Context(), &Save{Run: r, Events: []Event{
-			{Seq: r.Seq + 1, At: now, Kind: StepFinished, Step: "a"}, {Seq: r.Seq + 2, At: now, Kind: StepStarted, Step: "b"}}})
+			{Seq: r.Seq + 1, At: now, Kind: StepDoneEvent, Step: "a"}, {Seq: r.Seq + 2, At: now, Kind: StepStarted, Step: "b"}}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func BenchmarkMemoryWaitingRun(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	for i := range b.N {
-		r := memoryStart(b, m, fmt.Sprintf("%026d", i), fmt.Sprintf("kind/space/%d", i))
+		r := createRun(b, m, fmt.Sprintf("%026d", i), fmt.Sprintf("kind/space/%d", i))
 		now := time.Now().UTC()
 		r.Phase, r.NextAt = Waiting, now.Add(time.Hour)
 		r.Put(&StepRecord{Name: "Wait", Phase: StepWaiting, Ord: 1, Attempt: 1, Wait: &WaitRecord{Reason: "Timer", Since: now}})

@@ -17,9 +17,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-type vault map[string]string
+type secretMap map[string]string
 
-func (v vault) Secret(_ context.Context, ref workflow.SecretRef) (string, error) {
+func (v secretMap) Secret(_ context.Context, ref workflow.SecretRef) (string, error) {
 	if value, ok := v[ref.Name]; ok {
 		return value, nil
 	}
@@ -28,7 +28,7 @@ func (v vault) Secret(_ context.Context, ref workflow.SecretRef) (string, error)
 
 func TestSecretsAreNeverStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{Secrets: vault{"db": "hunter2 x"}})
+		r := newHarness(t, nil, workflow.Options{Secrets: secretMap{"db": "hunter2 x"}})
 		defer r.stop()
 		var log strings.Builder
 		step := workflow.Step{Name: "S", Secrets: map[string]workflow.SecretRef{"pw": {Name: "db"}, "gone": {Name: "nope"}}, Retry: workflow.Retry{Attempts: 2}}
@@ -65,7 +65,7 @@ func TestSecretsAreNeverStored(t *testing.T) {
 
 func TestLimitsOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F"}
 		for i := range 6 {
@@ -87,7 +87,7 @@ func TestLimitsOfARun(t *testing.T) {
 
 func TestParallelFailsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		fails := func(*workflow.Task) outcome.Outcome {
@@ -123,7 +123,7 @@ func TestParallelFailsTogether(t *testing.T) {
 
 func TestChildIsCancelledWithItsParent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		child := workflow.Flow{Name: "Child", Steps: []workflow.Step{r.undoable("C"), {Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}
 		top := workflow.Flow{Name: "Top", Steps: []workflow.Step{r.undoable("A"), {Name: "Sub", Flow: "Child"}}}
@@ -132,22 +132,22 @@ func TestChildIsCancelledWithItsParent(t *testing.T) {
 		r.rests(run.ID, workflow.Waiting)
 		want(t, r.engine.Pause(t.Context(), run.ID, workflow.Actor{Name: "eve"}), error(nil))
 		r.rests(run.ID, workflow.Paused)
-		kids, _, err := r.store.List(t.Context(), workflow.Query{Parent: run.ID})
+		children, _, err := r.store.List(t.Context(), workflow.Query{Parent: run.ID})
 		want(t, err, error(nil))
-		want(t, len(kids), 1)
-		r.rests(kids[0].ID, workflow.Paused) // pause is passed down
+		want(t, len(children), 1)
+		r.rests(children[0].ID, workflow.Paused) // pause is passed down
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		r.rests(kids[0].ID, workflow.Waiting)
+		r.rests(children[0].ID, workflow.Waiting)
 		want(t, r.engine.Cancel(t.Context(), run.ID, workflow.Undo, false, workflow.Actor{}), error(nil))
 		r.rests(run.ID, workflow.Cancelled)
-		r.rests(kids[0].ID, workflow.Cancelled)
+		r.rests(children[0].ID, workflow.Cancelled)
 		want(t, r.done(), []string{"A", "C", "undo C", "undo A"})
 	})
 }
 
 func TestSkipGuardsReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		a := r.step("A", func(*workflow.Task) outcome.Outcome { return outcome.Fail(broken.Errorf("no")) })
 		a.Skippable = true
@@ -173,7 +173,7 @@ func TestSkipGuardsReaders(t *testing.T) {
 func TestHealerLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heals atomic.Int32
-		r := newRig(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
+		r := newHarness(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
 			"TEST_BROKEN": {Do: func(context.Context, *workflow.Task) outcome.Outcome {
 				heals.Add(1)
 				return outcome.Fail(shaky.Errorf("not yet"))
@@ -223,7 +223,7 @@ func TestPlanWritesNothing(t *testing.T) {
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var archived []string
-		r := newRig(t, nil, workflow.Options{Retention: workflow.Retention{Keep: 2}, Archive: func(run *workflow.Run, events []workflow.Event) error {
+		r := newHarness(t, nil, workflow.Options{Retention: workflow.Retention{Keep: 2}, Archive: func(run *workflow.Run, events []workflow.Event) error {
 			archived = append(archived, run.ID)
 			if len(events) == 0 {
 				return errors.New("no history")
@@ -250,7 +250,7 @@ func TestRetention(t *testing.T) {
 // TestLoopOfSingleSteps: a forEach around one step, with item and undo.
 func TestLoopOfSingleSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		s := r.undoable("Each")
 		s.ForEach = &workflow.Loop{As: "ro", Max: 1, List: func(workflow.View) ([]json.RawMessage, error) {
@@ -272,7 +272,7 @@ func TestLoopOfSingleSteps(t *testing.T) {
 
 func TestWaitThatExpiresIntoUndo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		acts := r.step("Act", func(*workflow.Task) outcome.Outcome {
 			return outcome.Fail(workflow.WaitExpired.Errorf("too long").With("onTimeout", "undo"))
@@ -294,7 +294,7 @@ func TestWaitThatExpiresIntoUndo(t *testing.T) {
 // hidden, and hiding one leaves valid JSON.
 func TestSecretsAreHiddenAsTheyAreMeant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{Secrets: vault{"a": "a\"b\nc<d", "n": "12345", "ab": "ab", "abc": "abc"}})
+		r := newHarness(t, nil, workflow.Options{Secrets: secretMap{"a": "a\"b\nc<d", "n": "12345", "ab": "ab", "abc": "abc"}})
 		defer r.stop()
 		refs := map[string]workflow.SecretRef{}
 		for _, name := range []string{"a", "n", "ab", "abc"} {
@@ -317,7 +317,7 @@ func TestSecretsAreHiddenAsTheyAreMeant(t *testing.T) {
 
 func TestNamesAreLegible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}}), error(nil))
 		for _, req := range []workflow.Request{

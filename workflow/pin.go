@@ -21,10 +21,10 @@ func (e *Engine) define(ctx context.Context, p *plan) error {
 	if !ok || known() {
 		return nil
 	}
-	if err := e.defining.take(ctx); err != nil { // the first runs that start at once store it once
+	if err := e.defining.lock(ctx); err != nil { // the first runs that start at once store it once
 		return err
 	}
-	defer e.defining.give()
+	defer e.defining.unlock()
 	if known() {
 		return nil
 	}
@@ -41,12 +41,12 @@ func (e *Engine) define(ctx context.Context, p *plan) error {
 // planOf finds the definition a run is executed with (workflow.md 2.10): the
 // loaded one while the content hash is the same, else what onChange says.
 func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
-	loaded := e.loaded(r.Flow, r.Subject)
+	loaded := e.loadedPlan(r.Flow, r.Subject)
 	if loaded != nil && (loaded.hash == r.Hash || r.Hash == "") {
 		return loaded, nil
 	}
 	if loaded == nil {
-		return e.older(ctx, r, nil)
+		return e.storedPlan(ctx, r, nil)
 	}
 	if r.Phase.Final() {
 		return loaded, nil
@@ -54,7 +54,7 @@ func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
 	change := loaded.flow.OnChange
 	switch {
 	case r.State.Chosen == "old":
-		return e.older(ctx, r, loaded)
+		return e.storedPlan(ctx, r, loaded)
 	case r.State.Chosen == "new", change == ChangeMigrate:
 		err := migrate(r, loaded)
 		if err == nil {
@@ -67,12 +67,12 @@ func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
 	case change == ChangePause:
 		return loaded, FlowChanged.Errorf("the run has definition %.12s, loaded is %.12s", r.Hash, loaded.hash).With("old", r.Hash).With("new", loaded.hash)
 	default:
-		return e.older(ctx, r, loaded)
+		return e.storedPlan(ctx, r, loaded)
 	}
 }
 
 // older makes the plan of a stored definition.
-func (e *Engine) older(ctx context.Context, r *Run, loaded *plan) (*plan, *fault.Error) {
+func (e *Engine) storedPlan(ctx context.Context, r *Run, loaded *plan) (*plan, *fault.Error) {
 	e.mu.Lock()
 	p := e.stored[r.Hash]
 	e.mu.Unlock()
@@ -150,7 +150,7 @@ func migrate(r *Run, to *plan) error {
 			return FlowChanged.Errorf("step %s is renamed to %s, but the new definition has a step of the old name too", rec.Name, name)
 		}
 		moved[name] = rec
-		if p := at.position(name); rec.Phase.Settled() && p != nil && (last == nil || p.behind(last)) {
+		if p := at.position(name); rec.Phase.Settled() && p != nil && (last == nil || p.atOrAfter(last)) {
 			last = p
 		}
 	}
@@ -190,7 +190,7 @@ func (m *Migration) renamed(name string) string {
 func inserted(at *state, to *plan, m *Migration, moved map[string]*StepRecord, last position) (done []string, err error) {
 	for _, path := range slices.Sorted(maps.Keys(to.nodes)) {
 		n := to.nodes[path]
-		if n.loop || moved[path] != nil || last == nil || n.kind > childNode || n.finally || at.position(path).behind(last) {
+		if n.loop || moved[path] != nil || last == nil || n.kind > childNode || n.finally || at.position(path).atOrAfter(last) {
 			continue
 		}
 		switch m.Insert[path] {

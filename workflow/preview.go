@@ -15,15 +15,15 @@ type Plan struct {
 
 // PlanStep is one step of a plan.
 type PlanStep struct {
-	Name    string `json:"name"`
-	Verdict string `json:"verdict"` // run, skip, unknown (depends on an output)
-	Why     string `json:"why,omitempty"`
+	Name     string `json:"name"`
+	Decision string `json:"verdict"` // run, skip, unknown (depends on an output)
+	Why      string `json:"why,omitempty"`
 }
 
 // Plan says what a run with this input would do. It writes nothing. Kind/Flow
 // is the flow that serves subjects of that kind.
 func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
-	p := e.named(flow)
+	p := e.planNamed(flow)
 	if p == nil {
 		return Plan{}, FlowUnknown.Errorf("no flow %q is loaded", flow)
 	}
@@ -35,14 +35,14 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 	s := newState(&Run{Flow: flow, Input: input, Hash: p.hash}, p, nil)
 	s.now = time.Now().UTC()
 	out := Plan{Flow: flow, Hash: p.hash}
-	preview(s, p.body.kids, "", &out)
-	preview(s, p.finally.kids, "", &out)
+	preview(s, p.body.children, "", &out)
+	preview(s, p.finally.children, "", &out)
 	return out, nil
 }
 
 // CheckInput says why a run of the flow with this input would be refused: FLOW_UNKNOWN, INPUT_INVALID. Nothing is written.
 func (e *Engine) CheckInput(flow, subject string, input json.RawMessage) error {
-	p := e.loaded(flow, subject)
+	p := e.loadedPlan(flow, subject)
 	if p == nil {
 		return FlowUnknown.Errorf("no flow %q is loaded", flow)
 	}
@@ -50,8 +50,8 @@ func (e *Engine) CheckInput(flow, subject string, input json.RawMessage) error {
 	return err
 }
 
-func preview(s *state, kids []*node, scope string, out *Plan) {
-	for _, n := range kids {
+func preview(s *state, children []*node, scope string, out *Plan) {
+	for _, n := range children {
 		previewOne(s, n, n.instance(scope), out)
 	}
 }
@@ -61,26 +61,26 @@ func previewOne(s *state, n *node, inst string, out *Plan) {
 		ok, err := s.predicate(n, inst)
 		switch {
 		case err != nil:
-			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "unknown", Why: n.step.WhenText})
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "unknown", Why: n.step.WhenText})
 			return
 		case !ok:
-			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "skip", Why: n.step.WhenText})
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "skip", Why: n.step.WhenText})
 			return
 		}
 	}
 	switch n.kind {
 	case leafNode:
-		out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "run"})
+		out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "run"})
 	case childNode:
-		out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "run", Why: "flow " + n.step.Flow})
+		out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "run", Why: "flow " + n.step.Flow})
 	case loopNode:
 		items, err := s.items(n, inst)
 		if err != nil {
-			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "unknown", Why: "the list depends on an output: " + n.step.ForEach.ListText})
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "unknown", Why: "the list depends on an output: " + n.step.ForEach.ListText})
 			return
 		}
 		if len(items) == 0 {
-			out.Steps = append(out.Steps, PlanStep{Name: inst, Verdict: "skip", Why: fmt.Sprintf("the list is empty: %s", n.step.ForEach.ListText)})
+			out.Steps = append(out.Steps, PlanStep{Name: inst, Decision: "skip", Why: fmt.Sprintf("the list is empty: %s", n.step.ForEach.ListText)})
 		}
 		s.run.Put(&StepRecord{Name: inst, Phase: StepEntered, Items: items})
 		for _, item := range items {
@@ -91,6 +91,6 @@ func previewOne(s *state, n *node, inst string, out *Plan) {
 		previewOne(s, n.body, inst, out)
 		preview(s, []*node{n.close}, inst, out)
 	default:
-		preview(s, n.kids, inst, out)
+		preview(s, n.children, inst, out)
 	}
 }

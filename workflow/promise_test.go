@@ -67,7 +67,7 @@ func TestPromise9CostIsFlat(t *testing.T) {
 // another (defect 31).
 func TestPromise10NoRequestIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		var order []string
 		active := 0
@@ -120,7 +120,7 @@ func TestDefect24EnginesShareNothing(t *testing.T) {
 				attempts[i]++
 				return outcome.Fail(shaky.Errorf("no"))
 			}}}}
-			r := newRig(t, []workflow.Flow{flow}, workflow.Options{Attempts: i + 1})
+			r := newHarness(t, []workflow.Flow{flow}, workflow.Options{Attempts: i + 1})
 			defer r.stop()
 			r.start("F", ``)
 		}
@@ -133,7 +133,7 @@ func TestDefect24EnginesShareNothing(t *testing.T) {
 // TestDefect25HistoryIsQueryable: of a run by number, and across runs by cursor.
 func TestDefect25HistoryIsQueryable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", nil)}}}), error(nil))
 		a, b := r.start("F", ``), r.start("F", ``)
@@ -162,7 +162,7 @@ func TestDefect25HistoryIsQueryable(t *testing.T) {
 // refused, and the run stays as it is.
 func TestDefect28ResumeTakesNoNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", func(*workflow.Task) outcome.Outcome { return outcome.Fail(broken.Errorf("no")) })}}}), error(nil))
 		run := r.start("F", ``)
@@ -185,7 +185,7 @@ func (defaults) Default(json.RawMessage) (json.RawMessage, error) {
 
 func TestInputDefaultsReachEveryStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{
 			{Name: "Child", Input: defaults{}, Steps: []workflow.Step{r.step("C", func(task *workflow.Task) outcome.Outcome {

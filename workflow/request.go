@@ -12,9 +12,9 @@ import (
 
 // requests folds in what people, programs and child runs have sent. Signals of
 // users stay in the mail for the steps that wait for them.
-func (s *state) requests() {
-	if len(s.mail) > s.seen {
-		s.look = true
+func (s *state) handleRequests() {
+	if len(s.mail) > s.mailSeen {
+		s.pollAll = true
 	}
 	held := false // a person's request has to wait: those behind it wait too
 	for _, m := range slices.Clone(s.mail) {
@@ -22,42 +22,42 @@ func (s *state) requests() {
 		if !ours {
 			continue
 		}
-		verb, news := Verb(name), name == string(verbChild) || name == string(VerbProgress)
-		var ask Ask
-		err := json.Unmarshal(m.Payload, &ask)
-		if held && !news {
+		verb, notification := Verb(name), name == string(verbChild) || name == string(VerbProgress)
+		var request RunRequest
+		err := json.Unmarshal(m.Payload, &request)
+		if held && !notification {
 			if verb == VerbCancel {
-				s.evict()
+				s.endSkippedAttempt()
 			}
 			continue
 		}
-		if s.early(verb, ask) {
-			if held = held || !news; verb == VerbSkip {
-				s.evicts = ask.Step
+		if s.mustWait(verb, request) {
+			if held = held || !notification; verb == VerbSkip {
+				s.skipWaiting = request.Step
 			}
 			continue
 		}
-		s.fold(m, verb, ask, err)
+		s.handleRequest(m, verb, request, err)
 	}
-	s.evicts = ""
+	s.skipWaiting = ""
 }
 
 // ready reports a request that has waited and need not wait any more.
-func (s *state) ready() bool {
+func (s *state) requestReady() bool {
 	for _, m := range s.mail {
 		if name, ours := strings.CutPrefix(m.Name, reserved); ours {
-			var ask Ask
-			_ = json.Unmarshal(m.Payload, &ask)
-			return !s.early(Verb(name), ask)
+			var request RunRequest
+			_ = json.Unmarshal(m.Payload, &request)
+			return !s.mustWait(Verb(name), request)
 		}
 	}
 	return false
 }
 
 // fold carries out one request, or refuses it, and takes it from the mail.
-func (s *state) fold(m Signal, verb Verb, ask Ask, err error) {
+func (s *state) handleRequest(m Signal, verb Verb, request RunRequest, err error) {
 	if err == nil {
-		err = s.request(verb, ask)
+		err = s.executeRequest(verb, request)
 	}
 	s.consume(m.ID)
 	if verb == verbChild || verb == VerbProgress && err == nil {
@@ -66,37 +66,37 @@ func (s *state) fold(m Signal, verb Verb, ask Ask, err error) {
 	s.run.State.Last = &LastRequest{ID: m.ID, Verb: verb, At: s.now}
 	if err != nil {
 		s.run.State.Last.Code, s.run.State.Last.Message = fault.Of(err).Code, fault.Message(err)
-		s.event(RequestRefused, nil, Event{Actor: ask.Name, Reason: string(verb), Code: fault.Of(err).Code, Message: fault.Message(err)})
+		s.event(RequestRefused, nil, Event{Actor: request.Name, Reason: string(verb), Code: fault.Of(err).Code, Message: fault.Message(err)})
 	}
 }
 
 // evict lets the attempt end for which a skip waits, because a cancel waits behind the skip.
-func (s *state) evict() {
-	if a := s.open[s.evicts]; a != nil && !a.node.closes {
-		a.evicted = true
+func (s *state) endSkippedAttempt() {
+	if a := s.open[s.skipWaiting]; a != nil && !a.node.closes {
+		a.endForSkip = true
 	}
 }
 
 // foresee makes of the run what its mailbox will make of it: each request is
 // carried out as if the one before had taken its whole effect.
-func (s *state) foresee() {
+func (s *state) simulateMail() {
 	revision := s.run.Revision
 	for _, m := range slices.Clone(s.mail) {
 		name, ours := strings.CutPrefix(m.Name, reserved)
 		if !ours {
 			continue
 		}
-		var ask Ask
-		err := json.Unmarshal(m.Payload, &ask)
-		s.fold(m, Verb(name), ask, err)
-		s.halted()
+		var request RunRequest
+		err := json.Unmarshal(m.Payload, &request)
+		s.handleRequest(m, Verb(name), request, err)
+		s.simulateStop()
 		s.run.Revision = revision + 1
 	}
-	s.halted()
+	s.simulateStop()
 }
 
 // halted lets a pause or hold that is under way have taken effect.
-func (s *state) halted() {
+func (s *state) simulateStop() {
 	if s.stopping() {
 		s.run.Phase, s.run.State.PausedAt = Paused, s.now
 	}
@@ -110,24 +110,24 @@ func (s *state) stopping() bool {
 
 // early reports a request that has to wait: until an open attempt has ended, or,
 // for a resume that does more than to take a stop back, until the run is paused.
-func (s *state) early(verb Verb, ask Ask) bool {
+func (s *state) mustWait(verb Verb, request RunRequest) bool {
 	switch verb {
 	case VerbResume:
-		return s.closing() || s.stopping() && (s.origin(ask) != FromFailed || ask.Definition != "")
+		return s.closing() || s.stopping() && (s.resumeFrom(request) != FromFailed || request.Definition != "")
 	case verbChild:
 		return s.closing()
 	case VerbSkip:
-		a := s.open[ask.Step]
-		return s.closing() || a != nil && !a.stray
+		a := s.open[request.Step]
+		return s.closing() || a != nil && !a.abandoned
 	}
 	return false
 }
 
 // origin is where a resume goes on.
-func (s *state) origin(ask Ask) From {
+func (s *state) resumeFrom(request RunRequest) From {
 	switch {
-	case ask.From != "":
-		return ask.From
+	case request.From != "":
+		return request.From
 	case s.plan.flow.RecoverFromFirstStep:
 		return FromFirst
 	}
@@ -149,8 +149,8 @@ func (s *state) closing() bool {
 }
 
 // request carries out one request, or says why not.
-func (s *state) request(verb Verb, ask Ask) error {
-	if err := s.admit(verb, ask); err != nil {
+func (s *state) executeRequest(verb Verb, request RunRequest) error {
+	if err := s.admit(verb, request); err != nil {
 		return err
 	}
 	if s.run.Phase.Final() {
@@ -158,32 +158,32 @@ func (s *state) request(verb Verb, ask Ask) error {
 	}
 	switch verb {
 	case VerbPause:
-		s.askPause(ask)
+		s.applyPause(request)
 	case VerbResume:
-		s.askResume(ask)
+		s.applyResume(request)
 	case VerbCancel:
-		s.askCancel(ask)
+		s.applyCancel(request)
 	case VerbSkip:
-		s.askSkip(ask)
+		s.applySkip(request)
 	case VerbProgress:
-		if rec := s.run.Step(ask.Step); rec != nil && ask.Progress != nil {
-			s.progress(rec, *ask.Progress)
+		if rec := s.run.Step(request.Step); rec != nil && request.Progress != nil {
+			s.progress(rec, *request.Progress)
 		}
 	case verbChild:
-		s.childNews(ask)
+		s.childChanged(request)
 	}
 	return nil
 }
 
 // admit is the pure judgement of a request: nil, or the fault with which it is
 // refused. A request that changes nothing is admitted.
-func (s *state) admit(verb Verb, ask Ask) error {
+func (s *state) admit(verb Verb, request RunRequest) error {
 	r := s.run
 	if verb == verbChild {
 		return nil
 	}
-	if ask.Revision != 0 && ask.Revision != r.Revision {
-		return fault.WriteConflict.Errorf("the run has revision %d, the request expects %d", r.Revision, ask.Revision)
+	if request.Revision != 0 && request.Revision != r.Revision {
+		return fault.WriteConflict.Errorf("the run has revision %d, the request expects %d", r.Revision, request.Revision)
 	}
 	if r.Phase.Final() {
 		if verb == VerbCancel && r.Phase == Cancelled {
@@ -193,16 +193,16 @@ func (s *state) admit(verb Verb, ask Ask) error {
 	}
 	switch verb {
 	case VerbResume:
-		return s.admitResume(ask)
+		return s.admitResume(request)
 	case VerbCancel:
-		if ask.Mode == Undo && !ask.GiveUp {
+		if request.Mode == Undo && !request.GiveUp {
 			for rec := range r.Steps() {
 				if n := s.plan.node(rec.Name); n != nil && n.step.NoReturn && rec.Phase == StepDone {
 					return NoReturn.Errorf("step %s is done and cannot be taken back", rec.Name)
 				}
 			}
 		}
-		if stop := r.State.Stop; (ask.Mode == Hold || ask.Mode == "") && r.Phase == Cancelling && stop != nil && stop.Mode != Hold {
+		if stop := r.State.Stop; (request.Mode == Hold || request.Mode == "") && r.Phase == Cancelling && stop != nil && stop.Mode != Hold {
 			return RequestInvalid.Errorf("the run is being cancelled with %s", stop.Mode)
 		}
 	case VerbPause:
@@ -210,56 +210,56 @@ func (s *state) admit(verb Verb, ask Ask) error {
 			return RequestInvalid.Errorf("the run is being cancelled")
 		}
 	case VerbSkip:
-		return s.admitSkip(ask)
+		return s.admitSkip(request)
 	case VerbProgress:
-		if rec := r.Step(ask.Step); rec == nil || rec.Phase.Settled() || rec.Phase == StepPending {
-			return RequestInvalid.Errorf("step %q is not under way", ask.Step)
+		if rec := r.Step(request.Step); rec == nil || rec.Phase.Settled() || rec.Phase == StepPending {
+			return RequestInvalid.Errorf("step %q is not under way", request.Step)
 		}
 	}
 	return nil
 }
 
-func (s *state) admitResume(ask Ask) error {
+func (s *state) admitResume(request RunRequest) error {
 	r := s.run
 	for _, a := range s.open {
-		if a.stray {
+		if a.abandoned {
 			return StepStillRunning.Errorf("an attempt of %s has not returned since it was cancelled", a.rec.Name)
 		}
 	}
 	if stop := r.State.Stop; r.Phase == Cancelling && stop != nil && stop.Verb == VerbCancel && stop.Mode != Hold {
 		return RequestInvalid.Errorf("the run is being cancelled with %s", stop.Mode)
 	}
-	switch ask.From {
+	switch request.From {
 	case "", FromFailed, FromFirst:
 		return nil
 	}
-	if rec := r.Step(string(ask.From)); rec == nil || s.plan.node(rec.Name) == nil {
-		return RequestInvalid.Errorf("the run has not reached a step %q", ask.From)
+	if rec := r.Step(string(request.From)); rec == nil || s.plan.node(rec.Name) == nil {
+		return RequestInvalid.Errorf("the run has not reached a step %q", request.From)
 	}
 	if r.Phase != Paused {
-		return RequestInvalid.Errorf("the run is %s: pause it before it goes back to %s", r.Phase, ask.From)
+		return RequestInvalid.Errorf("the run is %s: pause it before it goes back to %s", r.Phase, request.From)
 	}
 	return nil
 }
 
-func (s *state) admitSkip(ask Ask) error {
-	rec := s.run.Step(ask.Step)
+func (s *state) admitSkip(request RunRequest) error {
+	rec := s.run.Step(request.Step)
 	if rec == nil || !slices.Contains([]StepPhase{StepFailed, StepWaiting, StepRetrying, StepSkipped}, rec.Phase) {
-		return SkipRefused.Errorf("step %q is neither failed nor waiting", ask.Step)
+		return SkipRefused.Errorf("step %q is neither failed nor waiting", request.Step)
 	}
-	if a := s.open[rec.Name]; a != nil && a.stray {
+	if a := s.open[rec.Name]; a != nil && a.abandoned {
 		return StepStillRunning.Errorf("an attempt of %s has not returned since it was cancelled", rec.Name)
 	}
 	n := s.plan.node(rec.Name)
 	if n == nil || rec.Phase == StepSkipped {
 		return nil
 	}
-	if !n.step.Skippable && !ask.Force {
+	if !n.step.Skippable && !request.Force {
 		return SkipRefused.Errorf("step %s is not marked skippable", rec.Name)
 	}
-	if ask.Output != nil {
+	if request.Output != nil {
 		if n.step.Output != nil {
-			if err := n.step.Output.Check(ask.Output); err != nil {
+			if err := n.step.Output.Check(request.Output); err != nil {
 				return SkipRefused.Errorf("the given output does not fit: %w", err)
 			}
 		}
@@ -273,50 +273,50 @@ func (s *state) admitSkip(ask Ask) error {
 	return nil
 }
 
-func (s *state) askPause(ask Ask) {
+func (s *state) applyPause(request RunRequest) {
 	if s.run.Phase == Paused || s.run.State.Stop != nil {
 		s.stopHealing()
-		s.keep(VerbPause, ask)
+		s.stopByPerson(VerbPause, request)
 		return
 	}
-	s.run.State.Stop = &Stop{Verb: VerbPause, Actor: ask.Name, Reason: ask.Reason, At: s.now}
+	s.run.State.Stop = &Stop{Verb: VerbPause, Actor: request.Name, Reason: request.Reason, At: s.now}
 	s.changed = true
-	s.tellChildren(VerbPause, ask)
+	s.forwardToChildren(VerbPause, request)
 }
 
 // keep makes a run that has stopped at a fault one that a person has stopped: its
 // fault stays, and only a person's resume sends it on.
-func (s *state) keep(verb Verb, ask Ask) {
+func (s *state) stopByPerson(verb Verb, request RunRequest) {
 	stop := s.run.State.Stop
 	if s.run.Phase != Paused || stop != nil && !(stop.Failed && stop.Verb == VerbPause) {
 		return
 	}
-	stop = &Stop{Verb: verb, Actor: ask.Name, Reason: ask.Reason, At: s.now}
+	stop = &Stop{Verb: verb, Actor: request.Name, Reason: request.Reason, At: s.now}
 	code := PausedByPerson.Code
 	if verb == VerbCancel {
 		stop.Mode, code = Hold, CancelledByPerson.Code
 	}
 	s.run.State.Stop = stop
-	s.event(RunPaused, s.run.Current(), Event{Actor: ask.Name, Reason: ask.Reason, Code: code})
-	s.tellChildren(verb, ask)
+	s.event(RunPaused, s.run.Current(), Event{Actor: request.Name, Reason: request.Reason, Code: code})
+	s.forwardToChildren(verb, request)
 }
 
-func (s *state) askCancel(ask Ask) {
-	mode := ask.Mode
+func (s *state) applyCancel(request RunRequest) {
+	mode := request.Mode
 	if mode == "" {
 		mode = Hold
 	}
 	s.stopHealing()
 	if s.run.Phase == Queued {
-		s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: mode, Actor: ask.Name, Reason: ask.Reason, At: s.now}
-		s.end(Cancelled, Event{Actor: ask.Name, Reason: string(mode), Message: ask.Reason})
+		s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: mode, Actor: request.Name, Reason: request.Reason, At: s.now}
+		s.end(Cancelled, Event{Actor: request.Name, Reason: string(mode), Message: request.Reason})
 		return
 	}
-	if stop := s.run.State.Stop; stop != nil && stop.Verb == VerbCancel && stop.Mode == mode && s.run.Phase != Paused && !ask.GiveUp {
+	if stop := s.run.State.Stop; stop != nil && stop.Verb == VerbCancel && stop.Mode == mode && s.run.Phase != Paused && !request.GiveUp {
 		return
 	}
 	if s.run.Phase == Paused && mode == Hold {
-		s.keep(VerbCancel, ask)
+		s.stopByPerson(VerbCancel, request)
 		return
 	}
 	s.unpause()
@@ -325,45 +325,45 @@ func (s *state) askCancel(ask Ask) {
 			s.retry(rec)
 		}
 	}
-	s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: mode, Actor: ask.Name, Reason: ask.Reason, GiveUp: ask.GiveUp, At: s.now}
+	s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: mode, Actor: request.Name, Reason: request.Reason, GiveUp: request.GiveUp, At: s.now}
 	s.run.Phase, s.run.Fault = Cancelling, nil
-	s.event(RunCancelling, nil, Event{Actor: ask.Name, Reason: string(mode), Message: ask.Reason})
+	s.event(RunCancelling, nil, Event{Actor: request.Name, Reason: string(mode), Message: request.Reason})
 	if mode == Hold {
-		s.tellChildren(VerbCancel, ask)
+		s.forwardToChildren(VerbCancel, request)
 	}
 	s.cursor = nil
 }
 
 // unpause counts the time spent paused out of the deadline.
-func (s *state) unpause() (stood time.Duration) {
+func (s *state) unpause() (pausedFor time.Duration) {
 	if at := s.run.State.PausedAt; !at.IsZero() {
-		stood = s.now.Sub(at)
-		s.run.State.PausedFor += stood
+		pausedFor = s.now.Sub(at)
+		s.run.State.PausedFor += pausedFor
 		s.run.State.PausedAt = time.Time{}
 		s.changed = true
 	}
-	return stood
+	return pausedFor
 }
 
 // stretch leaves the time in which nobody looked out of a wait, and of its
 // deadline. A step that is nothing but a wait goes on waiting meanwhile.
-func (s *state) stretch(rec *StepRecord, stood time.Duration) {
+func (s *state) extendWait(rec *StepRecord, pausedFor time.Duration) {
 	n := s.plan.node(rec.Name)
-	if rec.Wait == nil || stood <= 0 || n == nil || n.step.Do == nil && n.step.Uses == "" {
+	if rec.Wait == nil || pausedFor <= 0 || n == nil || n.step.Do == nil && n.step.Uses == "" {
 		return
 	}
 	w := *rec.Wait
-	if w.Since = w.Since.Add(stood); w.Since.After(s.now) {
+	if w.Since = w.Since.Add(pausedFor); w.Since.After(s.now) {
 		w.Since = s.now
 	}
 	if !w.Deadline.IsZero() {
-		w.Deadline = w.Deadline.Add(stood)
+		w.Deadline = w.Deadline.Add(pausedFor)
 	}
 	rec.Wait = &w
 	s.put(rec)
 }
 
-func (s *state) askResume(ask Ask) {
+func (s *state) applyResume(request RunRequest) {
 	stop := s.run.State.Stop
 	if s.run.Phase != Paused {
 		if stop != nil { // a pause or hold under way is taken back
@@ -371,23 +371,23 @@ func (s *state) askResume(ask Ask) {
 			if s.run.Phase != Queued {
 				s.run.Phase = Running
 			}
-			s.event(RunResumed, nil, Event{Actor: ask.Name, Message: ask.Reason})
-			s.tellChildren(VerbResume, ask)
+			s.event(RunResumed, nil, Event{Actor: request.Name, Message: request.Reason})
+			s.forwardToChildren(VerbResume, request)
 		}
 		return
 	}
 	s.stopHealing()
-	s.resume(ask)
+	s.resume(request)
 }
 
 // resume goes on with a paused run: for a person, a healer, or a child that went on.
-func (s *state) resume(ask Ask) {
+func (s *state) resume(request RunRequest) {
 	ending := s.run.State.Stop != nil && s.run.State.Stop.Verb == VerbCancel && s.run.State.Stop.Mode != Hold
-	from := s.origin(ask)
-	stood := s.unpause()
+	from := s.resumeFrom(request)
+	pausedFor := s.unpause()
 	s.run.Fault, s.run.State.Warning = nil, ""
-	if ask.Definition != "" { // nothing is begun before the run has it
-		s.run.State.Chosen, s.blind = ask.Definition, true
+	if request.Definition != "" { // nothing is begun before the run has it
+		s.run.State.Chosen, s.noDefinition = request.Definition, true
 	}
 	if s.run.State.Due { // going on after the deadline is a decision: it counts from now
 		s.run.State.Due = false
@@ -403,9 +403,9 @@ func (s *state) resume(ask Ask) {
 		case StepFailed:
 			s.retry(rec)
 		case StepWaiting:
-			s.stretch(rec, stood)
+			s.extendWait(rec, pausedFor)
 		case StepRetrying:
-			rec.Failures, rec.Free, rec.FreeSince, rec.NextAt = 0, 0, time.Time{}, s.now
+			rec.Failures, rec.Uncharged, rec.UnchargedSince, rec.NextAt = 0, 0, time.Time{}, s.now
 			s.put(rec)
 		}
 	}
@@ -413,17 +413,17 @@ func (s *state) resume(ask Ask) {
 	switch {
 	case ending:
 		s.run.Phase = Cancelling
-	case !s.blind:
-		s.reopen(closed)
+	case !s.noDefinition:
+		s.reopenBrackets(closed)
 	}
-	s.forget()
-	s.look = true
-	s.event(RunResumed, nil, Event{Actor: ask.Name, Reason: string(from), Message: ask.Reason})
-	if ask.Child == "" {
-		s.tellChildren(VerbResume, ask)
+	s.resetDerived()
+	s.pollAll = true
+	s.event(RunResumed, nil, Event{Actor: request.Name, Reason: string(from), Message: request.Reason})
+	if request.Child == "" {
+		s.forwardToChildren(VerbResume, request)
 	}
 	if s.run.Parent != "" {
-		s.tellParent()
+		s.notifyParent()
 	}
 }
 
@@ -435,7 +435,7 @@ func (s *state) retry(rec *StepRecord) {
 	} else {
 		rec.Phase, rec.NextAt = StepRetrying, s.now
 	}
-	rec.Failures, rec.Free, rec.FreeSince, rec.Lost, rec.Alone, rec.EndedAt, rec.Wait = 0, 0, time.Time{}, 0, false, time.Time{}, nil
+	rec.Failures, rec.Uncharged, rec.UnchargedSince, rec.Lost, rec.Isolated, rec.EndedAt, rec.Wait = 0, 0, time.Time{}, 0, false, time.Time{}, nil
 	s.put(rec)
 }
 
@@ -449,8 +449,8 @@ func (s *state) goBack(from From) {
 		target = s.position(string(from))
 	}
 	for _, rec := range slices.Clone(s.run.order) {
-		if from == FromFirst || s.position(rec.Name).behind(target) {
-			s.again2(rec.Name)
+		if from == FromFirst || s.position(rec.Name).atOrAfter(target) {
+			s.reopen(rec.Name)
 		}
 	}
 	for around := parent(string(from)); around != ""; around = parent(around) {
@@ -462,21 +462,21 @@ func (s *state) goBack(from From) {
 	s.run.State.Finally = false
 }
 
-func (s *state) askSkip(ask Ask) {
-	rec := s.run.Step(ask.Step)
+func (s *state) applySkip(request RunRequest) {
+	rec := s.run.Step(request.Step)
 	if rec == nil || rec.Phase == StepSkipped || s.open[rec.Name] != nil {
 		return
 	}
 	if n := s.plan.node(rec.Name); n != nil && n.kind == childNode && rec.Attempt > 0 {
-		s.send(s.childID(rec), VerbCancel, Ask{Actor: Actor{Name: ask.Name, Reason: ask.Reason}, Mode: Drop})
+		s.send(s.childID(rec), VerbCancel, RunRequest{Actor: Actor{Name: request.Name, Reason: request.Reason}, Mode: Drop})
 	}
 	s.drop(rec)
-	rec.Phase, rec.Note, rec.Actor, rec.EndedAt, rec.NextAt, rec.Wait = StepSkipped, ask.Reason, ask.Name, s.now, time.Time{}, nil
-	if ask.Output != nil {
-		rec.Output = ask.Output
+	rec.Phase, rec.Note, rec.Actor, rec.EndedAt, rec.NextAt, rec.Wait = StepSkipped, request.Reason, request.Name, s.now, time.Time{}, nil
+	if request.Output != nil {
+		rec.Output = request.Output
 	}
 	s.put(rec)
-	s.event(StepPassed, rec, Event{Actor: ask.Name, Message: ask.Reason})
+	s.event(StepSkippedEvent, rec, Event{Actor: request.Name, Message: request.Reason})
 	f := s.run.Fault
 	if s.run.Phase == Paused && s.run.State.Stop == nil && f != nil && f.Step == rec.Name {
 		if len(s.failures) > 0 {
@@ -484,27 +484,27 @@ func (s *state) askSkip(ask Ask) {
 			return
 		}
 		s.stopHealing()
-		s.resume(Ask{Actor: ask.Actor, From: FromFailed})
+		s.resume(RunRequest{Actor: request.Actor, From: FromFailed})
 	}
 }
 
 // childNews folds in that a child run has ended, paused or gone on.
-func (s *state) childNews(ask Ask) {
-	s.look = true
+func (s *state) childChanged(request RunRequest) {
+	s.pollAll = true
 	f := s.run.Fault
-	if s.run.Phase == Paused && !s.run.StoppedByPerson() && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && ask.Phase != Paused && fmt.Sprint(f.Details["child"]) == ask.Child {
-		s.resume(Ask{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed, Child: ask.Child})
+	if s.run.Phase == Paused && !s.run.StoppedByPerson() && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && request.Phase != Paused && fmt.Sprint(f.Details["child"]) == request.Child {
+		s.resume(RunRequest{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed, Child: request.Child})
 	}
 }
 
 // tellChildren passes a request on to the child runs that are under way.
-func (s *state) tellChildren(verb Verb, ask Ask) {
+func (s *state) forwardToChildren(verb Verb, request RunRequest) {
 	for rec := range s.run.Steps() {
 		n := s.plan.node(rec.Name)
 		if n == nil || n.kind != childNode || rec.Phase.Settled() || rec.Phase == StepUndone || rec.Phase == StepPending || rec.Attempt == 0 {
 			continue
 		}
-		ask.From, ask.Revision, ask.RequestID = "", 0, ""
-		s.send(s.childID(rec), verb, ask)
+		request.From, request.Revision, request.RequestID = "", 0, ""
+		s.send(s.childID(rec), verb, request)
 	}
 }

@@ -9,7 +9,7 @@ import (
 const (
 	defaultAge  = 30 * 24 * time.Hour
 	defaultKeep = 20
-	defaultMost = 1000
+	defaultMax  = 1000
 	retainBatch = 100
 )
 
@@ -20,8 +20,8 @@ func (r Retention) filled() Retention {
 	if r.Keep == 0 {
 		r.Keep = defaultKeep
 	}
-	if r.Most == 0 {
-		r.Most = defaultMost
+	if r.Max == 0 {
+		r.Max = defaultMax
 	}
 	return r
 }
@@ -34,7 +34,7 @@ func (e *Engine) Retain(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	policy := func(flow string) Retention {
-		if p := e.named(flow); p != nil && p.flow.Retention != nil {
+		if p := e.planNamed(flow); p != nil && p.flow.Retention != nil {
 			return p.flow.Retention.filled()
 		}
 		return e.options.Retention.filled()
@@ -91,7 +91,7 @@ func (e *Engine) archive(ctx context.Context, ids []string) error {
 
 // keepTidy retains once an hour until ctx ends. It is its own goroutine, so
 // that a long removal holds up no claim.
-func (e *Engine) keepTidy(ctx context.Context) {
+func (e *Engine) retainLoop(ctx context.Context) {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {

@@ -176,28 +176,28 @@ func (f *Fault) Kind() *fault.Kind {
 
 // StepRecord is what is saved of one step instance.
 type StepRecord struct {
-	Name      string // instance name: before/DisableHA, Replace[ro-2]/Create
-	Phase     StepPhase
-	Ord       int64 // order of first opening within the run
-	Round     int   // raised when it is executed again on purpose; 0 is the first
-	Attempt   int   // attempts opened in this round
-	Failures  int   // charged failures in a row
-	Free      int   // uncharged failures in a row
-	FreeSince time.Time
-	Lost      int  // attempts lost in a row
-	Alone     bool // the attempt was opened while no other suspect was open
-	Undoing   bool // the attempts are those of its undo
-	StartedAt time.Time
-	AttemptAt time.Time // when the newest attempt was opened
-	EndedAt   time.Time
-	NextAt    time.Time // when to look again: a retry or a wait; zero: when something happens
-	Output    json.RawMessage
-	Fault     *Fault
-	Wait      *WaitRecord
-	Progress  *Progress
-	Items     []LoopItem // of a forEach
-	Note      string     // why it was skipped: the expression, or the person's reason
-	Actor     string     // who skipped it
+	Name           string // instance name: before/DisableHA, Replace[ro-2]/Create
+	Phase          StepPhase
+	Ord            int64 // order of first opening within the run
+	Round          int   // raised when it is executed again on purpose; 0 is the first
+	Attempt        int   // attempts opened in this round
+	Failures       int   // charged failures in a row
+	Uncharged      int   // uncharged failures in a row
+	UnchargedSince time.Time
+	Lost           int  // attempts lost in a row
+	Isolated       bool // the attempt was opened while no other suspect was open
+	Undoing        bool // the attempts are those of its undo
+	StartedAt      time.Time
+	AttemptAt      time.Time // when the newest attempt was opened
+	EndedAt        time.Time
+	NextAt         time.Time // when to look again: a retry or a wait; zero: when something happens
+	Output         json.RawMessage
+	Fault          *Fault
+	Wait           *WaitRecord
+	Progress       *Progress
+	Items          []LoopItem // of a forEach
+	Note           string     // why it was skipped: the expression, or the person's reason
+	Actor          string     // who skipped it
 
 	Row   int64 // a store's own
 	dirty bool
@@ -207,9 +207,9 @@ type StepRecord struct {
 // of an opened first attempt. A store may keep it within the run's own row, so
 // that a step costs one small update and one append.
 func (s *StepRecord) Fresh() bool {
-	return s.Phase == StepRunning && s.Round == 0 && s.Attempt == 1 && s.Failures == 0 && s.Free == 0 && s.Lost == 0 &&
-		!s.Alone && !s.Undoing && s.Output == nil && s.Fault == nil && s.Wait == nil && s.Progress == nil && s.Items == nil &&
-		s.StartedAt.Equal(s.AttemptAt) && s.NextAt.IsZero() && s.EndedAt.IsZero() && s.FreeSince.IsZero() && s.Note == "" && s.Actor == ""
+	return s.Phase == StepRunning && s.Round == 0 && s.Attempt == 1 && s.Failures == 0 && s.Uncharged == 0 && s.Lost == 0 &&
+		!s.Isolated && !s.Undoing && s.Output == nil && s.Fault == nil && s.Wait == nil && s.Progress == nil && s.Items == nil &&
+		s.StartedAt.Equal(s.AttemptAt) && s.NextAt.IsZero() && s.EndedAt.IsZero() && s.UnchargedSince.IsZero() && s.Note == "" && s.Actor == ""
 }
 
 // WaitRecord is a durable wait.

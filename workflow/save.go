@@ -30,10 +30,10 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	want := r.Revision
 	for try := 0; ; try++ {
 		d.mu.Lock() // the store raises the revision and clears marks
-		err := d.e.store.Save(d.life, w)
+		err := d.e.store.Save(d.saveCtx, w)
 		d.mu.Unlock()
 		if errors.Is(err, ErrConflict) && try > 0 {
-			err = d.happened(want)
+			err = d.confirmSave(want)
 		}
 		if err == nil {
 			break
@@ -41,19 +41,19 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 		if errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced) || errors.Is(err, ErrNotFound) {
 			return false, false
 		}
-		if errors.Is(err, OutputTooLarge) && d.tooLarge(err, want) {
+		if errors.Is(err, OutputTooLarge) && d.pauseTooLarge(err, want) {
 			return false, false
 		}
-		d.e.trouble(err)
+		d.e.storeFailed(err)
 		if try == 0 {
 			d.e.stuck.Add(1)
 			defer d.e.stuck.Add(-1)
 		}
-		if !d.pauseFor(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(try+1, seed(r.ID, "", try))) {
+		if !d.backOff(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(try+1, seed(r.ID, "", try))) {
 			return false, false
 		}
 	}
-	d.e.well()
+	d.e.storeRecovered()
 	d.e.publish(r, s.events)
 	s.events, s.consumed, s.outbox, s.changed = s.events[:0], s.consumed[:0], s.outbox[:0], false
 	return true, true
@@ -63,8 +63,8 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 // trying again would not help, and is no trouble of the store. What is paused is
 // the run as it was saved last; the steps under way there count as lost. false: that could
 // not be saved either.
-func (d *driver) tooLarge(why error, want int64) bool {
-	r, signals, err := d.e.store.Load(d.life, d.s.run.ID)
+func (d *driver) pauseTooLarge(why error, want int64) bool {
+	r, signals, err := d.e.store.Load(d.saveCtx, d.s.run.ID)
 	if err != nil || r.Revision != want || r.Epoch != d.s.run.Epoch || r.Phase == Paused || r.Phase == Queued || r.Phase.Final() {
 		return false
 	}
@@ -86,7 +86,7 @@ func (d *driver) tooLarge(why error, want int64) bool {
 	s.healers = d.s.healers
 	s.pause(f, Event{Actor: "engine"})
 	r.Owner, r.NextAt = "", s.soonest
-	if err := d.e.store.Save(d.life, &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}); err != nil {
+	if err := d.e.store.Save(d.saveCtx, &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}); err != nil {
 		return false
 	}
 	d.e.publish(r, s.events)
@@ -103,9 +103,9 @@ func (e *Engine) runLimit() int {
 
 // happened finds out whether a save with an unknown result was made; if not,
 // the run was changed by someone else.
-func (d *driver) happened(want int64) error {
+func (d *driver) confirmSave(want int64) error {
 	r := d.s.run
-	stored, _, err := d.e.store.Load(d.life, r.ID)
+	stored, _, err := d.e.store.Load(d.saveCtx, r.ID)
 	if err != nil {
 		return err
 	}
@@ -123,13 +123,13 @@ func (d *driver) happened(want int64) error {
 }
 
 // pauseFor waits between tries at the store; outcomes of open attempts are kept meanwhile.
-func (d *driver) pauseFor(wait time.Duration) bool {
+func (d *driver) backOff(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-d.life.Done():
+	case <-d.saveCtx.Done():
 		return false
 	case <-d.revoked():
 		return false

@@ -39,7 +39,7 @@ func (e *Engine) Serve(ctx context.Context) error {
 	e.mu.Unlock()
 	stopLease := e.keepLease(claimer)
 	var tidy sync.WaitGroup
-	tidy.Go(func() { e.keepTidy(ctx) })
+	tidy.Go(func() { e.retainLoop(ctx) })
 	e.claimLoop(ctx, claimer)
 	tidy.Wait()
 	return e.drain(claimer, stopLease)
@@ -50,25 +50,25 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 	wake := claimer.Wake()
 	retries := 0
 	for ctx.Err() == nil {
-		next := time.Now().Add(e.options.LookEvery)
+		next := time.Now().Add(e.options.PollInterval)
 		var all time.Time // when a claim gave all that was due
 		if free := e.slots.free(); free > 0 && e.Health() == nil {
-			full := e.slots.full()
-			asked := markNow()
-			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, Full: full})
+			full := e.slots.fullFlows()
+			asked := instantNow()
+			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, FullFlows: full})
 			if err != nil && ctx.Err() == nil {
 				retries++
-				e.trouble(err)
+				e.storeFailed(err)
 				next = time.Now().Add(Retry{First: 50 * time.Millisecond, Longest: 5 * time.Second}.delay(retries, seed(e.options.Worker, "", retries)))
 			} else {
 				retries = 0
 			}
 			term := 0
 			if len(claimed.Runs) > 0 {
-				term = e.lease.extended(asked, e.lease.claimed())
+				term = e.lease.extend(asked, e.lease.claimSpend())
 			}
 			for _, l := range claimed.Runs {
-				l.term = term
+				l.leaseTerm = term
 				e.launch(l)
 			}
 			if len(claimed.Runs) == free {
@@ -93,7 +93,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 
 // sated is how long a claim that gave all that was due makes another one for
 // the sake of a free slot needless: what becomes due is told.
-const sated = time.Second
+const claimCooldown = time.Second
 
 // idle blocks until there may be something to claim, or a parked run to look at.
 func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Time) {
@@ -103,17 +103,17 @@ func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Ti
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-e.kick:
+		case <-e.claimWake:
 		case <-e.slots.freed:
-			if time.Since(all) < sated {
+			if time.Since(all) < claimCooldown {
 				continue
 			}
 		case id := <-wake:
-			e.woken(id)
+			e.handleWake(id)
 			for more := true; more; {
 				select {
 				case id := <-wake:
-					e.woken(id)
+					e.handleWake(id)
 				default:
 					more = false
 				}
@@ -124,9 +124,9 @@ func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Ti
 }
 
 // woken passes a hint of the store on to whoever works on the run.
-func (e *Engine) woken(id string) {
+func (e *Engine) handleWake(id string) {
 	if id == "" {
-		e.wokenAll()
+		e.handleLostWakes()
 		return
 	}
 	if e.notify(id, false) {
@@ -136,16 +136,16 @@ func (e *Engine) woken(id string) {
 	_, parked := e.parks[id]
 	e.mu.Unlock()
 	if parked {
-		e.look(id)
+		e.claimRun(id)
 	}
 }
 
 // wokenAll is the hint that hints were lost.
-func (e *Engine) wokenAll() {
+func (e *Engine) handleLostWakes() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, d := range e.drivers {
-		d.notice()
+		d.notifyMail()
 	}
 	for id := range e.parks {
 		e.parks[id], e.parkAt = time.Time{}, time.Unix(0, 0)
@@ -155,18 +155,18 @@ func (e *Engine) wokenAll() {
 // launch works on a claimed run in a goroutine of its own.
 func (e *Engine) launch(l Loaded) {
 	d := e.newDriver(l)
-	if e.enlist(d) {
+	if e.register(d) {
 		go e.run(d)
 	}
 }
 
 // enlist makes d the one driver of its run. If there is one that has not ended
 // yet, that one is told: it sees to it that the run is looked at again.
-func (e *Engine) enlist(d *driver) bool {
+func (e *Engine) register(d *driver) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if other := e.drivers[d.s.run.ID]; other != nil {
-		other.notice()
+		other.notifyMail()
 		return false
 	}
 	e.drivers[d.s.run.ID] = d
@@ -189,7 +189,7 @@ func (e *Engine) notify(id string, touched bool) bool {
 		d.touched = true
 		d.inboxMu.Unlock()
 	}
-	d.notice()
+	d.notifyMail()
 	return true
 }
 
@@ -200,39 +200,39 @@ func (e *Engine) run(d *driver) {
 	if d.lost && len(d.s.open) > 0 {
 		go func() {
 			d.running.Wait()
-			e.delist(d)
+			e.unregister(d)
 		}()
 		return
 	}
-	e.delist(d)
+	e.unregister(d)
 }
 
 // delist forgets a driver, and what came for its run meanwhile is not lost.
-func (e *Engine) delist(d *driver) {
+func (e *Engine) unregister(d *driver) {
 	defer e.active.Done()
 	id := d.s.run.ID
 	e.mu.Lock()
 	delete(e.drivers, id)
 	e.mu.Unlock()
 	if d.lost { // the store may say that it is still ours: nobody else would take it
-		e.lookAt(id, time.Now().Add(retake))
+		e.claimAt(id, time.Now().Add(retakeDelay))
 		return
 	}
 	select {
 	case <-d.inbox:
-		e.lookAt(id, time.Now())
+		e.claimAt(id, time.Now())
 	default:
 		if !d.s.run.NextAt.IsZero() && !d.s.run.Phase.Final() {
-			e.woke() // it gave back no slot, so nobody has told the claim loop when it is due
+			e.wakeClaimLoop() // it gave back no slot, so nobody has told the claim loop when it is due
 		}
 	}
 }
 
 // retake is how long after a loss, or trouble of the store, a run is looked at again.
-const retake = 100 * time.Millisecond
+const retakeDelay = 100 * time.Millisecond
 
 // lookAt lets the claim loop take a run at a time.
-func (e *Engine) lookAt(id string, at time.Time) {
+func (e *Engine) claimAt(id string, at time.Time) {
 	e.mu.Lock()
 	if e.serving {
 		e.parks[id] = at
@@ -241,12 +241,12 @@ func (e *Engine) lookAt(id string, at time.Time) {
 		}
 	}
 	e.mu.Unlock()
-	e.woke()
+	e.wakeClaimLoop()
 }
 
-func (e *Engine) woke() {
+func (e *Engine) wakeClaimLoop() {
 	select {
-	case e.kick <- struct{}{}:
+	case e.claimWake <- struct{}{}:
 	default:
 	}
 }
@@ -269,13 +269,13 @@ func (e *Engine) park(d *driver) {
 	serving := e.serving
 	e.mu.Unlock()
 	if serving && !at.IsZero() {
-		e.lookAt(id, at)
+		e.claimAt(id, at)
 		return
 	}
 	d.s.run.Mail = d.mail
-	if err := claimer.Rest(d.life, e.options.Worker, d.s.run, at); err != nil {
-		e.trouble(err)
-		e.lookAt(id, time.Now().Add(time.Second))
+	if err := claimer.ReleaseRun(d.saveCtx, e.options.Worker, d.s.run, at); err != nil {
+		e.storeFailed(err)
+		e.claimAt(id, time.Now().Add(time.Second))
 	}
 }
 
@@ -303,13 +303,13 @@ func (e *Engine) unpark() time.Time {
 	next := e.parkAt
 	e.mu.Unlock()
 	for _, id := range due {
-		e.look(id)
+		e.claimRun(id)
 	}
 	return next
 }
 
 // look takes one run, due or not, and works on it.
-func (e *Engine) look(id string) {
+func (e *Engine) claimRun(id string) {
 	claimer, ok := e.store.(Claimer)
 	e.mu.Lock()
 	serving := e.serving
@@ -317,21 +317,21 @@ func (e *Engine) look(id string) {
 	if !ok || !serving {
 		return
 	}
-	l, err := e.takeFrom(e.life, claimer, id)
+	l, err := e.takeFrom(e.saveCtx, claimer, id)
 	switch {
 	case errors.Is(err, ErrOwned), errors.Is(err, ErrNotFound):
 	case err != nil:
-		e.trouble(err)
-		e.lookAt(id, time.Now().Add(time.Second))
+		e.storeFailed(err)
+		e.claimAt(id, time.Now().Add(time.Second))
 	case !l.Run.Phase.Final():
 		e.launch(l)
 	}
 }
 
 // breed lets a run that is started here be born claimed, if there is room.
-func (e *Engine) breed(r *Run) bool {
+func (e *Engine) claimOnCreate(r *Run) bool {
 	e.mu.Lock()
-	serving := e.serving && context.Cause(e.base) == nil
+	serving := e.serving && context.Cause(e.attemptCtx) == nil
 	e.mu.Unlock()
 	if !serving || e.slots.free() == 0 {
 		return false
@@ -362,18 +362,18 @@ func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 				renewed = time.Now()
 				continue
 			}
-			asked := markNow()
-			bounded, cancel := context.WithTimeout(e.life, e.options.Lease/3)
+			asked := instantNow()
+			bounded, cancel := context.WithTimeout(e.saveCtx, e.options.Lease/3)
 			err := claimer.Renew(bounded, e.options.Worker, e.options.Lease)
 			cancel()
 			switch {
 			case err == nil:
-				e.lease.extended(asked, 0)
+				e.lease.extend(asked, 0)
 				renewed = time.Now()
 			case errors.Is(err, ErrFenced), time.Since(renewed) >= e.options.Lease*2/3:
 				e.log.Warn("workflow: the lease is lost: all attempts end", "worker", e.options.Worker, "error", err)
 				if !errors.Is(err, ErrFenced) {
-					e.trouble(err) // nothing is taken again before the lease can be renewed
+					e.storeFailed(err) // nothing is taken again before the lease can be renewed
 				}
 				e.lease.lose()
 				e.loseAll()
@@ -396,7 +396,7 @@ func (e *Engine) loseAll() {
 	}
 	e.mu.Unlock()
 	for _, d := range drivers {
-		d.end(ErrLeaseLost)
+		d.cancel(ErrLeaseLost)
 	}
 }
 
@@ -410,14 +410,14 @@ func (e *Engine) drain(claimer Claimer, stopLease func()) error {
 	e.draining.Store(true)
 	ended := make(chan struct{})
 	go func() { e.active.Wait(); close(ended) }()
-	e.pokeAll()
+	e.wakeDrivers()
 	timer := time.NewTimer(e.options.Drain)
 	defer timer.Stop()
 	clean := true
 	select {
 	case <-ended:
 	case <-timer.C:
-		e.stop(ErrDraining)
+		e.cancelAttempts(ErrDraining)
 		grace := time.NewTimer(e.longestGrace() + time.Second)
 		defer grace.Stop()
 		select {
@@ -429,13 +429,13 @@ func (e *Engine) drain(claimer Claimer, stopLease func()) error {
 	stopLease()
 	var err error
 	if clean {
-		err = claimer.Release(e.life, e.options.Worker)
+		err = claimer.Release(e.saveCtx, e.options.Worker)
 	} else {
 		// A stray attempt keeps its run: it ends with the lease, and nobody opens the step before.
 		e.log.Warn("workflow: attempts ignore their cancelled context; their runs stay leased", "worker", e.options.Worker)
 	}
-	e.stop(ErrDraining)
-	e.kill()
+	e.cancelAttempts(ErrDraining)
+	e.cancelSaves()
 	e.draining.Store(false)
 	e.mu.Lock()
 	e.begin()
@@ -443,11 +443,11 @@ func (e *Engine) drain(claimer Claimer, stopLease func()) error {
 	return err
 }
 
-func (e *Engine) pokeAll() {
+func (e *Engine) wakeDrivers() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, d := range e.drivers {
-		d.poke()
+		d.wake()
 	}
 }
 

@@ -59,7 +59,7 @@ type Actor struct {
 }
 
 // Ask is the payload of a request's signal.
-type Ask struct {
+type RunRequest struct {
 	Actor
 	Mode       Mode            `json:"mode,omitempty"`
 	From       From            `json:"from,omitempty"`

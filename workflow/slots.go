@@ -19,30 +19,30 @@ import (
 // decision of a driver that was told to wait ends with a refusal, which queues
 // it or keeps its place, or with forget.
 type slots struct {
-	mu       sync.Mutex
-	limit    int
-	used     int // those that are kept for called drivers among them
-	byFlow   map[string]int
-	byLabel  map[string]int
-	label    LabelLimit
-	flows    func(string) int // limit of a flow; 0: none
-	waiting  map[*driver]*ticket
-	queues   map[share]*list.List // of tickets: whoever a share is full for does not keep others back
-	last     uint64
-	called   map[*driver]int // slots that are kept for it
-	sole     *driver         // it is its turn: it has the one suspected attempt, or may open it
-	suspects []*driver       // wait for their turn, in order
-	turns    int             // asked for since nobody had one
-	freed    chan struct{}
+	mu         sync.Mutex
+	limit      int
+	used       int // those that are kept for called drivers among them
+	byFlow     map[string]int
+	byLabel    map[string]int
+	label      LabelLimit
+	flows      func(string) int // limit of a flow; 0: none
+	waiting    map[*driver]*ticket
+	queues     map[limitKey]*list.List // of tickets: whoever a share is full for does not keep others back
+	last       uint64
+	reserved   map[*driver]int // slots that are kept for it
+	turnHolder *driver         // it is its turn: it has the one suspected attempt, or may open it
+	suspects   []*driver       // wait for their turn, in order
+	turns      int             // asked for since nobody had one
+	freed      chan struct{}
 }
 
 // share is what an attempt counts for beside the worker.
-type share struct{ flow, tenant string }
+type limitKey struct{ flow, tenant string }
 
 // ticket is a place among those that wait.
 type ticket struct {
 	driver   *driver
-	share    share
+	key      limitKey
 	number   uint64
 	decision uint64 // of the driver: the newest that was refused
 	wants    int    // slots it was refused, less those that are kept for it since
@@ -52,28 +52,28 @@ type ticket struct {
 func newSlots(limit int, label LabelLimit, flows func(string) int) *slots {
 	return &slots{
 		limit: limit, label: label, flows: flows, byFlow: map[string]int{}, byLabel: map[string]int{},
-		waiting: map[*driver]*ticket{}, queues: map[share]*list.List{}, called: map[*driver]int{}, freed: make(chan struct{}, 1),
+		waiting: map[*driver]*ticket{}, queues: map[limitKey]*list.List{}, reserved: map[*driver]int{}, freed: make(chan struct{}, 1),
 	}
 }
 
 // share of the attempts of a driver. Only its own goroutine may ask.
-func (s *slots) share(d *driver) share {
-	return share{flow: d.s.run.Flow, tenant: d.s.run.Labels[s.label.Label]}
+func (s *slots) limitKey(d *driver) limitKey {
+	return limitKey{flow: d.s.run.Flow, tenant: d.s.run.Labels[s.label.Label]}
 }
 
 // take gets a slot for an attempt of d, or notes that d waits for one.
-func (s *slots) take(d *driver) bool {
-	of := s.share(d)
+func (s *slots) acquire(d *driver) bool {
+	of := s.limitKey(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.taken(d, of)
+	return s.acquireLocked(d, of)
 }
 
-func (s *slots) taken(d *driver, of share) bool {
+func (s *slots) acquireLocked(d *driver, of limitKey) bool {
 	switch {
-	case s.called[d] > 0:
-		if s.called[d]--; s.called[d] == 0 {
-			delete(s.called, d)
+	case s.reserved[d] > 0:
+		if s.reserved[d]--; s.reserved[d] == 0 {
+			delete(s.reserved, d)
 		}
 		return true
 	case s.used < s.limit && s.fits(of):
@@ -84,14 +84,14 @@ func (s *slots) taken(d *driver, of share) bool {
 	return false
 }
 
-func (s *slots) fits(of share) bool {
+func (s *slots) fits(of limitKey) bool {
 	if most := s.flows(of.flow); most > 0 && s.byFlow[of.flow] >= most {
 		return false
 	}
-	return s.label.Most <= 0 || of.tenant == "" || s.byLabel[of.tenant] < s.label.Most
+	return s.label.Max <= 0 || of.tenant == "" || s.byLabel[of.tenant] < s.label.Max
 }
 
-func (s *slots) count(of share, n int) {
+func (s *slots) count(of limitKey, n int) {
 	s.used += n
 	if s.byFlow[of.flow] += n; s.byFlow[of.flow] == 0 {
 		delete(s.byFlow, of.flow)
@@ -104,7 +104,7 @@ func (s *slots) count(of share, n int) {
 }
 
 // queue puts d behind those that wait; whoever waits already keeps its place.
-func (s *slots) queue(d *driver, of share) {
+func (s *slots) queue(d *driver, of limitKey) {
 	t := s.waiting[d]
 	if t == nil {
 		q := s.queues[of]
@@ -113,7 +113,7 @@ func (s *slots) queue(d *driver, of share) {
 			s.queues[of] = q
 		}
 		s.last++
-		t = &ticket{driver: d, share: of, number: s.last}
+		t = &ticket{driver: d, key: of, number: s.last}
 		t.at = q.PushBack(t)
 		s.waiting[d] = t
 	}
@@ -129,27 +129,27 @@ func (s *slots) unqueue(d *driver) {
 		return
 	}
 	delete(s.waiting, d)
-	q := s.queues[t.share]
+	q := s.queues[t.key]
 	if q.Remove(t.at); q.Len() == 0 {
-		delete(s.queues, t.share)
+		delete(s.queues, t.key)
 	}
 }
 
 // give returns slots and wakes who waits for them.
-func (s *slots) give(d *driver, n int) {
+func (s *slots) release(d *driver, n int) {
 	if n == 0 {
 		return
 	}
-	of := s.share(d)
+	of := s.limitKey(d)
 	s.mu.Lock()
 	s.count(of, -n)
-	s.call()
+	s.reserveFree()
 	s.mu.Unlock()
-	s.tell()
+	s.notifyFreed()
 }
 
 // tell says to who claims runs that there may be room.
-func (s *slots) tell() {
+func (s *slots) notifyFreed() {
 	select {
 	case s.freed <- struct{}{}:
 	default:
@@ -158,7 +158,7 @@ func (s *slots) tell() {
 
 // call keeps the slots that are free for those that have waited longest, and
 // wakes them.
-func (s *slots) call() {
+func (s *slots) reserveFree() {
 	for s.used < s.limit {
 		var next *ticket
 		for of, q := range s.queues {
@@ -172,27 +172,27 @@ func (s *slots) call() {
 		if next.wants--; next.wants <= 0 {
 			s.unqueue(next.driver)
 		}
-		s.count(next.share, 1)
-		s.called[next.driver]++
-		next.driver.poke()
+		s.count(next.key, 1)
+		s.reserved[next.driver]++
+		next.driver.wake()
 	}
 }
 
 // decline gives the slots on that are kept for d; false: none is.
-func (s *slots) decline(d *driver, of share) bool {
-	n := s.called[d]
+func (s *slots) decline(d *driver, of limitKey) bool {
+	n := s.reserved[d]
 	if n == 0 {
 		return false
 	}
-	delete(s.called, d)
+	delete(s.reserved, d)
 	s.count(of, -n)
-	s.call()
+	s.reserveFree()
 	return true
 }
 
 // forget drops a driver that wants no slot any more from those that wait.
 func (s *slots) forget(d *driver) {
-	of := s.share(d)
+	of := s.limitKey(d)
 	s.mu.Lock()
 	waited := s.waiting[d] != nil
 	s.unqueue(d)
@@ -200,67 +200,67 @@ func (s *slots) forget(d *driver) {
 	freed := s.decline(d, of)
 	s.mu.Unlock()
 	if freed || waited {
-		s.tell()
+		s.notifyFreed()
 	}
 }
 
 // isolate lets d open a suspected attempt, unless it is the turn of another one: who kills
 // the process then is known. held slots of d are given for the one it needs.
 func (s *slots) isolate(d *driver, held int) bool {
-	of := s.share(d)
+	of := s.limitKey(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sole != nil && s.sole != d {
+	if s.turnHolder != nil && s.turnHolder != d {
 		s.decline(d, of)
 		if !slices.Contains(s.suspects, d) {
 			s.suspects = append(s.suspects, d)
 			s.turns++
-			s.sole.poke() // its turn is shorter now
+			s.turnHolder.wake() // its turn is shorter now
 		}
 		return false
 	}
-	if s.sole == nil {
+	if s.turnHolder == nil {
 		s.turns++
 	}
-	s.sole = d
+	s.turnHolder = d
 	if held == 0 {
-		return s.taken(d, of)
+		return s.acquireLocked(d, of)
 	}
 	s.count(of, 1-held)
-	s.call()
+	s.reserveFree()
 	return true
 }
 
 // turn is how long a suspected attempt that was lost so many times stays the only one: all
 // suspects share a time that grows with the deaths.
-func (s *slots) turn(alone time.Duration, lost int) time.Duration {
+func (s *slots) turn(isolated time.Duration, lost int) time.Duration {
 	s.mu.Lock()
 	turns := max(s.turns, 1)
 	s.mu.Unlock()
-	whole := alone << (2 * min(max(lost-1, 0), 2))
-	return max(whole/time.Duration(turns), min(shortestTurn, alone))
+	whole := isolated << (2 * min(max(lost-1, 0), 2))
+	return max(whole/time.Duration(turns), min(shortestTurn, isolated))
 }
 
 // shortestTurn is what a step needs at least to be begun, and to do what kills a process.
 const shortestTurn = 50 * time.Millisecond
 
 // together ends the turn of d: it is the turn of the suspect that has waited longest.
-func (s *slots) together(d *driver) {
+func (s *slots) endTurn(d *driver) {
 	s.mu.Lock()
-	ended := s.sole == d
+	ended := s.turnHolder == d
 	if ended {
-		s.sole = nil
+		s.turnHolder = nil
 		if len(s.suspects) > 0 {
-			s.sole = s.suspects[0]
+			s.turnHolder = s.suspects[0]
 			s.suspects = slices.Delete(s.suspects, 0, 1)
-			s.sole.poke()
+			s.turnHolder.wake()
 		} else {
 			s.turns = 0
 		}
 	}
 	s.mu.Unlock()
 	if ended {
-		s.tell()
+		s.notifyFreed()
 	}
 }
 
@@ -270,7 +270,7 @@ func (s *slots) withdraw(d *driver) {
 	s.mu.Lock()
 	s.suspects = slices.DeleteFunc(s.suspects, func(other *driver) bool { return other == d })
 	s.mu.Unlock()
-	s.together(d)
+	s.endTurn(d)
 }
 
 // free is how many runs may be claimed.
@@ -281,7 +281,7 @@ func (s *slots) free() int {
 }
 
 // full lists the flows at their limit.
-func (s *slots) full() []string {
+func (s *slots) fullFlows() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string

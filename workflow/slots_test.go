@@ -19,7 +19,7 @@ func waiter(flow, tenant string) *driver {
 	return &driver{s: &state{run: run}, inbox: make(chan struct{}, 1)}
 }
 
-func (d *driver) poked() bool {
+func (d *driver) woken() bool {
 	select {
 	case <-d.inbox:
 		return true
@@ -35,36 +35,36 @@ func noLimits(string) int { return 0 }
 func TestAFreedSlotWakesOne(t *testing.T) {
 	s := newSlots(1, LabelLimit{}, noLimits)
 	holder := waiter("F", "")
-	if !s.take(holder) {
+	if !s.acquire(holder) {
 		t.Fatal("the first one gets no slot")
 	}
 	const n = 1000
 	all := make([]*driver, n)
 	for i := range all {
-		if all[i] = waiter("F", ""); s.take(all[i]) {
+		if all[i] = waiter("F", ""); s.acquire(all[i]) {
 			t.Fatal("two have the one slot")
 		}
 	}
 	for i, d := range all {
-		s.give(holder, 1)
+		s.release(holder, 1)
 		for k, other := range all {
-			if other.poked() != (k == i) {
+			if other.woken() != (k == i) {
 				t.Fatalf("the slot that was freed as number %d has woken, or not, the driver that waits as number %d", i, k)
 			}
 		}
-		if late := waiter("F", ""); s.take(late) {
+		if late := waiter("F", ""); s.acquire(late) {
 			t.Fatal("a driver that has not waited gets the slot that is kept for one that has")
 		} else {
 			s.forget(late)
 		}
-		if !s.take(d) {
+		if !s.acquire(d) {
 			t.Fatal("the driver that was woken gets no slot")
 		}
 		holder = d
 	}
-	s.give(holder, 1)
-	if s.used != 0 || len(s.waiting) != 0 || len(s.called) != 0 || len(s.queues) != 0 {
-		t.Errorf("left: %d used, %d waiting, %d called, %d queues", s.used, len(s.waiting), len(s.called), len(s.queues))
+	s.release(holder, 1)
+	if s.used != 0 || len(s.waiting) != 0 || len(s.reserved) != 0 || len(s.queues) != 0 {
+		t.Errorf("left: %d used, %d waiting, %d called, %d queues", s.used, len(s.waiting), len(s.reserved), len(s.queues))
 	}
 }
 
@@ -74,24 +74,24 @@ func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
 	s := newSlots(3, LabelLimit{}, noLimits)
 	holder, wide, other := waiter("F", ""), waiter("F", ""), waiter("F", "")
 	for range 3 {
-		s.take(holder)
+		s.acquire(holder)
 	}
 	for range 4 {
-		s.take(wide)
+		s.acquire(wide)
 	}
-	s.take(other)
-	s.give(holder, 3)
+	s.acquire(other)
+	s.release(holder, 3)
 	for range 3 {
-		if !s.take(wide) {
+		if !s.acquire(wide) {
 			t.Fatal("a slot is kept for another one")
 		}
 	}
 	wide.decision++
-	if s.take(wide) {
+	if s.acquire(wide) {
 		t.Fatal("there is no room")
 	}
-	s.give(wide, 1)
-	if wide.decision++; other.poked() || !s.take(wide) {
+	s.release(wide, 1)
+	if wide.decision++; other.woken() || !s.acquire(wide) {
 		t.Error("who still wants one has lost its place")
 	}
 }
@@ -100,13 +100,13 @@ func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
 func TestASlotIsGivenOn(t *testing.T) {
 	s := newSlots(1, LabelLimit{}, noLimits)
 	holder, first, second := waiter("F", ""), waiter("F", ""), waiter("F", "")
-	s.take(holder)
-	s.take(first)
-	s.take(second)
-	s.give(holder, 1)
+	s.acquire(holder)
+	s.acquire(first)
+	s.acquire(second)
+	s.release(holder, 1)
 	<-s.freed
 	s.forget(first)
-	if !second.poked() || !s.take(second) {
+	if !second.woken() || !s.acquire(second) {
 		t.Error("the slot that the first one does not want is nobody's")
 	}
 	if len(s.freed) != 1 {
@@ -116,7 +116,7 @@ func TestASlotIsGivenOn(t *testing.T) {
 
 // A flow or tenant at its limit keeps nobody else back.
 func TestAFullShareKeepsNobodyBack(t *testing.T) {
-	s := newSlots(3, LabelLimit{Label: "tenant", Most: 1}, func(flow string) int {
+	s := newSlots(3, LabelLimit{Label: "tenant", Max: 1}, func(flow string) int {
 		if flow == "One" {
 			return 1
 		}
@@ -124,59 +124,59 @@ func TestAFullShareKeepsNobodyBack(t *testing.T) {
 	})
 	one, blue, other := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
 	for _, d := range []*driver{one, blue, other} {
-		if !s.take(d) {
+		if !s.acquire(d) {
 			t.Fatal("there is room")
 		}
 	}
 	one2, blue2, free := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
 	for _, d := range []*driver{one2, blue2, free} {
-		if s.take(d) {
+		if s.acquire(d) {
 			t.Fatal("there is no room")
 		}
 	}
-	s.give(other, 1)
-	if one2.poked() || blue2.poked() || !free.poked() || !s.take(free) {
+	s.release(other, 1)
+	if one2.woken() || blue2.woken() || !free.woken() || !s.acquire(free) {
 		t.Error("the slot goes to who may have it, and only to it")
 	}
-	s.give(blue, 1)
-	if one2.poked() || !blue2.poked() || !s.take(blue2) {
+	s.release(blue, 1)
+	if one2.woken() || !blue2.woken() || !s.acquire(blue2) {
 		t.Error("the tenant's slot goes to the tenant")
 	}
-	s.give(one, 1)
-	if !one2.poked() || !s.take(one2) {
+	s.release(one, 1)
+	if !one2.woken() || !s.acquire(one2) {
 		t.Error("the flow's slot goes to the flow")
 	}
 }
 
 // crowd is what drivers do with slots, as the engine's loop does it.
-type crowd struct {
-	s       *slots
-	drivers []*driver
-	wants   []int // slots that the driver still wants
-	has     []int
-	alone   []bool // wants to be alone
-	solo    []bool // is
+type slotModel struct {
+	s         *slots
+	drivers   []*driver
+	wants     []int // slots that the driver still wants
+	has       []int
+	wantsTurn []bool // wants to be alone
+	hasTurn   []bool // is
 }
 
 // decide is one decision of a driver.
-func (c *crowd) decide(i int) {
+func (c *slotModel) decide(i int) {
 	d := c.drivers[i]
-	asked := d.asked
-	d.asked, d.refused = false, false
+	asked := d.wantsTurn
+	d.wantsTurn, d.slotRefused = false, false
 	d.decision++
-	refuse := func() { d.refused, d.queued = true, true }
+	refuse := func() { d.slotRefused, d.slotQueued = true, true }
 	switch {
-	case c.alone[i] && c.has[i] == 0 && c.wants[i] > 0:
+	case c.wantsTurn[i] && c.has[i] == 0 && c.wants[i] > 0:
 		if c.s.isolate(d, 0) {
-			c.has[i], c.solo[i] = 1, true
+			c.has[i], c.hasTurn[i] = 1, true
 			c.wants[i]--
 		} else {
-			d.asked = true
+			d.wantsTurn = true
 			refuse()
 		}
-	case !c.alone[i]:
+	case !c.wantsTurn[i]:
 		for range c.wants[i] { // each branch asks, as the engine lets it
-			if !c.s.take(d) {
+			if !c.s.acquire(d) {
 				refuse()
 				continue
 			}
@@ -184,23 +184,23 @@ func (c *crowd) decide(i int) {
 			c.has[i]++
 		}
 	}
-	if asked && !d.asked && !c.solo[i] {
-		c.s.together(d)
+	if asked && !d.wantsTurn && !c.hasTurn[i] {
+		c.s.endTurn(d)
 	}
-	if d.queued && !d.refused {
-		d.queued = false
+	if d.slotQueued && !d.slotRefused {
+		d.slotQueued = false
 		c.s.forget(d)
 	}
 }
 
 // end ends one attempt.
-func (c *crowd) end(i int) {
+func (c *slotModel) end(i int) {
 	c.has[i]--
-	if c.solo[i] {
-		c.solo[i] = false
-		c.s.together(c.drivers[i])
+	if c.hasTurn[i] {
+		c.hasTurn[i] = false
+		c.s.endTurn(c.drivers[i])
 	}
-	c.s.give(c.drivers[i], 1)
+	c.s.release(c.drivers[i], 1)
 }
 
 // No limit is ever passed, and nobody waits for ever: once nobody asks for
@@ -208,7 +208,7 @@ func (c *crowd) end(i int) {
 func TestNoWakeUpIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, most := rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "of a flow")
-		c := &crowd{s: newSlots(limit, LabelLimit{Label: "tenant", Most: 2}, func(flow string) int {
+		c := &slotModel{s: newSlots(limit, LabelLimit{Label: "tenant", Max: 2}, func(flow string) int {
 			if flow == "A" {
 				return most
 			}
@@ -218,21 +218,21 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		for range n {
 			c.drivers = append(c.drivers, waiter(rapid.SampledFrom([]string{"A", "B"}).Draw(t, "flow"), rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "tenant")))
 		}
-		c.wants, c.has, c.alone, c.solo = make([]int, n), make([]int, n), make([]bool, n), make([]bool, n)
+		c.wants, c.has, c.wantsTurn, c.hasTurn = make([]int, n), make([]int, n), make([]bool, n), make([]bool, n)
 		check := func() {
 			used := 0
 			for _, k := range c.has {
 				used += k
 			}
 			kept := 0
-			for _, k := range c.s.called {
+			for _, k := range c.s.reserved {
 				kept += k
 			}
 			if used+kept > limit || used+kept != c.s.used {
 				t.Fatalf("%d slots of %d are used, %d kept, %d counted", used, limit, kept, c.s.used)
 			}
 			suspects := 0
-			for _, solo := range c.solo {
+			for _, solo := range c.hasTurn {
 				if solo {
 					suspects++
 				}
@@ -249,7 +249,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				c.decide(i)
 			case "alone":
 				if c.has[i] == 0 {
-					c.alone[i], c.wants[i] = true, 1
+					c.wantsTurn[i], c.wants[i] = true, 1
 					c.decide(i)
 				}
 			case "end":
@@ -258,11 +258,11 @@ func TestNoWakeUpIsLost(t *testing.T) {
 					c.decide(i)
 				}
 			case "look":
-				if c.drivers[i].poked() {
+				if c.drivers[i].woken() {
 					c.decide(i)
 				}
 			case "give up": // paused or cancelled: it wants nothing more
-				c.wants[i], c.alone[i] = 0, false
+				c.wants[i], c.wantsTurn[i] = 0, false
 				c.decide(i)
 			}
 			check()
@@ -270,7 +270,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		for rounds := 0; ; rounds++ {
 			moved := false
 			for i, d := range c.drivers {
-				if d.poked() {
+				if d.woken() {
 					c.decide(i)
 					moved = true
 				}
@@ -291,11 +291,11 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 		for i, k := range c.wants {
 			if k > 0 {
-				t.Fatalf("driver %d of %s still wants %d slots and nobody wakes it: %d used, %d waiting, %d called", i, c.drivers[i].s.run.Flow, k, c.s.used, len(c.s.waiting), len(c.s.called))
+				t.Fatalf("driver %d of %s still wants %d slots and nobody wakes it: %d used, %d waiting, %d called", i, c.drivers[i].s.run.Flow, k, c.s.used, len(c.s.waiting), len(c.s.reserved))
 			}
 		}
-		if c.s.used != 0 || len(c.s.waiting) != 0 || len(c.s.called) != 0 || c.s.sole != nil || len(c.s.suspects) != 0 {
-			t.Fatalf("left: %d used, %d waiting, %d called", c.s.used, len(c.s.waiting), len(c.s.called))
+		if c.s.used != 0 || len(c.s.waiting) != 0 || len(c.s.reserved) != 0 || c.s.turnHolder != nil || len(c.s.suspects) != 0 {
+			t.Fatalf("left: %d used, %d waiting, %d called", c.s.used, len(c.s.waiting), len(c.s.reserved))
 		}
 	})
 }
@@ -308,7 +308,7 @@ func BenchmarkSlots(b *testing.B) {
 			s := newSlots(64, LabelLimit{}, noLimits)
 			var holders, rest []*driver
 			for i := range 64 + n {
-				if d := waiter("F", ""); s.take(d) {
+				if d := waiter("F", ""); s.acquire(d) {
 					holders = append(holders, d)
 				} else if i >= 64 {
 					rest = append(rest, d)
@@ -317,16 +317,16 @@ func BenchmarkSlots(b *testing.B) {
 			looks := 0
 			for b.Loop() {
 				k := rand.IntN(len(holders))
-				s.give(holders[k], 1)
+				s.release(holders[k], 1)
 				old := holders[k]
 				for i, d := range rest { // whoever was woken decides anew
-					if d.poked() {
-						if looks++; s.take(d) {
+					if d.woken() {
+						if looks++; s.acquire(d) {
 							holders[k], rest[i] = d, old
 						}
 					}
 				}
-				s.take(old)
+				s.acquire(old)
 			}
 			b.ReportMetric(float64(looks)/float64(b.N), "decisions/slot")
 		})
@@ -340,10 +340,10 @@ func TestFinding9TurnOfOneThatLeft(t *testing.T) {
 	s.isolate(a, 0)
 	s.isolate(b, 0)
 	s.withdraw(b)
-	s.together(a)
+	s.endTurn(a)
 	s.forget(b)
 	if !s.isolate(c, 0) {
-		t.Errorf("nobody is a suspect any more, yet c gets no turn: sole is b: %v", s.sole == b)
+		t.Errorf("nobody is a suspect any more, yet c gets no turn: sole is b: %v", s.turnHolder == b)
 	}
 }
 
@@ -355,19 +355,19 @@ func TestFinding9ManyLeave(t *testing.T) {
 		var all []*driver
 		for range 64 {
 			d := waiter("F", "")
-			d.e, d.gone = e, make(chan struct{})
-			_, d.end = context.WithCancelCause(context.Background())
+			d.e, d.stopped = e, make(chan struct{})
+			_, d.cancel = context.WithCancelCause(context.Background())
 			e.slots.isolate(d, 0)
 			all = append(all, d)
 		}
 		var wg sync.WaitGroup
 		begin := make(chan struct{})
 		for _, d := range all {
-			wg.Go(func() { <-begin; d.leave() })
+			wg.Go(func() { <-begin; d.stop() })
 		}
 		close(begin)
 		wg.Wait()
-		if e.slots.sole != nil {
+		if e.slots.turnHolder != nil {
 			stuck++
 		}
 	}

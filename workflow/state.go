@@ -9,19 +9,19 @@ import (
 )
 
 // verdict is what a visit to a part of the flow finds.
-type verdict uint8
+type visitResult uint8
 
 const (
-	settled verdict = iota // nothing left to do here
-	busy                   // under way, or not allowed to begin yet
-	failed                 // a step in here failed for good
+	settled visitResult = iota // nothing left to do here
+	busy                       // under way, or not allowed to begin yet
+	failed                     // a step in here failed for good
 )
 
 // opening is an attempt to start once the state is saved.
 type opening struct {
 	node *node
 	rec  *StepRecord
-	look bool    // a look at a waiting step: nothing was saved for it
+	poll bool    // a look at a waiting step: nothing was saved for it
 	heal *Healer // the attempt is a healing; rec is not part of the run
 	code fault.Code
 }
@@ -35,32 +35,32 @@ type state struct {
 	plan *plan
 	now  time.Time
 
-	mail      []Signal // unread
-	seen      int      // mail that was looked at
-	look      bool     // every waiting step is to be looked at
-	open      map[string]*attempt
-	healers   map[fault.Code]Healer
-	exhausted *fault.Kind // see Options.Exhausted
-	object    func() (json.RawMessage, error)
-	may       func(*node, bool) bool // asks for a slot; nil: always
+	mail        []Signal // unread
+	mailSeen    int      // mail that was looked at
+	pollAll     bool     // every waiting step is to be looked at
+	open        map[string]*attempt
+	healers     map[fault.Code]Healer
+	exhausted   *fault.Kind // see Options.Exhausted
+	object      func() (json.RawMessage, error)
+	acquireSlot func(*node, bool) bool // asks for a slot; nil: always
 
-	cursor   map[string]int            // first unsettled kid of a sequence
-	live     map[string][]int          // unsettled kids of a parallel or loop
-	keys     map[string]map[string]int // of a loop's items: key to place
-	nextLook map[string]time.Time      // of waits with an interval
-	failures []*StepRecord             // in phase Failed
+	cursor    map[string]int            // first unsettled kid of a sequence
+	unsettled map[string][]int          // unsettled kids of a parallel or loop
+	itemIndex map[string]map[string]int // of a loop's items: key to place
+	nextPoll  map[string]time.Time      // of waits with an interval
+	failures  []*StepRecord             // in phase Failed
 
-	size     int    // bytes of input and outputs; 0: not counted yet
-	blind    bool   // the definition is missing, or another one was chosen: only requests are folded in
-	drains   bool   // of a worker that drains: no healing is opened
-	halt     bool   // nothing new may be opened
-	starved  bool   // something waits for a slot
-	evicts   string // the step whose skip waits for its attempt
-	abort    bool   // cancel the contexts of open attempts
-	running  int
-	retrying int
-	waiting  int
-	soonest  time.Time
+	size         int    // bytes of input and outputs; 0: not counted yet
+	noDefinition bool   // the definition is missing, or another one was chosen: only requests are folded in
+	drains       bool   // of a worker that drains: no healing is opened
+	halt         bool   // nothing new may be opened
+	starved      bool   // something waits for a slot
+	skipWaiting  string // the step whose skip waits for its attempt
+	abort        bool   // cancel the contexts of open attempts
+	running      int
+	retrying     int
+	waiting      int
+	soonest      time.Time
 
 	opens    []opening
 	events   []Event
@@ -70,15 +70,15 @@ type state struct {
 }
 
 func newState(run *Run, p *plan, mail []Signal) *state {
-	s := &state{run: run, plan: p, mail: mail, look: true, open: map[string]*attempt{}}
-	s.forget()
+	s := &state{run: run, plan: p, mail: mail, pollAll: true, open: map[string]*attempt{}}
+	s.resetDerived()
 	return s
 }
 
 // forget drops everything derived from records.
-func (s *state) forget() {
+func (s *state) resetDerived() {
 	s.size = 0
-	s.cursor, s.live, s.keys, s.failures = nil, nil, nil, nil
+	s.cursor, s.unsettled, s.itemIndex, s.failures = nil, nil, nil, nil
 	for rec := range s.run.Steps() {
 		if rec.Phase == StepFailed {
 			s.failures = append(s.failures, rec)
@@ -101,7 +101,7 @@ func (s *state) event(kind EventKind, rec *StepRecord, e Event) {
 
 // room is how many bytes the output of a step may have before the run is full:
 // a run holds so many in all.
-func (s *state) room(rec *StepRecord, limit int) int {
+func (s *state) capacity(rec *StepRecord, limit int) int {
 	if s.size == 0 {
 		s.size = len(s.run.Input)
 		for other := range s.run.Steps() {
@@ -116,7 +116,7 @@ func (s *state) room(rec *StepRecord, limit int) int {
 
 func (s *state) put(rec *StepRecord) { s.run.Put(rec); s.changed = true }
 
-func (s *state) due(at time.Time) {
+func (s *state) wakeAt(at time.Time) {
 	if !at.IsZero() && (s.soonest.IsZero() || at.Before(s.soonest)) {
 		s.soonest = at
 	}
@@ -130,7 +130,7 @@ func (s *state) fail(rec *StepRecord, f *Fault) {
 	}
 	s.put(rec)
 	s.failures = append(s.failures, rec)
-	s.event(StepFails, rec, Event{Code: f.Code, Message: f.Message})
+	s.event(StepFailedEvent, rec, Event{Code: f.Code, Message: f.Message})
 }
 
 // faultOf makes the record of an error.
@@ -143,7 +143,7 @@ func (s *state) faultOf(err error) *Fault {
 // attempts to start once the state is saved.
 func (s *state) decide() {
 	s.decideOnce()
-	for len(s.opens) == 0 && s.ready() { // a request waited for what has just come about
+	for len(s.opens) == 0 && s.requestReady() { // a request waited for what has just come about
 		s.decideOnce()
 	}
 }
@@ -151,11 +151,11 @@ func (s *state) decide() {
 func (s *state) decideOnce() {
 	s.opens, s.soonest, s.starved, s.abort = s.opens[:0], time.Time{}, false, false
 	s.running, s.retrying, s.waiting = 0, 0, 0
-	s.requests()
+	s.handleRequests()
 	if s.run.Phase.Final() || s.run.Phase == Queued {
 		return
 	}
-	if s.blind {
+	if s.noDefinition {
 		if stop := s.run.State.Stop; stop != nil && stop.Mode == Drop {
 			s.end(Cancelled, Event{Actor: stop.Actor, Reason: string(Drop), Message: stop.Reason})
 		}
@@ -176,13 +176,13 @@ func (s *state) decideOnce() {
 	default:
 		s.decideEnd(stop)
 	}
-	if s.look { // what happened may have come after what an open attempt has seen
+	if s.pollAll { // what happened may have come after what an open attempt has seen
 		for _, a := range s.open {
-			a.again = true
+			a.pollAgain = true
 		}
 	}
-	s.look = false
-	s.seen = len(s.mail)
+	s.pollAll = false
+	s.mailSeen = len(s.mail)
 	if s.run.Phase == Paused || s.run.Phase.Final() {
 		return
 	}
@@ -191,18 +191,18 @@ func (s *state) decideOnce() {
 
 func (s *state) decideForward() {
 	s.halt = len(s.failures) > 0
-	v := s.walk(s.plan.body.kids, "")
+	v := s.visitSequence(s.plan.body.children, "")
 	if v == settled {
 		if !s.run.State.Finally {
 			s.run.State.Finally, s.changed = true, true
 		}
-		if len(s.plan.finally.kids) > 0 {
+		if len(s.plan.finally.children) > 0 {
 			v = s.finally()
 		}
 	}
 	switch {
 	case s.run.State.Stop != nil: // a wait has expired, and asks for undo
-		s.due(s.now)
+		s.wakeAt(s.now)
 	case v == settled && len(s.failures) == 0:
 		if err := s.result(); err != nil {
 			s.pause(s.expression("result", err), Event{Actor: "engine"})
@@ -223,7 +223,7 @@ func (s *state) decideForward() {
 // settlePhase tells Running from Waiting.
 func (s *state) settlePhase() {
 	phase := Running
-	if s.waiting > 0 && s.running == 0 && s.retrying == 0 && !s.starved && len(s.opens) == countLooks(s.opens) {
+	if s.waiting > 0 && s.running == 0 && s.retrying == 0 && !s.starved && len(s.opens) == countPolls(s.opens) {
 		phase = Waiting
 	}
 	if s.run.Phase == phase {
@@ -241,17 +241,17 @@ func (s *state) settlePhase() {
 	}
 }
 
-func countLooks(opens []opening) int {
+func countPolls(opens []opening) int {
 	n := 0
 	for _, o := range opens {
-		if o.look {
+		if o.poll {
 			n++
 		}
 	}
 	return n
 }
 
-func (s *state) finally() verdict { return s.walk(s.plan.finally.kids, "\x00finally") }
+func (s *state) finally() visitResult { return s.visitSequence(s.plan.finally.children, "\x00finally") }
 
 // deadline acts once when the flow's deadline has ended.
 func (s *state) deadline() {
@@ -261,7 +261,7 @@ func (s *state) deadline() {
 	}
 	end := s.run.StartedAt.Add(d + s.run.State.PausedFor)
 	if s.now.Before(end) {
-		s.due(end)
+		s.wakeAt(end)
 		return
 	}
 	s.run.State.Due, s.changed = true, true
@@ -280,7 +280,7 @@ func (s *state) deadline() {
 	}
 	s.run.State.Stop = stop
 	if stop.Mode != Undo {
-		s.tellChildren(stop.Verb, Ask{Actor: Actor{Name: stop.Actor, Reason: stop.Reason}, Mode: stop.Mode})
+		s.forwardToChildren(stop.Verb, RunRequest{Actor: Actor{Name: stop.Actor, Reason: stop.Reason}, Mode: stop.Mode})
 	}
 }
 
@@ -321,7 +321,7 @@ func (s *state) decideEnd(stop *Stop) {
 		}
 	}
 	s.halt = false
-	var v verdict
+	var v visitResult
 	switch {
 	case stop.GiveUp:
 		v = s.closeBrackets()
@@ -378,7 +378,7 @@ func (s *state) ofFinally(rec *StepRecord) bool {
 func (s *state) underWay() int {
 	n := 0
 	for _, a := range s.open {
-		if !a.stray && a.heal == nil {
+		if !a.abandoned && a.heal == nil {
 			n++
 		}
 	}
@@ -389,7 +389,7 @@ func (s *state) pause(f *Fault, e Event) {
 	s.run.Phase, s.run.Fault, s.run.State.PausedAt = Paused, f, s.now
 	e.Code, e.Message = f.Code, f.Message
 	s.event(RunPaused, s.run.Step(f.Step), e)
-	s.tellParent()
+	s.notifyParent()
 	s.beginHealing(f)
 }
 
@@ -410,15 +410,15 @@ func (s *state) end(phase Phase, e Event) {
 	if phase == Cancelled {
 		kind = RunCancelled
 		if stop := s.run.State.Stop; stop != nil && stop.GiveUp {
-			e.Data, _ = json.Marshal(map[string]any{"left": s.left()})
+			e.Data, _ = json.Marshal(map[string]any{"left": s.notUndone()})
 		}
 	}
 	s.event(kind, nil, e)
-	s.tellParent()
+	s.notifyParent()
 }
 
 // left lists the steps an abandoned undo did not take back.
-func (s *state) left() []string {
+func (s *state) notUndone() []string {
 	var names []string
 	for rec := range s.run.Steps() {
 		if n := s.plan.node(rec.Name); n != nil && n.undo != nil && rec.Phase != StepUndone && rec.Phase != StepSkipped {
@@ -429,17 +429,17 @@ func (s *state) left() []string {
 }
 
 // tellParent sends news of this run to the run that waits for it.
-func (s *state) tellParent() {
+func (s *state) notifyParent() {
 	if s.run.Parent == "" {
 		return
 	}
-	s.send(s.run.Parent, verbChild, Ask{Child: s.run.ID, Phase: s.run.Phase, Fault: s.run.Fault})
+	s.send(s.run.Parent, verbChild, RunRequest{Child: s.run.ID, Phase: s.run.Phase, Fault: s.run.Fault})
 }
 
-func (s *state) send(to string, verb Verb, ask Ask) {
-	payload, _ := json.Marshal(ask)
+func (s *state) send(to string, verb Verb, request RunRequest) {
+	payload, _ := json.Marshal(request)
 	id := s.run.ID + "/" + string(verb) + "/" + string(s.run.Phase) + "/" + itoa(s.run.Seq)
-	s.outbox = append(s.outbox, Mail{To: to, Signal: Signal{ID: id, Name: reserved + string(verb), Payload: payload, Actor: ask.Name, At: s.now}})
+	s.outbox = append(s.outbox, Mail{To: to, Signal: Signal{ID: id, Name: reserved + string(verb), Payload: payload, Actor: request.Name, At: s.now}})
 	s.changed = true
 }
 

@@ -73,11 +73,11 @@ type Claimer interface {
 	Claim(ctx context.Context, c Claim) (Claimed, error)
 	// Take claims one run, due or not; ErrOwned if another living worker has it.
 	// For the worker that has it already it gives the run as it is, without raising the epoch.
-	Take(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error)
+	ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error)
 	// Rest gives back one run that a look left as it was: unowned, and due at
 	// next (zero: when something happens), or at once if r.Mail is older than
 	// the store's count or r.Revision is not the stored one (it was promoted). It need not be durable: after a crash the run may be due at once.
-	Rest(ctx context.Context, worker string, r *Run, next time.Time) error
+	ReleaseRun(ctx context.Context, worker string, r *Run, next time.Time) error
 	// Renew keeps a worker alive for another lease; ErrFenced if it was given up for dead.
 	Renew(ctx context.Context, worker string, lease time.Duration) error
 	// Release gives back the worker and all runs it still owns, keeping when they are due.
@@ -92,10 +92,10 @@ var ErrOwned = errors.New("workflow: another worker owns the run")
 
 // Claim asks for due runs.
 type Claim struct {
-	Worker string
-	Limit  int
-	Lease  time.Duration
-	Full   []string // flows at their limit: leave their runs alone
+	Worker    string
+	Limit     int
+	Lease     time.Duration
+	FullFlows []string // flows at their limit: leave their runs alone
 }
 
 // Claimed is the answer to a Claim.
@@ -109,23 +109,23 @@ type Loaded struct {
 	Run     *Run
 	Signals []Signal
 
-	term int // of the worker's lease in which the run was claimed
+	leaseTerm int // of the worker's lease in which the run was claimed
 }
 
 // Query selects runs for faces.
 type Query struct {
-	Phases  []Phase // empty: all
-	Active  bool    // only those not final
-	Flow    string
-	Subject string
-	Prefix  string   // of the id
-	IDs     []string // whole; those that no run has are left out
-	Hash    string
-	Parent  string
-	Labels  []LabelTerm // all of them hold
-	Limit   int         // default 100, at most 1,000
-	Cursor  string      // of an earlier answer
-	Oldest  bool        // oldest first; default newest first
+	Phases      []Phase // empty: all
+	Active      bool    // only those not final
+	Flow        string
+	Subject     string
+	Prefix      string   // of the id
+	IDs         []string // whole; those that no run has are left out
+	Hash        string
+	Parent      string
+	Labels      []LabelTerm // all of them hold
+	Limit       int         // default 100, at most 1,000
+	Cursor      string      // of an earlier answer
+	OldestFirst bool        // oldest first; default newest first
 }
 
 // LabelTerm is one term of a selection by labels: key=value, key!=value, key or !key.

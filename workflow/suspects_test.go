@@ -29,7 +29,7 @@ func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 			{Name: "A", Do: long, Timeout: 3 * time.Hour}, {Name: "B", Do: long, Timeout: 3 * time.Hour}}}}}}
 		var id string
 		for life := range 3 {
-			store := newMortal(memory, 0, false)
+			store := newCrashingStore(memory, 0, false)
 			e, stop := worker(t, store, flows, workflow.Options{Worker: fmt.Sprint("w", life)})
 			if life == 0 {
 				run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -43,7 +43,7 @@ func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 				t.Errorf("life %d: an innocent run is paused: %+v", life, run.Fault)
 			}
 			for rec := range run.Steps() {
-				if rec.Alone {
+				if rec.Isolated {
 					t.Errorf("life %d: the turn of %s has not ended after ten minutes", life, rec.Name)
 				}
 			}
@@ -73,7 +73,7 @@ func TestFinding9ACloseIsNotCharged(t *testing.T) {
 			Close: &workflow.Step{Name: "Close", Do: long, Timeout: 3 * time.Hour}, Steps: []workflow.Step{{Name: "B", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}}}}}}
 		var id string
 		for life := range 3 {
-			store := newMortal(memory, 0, false)
+			store := newCrashingStore(memory, 0, false)
 			e, stop := worker(t, store, flows, workflow.Options{Worker: fmt.Sprint("w", life)})
 			if life == 0 {
 				run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -84,8 +84,8 @@ func TestFinding9ACloseIsNotCharged(t *testing.T) {
 			run, _, err := memory.Load(t.Context(), id)
 			want(t, err, error(nil))
 			for rec := range run.Steps() {
-				if rec.Failures > 0 || rec.Alone {
-					t.Errorf("life %d: %s has %d failures, in its turn: %t", life, rec.Name, rec.Failures, rec.Alone)
+				if rec.Failures > 0 || rec.Isolated {
+					t.Errorf("life %d: %s has %d failures, in its turn: %t", life, rec.Name, rec.Failures, rec.Isolated)
 				}
 			}
 			store.mu.Lock()

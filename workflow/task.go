@@ -28,18 +28,18 @@ type Task struct {
 	facts TaskFacts
 	view  View
 
-	mu       sync.Mutex
-	output   json.RawMessage
-	taken    []string
-	progress *Progress
-	told     *attempt
-	secrets  Secrets
-	ctx      context.Context
-	redact   func(string) // tells the run which value to hide
-	room     int          // what the run may still hold; 0: not known
-	limit    int          // of what it holds in all
-	base     *slog.Logger
-	hidden   *hidden
+	mu         sync.Mutex
+	output     json.RawMessage
+	taken      []string
+	progress   *Progress
+	reporter   *attempt
+	secrets    Secrets
+	ctx        context.Context
+	addSecret  func(string) // tells the run which value to hide
+	capacity   int          // what the run may still hold; 0: not known
+	limit      int          // of what it holds in all
+	baseLogger *slog.Logger
+	redactor   *redactor
 }
 
 // TaskFacts is everything a task answers from. NewTask takes it for tests of
@@ -68,8 +68,8 @@ type TaskFacts struct {
 // NewTask makes a task outside an engine: for tests of steps and actions.
 func NewTask(ctx context.Context, facts TaskFacts) *Task {
 	facts.Attempt = max(facts.Attempt, 1)
-	t := &Task{facts: facts, secrets: facts.Resolver, ctx: ctx, base: facts.Logger}
-	t.view = View{world: (*taskWorld)(t), scope: parent(facts.Step)}
+	t := &Task{facts: facts, secrets: facts.Resolver, ctx: ctx, baseLogger: facts.Logger}
+	t.view = View{source: (*taskSource)(t), scope: parent(facts.Step)}
 	return t
 }
 
@@ -125,7 +125,7 @@ func (t *Task) Fault() *Fault { return t.facts.Fault }
 // Outputs gives the outputs of all steps in the order in which the steps were opened.
 func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
-		if w, ok := t.view.world.(driverWorld); ok {
+		if w, ok := t.view.source.(driverSource); ok {
 			for _, o := range w.outputs() {
 				if !yield(o.name, o.output) {
 					return
@@ -150,12 +150,12 @@ func (t *Task) Waited() *WaitRecord { return t.facts.Wait }
 
 // Logger writes to the run's log, with run and step set.
 func (t *Task) Logger() *slog.Logger {
-	base := t.base
+	base := t.baseLogger
 	if base == nil {
 		base = slog.Default()
 	}
-	if t.hidden != nil {
-		base = slog.New(veil{base.Handler(), t.hidden})
+	if t.redactor != nil {
+		base = slog.New(redactHandler{base.Handler(), t.redactor})
 	}
 	return base.With("run", t.facts.Run, "step", t.facts.Step)
 }
@@ -189,8 +189,8 @@ func (t *Task) Set(v any) error {
 	if limit = min(limit, MaxOutputRaised); len(data) > limit {
 		return OutputTooLarge.Errorf("the output has %d bytes, the limit is %d", len(data), limit)
 	}
-	if t.room > 0 && len(data) > t.room {
-		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.room, t.limit)
+	if t.capacity > 0 && len(data) > t.capacity {
+		return OutputTooLarge.Errorf("the output has %d bytes, and the run may hold %d more of %d", len(data), t.capacity, t.limit)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -241,10 +241,10 @@ func (t *Task) Progress(done, total int64, format string, args ...any) {
 	p := Progress{Done: done, Total: total, Text: text, At: time.Now().UTC()}
 	t.mu.Lock()
 	t.progress = &p
-	told := t.told
+	reporter := t.reporter
 	t.mu.Unlock()
-	if told != nil {
-		told.tell(p)
+	if reporter != nil {
+		reporter.report(p)
 	}
 }
 
@@ -263,8 +263,8 @@ func (t *Task) Secret(ref string) (string, error) {
 	if err != nil {
 		return "", SecretMissing.Errorf("secret %q: %w", ref, err)
 	}
-	if t.redact != nil {
-		t.redact(value)
+	if t.addSecret != nil {
+		t.addSecret(value)
 	}
 	return value, nil
 }
@@ -279,16 +279,16 @@ func contains(ids []string, id string) bool {
 }
 
 // taskWorld answers a View from TaskFacts.
-type taskWorld Task
+type taskSource Task
 
-func (w *taskWorld) info() RunInfo {
+func (w *taskSource) info() RunInfo {
 	return RunInfo{ID: w.facts.Run, Flow: w.facts.Flow, Subject: w.facts.Subject}
 }
-func (w *taskWorld) input() json.RawMessage { return w.facts.Input }
-func (w *taskWorld) lookup(name string) (StepView, bool) {
+func (w *taskSource) input() json.RawMessage { return w.facts.Input }
+func (w *taskSource) lookup(name string) (StepView, bool) {
 	out, ok := w.facts.Outputs[name]
 	return StepView{Phase: StepDone, Output: out}, ok
 }
-func (w *taskWorld) item(string, string) (json.RawMessage, bool) { return nil, false }
-func (w *taskWorld) params(string) (json.RawMessage, error)      { return json.RawMessage("{}"), nil }
-func (w *taskWorld) object() (json.RawMessage, error)            { return json.RawMessage("null"), nil }
+func (w *taskSource) item(string, string) (json.RawMessage, bool) { return nil, false }
+func (w *taskSource) params(string) (json.RawMessage, error)      { return json.RawMessage("{}"), nil }
+func (w *taskSource) object() (json.RawMessage, error)            { return json.RawMessage("null"), nil }

@@ -19,7 +19,7 @@ import (
 // which an engine is most likely to hang, to spin, or to do a step twice.
 
 // obedient makes a step that takes so long, and ends at once when it is told to.
-func (r *rig) obedient(name string, d time.Duration) workflow.Step {
+func (r *harness) obedient(name string, d time.Duration) workflow.Step {
 	return workflow.Step{Name: name, Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
 		select {
 		case <-ctx.Done():
@@ -44,7 +44,7 @@ func items(values ...string) func(workflow.View) ([]json.RawMessage, error) {
 
 func TestFinallyBranchFailsWhileCancelling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		a := r.step("A", func(*workflow.Task) outcome.Outcome {
@@ -81,7 +81,7 @@ func TestDrainWhileHealing(t *testing.T) {
 				return outcome.Done()
 			}
 		}}}}
-		r := newRig(t, nil, options)
+		r := newHarness(t, nil, options)
 		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{r.step("A", func(*workflow.Task) outcome.Outcome {
 			if !healed {
 				return outcome.Fail(broken.Errorf("no"))
@@ -103,7 +103,7 @@ func TestDrainWhileHealing(t *testing.T) {
 // fails stays closed, and the engine sleeps until the open branch has ended.
 func TestNoSpinWhileABranchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "P", Parallel: 4, Steps: []workflow.Step{
 			r.step("Fails", func(*workflow.Task) outcome.Outcome {
@@ -125,7 +125,7 @@ func TestNoSpinWhileABranchEnds(t *testing.T) {
 
 func TestNoSpinWhenAWaitDropsItsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		looks := 0
 		poll := r.step("Poll", func(task *workflow.Task) outcome.Outcome {
@@ -156,7 +156,7 @@ func TestNoSpinWhenAWaitDropsItsInterval(t *testing.T) {
 // for are not told to end by that cancel.
 func TestUndoReopensABracketThatObeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		off, on := r.obedient("Off", time.Second), r.obedient("On", time.Second)
 		flow := workflow.Flow{Name: "F", Steps: []workflow.Step{{Name: "HA", Open: &off, Close: &on, Steps: []workflow.Step{
@@ -177,7 +177,7 @@ func TestUndoReopensABracketThatObeys(t *testing.T) {
 
 func TestFinallyLoopThatObeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		each := r.obedient("Each", time.Second)
 		each.ForEach = &workflow.Loop{List: items(`1`, `2`)}
@@ -196,7 +196,7 @@ func TestFinallyLoopThatObeys(t *testing.T) {
 // loop or a finished group is executed again, with what stands around it.
 func TestResumeFromAStepWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		fails := r.step("Fails", func(*workflow.Task) outcome.Outcome {
@@ -232,7 +232,7 @@ func TestResumeFromAStepWithin(t *testing.T) {
 
 func TestWhenThatFailedIsEvaluatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		a := r.step("A", nil)
@@ -258,7 +258,7 @@ func TestWhenThatFailedIsEvaluatedAgain(t *testing.T) {
 // forward, so it cannot be held there.
 func TestHoldIsRefusedWhileUndoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		a, b := r.undoable("A"), r.undoable("B")
 		a.Undo = r.obedient("undo", time.Minute).Do
@@ -276,7 +276,7 @@ func TestHoldIsRefusedWhileUndoing(t *testing.T) {
 // TestDropWaitsForTheUndoUnderWay: nothing of a run is at work once it has ended.
 func TestDropWaitsForTheUndoUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		a := r.undoable("A")
 		a.Undo = func(context.Context, *workflow.Task) outcome.Outcome {
@@ -300,7 +300,7 @@ func TestDropWaitsForTheUndoUnderWay(t *testing.T) {
 
 func TestQueuedRunIsPausedAndResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}}}), error(nil))
 		a, b := r.start("F", ``), r.start("F", ``)
@@ -320,9 +320,9 @@ func TestQueuedRunIsPausedAndResumed(t *testing.T) {
 
 // TestSkipDuringALook: a skip that comes while the step is looked at is
 // carried out when the look has ended.
-func TestSkipDuringALook(t *testing.T) {
+func TestSkipDuringAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		poll := r.step("Poll", func(*workflow.Task) outcome.Outcome {
 			time.Sleep(10 * time.Second)
@@ -341,7 +341,7 @@ func TestSkipDuringALook(t *testing.T) {
 
 func TestSkippedChildIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{
 			{Name: "Child", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}}}, Finally: []workflow.Step{r.step("Clean", nil)}},
@@ -359,9 +359,9 @@ func TestSkippedChildIsEnded(t *testing.T) {
 
 // TestStrayCloseIsRetried: a close is retried without limit, also after it
 // ignored its time-out.
-func TestStrayCloseIsRetried(t *testing.T) {
+func TestAbandonedCloseIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		closes := 0
 		on := workflow.Step{Name: "On", Timeout: time.Minute, Grace: time.Second, Do: func(context.Context, *workflow.Task) outcome.Outcome {
@@ -387,7 +387,7 @@ func TestStrayCloseIsRetried(t *testing.T) {
 func TestHealerThatHangsIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heals atomic.Int32
-		r := newRig(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
+		r := newHarness(t, nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{
 			"TEST_BROKEN": {Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 				heals.Add(1)
 				<-ctx.Done()
@@ -423,7 +423,7 @@ func TestHealerThatHangsIsLimited(t *testing.T) {
 func TestUndoOfAChildFails(t *testing.T) {
 	for _, mode := range []workflow.Mode{workflow.Undo, workflow.Drop} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, nil, workflow.Options{})
+			r := newHarness(t, nil, workflow.Options{})
 			defer r.stop()
 			bad := true
 			c := r.undoable("C")
@@ -459,7 +459,7 @@ func TestUndoOfAChildFails(t *testing.T) {
 
 func TestDeadlinePausesTheChildToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{
 			{Name: "Child", Steps: []workflow.Step{{Name: "W", Wait: &workflow.WaitFor{For: 2 * time.Hour}}, r.step("C", nil)}},
@@ -478,7 +478,7 @@ func TestDeadlinePausesTheChildToo(t *testing.T) {
 // TestOneChildGoesOn: that one child goes on resumes its parent, not its siblings.
 func TestOneChildGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		bad := true
 		child := func(name string) workflow.Flow {
@@ -507,7 +507,7 @@ func TestOneChildGoesOn(t *testing.T) {
 
 func TestUndoOfAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		w := workflow.Step{Name: "W", Wait: &workflow.WaitFor{Signal: "go"}, Undo: func(context.Context, *workflow.Task) outcome.Outcome { r.did("undo W"); return outcome.Done() }}
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{w}}}), error(nil))

@@ -7,13 +7,13 @@ import (
 )
 
 // undo visits a part of the flow backwards and takes back what was done, newest first.
-func (s *state) undo(n *node, inst string) verdict {
+func (s *state) undo(n *node, inst string) visitResult {
 	switch n.kind {
 	case groupNode:
 		return s.undoSequence(n, inst)
 	case parallelNode:
-		for _, kid := range slices.Backward(n.kids) {
-			if v := s.undo(kid, kid.instance(inst)); v != settled {
+		for _, child := range slices.Backward(n.children) {
+			if v := s.undo(child, child.instance(inst)); v != settled {
 				return v
 			}
 		}
@@ -35,13 +35,13 @@ func (s *state) undo(n *node, inst string) verdict {
 	return settled
 }
 
-func (s *state) undoSequence(n *node, inst string) verdict {
+func (s *state) undoSequence(n *node, inst string) visitResult {
 	key := "\x00undo" + inst
 	done := s.cursor[key] // kids from the end that are taken back
 	v := settled
-	for ; done < len(n.kids); done++ {
-		kid := n.kids[len(n.kids)-1-done]
-		if v = s.undo(kid, kid.instance(inst)); v != settled {
+	for ; done < len(n.children); done++ {
+		child := n.children[len(n.children)-1-done]
+		if v = s.undo(child, child.instance(inst)); v != settled {
 			break
 		}
 	}
@@ -53,15 +53,15 @@ func (s *state) undoSequence(n *node, inst string) verdict {
 }
 
 // undoBracket takes the body back between open and close.
-func (s *state) undoBracket(n *node, inst string) verdict {
+func (s *state) undoBracket(n *node, inst string) visitResult {
 	open, shut := n.open.instance(inst), n.close.instance(inst)
 	if s.run.Step(open) == nil {
 		return settled
 	}
 	if s.toUndo(n.body, inst) {
 		if !s.isOpen(n, inst) && !s.opening(open) {
-			s.again2(open)
-			s.again2(shut)
+			s.reopen(open)
+			s.reopen(shut)
 		}
 		if v := s.visit(n.open, open); v != settled {
 			return v
@@ -82,18 +82,18 @@ func (s *state) opening(open string) bool {
 }
 
 // again2 opens a step in a new round, if it was executed in this one.
-func (s *state) again2(inst string) {
+func (s *state) reopen(inst string) {
 	rec := s.run.Step(inst)
 	if rec == nil || rec.Phase == StepPending {
 		return
 	}
 	if n := s.plan.node(inst); n != nil && n.kind == childNode && rec.Attempt > 0 && !rec.Phase.Settled() && rec.Phase != StepUndone {
-		s.send(s.childID(rec), VerbCancel, Ask{Actor: Actor{Name: "parent " + s.run.ID, Reason: "it goes back, and begins another one"}, Mode: Drop})
+		s.send(s.childID(rec), VerbCancel, RunRequest{Actor: Actor{Name: "parent " + s.run.ID, Reason: "it goes back, and begins another one"}, Mode: Drop})
 	}
 	s.drop(rec)
-	rec.Phase, rec.Round, rec.Attempt, rec.Failures, rec.Lost, rec.Alone = StepPending, rec.Round+1, 0, 0, 0, false
+	rec.Phase, rec.Round, rec.Attempt, rec.Failures, rec.Lost, rec.Isolated = StepPending, rec.Round+1, 0, 0, 0, false
 	rec.NextAt, rec.EndedAt, rec.Fault, rec.Wait, rec.Undoing = time.Time{}, time.Time{}, nil, nil, false
-	rec.Free, rec.FreeSince, rec.Note, rec.Actor, rec.Items = 0, time.Time{}, "", "", nil
+	rec.Uncharged, rec.UnchargedSince, rec.Note, rec.Actor, rec.Items = 0, time.Time{}, "", "", nil
 	s.put(rec)
 }
 
@@ -119,8 +119,8 @@ func (s *state) toUndo(n *node, inst string) bool {
 	case bracketNode:
 		return s.toUndo(n.body, inst)
 	}
-	for _, kid := range n.kids {
-		if s.toUndo(kid, kid.instance(inst)) {
+	for _, child := range n.children {
+		if s.toUndo(child, child.instance(inst)) {
 			return true
 		}
 	}
@@ -135,22 +135,22 @@ func (s *state) undoable(n *node, rec *StepRecord) bool {
 	return rec.Phase != StepPending || rec.Round > 0
 }
 
-func (s *state) undoLeaf(n *node, inst string) verdict {
+func (s *state) undoLeaf(n *node, inst string) visitResult {
 	rec := s.run.Step(inst)
 	if !s.undoable(n, rec) {
 		return settled
 	}
 	if !rec.Undoing {
 		s.drop(rec)
-		rec.Undoing, rec.Attempt, rec.Failures, rec.Free, rec.Lost, rec.Alone = true, 0, 0, 0, 0, false
+		rec.Undoing, rec.Attempt, rec.Failures, rec.Uncharged, rec.Lost, rec.Isolated = true, 0, 0, 0, 0, false
 		rec.Phase, rec.NextAt, rec.Fault, rec.Wait, rec.EndedAt = StepRetrying, s.now, nil, nil, time.Time{}
 		s.put(rec)
 	}
-	return s.leaf(n, inst, rec)
+	return s.visitLeaf(n, inst, rec)
 }
 
 // dropChildren ends the child runs of a run that is dropped.
-func (s *state) dropChildren() verdict {
+func (s *state) dropChildren() visitResult {
 	for rec := range s.run.Steps() {
 		n := s.plan.node(rec.Name)
 		if n == nil || n.kind != childNode || rec.Phase.Settled() || rec.Phase == StepUndone || rec.Phase == StepPending {
@@ -173,14 +173,14 @@ func (s *state) isOpen(n *node, inst string) bool {
 }
 
 // closeBrackets closes what is open, innermost first.
-func (s *state) closeBrackets() verdict {
+func (s *state) closeBrackets() visitResult {
 	for _, rec := range slices.Backward(s.run.order) {
 		n := s.plan.node(rec.Name)
 		if n == nil || !n.opens {
 			continue
 		}
 		inst := parent(rec.Name)
-		if bracket := n.up; s.isOpen(bracket, inst) {
+		if bracket := n.parent; s.isOpen(bracket, inst) {
 			if v := s.visit(bracket.close, bracket.close.instance(inst)); v != settled {
 				return v
 			}
@@ -196,7 +196,7 @@ func (s *state) closed() (opens []*StepRecord) {
 		if n == nil || !n.opens || rec.Phase == StepPending {
 			continue
 		}
-		if shut := s.run.Step(n.up.close.instance(parent(rec.Name))); shut != nil && shut.Phase != StepPending {
+		if shut := s.run.Step(n.parent.close.instance(parent(rec.Name))); shut != nil && shut.Phase != StepPending {
 			opens = append(opens, rec)
 		}
 	}
@@ -204,14 +204,14 @@ func (s *state) closed() (opens []*StepRecord) {
 }
 
 // reopen lets a resumed run execute open again before it goes on in the body of a closed bracket.
-func (s *state) reopen(closed []*StepRecord) {
+func (s *state) reopenBrackets(closed []*StepRecord) {
 	for _, rec := range closed {
-		bracket, inst := s.plan.node(rec.Name).up, parent(rec.Name)
+		bracket, inst := s.plan.node(rec.Name).parent, parent(rec.Name)
 		if s.finished(bracket.body, inst) {
 			continue
 		}
-		s.again2(rec.Name)
-		s.again2(bracket.close.instance(inst))
+		s.reopen(rec.Name)
+		s.reopen(bracket.close.instance(inst))
 	}
 }
 
@@ -237,8 +237,8 @@ func (s *state) finished(n *node, inst string) bool {
 	case bracketNode:
 		return s.finished(n.close, n.close.instance(inst))
 	}
-	for _, kid := range n.kids {
-		if !s.finished(kid, kid.instance(inst)) {
+	for _, child := range n.children {
+		if !s.finished(child, child.instance(inst)) {
 			return false
 		}
 	}
@@ -249,8 +249,8 @@ func (s *state) finished(n *node, inst string) bool {
 // structure around it, which kid and which item; side says that kids of that
 // structure run side by side, so that none comes after another.
 type position []struct {
-	at   int
-	side bool
+	at       int
+	parallel bool
 }
 
 func (s *state) position(inst string) position {
@@ -266,8 +266,8 @@ func (s *state) position(inst string) position {
 				key := inst[len(loop)+1 : len(inst)-1]
 				at := slices.IndexFunc(rec.Items, func(i LoopItem) bool { return i.Key == key })
 				p = append(p, struct {
-					at   int
-					side bool
+					at       int
+					parallel bool
 				}{at, s.plan.node(loop).step.ForEach.Max > 1})
 			}
 			inst = loop
@@ -279,13 +279,13 @@ func (s *state) position(inst string) position {
 			at = 0
 		case n.closes:
 			at = maxSteps + 1
-		case n.finally && n.up == s.plan.finally:
+		case n.finally && n.parent == s.plan.finally:
 			at += 2 * maxSteps
 		}
 		p = append(p, struct {
-			at   int
-			side bool
-		}{at, n.up != nil && n.up.kind == parallelNode})
+			at       int
+			parallel bool
+		}{at, n.parent != nil && n.parent.kind == parallelNode})
 		inst = parent(inst)
 	}
 	slices.Reverse(p)
@@ -293,10 +293,10 @@ func (s *state) position(inst string) position {
 }
 
 // behind reports whether a stands at or after b.
-func (a position) behind(b position) bool {
+func (a position) atOrAfter(b position) bool {
 	for i := range min(len(a), len(b)) {
 		if a[i].at != b[i].at {
-			return a[i].at > b[i].at && !b[i].side
+			return a[i].at > b[i].at && !b[i].parallel
 		}
 	}
 	return len(a) >= len(b)

@@ -62,10 +62,10 @@ func Decode(data json.RawMessage) (any, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, err
 	}
-	return whole(v), nil
+	return normalizeNumbers(v), nil
 }
 
-func whole(v any) any {
+func normalizeNumbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -75,11 +75,11 @@ func whole(v any) any {
 		return f
 	case map[string]any:
 		for k, e := range v {
-			v[k] = whole(e)
+			v[k] = normalizeNumbers(e)
 		}
 	case []any:
 		for i, e := range v {
-			v[i] = whole(e)
+			v[i] = normalizeNumbers(e)
 		}
 	}
 	return v

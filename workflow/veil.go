@@ -12,12 +12,12 @@ import (
 )
 
 // hidden is the values of secrets the attempts of a run have read.
-type hidden struct {
+type redactor struct {
 	mu     sync.Mutex
 	values []string // longest first, so that no part of one stays
 }
 
-func (h *hidden) add(value string) {
+func (h *redactor) add(value string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(value) > 0 && !slices.Contains(h.values, value) {
@@ -26,13 +26,13 @@ func (h *hidden) add(value string) {
 	}
 }
 
-func (h *hidden) any() bool {
+func (h *redactor) any() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.values) > 0
 }
 
-func (h *hidden) redact(text string) string {
+func (h *redactor) redact(text string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, value := range h.values {
@@ -43,7 +43,7 @@ func (h *hidden) redact(text string) string {
 
 // redactJSON hides values in the strings and keys of a JSON value, as they are
 // meant and not as they are escaped; a number that is a secret becomes "***".
-func (h *hidden) redactJSON(data json.RawMessage) json.RawMessage {
+func (h *redactor) redactJSON(data json.RawMessage) json.RawMessage {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any
@@ -57,7 +57,7 @@ func (h *hidden) redactJSON(data json.RawMessage) json.RawMessage {
 	return clean
 }
 
-func (h *hidden) redactValue(v any) any {
+func (h *redactor) redactValue(v any) any {
 	switch v := v.(type) {
 	case string:
 		return h.redact(v)
@@ -82,50 +82,52 @@ func (h *hidden) redactValue(v any) any {
 }
 
 // veil is a log handler that hides the values of secrets a run has read.
-type veil struct {
+type redactHandler struct {
 	slog.Handler
-	hidden *hidden
+	redactor *redactor
 }
 
 // Handle hides values in the message and in attributes of text.
-func (v veil) Handle(ctx context.Context, r slog.Record) error {
-	if !v.hidden.any() {
+func (v redactHandler) Handle(ctx context.Context, r slog.Record) error {
+	if !v.redactor.any() {
 		return v.Handler.Handle(ctx, r)
 	}
-	clean := slog.NewRecord(r.Time, r.Level, v.hidden.redact(r.Message), r.PC)
+	clean := slog.NewRecord(r.Time, r.Level, v.redactor.redact(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		clean.AddAttrs(v.attr(a))
+		clean.AddAttrs(v.redactAttr(a))
 		return true
 	})
 	return v.Handler.Handle(ctx, clean)
 }
 
 // WithAttrs keeps the veil.
-func (v veil) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (v redactHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	clean := make([]slog.Attr, 0, len(attrs))
 	for _, a := range attrs {
-		clean = append(clean, v.attr(a))
+		clean = append(clean, v.redactAttr(a))
 	}
-	return veil{v.Handler.WithAttrs(clean), v.hidden}
+	return redactHandler{v.Handler.WithAttrs(clean), v.redactor}
 }
 
 // WithGroup keeps the veil.
-func (v veil) WithGroup(name string) slog.Handler { return veil{v.Handler.WithGroup(name), v.hidden} }
+func (v redactHandler) WithGroup(name string) slog.Handler {
+	return redactHandler{v.Handler.WithGroup(name), v.redactor}
+}
 
-func (v veil) attr(a slog.Attr) slog.Attr {
+func (v redactHandler) redactAttr(a slog.Attr) slog.Attr {
 	value := a.Value.Resolve()
 	switch value.Kind() {
 	case slog.KindString:
-		return slog.String(a.Key, v.hidden.redact(value.String()))
+		return slog.String(a.Key, v.redactor.redact(value.String()))
 	case slog.KindGroup:
 		members := value.Group()
 		clean := make([]any, 0, len(members))
 		for _, m := range members {
-			clean = append(clean, v.attr(m))
+			clean = append(clean, v.redactAttr(m))
 		}
 		return slog.Group(a.Key, clean...)
 	case slog.KindAny:
-		return slog.String(a.Key, v.hidden.redact(value.String()))
+		return slog.String(a.Key, v.redactor.redact(value.String()))
 	}
 	return a
 }

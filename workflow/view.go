@@ -9,12 +9,12 @@ import (
 // value bound to one step instance: names of steps are looked up from the
 // innermost group or loop outward, so a body reads its own siblings first.
 type View struct {
-	world world
-	scope string // path of the structure the step stands in; "" at the top
+	source viewSource
+	scope  string // path of the structure the step stands in; "" at the top
 }
 
 // world is where a View reads: a run under way, or facts given by a test.
-type world interface {
+type viewSource interface {
 	info() RunInfo
 	input() json.RawMessage
 	lookup(instance string) (StepView, bool)
@@ -37,15 +37,15 @@ type StepView struct {
 }
 
 // Run tells which run it is.
-func (v View) Run() RunInfo { return v.world.info() }
+func (v View) Run() RunInfo { return v.source.info() }
 
 // Input is the run's input as it was encoded.
-func (v View) Input() json.RawMessage { return v.world.input() }
+func (v View) Input() json.RawMessage { return v.source.input() }
 
 // Step finds a step by the name it has in the flow, or by its instance name.
 func (v View) Step(name string) (StepView, bool) {
 	for scope := v.scope; ; scope = parent(scope) {
-		if s, ok := v.world.lookup(join(scope, name)); ok {
+		if s, ok := v.source.lookup(join(scope, name)); ok {
 			return s, true
 		}
 		if scope == "" {
@@ -55,14 +55,14 @@ func (v View) Step(name string) (StepView, bool) {
 }
 
 // Item is the value of an enclosing loop's item, by its name ("item" if the loop names none).
-func (v View) Item(as string) (json.RawMessage, bool) { return v.world.item(v.scope, as) }
+func (v View) Item(as string) (json.RawMessage, bool) { return v.source.item(v.scope, as) }
 
 // Params is the parameters of the enclosing group, {} outside of any.
-func (v View) Params() (json.RawMessage, error) { return v.world.params(v.scope) }
+func (v View) Params() (json.RawMessage, error) { return v.source.params(v.scope) }
 
 // Object is the subject as Options.Object gives it, null without one. Only
 // conditions of waits may read it: it is not part of the checkpoint.
-func (v View) Object() (json.RawMessage, error) { return v.world.object() }
+func (v View) Object() (json.RawMessage, error) { return v.source.object() }
 
 // Scope is the instance path of the structure the step stands in.
 func (v View) Scope() string { return v.scope }

@@ -8,7 +8,7 @@ import (
 )
 
 // beginWait turns a just opened step that is nothing but a wait into one.
-func (s *state) beginWait(n *node, inst string, rec *StepRecord) verdict {
+func (s *state) beginWait(n *node, inst string, rec *StepRecord) visitResult {
 	block := n.step.Wait
 	w := &WaitRecord{Since: s.now, Signal: block.Signal, Every: block.Every}
 	switch {
@@ -37,10 +37,10 @@ func (s *state) beginWait(n *node, inst string, rec *StepRecord) verdict {
 		w.Deadline = s.now.Add(block.Deadline)
 	}
 	rec.Phase, rec.Wait, rec.NextAt = StepWaiting, w, earliest(w.Until, w.Deadline)
-	s.look = true
+	s.pollAll = true
 	v := s.waits(n, inst, rec)
 	if rec.Phase == StepWaiting {
-		s.event(StepWaits, rec, Event{Reason: w.Reason, Message: w.Message})
+		s.event(StepWaitingEvent, rec, Event{Reason: w.Reason, Message: w.Message})
 	}
 	return v
 }
@@ -52,7 +52,7 @@ func (s *state) until(n *node, inst string) (at time.Time, err error) {
 
 // waits visits a waiting step: what it waits for may have come, may be due for
 // a look, or may have taken too long.
-func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
+func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
 	if s.open[inst] != nil {
 		s.waiting++
 		return busy
@@ -60,25 +60,25 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
 	block := n.step.Wait
 	pure := block != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && !rec.Undoing
 	lookAt := rec.NextAt
-	if next, ok := s.nextLook[inst]; ok {
+	if next, ok := s.nextPoll[inst]; ok {
 		lookAt = next
 	}
-	due := s.look || !lookAt.IsZero() && !s.now.Before(lookAt)
+	due := s.pollAll || !lookAt.IsZero() && !s.now.Before(lookAt)
 	switch {
 	case s.halt:
 	case pure:
-		if v := s.happened(n, inst, rec, due); v != busy {
+		if v := s.checkWait(n, inst, rec, due); v != busy {
 			return v
 		}
-		lookAt = s.nextLook[inst]
+		lookAt = s.nextPoll[inst]
 	case due:
-		if s.may != nil && !s.may(n, false) {
+		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
 			s.starved = true
 			s.waiting++
-			s.lookAgain(inst, 0) // as soon as there is a slot
+			s.pollAfter(inst, 0) // as soon as there is a slot
 			return busy
 		}
-		s.opens = append(s.opens, opening{node: n, rec: rec, look: true})
+		s.opens = append(s.opens, opening{node: n, rec: rec, poll: true})
 		s.waiting++
 		return busy
 	}
@@ -89,14 +89,14 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) verdict {
 	if s.halt {
 		return busy
 	}
-	s.due(lookAt)
-	s.due(rec.Wait.Until)
-	s.due(rec.Wait.Deadline)
+	s.wakeAt(lookAt)
+	s.wakeAt(rec.Wait.Until)
+	s.wakeAt(rec.Wait.Deadline)
 	return busy
 }
 
 // overdue acts when a wait has reached its deadline or an outside worker has fallen silent.
-func (s *state) overdue(n *node, rec *StepRecord) verdict {
+func (s *state) overdue(n *node, rec *StepRecord) visitResult {
 	w := rec.Wait
 	if beat := n.step.Heartbeat; beat > 0 && !s.halt {
 		last := w.Since
@@ -106,7 +106,7 @@ func (s *state) overdue(n *node, rec *StepRecord) verdict {
 		if s.now.Sub(last) >= beat {
 			return s.failure(rec, n, HeartbeatLost.Errorf("no sign of life for %s", s.now.Sub(last)), Event{})
 		}
-		s.due(last.Add(beat))
+		s.wakeAt(last.Add(beat))
 	}
 	if w.Deadline.IsZero() || s.now.Before(w.Deadline) || s.halt {
 		return busy
@@ -127,7 +127,7 @@ func (s *state) overdue(n *node, rec *StepRecord) verdict {
 	case TimeoutUndo:
 		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
 		s.undoExpired(rec)
-		s.due(s.now)
+		s.wakeAt(s.now)
 	default:
 		s.fail(rec, &Fault{Code: WaitExpired.Code, Message: "waited for " + what + " until " + w.Deadline.Format(time.RFC3339), At: s.now})
 	}
@@ -142,7 +142,7 @@ func (s *state) undoExpired(rec *StepRecord) {
 }
 
 // happened tells whether what a wait block names has come, and settles the step if so.
-func (s *state) happened(n *node, inst string, rec *StepRecord, look bool) verdict {
+func (s *state) checkWait(n *node, inst string, rec *StepRecord, look bool) visitResult {
 	block, w := n.step.Wait, rec.Wait
 	if !w.Until.IsZero() && !s.now.Before(w.Until) {
 		s.finish(rec, Event{})
@@ -157,7 +157,7 @@ func (s *state) happened(n *node, inst string, rec *StepRecord, look bool) verdi
 				if err := block.Schema.Check(m.Payload); err != nil {
 					s.consume(m.ID)
 					s.event(RequestRefused, rec, Event{Actor: m.Actor, Reason: m.Name, Code: InputInvalid.Code, Message: err.Error()})
-					return s.happened(n, inst, rec, look)
+					return s.checkWait(n, inst, rec, look)
 				}
 			}
 			s.consume(m.ID)
@@ -180,7 +180,7 @@ func (s *state) happened(n *node, inst string, rec *StepRecord, look bool) verdi
 		return settled
 	}
 	if block.Every > 0 {
-		s.lookAgain(inst, block.Every)
+		s.pollAfter(inst, block.Every)
 	}
 	return busy
 }
@@ -192,11 +192,11 @@ func (s *state) condition(n *node, inst string) (ok bool, err error) {
 
 // lookAgain remembers the next look of a wait whose interval, not whose
 // instants, are stored.
-func (s *state) lookAgain(inst string, every time.Duration) {
-	if s.nextLook == nil {
-		s.nextLook = map[string]time.Time{}
+func (s *state) pollAfter(inst string, every time.Duration) {
+	if s.nextPoll == nil {
+		s.nextPoll = map[string]time.Time{}
 	}
-	s.nextLook[inst] = s.now.Add(every)
+	s.nextPoll[inst] = s.now.Add(every)
 }
 
 func earliest(a, b time.Time) time.Time {

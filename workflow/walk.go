@@ -14,7 +14,7 @@ import (
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // walk visits a sequence from its first unsettled step.
-func (s *state) walk(kids []*node, inst string) verdict {
+func (s *state) visitSequence(children []*node, inst string) visitResult {
 	i := s.cursor[inst]
 	from := i
 	v := settled
@@ -22,8 +22,8 @@ func (s *state) walk(kids []*node, inst string) verdict {
 	if len(scope) > 0 && scope[0] == 0 {
 		scope = ""
 	}
-	for ; i < len(kids); i++ {
-		if v = s.visit(kids[i], kids[i].instance(scope)); v != settled {
+	for ; i < len(children); i++ {
+		if v = s.visit(children[i], children[i].instance(scope)); v != settled {
 			break
 		}
 	}
@@ -44,7 +44,7 @@ func (n *node) instance(scope string) string {
 	return join(scope, n.step.Name)
 }
 
-func (s *state) visit(n *node, inst string) verdict {
+func (s *state) visit(n *node, inst string) visitResult {
 	rec := s.run.Step(inst)
 	if rec != nil && !n.virtual || rec != nil && n.kind <= childNode {
 		if rec.Phase.Settled() {
@@ -58,7 +58,7 @@ func (s *state) visit(n *node, inst string) verdict {
 		if s.halt {
 			return busy
 		}
-		if rec = s.enter(n, inst, rec); rec != nil && rec.Phase != StepEntered {
+		if rec = s.evaluateWhen(n, inst, rec); rec != nil && rec.Phase != StepEntered {
 			if rec.Phase == StepFailed {
 				return failed
 			}
@@ -68,13 +68,13 @@ func (s *state) visit(n *node, inst string) verdict {
 	v := settled
 	switch n.kind {
 	case leafNode, childNode:
-		return s.leaf(n, inst, rec)
+		return s.visitLeaf(n, inst, rec)
 	case groupNode:
-		v = s.walk(n.kids, inst)
+		v = s.visitSequence(n.children, inst)
 	case parallelNode:
-		v = s.fan(inst, len(n.kids), n.step.Parallel, func(i int) (*node, string) { return n.kids[i], n.kids[i].instance(inst) })
+		v = s.visitParallel(inst, len(n.children), n.step.Parallel, func(i int) (*node, string) { return n.children[i], n.children[i].instance(inst) })
 	case loopNode:
-		if v = s.unroll(n, inst); v == settled {
+		if v = s.visitLoop(n, inst); v == settled {
 			rec = s.run.Step(inst)
 		}
 	case bracketNode:
@@ -93,7 +93,7 @@ func (s *state) visit(n *node, inst string) verdict {
 
 // enter evaluates `when`. False records the step as skipped; true lets a leaf
 // go on without a record and gives a structure one, so the answer stays.
-func (s *state) enter(n *node, inst string, rec *StepRecord) *StepRecord {
+func (s *state) evaluateWhen(n *node, inst string, rec *StepRecord) *StepRecord {
 	ok, err := s.predicate(n, inst)
 	if rec == nil {
 		rec = s.record(inst)
@@ -104,7 +104,7 @@ func (s *state) enter(n *node, inst string, rec *StepRecord) *StepRecord {
 	case !ok:
 		rec.Phase, rec.Note, rec.EndedAt = StepSkipped, "only if "+n.step.WhenText, s.now
 		s.put(rec)
-		s.event(StepPassed, rec, Event{Actor: "engine", Reason: "When", Message: rec.Note})
+		s.event(StepSkippedEvent, rec, Event{Actor: "engine", Reason: "When", Message: rec.Note})
 	case n.kind <= childNode:
 		if rec.Phase == StepPending {
 			return &StepRecord{Phase: StepEntered} // the record itself stays Pending until it is opened
@@ -142,8 +142,8 @@ func (s *state) record(inst string) *StepRecord {
 }
 
 // fan visits branches or iterations side by side, at most so many unsettled at once.
-func (s *state) fan(inst string, count, most int, kid func(int) (*node, string)) verdict {
-	live, ok := s.live[inst]
+func (s *state) visitParallel(inst string, count, most int, child func(int) (*node, string)) visitResult {
+	live, ok := s.unsettled[inst]
 	if !ok {
 		live = make([]int, count)
 		for i := range live {
@@ -155,7 +155,7 @@ func (s *state) fan(inst string, count, most int, kid func(int) (*node, string))
 	}
 	v, at, active := settled, 0, 0
 	for at < len(live) && active < most {
-		n, name := kid(live[at])
+		n, name := child(live[at])
 		switch s.visit(n, name) {
 		case settled:
 			live = append(live[:at], live[at+1:]...)
@@ -170,17 +170,17 @@ func (s *state) fan(inst string, count, most int, kid func(int) (*node, string))
 		active++
 		at++
 	}
-	if s.live == nil {
-		s.live = map[string][]int{}
+	if s.unsettled == nil {
+		s.unsettled = map[string][]int{}
 	}
-	s.live[inst] = live
+	s.unsettled[inst] = live
 	return v
 }
 
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,63}$`)
 
 // unroll runs a loop: the list is evaluated once, when the loop is reached.
-func (s *state) unroll(n *node, inst string) verdict {
+func (s *state) visitLoop(n *node, inst string) visitResult {
 	rec := s.run.Step(inst)
 	if rec == nil || rec.Phase == StepPending || rec.Items == nil && rec.Phase == StepEntered {
 		if s.halt {
@@ -196,11 +196,11 @@ func (s *state) unroll(n *node, inst string) verdict {
 		}
 		rec.Phase, rec.Items, rec.StartedAt, rec.EndedAt = StepEntered, items, s.now, time.Time{}
 		s.put(rec)
-		delete(s.live, inst)
-		delete(s.keys, inst)
+		delete(s.unsettled, inst)
+		delete(s.itemIndex, inst)
 	}
 	s.indexItems(inst, rec.Items)
-	v := s.fan(inst, len(rec.Items), n.step.ForEach.Max, func(i int) (*node, string) {
+	v := s.visitParallel(inst, len(rec.Items), n.step.ForEach.Max, func(i int) (*node, string) {
 		return n.body, inst + "[" + rec.Items[i].Key + "]"
 	})
 	return v
@@ -208,17 +208,17 @@ func (s *state) unroll(n *node, inst string) verdict {
 
 // indexItems remembers where the items of a loop stand: each of its steps asks for its own.
 func (s *state) indexItems(inst string, items []LoopItem) {
-	if s.keys[inst] != nil {
+	if s.itemIndex[inst] != nil {
 		return
 	}
-	places := make(map[string]int, len(items))
+	positions := make(map[string]int, len(items))
 	for i, item := range items {
-		places[item.Key] = i
+		positions[item.Key] = i
 	}
-	if s.keys == nil {
-		s.keys = map[string]map[string]int{}
+	if s.itemIndex == nil {
+		s.itemIndex = map[string]map[string]int{}
 	}
-	s.keys[inst] = places
+	s.itemIndex[inst] = positions
 }
 
 func (s *state) items(n *node, inst string) (items []LoopItem, err error) {
@@ -237,7 +237,7 @@ func (s *state) items(n *node, inst string) (items []LoopItem, err error) {
 		item := LoopItem{Key: strconv.Itoa(i), Value: value}
 		if loop.Key != nil {
 			v := s.view(scopeOf(inst))
-			v.world = itemWorld{v.world, loop.as(), value}
+			v.source = itemSource{v.source, loop.as(), value}
 			if item.Key, err = loop.Key(v); err != nil {
 				return nil, err
 			}
@@ -279,7 +279,7 @@ func stack() string {
 }
 
 // leaf visits a step that does something.
-func (s *state) leaf(n *node, inst string, rec *StepRecord) verdict {
+func (s *state) visitLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	if rec != nil && rec.Name == "" {
 		rec = s.run.Step(inst)
 	}
@@ -299,7 +299,7 @@ func (s *state) leaf(n *node, inst string, rec *StepRecord) verdict {
 		}
 		s.retrying++
 		if !s.halt {
-			s.due(rec.NextAt)
+			s.wakeAt(rec.NextAt)
 		}
 		return busy
 	case StepWaiting:
@@ -311,7 +311,7 @@ func (s *state) leaf(n *node, inst string, rec *StepRecord) verdict {
 }
 
 // openLeaf opens an attempt, or begins a wait.
-func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
+func (s *state) openLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	if n.missing != "" && n.do == nil {
 		if rec == nil {
 			rec = s.record(inst)
@@ -319,9 +319,9 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
 		s.fail(rec, &Fault{Code: ActionMissing.Code, Message: fmt.Sprintf("the step uses %q", n.missing), At: s.now})
 		return failed
 	}
-	alone := rec != nil && rec.Lost > 0 && !n.closes // a bracket is closed without a turn, so nothing is charged to it
+	isolated := rec != nil && rec.Lost > 0 && !n.closes // a bracket is closed without a turn, so nothing is charged to it
 	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
-	if !waitStep && s.may != nil && !s.may(n, alone) {
+	if !waitStep && s.acquireSlot != nil && !s.acquireSlot(n, isolated) {
 		s.starved = true
 		return busy
 	}
@@ -337,7 +337,7 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
 		rec.Attempt = 0
 	}
 	rec.Attempt++
-	rec.Phase, rec.AttemptAt, rec.NextAt, rec.Alone = StepRunning, s.now, time.Time{}, alone
+	rec.Phase, rec.AttemptAt, rec.NextAt, rec.Isolated = StepRunning, s.now, time.Time{}, isolated
 	s.put(rec)
 	s.event(StepStarted, rec, Event{})
 	if waitStep {
@@ -349,25 +349,25 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) verdict {
 }
 
 // view is the run as an expression of a step within scope sees it.
-func (s *state) view(scope string) View { return View{world: stateWorld{s}, scope: scope} }
+func (s *state) view(scope string) View { return View{source: stateSource{s}, scope: scope} }
 
 // stateWorld answers a View from the state. It takes no lock: use it only
 // where the state is held.
-type stateWorld struct{ s *state }
+type stateSource struct{ s *state }
 
-func (w stateWorld) info() RunInfo { return infoOf(w.s.run) }
+func (w stateSource) info() RunInfo { return infoOf(w.s.run) }
 
 func infoOf(r *Run) RunInfo {
 	return RunInfo{ID: r.ID, Flow: r.Flow, Subject: r.Subject, Reason: r.Reason, Version: r.Version, Labels: r.Labels}
 }
-func (w stateWorld) input() json.RawMessage { return w.s.run.Input }
-func (w stateWorld) lookup(inst string) (StepView, bool) {
+func (w stateSource) input() json.RawMessage { return w.s.run.Input }
+func (w stateSource) lookup(inst string) (StepView, bool) {
 	rec := w.s.run.Step(inst)
 	if rec == nil {
 		return StepView{}, false
 	}
 	if rec.Items != nil && rec.Output == nil {
-		return StepView{Phase: rec.Phase, Output: w.s.gathered(rec)}, true
+		return StepView{Phase: rec.Phase, Output: w.s.loopOutputs(rec)}, true
 	}
 	return StepView{Phase: rec.Phase, Output: rec.Output}, true
 }
@@ -375,7 +375,7 @@ func (w stateWorld) lookup(inst string) (StepView, bool) {
 // gathered is the list of what the iterations of a loop have set, in the order of its items:
 // the output of its one step, or an object with the outputs of the steps of its body.
 // null stands for an iteration that set none.
-func (s *state) gathered(loop *StepRecord) json.RawMessage {
+func (s *state) loopOutputs(loop *StepRecord) json.RawMessage {
 	n := s.plan.node(loop.Name)
 	if n == nil || n.kind != loopNode {
 		return nil
@@ -397,12 +397,12 @@ func (s *state) outputOf(n *node, inst string) json.RawMessage {
 		return rec.Output
 	}
 	if n.kind == loopNode && rec != nil {
-		return s.gathered(rec)
+		return s.loopOutputs(rec)
 	}
 	outputs := map[string]json.RawMessage{}
-	for _, kid := range n.kids {
-		if output := s.outputOf(kid, kid.instance(inst)); output != nil {
-			outputs[kid.step.Name] = output
+	for _, child := range n.children {
+		if output := s.outputOf(child, child.instance(inst)); output != nil {
+			outputs[child.step.Name] = output
 		}
 	}
 	if len(outputs) == 0 {
@@ -412,7 +412,7 @@ func (s *state) outputOf(n *node, inst string) json.RawMessage {
 	return data
 }
 
-func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {
+func (w stateSource) item(scope, as string) (json.RawMessage, bool) {
 	for ; scope != ""; scope = parent(scope) {
 		if scope[len(scope)-1] != ']' {
 			continue
@@ -424,7 +424,7 @@ func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {
 			continue
 		}
 		key := scope[len(loopName)+1 : len(scope)-1]
-		if at, ok := w.s.keys[loopName][key]; ok && at < len(rec.Items) && rec.Items[at].Key == key {
+		if at, ok := w.s.itemIndex[loopName][key]; ok && at < len(rec.Items) && rec.Items[at].Key == key {
 			return rec.Items[at].Value, true
 		}
 		for _, item := range rec.Items {
@@ -436,7 +436,7 @@ func (w stateWorld) item(scope, as string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-func (w stateWorld) params(scope string) (json.RawMessage, error) {
+func (w stateSource) params(scope string) (json.RawMessage, error) {
 	for ; scope != ""; scope = parent(scope) {
 		n := w.s.plan.node(scope)
 		if n == nil || n.step.Params == nil || n.kind == loopNode {
@@ -445,7 +445,7 @@ func (w stateWorld) params(scope string) (json.RawMessage, error) {
 		if scope[len(scope)-1] != ']' {
 			return n.step.Params(w.s.view(parent(scope)))
 		}
-		outer := View{world: outerParams{w, parent(parent(scope))}, scope: scope}
+		outer := View{source: outerParams{w, parent(parent(scope))}, scope: scope}
 		return n.step.Params(outer)
 	}
 	return json.RawMessage("{}"), nil
@@ -454,13 +454,13 @@ func (w stateWorld) params(scope string) (json.RawMessage, error) {
 // outerParams lets the parameters of a looped group read its item and, as
 // `params`, those of the group around it.
 type outerParams struct {
-	stateWorld
+	stateSource
 	scope string
 }
 
-func (w outerParams) params(string) (json.RawMessage, error) { return w.stateWorld.params(w.scope) }
+func (w outerParams) params(string) (json.RawMessage, error) { return w.stateSource.params(w.scope) }
 
-func (w stateWorld) object() (json.RawMessage, error) {
+func (w stateSource) object() (json.RawMessage, error) {
 	if w.s.object == nil {
 		return json.RawMessage("null"), nil
 	}
@@ -468,15 +468,15 @@ func (w stateWorld) object() (json.RawMessage, error) {
 }
 
 // itemWorld is a world with one more item: that whose key is being made.
-type itemWorld struct {
-	world
+type itemSource struct {
+	viewSource
 	as    string
 	value json.RawMessage
 }
 
-func (w itemWorld) item(scope, as string) (json.RawMessage, bool) {
+func (w itemSource) item(scope, as string) (json.RawMessage, bool) {
 	if as == w.as {
 		return w.value, true
 	}
-	return w.world.item(scope, as)
+	return w.viewSource.item(scope, as)
 }

@@ -19,12 +19,12 @@ import (
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // frozen is a store whose process stands still: no call returns while it is stopped.
-type frozen struct {
+type slowRenewStore struct {
 	*workflow.Memory
 	stopped atomic.Bool
 }
 
-func (f *frozen) Renew(ctx context.Context, worker string, lease time.Duration) error {
+func (f *slowRenewStore) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	for f.stopped.Load() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (f *frozen) Renew(ctx context.Context, worker string, lease time.Duration) 
 func TestPromise4TwoWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
-		store := &frozen{Memory: memory}
+		store := &slowRenewStore{Memory: memory}
 		var running, most atomic.Int32
 		var mu sync.Mutex
 		var epochs []int64
@@ -95,9 +95,9 @@ func TestPromise4TwoWorkers(t *testing.T) {
 
 // TestStrayStep: a step that ignores its cancelled context keeps its run: resume
 // is refused until it returns (2.4, defect 8).
-func TestStrayStep(t *testing.T) {
+func TestAbandonedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		release := make(chan struct{})
 		first := true
@@ -132,7 +132,7 @@ func TestStrayStep(t *testing.T) {
 
 func TestTimeoutAndHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		hang := func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			<-ctx.Done()
@@ -208,7 +208,7 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 			return outcome.Fail(context.Cause(ctx))
 		}}}}
 		life := func(worker string) {
-			store := newMortal(memory, 0, false)
+			store := newCrashingStore(memory, 0, false)
 			died := make(chan struct{})
 			kill = func() {
 				store.mu.Lock()
@@ -271,7 +271,7 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 // under way again after the time that all their turns have together, and none of them is paused.
 func TestFinding9TurnsAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{})
+		r := newHarness(t, nil, workflow.Options{})
 		defer r.stop()
 		want(t, r.engine.Load([]workflow.Flow{{Name: "F", Steps: []workflow.Step{r.obedient("S", time.Hour)}}}), error(nil))
 		ids := r.lost("F", "S", 50, 0, time.Minute)
@@ -301,7 +301,7 @@ func TestFinding9HealerThatKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
 		heals := 0
-		var store *mortal
+		var store *crashingStore
 		options := workflow.Options{Logger: quiet(), Healers: map[fault.Code]workflow.Healer{"TEST_BROKEN": {Do: func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
 			heals++
 			store.mu.Lock()
@@ -314,7 +314,7 @@ func TestFinding9HealerThatKills(t *testing.T) {
 		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Fail(broken.Errorf("no")) }}}}}
 		var id string
 		for life := range 5 {
-			store = newMortal(memory, 0, false)
+			store = newCrashingStore(memory, 0, false)
 			options.Worker = fmt.Sprint("w", life)
 			e, stop := worker(t, store, flows, options)
 			if life == 0 {
@@ -340,7 +340,7 @@ func TestFinding9HealerThatKills(t *testing.T) {
 // most its Limit, and a tenant at most PerLabel (2.9).
 func TestSlotsLimitAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, nil, workflow.Options{Attempts: 5, PerLabel: workflow.LabelLimit{Label: "tenant", Most: 2}})
+		r := newHarness(t, nil, workflow.Options{Attempts: 5, PerLabel: workflow.LabelLimit{Label: "tenant", Max: 2}})
 		defer r.stop()
 		var now, most, tenant, mostTenant atomic.Int32
 		peak := func(n, most *atomic.Int32) func() {

@@ -117,7 +117,7 @@ func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) 
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}
 	ended := newEnds()
-	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Hooks: []workflow.Hook{{Name: "ends", Hear: ended.hear}}})
+	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.hear}}})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func step(ctx context.Context, o options) (figures, error) {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}
 	ended := newEnds()
-	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Attempts: 256, Hooks: []workflow.Hook{{Name: "ends", Hear: ended.hear}}})
+	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Attempts: 256, Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.hear}}})
 	if err != nil {
 		return nil, err
 	}

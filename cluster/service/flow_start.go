@@ -129,7 +129,7 @@ func (w *work) older(role cluster.Role) []*cluster.Node {
 
 // softly keeps a failure as the step's output: the other nodes come first.
 func (w *work) softly(out outcome.Outcome) outcome.Outcome {
-	if !out.IsFail() || fault.Of(out.Err()).Class == fault.Transient && w.t.Failures()+1 < w.t.Retry().Attempts || fault.Of(out.Err()).Free {
+	if !out.IsFail() || fault.Of(out.Err()).Class == fault.Transient && w.t.Failures()+1 < w.t.Retry().Attempts || fault.Of(out.Err()).Uncharged {
 		return out
 	}
 	if err := w.t.Set(failedStep{fault.Of(out.Err()).Code, fault.Message(out.Err()), fault.Details(out.Err())["resource"]}); err != nil {

@@ -43,7 +43,7 @@ func (h *hand) note(err error) {
 func (h *hand) final() error {
 	err := failureOf(h.row)
 	kind := fault.Of(err)
-	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Free || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
+	if err == nil || kind.Class == fault.Transient && (h.unmake || kind.Uncharged || h.row.Attempts+h.row.Attempt-1 < h.within.tries) {
 		return nil
 	}
 	return err

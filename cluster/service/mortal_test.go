@@ -121,13 +121,13 @@ func (s *ledgerOfRuns) Claim(ctx context.Context, c workflow.Claim) (claimed wor
 	return claimed, err
 }
 
-func (s *ledgerOfRuns) Take(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
-	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.Take(ctx, worker, id, lease); return err })
+func (s *ledgerOfRuns) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (loaded workflow.Loaded, err error) {
+	err = s.p.writes("take", false, func() error { loaded, err = s.Memory.ClaimRun(ctx, worker, id, lease); return err })
 	return loaded, err
 }
 
-func (s *ledgerOfRuns) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	return s.p.writes("rest", false, func() error { return s.Memory.Rest(ctx, worker, r, next) })
+func (s *ledgerOfRuns) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+	return s.p.writes("rest", false, func() error { return s.Memory.ReleaseRun(ctx, worker, r, next) })
 }
 
 func (s *ledgerOfRuns) Renew(ctx context.Context, worker string, lease time.Duration) error {

@@ -316,7 +316,7 @@ func (s *Service) stepsOf(flow string, in cluster.RunInput) []DryRunStep {
 		if input, err := json.Marshal(in); err == nil {
 			if plan, err := p.Plan(flow, input); err == nil { // else all of them are shown
 				for _, step := range plan.Steps {
-					passed[step.Name] = step.Verdict == "skip"
+					passed[step.Name] = step.Decision == "skip"
 				}
 			}
 		}

@@ -134,7 +134,7 @@ func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.
 	case err == nil || errors.Is(err, cluster.ErrGone):
 		row.JobID = call.Job
 		return true, p.save(ctx, b, row)
-	case fault.Of(err).Free: // throttled: no attempt was made
+	case fault.Of(err).Uncharged: // throttled: no attempt was made
 		return false, nil
 	default:
 		p.failed(b, row, err)

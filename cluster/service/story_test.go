@@ -37,7 +37,7 @@ func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid 
 	for _, e := range events {
 		fmt.Fprintf(&b, "  %s %s %s→%s %s %+v\n", e.At.Format(time.TimeOnly), e.Event, e.From, e.State, e.RunID, e.Reason)
 	}
-	list, _, _ := runs.List(ctx, workflow.Query{Subject: cluster.Subject(uuid), Oldest: true})
+	list, _, _ := runs.List(ctx, workflow.Query{Subject: cluster.Subject(uuid), OldestFirst: true})
 	for _, r := range list {
 		full, _, err := runs.Load(ctx, r.ID)
 		if err != nil {

@@ -289,7 +289,7 @@ func (s *Service) listen(ctx context.Context, add func(string)) {
 // Hook wakes clusters when their runs end; it belongs into the engine's hooks.
 func (s *Service) Hook() workflow.Hook {
 	ringing := []workflow.EventKind{workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
-	return workflow.Hook{Name: "cluster", Hear: func(run workflow.RunInfo, e workflow.Event) {
+	return workflow.Hook{Name: "cluster", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
 		if uuid, ours := cluster.OfSubject(run.Subject); ours && slices.Contains(ringing, e.Kind) {
 			s.ring(uuid)
 		}

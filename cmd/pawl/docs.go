@@ -59,7 +59,7 @@ A transient fault is retried, a blocked one needs its remedy, an invalid one nee
 			continue
 		}
 		class := k.Class.String()
-		if k.Free {
+		if k.Uncharged {
 			class += ", free"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", k.Code, class, cell(k.Title), cell(k.Remedy))

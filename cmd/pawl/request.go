@@ -31,8 +31,8 @@ func (o *requestOptions) flags(cmd *cobra.Command) {
 	f.Int64Var(&o.revision, "revision", 0, "refuse the request if the run has another `revision`")
 }
 
-func (a *app) ask(o requestOptions) workflow.Ask {
-	ask := workflow.Ask{Actor: workflow.Actor{Name: a.actor(), Reason: o.reason, RequestID: o.requestID, Revision: o.revision}}
+func (a *app) ask(o requestOptions) workflow.RunRequest {
+	ask := workflow.RunRequest{Actor: workflow.Actor{Name: a.actor(), Reason: o.reason, RequestID: o.requestID, Revision: o.revision}}
 	if ask.RequestID == "" {
 		ask.RequestID = newRequestID()
 	}
@@ -158,7 +158,7 @@ func goesOn(cmd *cobra.Command, wait time.Duration) way {
 }
 
 // request sends a request to a run, waits until it is carried out, and tells.
-func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask, w way) error {
+func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest, w way) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (a *app) request(ctx context.Context, id string, verb workflow.Verb, ask wo
 	return err
 }
 
-func told(verb workflow.Verb, ask workflow.Ask, r view.Run) string {
+func told(verb workflow.Verb, ask workflow.RunRequest, r view.Run) string {
 	id := view.Short(r.ID)
 	switch verb {
 	case workflow.VerbResume:
@@ -257,7 +257,7 @@ func refusal(last *view.LastRequest, id string) error {
 }
 
 // cancel ends a run and tells what was done on the way.
-func (a *app) cancel(ctx context.Context, id string, ask workflow.Ask, wait time.Duration) error {
+func (a *app) cancel(ctx context.Context, id string, ask workflow.RunRequest, wait time.Duration) error {
 	b, err := a.open(ctx, sends)
 	if err != nil {
 		return err
@@ -299,9 +299,9 @@ func (a *app) toldCancel(ctx context.Context, b backend.Backend, before, r view.
 			continue
 		}
 		switch e.Kind {
-		case workflow.StepTakenBack:
+		case workflow.StepUndoneEvent:
 			parts = append(parts, "undone "+e.Step)
-		case workflow.StepFinished:
+		case workflow.StepDoneEvent:
 			parts = append(parts, stepWord(finally, e.Step)+e.Step)
 		}
 	}

@@ -47,7 +47,7 @@ func (o *serverOptions) flags(cmd *cobra.Command) {
 	r := workflow.Retention{}.Filled()
 	f.DurationVar(&o.retention.Age, "retention-age", r.Age, "how long finished runs are kept at least, if they are among the newest")
 	f.IntVar(&o.retention.Keep, "retention-keep", r.Keep, "finished runs of a subject that are kept however old they are")
-	f.IntVar(&o.retention.Most, "retention-most", r.Most, "finished runs of a subject that are kept at most")
+	f.IntVar(&o.retention.Max, "retention-most", r.Max, "finished runs of a subject that are kept at most")
 }
 
 func (a *app) serverCommand() *cobra.Command {

@@ -67,7 +67,7 @@ func thawEngine(ctx context.Context, dsn, file, state string) (*workflow.Engine,
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("C", i), Uses: "exec", With: with})
 	}
 	e, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{
-		Actions: actions, Lease: thawLease, Attempts: 16, LookEvery: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Actions: actions, Lease: thawLease, Attempts: 16, PollInterval: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	})
 	return e, store, err
 }
@@ -139,7 +139,7 @@ func TestFinding3FrozenServer(t *testing.T) {
 			switch e.Kind {
 			case workflow.StepLost:
 				lost++
-			case workflow.StepFinished:
+			case workflow.StepDoneEvent:
 				key := id + "/" + e.Step + "/0"
 				if len(begun[key]) == 0 {
 					t.Errorf("%s is done and was never begun", key)

@@ -37,12 +37,12 @@ var (
 		Remedy: "Register the type that the message names (WfManager.RegisterStep), or correct className in the flow file; start the operator, then set the resource's annotation interrupt.recover to true.",
 	})
 	Unfinished = fault.Declare(fault.Kind{
-		Code: "FLOW_UNFINISHED", Class: fault.Transient, Free: true,
+		Code: "FLOW_UNFINISHED", Class: fault.Transient, Uncharged: true,
 		Title:  "an earlier flow of the resource has not ended",
 		Remedy: "Wait until it has ended; if it waits for something, see to that.",
 	})
 	Busy = fault.Declare(fault.Kind{
-		Code: "FLOW_BUSY", Class: fault.Transient, Free: true,
+		Code: "FLOW_BUSY", Class: fault.Transient, Uncharged: true,
 		Title:  "another worker has the flow",
 		Remedy: "Nothing to do: it goes on when that worker gives it back, or when its lease has ended.",
 	})

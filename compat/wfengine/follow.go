@@ -39,7 +39,7 @@ func (m *ResourceWorkflow) unfinished(ctx context.Context) (*unfinished, error) 
 	if !ok {
 		return nil, fmt.Errorf("the store %T cannot be asked for the runs of a resource", store)
 	}
-	runs, _, err := lister.List(ctx, workflow.Query{Subject: m.subject, Active: true, Oldest: true, Limit: 1000})
+	runs, _, err := lister.List(ctx, workflow.Query{Subject: m.subject, Active: true, OldestFirst: true, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func (m *WfManager) engine(store workflow.Store) (*workflow.Engine, error) {
 		Attempts:  1 << 16, // how much is done at once is up to who calls
 		Exhausted: ManyRetry,
 		Actions:   actions,
-		Hooks:     []workflow.Hook{{Name: "classic", Hear: m.hear}},
+		Hooks:     []workflow.Hook{{Name: "classic", OnEvent: m.hear}},
 		Logger:    slog.New(logr.ToSlogHandler(m.Logger)),
 		Compile: func(source []byte) (workflow.Flow, error) {
 			flow, err := flowfile.FromSource(source, flowfile.Options{Actions: actions})

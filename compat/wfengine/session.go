@@ -125,7 +125,7 @@ func (s *session) hear(e workflow.Event) {
 	defer s.ring(e.Seq)
 	view := s.view
 	switch e.Kind {
-	case workflow.StepStarted, workflow.StepWaits, workflow.StepRetry, workflow.StepFails, workflow.StepFinished, workflow.StepPassed:
+	case workflow.StepStarted, workflow.StepWaitingEvent, workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepDoneEvent, workflow.StepSkippedEvent:
 		s.hearStep(e)
 	case workflow.RunPaused:
 		view.FlowStatus, view.ErrorMessage = FlowStatusFailedCompleted, e.Message
@@ -147,14 +147,14 @@ func (s *session) hearStep(e workflow.Event) {
 		step.StepStatus, step.StepStartTime, step.RetryTimes = StepStatusInited, at, max(e.Attempt-1, 0)
 		view.FlowStatus, view.ErrorMessage = FlowStatusRunning, ""
 		tell(WfHook.OnStepInit)
-	case workflow.StepWaits:
+	case workflow.StepWaitingEvent:
 		step.StepStatus = StepStatusWaiting
 		view.FlowStatus, view.ErrorMessage = FlowStatusWaiting, ""
 		tell(WfHook.OnStepWaiting)
-	case workflow.StepRetry, workflow.StepFails:
+	case workflow.StepRetryingEvent, workflow.StepFailedEvent:
 		step.StepStatus, step.LastStepCompleteTime = StepStatusFailed, at
 		view.FlowStatus, view.ErrorMessage = FlowStatusFailed, e.Message
-		if e.Kind == workflow.StepRetry {
+		if e.Kind == workflow.StepRetryingEvent {
 			view.RetryTimes++
 		}
 		tell(WfHook.OnStepCompleted)

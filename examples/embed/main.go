@@ -153,7 +153,7 @@ func operate(ctx context.Context, w toy, members int) error {
 	quiet := slog.New(slog.DiscardHandler)
 	engine, err := workflow.New(store, []workflow.Flow{w.flow()}, workflow.Options{
 		Actions: w.actions(objects), Object: driver.Object(objects), Logger: quiet,
-		Hooks: []workflow.Hook{bell.Hook(), {Name: "tell", Hear: func(_ workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{bell.Hook(), {Name: "tell", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
 			fmt.Fprintln(w.tell, "  ", e.Kind, e.Step, e.Message)
 		}}},
 	})

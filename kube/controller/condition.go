@@ -67,7 +67,7 @@ func FaultCondition(kind string, status metav1.ConditionStatus, err error) metav
 
 func failed(kind string, err error) metav1.Condition {
 	err = failure(err)
-	if fault.Of(err).Free {
+	if fault.Of(err).Uncharged {
 		return FaultCondition(kind, metav1.ConditionUnknown, err)
 	}
 	return FaultCondition(kind, metav1.ConditionFalse, err)

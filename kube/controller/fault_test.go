@@ -69,7 +69,7 @@ func TestErrorsOfTheAPIServerAreFaults(t *testing.T) {
 	if err := failure(plain); err != plain {
 		t.Errorf("an error of no API call became %v", err)
 	}
-	if !fault.Of(failure(apierrors.NewTooManyRequests("slow", 1))).Free {
+	if !fault.Of(failure(apierrors.NewTooManyRequests("slow", 1))).Uncharged {
 		t.Error("trouble of the control plane uses up retries")
 	}
 }

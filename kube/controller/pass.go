@@ -112,7 +112,7 @@ func (w *worker[T]) settled(ctx context.Context, key reconcile.Request, ref cont
 
 func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, err error) reconcile.Result {
 	kind := fault.Of(err)
-	exhausted, news := w.retries.failed(key, string(kind.Code), kind.Free)
+	exhausted, news := w.retries.failed(key, string(kind.Code), kind.Uncharged)
 	if news {
 		w.events.Fault(obj, err)
 	}

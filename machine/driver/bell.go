@@ -43,7 +43,7 @@ type hearer struct {
 }
 
 // Hook is what the engine's Options.Hooks takes.
-func (b *Bell) Hook() workflow.Hook { return workflow.Hook{Name: "machine", Hear: b.hear} }
+func (b *Bell) Hook() workflow.Hook { return workflow.Hook{Name: "machine", OnEvent: b.hear} }
 
 var ringing = []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
 

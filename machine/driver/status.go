@@ -87,7 +87,7 @@ func (v view) stalled() *control.FaultRecord {
 		return of(fault.Of(v.rejected), fault.Message(v.rejected))
 	case len(v.loops) > 0:
 		return of(machine.EventLoops, loopsOf(v.loops))
-	case v.out.IsFail() && !fault.Of(v.out.Err()).Free:
+	case v.out.IsFail() && !fault.Of(v.out.Err()).Uncharged:
 		return of(fault.Of(v.out.Err()), v.out.Message())
 	}
 	return nil

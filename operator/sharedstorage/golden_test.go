@@ -67,7 +67,7 @@ func drawn(p machine.Plan) string {
 	if p.Flow != nil {
 		fmt.Fprintf(&b, "flow %s\n", p.Flow.Flow)
 		for _, s := range p.Flow.Steps {
-			fmt.Fprintf(&b, "  %s %s %s\n", s.Name, s.Verdict, s.Why)
+			fmt.Fprintf(&b, "  %s %s %s\n", s.Name, s.Decision, s.Why)
 		}
 	}
 	return b.String()

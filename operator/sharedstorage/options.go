@@ -159,7 +159,7 @@ func (o *Operator) Bind(engine Flows) error {
 // on or ends. It belongs into the hooks of the engine.
 func (o *Operator) Hook() workflow.Hook {
 	ringing := []workflow.EventKind{workflow.RunStarted, workflow.RunPaused, workflow.RunResumed, workflow.RunCancelling, workflow.RunCancelled, workflow.RunSucceeded}
-	return workflow.Hook{Name: "sharedstorage", Hear: func(run workflow.RunInfo, e workflow.Event) {
+	return workflow.Hook{Name: "sharedstorage", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
 		if !slices.Contains(ringing, e.Kind) {
 			return
 		}

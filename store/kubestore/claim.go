@@ -66,7 +66,7 @@ func (s *Store) pick(c workflow.Claim) []*entry {
 			continue
 		}
 		for e := range runs {
-			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.Full, e.spec.Flow) && (owner != c.Worker || !e.handed()) {
+			if len(picked) < c.Limit && !e.claimed && !slices.Contains(c.FullFlows, e.spec.Flow) && (owner != c.Worker || !e.handed()) {
 				take(e)
 			}
 		}
@@ -74,7 +74,7 @@ func (s *Store) pick(c workflow.Claim) []*entry {
 	var full []*entry
 	for h := &s.cache.due; len(picked) < c.Limit && h.Len() > 0 && h.entries[0].dueAt <= now.UnixNano(); {
 		e := h.entries[0]
-		if slices.Contains(c.Full, e.spec.Flow) {
+		if slices.Contains(c.FullFlows, e.spec.Flow) {
 			heap.Pop(h)
 			full = append(full, e)
 			continue
@@ -193,7 +193,7 @@ func (s *Store) next(alive string) time.Time {
 }
 
 // Take claims one run, due or not. See workflow.Claimer.
-func (s *Store) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (s *Store) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	e, err := s.find(ctx, id)
 	if err != nil {
 		return workflow.Loaded{}, err
@@ -259,7 +259,7 @@ func (s *Store) Take(ctx context.Context, worker, id string, lease time.Duration
 }
 
 // Rest gives back one run that a look left as it was. See workflow.Claimer.
-func (s *Store) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (s *Store) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	e, err := s.find(ctx, r.ID)
 	if err == nil {
 		err = s.write(ctx, e, "resting run "+r.ID, func(e *entry) (*edit, error) {

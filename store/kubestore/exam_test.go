@@ -33,7 +33,7 @@ func TestExam(t *testing.T) {
 					server, _ := servers.Load(s)
 					return open(t, server.(*kubetest.Server))
 				},
-				Full: func(_ testing.TB, s workflow.Store) func() {
+				DiskFull: func(_ testing.TB, s workflow.Store) func() {
 					wire, _ := wires.Load(s)
 					wire.(*kubetest.Wire).Fill(true)
 					return func() { wire.(*kubetest.Wire).Fill(false) }

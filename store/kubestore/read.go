@@ -125,7 +125,7 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 	pool := s.cache.inOrder()
 	limit := q.PageSize()
 	from, step := len(pool)-1, -1
-	if q.Oldest {
+	if q.OldestFirst {
 		from, step = 0, 1
 	}
 	if q.Cursor != "" {
@@ -134,7 +134,7 @@ func (s *Store) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, st
 			return nil, "", err
 		}
 		mark := &entry{object: &object{runID: id}, created: created}
-		if q.Oldest {
+		if q.OldestFirst {
 			from = sort.Search(len(pool), func(i int) bool { return pool[i].after(mark) })
 		} else {
 			from = sort.Search(len(pool), func(i int) bool { return !mark.after(pool[i]) }) - 1

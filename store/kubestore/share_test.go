@@ -134,7 +134,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 				ended = append(ended, run.ID)
 			}
 			last := start(other, "Theirs", "Theirs/n/b")
-			everything := func(string) workflow.Retention { return workflow.Retention{Age: 1, Keep: 1, Most: 1} }
+			everything := func(string) workflow.Retention { return workflow.Retention{Age: 1, Keep: 1, Max: 1} }
 			for _, s := range []*kubestore.Store{theirs, late} {
 				await("a store has read as far as its newest run", func() bool { return known(s, last.ID) })
 				if known(s, r.ID) || known(s, ended[0]) {
@@ -149,7 +149,7 @@ func TestRunsOfOtherKinds(t *testing.T) {
 						t.Errorf("a store of other kinds claimed %s", l.Run.Subject)
 					}
 				}
-				if _, err := s.Take(t.Context(), "w-of-others", r.ID, time.Minute); !errors.Is(err, workflow.ErrOwned) {
+				if _, err := s.ClaimRun(t.Context(), "w-of-others", r.ID, time.Minute); !errors.Is(err, workflow.ErrOwned) {
 					t.Errorf("a run of another kind is taken: %v", err)
 				}
 				if ids, err := s.Expired(t.Context(), time.Now().Add(time.Hour), everything, 100); err != nil || len(ids) > 0 {

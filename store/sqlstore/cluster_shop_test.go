@@ -63,7 +63,7 @@ func openShop(o shopOptions) (*shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := workflow.New(o.runs, s.Flows(), workflow.Options{Worker: o.name, Lease: 600 * time.Millisecond, LookEvery: 200 * time.Millisecond, Drain: 10 * time.Millisecond, Hooks: []workflow.Hook{s.Hook()}, Logger: quiet})
+	engine, err := workflow.New(o.runs, s.Flows(), workflow.Options{Worker: o.name, Lease: 600 * time.Millisecond, PollInterval: 200 * time.Millisecond, Drain: 10 * time.Millisecond, Hooks: []workflow.Hook{s.Hook()}, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}

@@ -108,9 +108,9 @@ func (r gatedRuns) Renew(ctx context.Context, worker string, lease time.Duration
 	return r.Postgres.Renew(ctx, worker, lease)
 }
 
-func (r gatedRuns) Rest(ctx context.Context, worker string, run *workflow.Run, next time.Time) error {
+func (r gatedRuns) ReleaseRun(ctx context.Context, worker string, run *workflow.Run, next time.Time) error {
 	r.g.pass()
-	return r.Postgres.Rest(ctx, worker, run, next)
+	return r.Postgres.ReleaseRun(ctx, worker, run, next)
 }
 
 type gatedLocks struct {

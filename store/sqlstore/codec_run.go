@@ -34,9 +34,9 @@ func (e *encoder) record(s *workflow.StepRecord) {
 	f.set(bitRound, s.Round != 0)
 	f.set(bitAttempts, s.Attempt != 1)
 	f.set(bitFailures, s.Failures != 0)
-	f.set(bitFree, s.Free != 0 || !s.FreeSince.IsZero())
+	f.set(bitFree, s.Uncharged != 0 || !s.UnchargedSince.IsZero())
 	f.set(bitLost, s.Lost != 0)
-	f.set(bitAlone, s.Alone)
+	f.set(bitAlone, s.Isolated)
 	f.set(bitUndoing, s.Undoing)
 	f.set(bitReopened, !s.AttemptAt.Equal(s.StartedAt))
 	f.set(bitEnded, !s.EndedAt.IsZero())
@@ -64,8 +64,8 @@ func (e *encoder) record(s *workflow.StepRecord) {
 		e.int(int64(s.Failures))
 	}
 	if f.has(bitFree) {
-		e.int(int64(s.Free))
-		e.time(s.FreeSince)
+		e.int(int64(s.Uncharged))
+		e.time(s.UnchargedSince)
 	}
 	if f.has(bitLost) {
 		e.int(int64(s.Lost))
@@ -111,7 +111,7 @@ func (d *decoder) record() *workflow.StepRecord {
 	f := flags(d.uint())
 	s.Ord = d.int()
 	s.StartedAt = d.time()
-	s.Alone, s.Undoing = f.has(bitAlone), f.has(bitUndoing)
+	s.Isolated, s.Undoing = f.has(bitAlone), f.has(bitUndoing)
 	if f.has(bitRound) {
 		s.Round = int(d.int())
 	}
@@ -122,8 +122,8 @@ func (d *decoder) record() *workflow.StepRecord {
 		s.Failures = int(d.int())
 	}
 	if f.has(bitFree) {
-		s.Free = int(d.int())
-		s.FreeSince = d.time()
+		s.Uncharged = int(d.int())
+		s.UnchargedSince = d.time()
 	}
 	if f.has(bitLost) {
 		s.Lost = int(d.int())

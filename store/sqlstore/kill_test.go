@@ -331,7 +331,7 @@ func inspect(t *testing.T, path string) {
 			switch e.Kind {
 			case workflow.StepStarted:
 				begun[e.Step]++
-			case workflow.StepFinished:
+			case workflow.StepDoneEvent:
 				ended[e.Step]++
 			}
 		}

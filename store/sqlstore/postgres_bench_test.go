@@ -44,7 +44,7 @@ func newPGBench(b *testing.B) *pgBench {
 	}
 	x.engine, err = workflow.New(store, []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
 		Attempts: 128, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Hooks: []workflow.Hook{{Name: "end", Hear: func(run workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{{Name: "end", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
 			if e.Kind == workflow.RunSucceeded {
 				close(x.end(run.ID))
 			}

@@ -49,7 +49,7 @@ const unreadableFor = time.Minute
 // when nothing is due. What cannot be read is set aside for a minute.
 func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
 	lease := int64(leaseOf(c.Lease))
-	full := c.Full
+	full := c.FullFlows
 	if full == nil {
 		full = []string{}
 	}
@@ -126,7 +126,7 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 }
 
 // Take implements workflow.Claimer.
-func (p *Postgres) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (p *Postgres) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	var k int64
 	var owner string
 	var dead, final bool
@@ -162,7 +162,7 @@ WHERE w.name = $1 AND NOT w.lost AND r.id = $2 AND r.phase < 6
 	AND NOT EXISTS (SELECT FROM worker o WHERE o.k = r.owner AND NOT o.lost AND o.until > pawl_now())`
 
 // Rest implements workflow.Claimer.
-func (p *Postgres) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	var news bool // mail, or a promotion in between
 	p.count(1, len(r.ID)+len(worker)+24)
 	err := p.pool.QueryRow(ctx, `

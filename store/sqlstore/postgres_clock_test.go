@@ -49,7 +49,7 @@ func TestPostgresClockJumps(t *testing.T) {
 	}}
 	serve := func(s *Postgres, name string) *workflow.Engine {
 		e, err := workflow.New(s, []workflow.Flow{flow}, workflow.Options{Worker: name, Lease: 600 * time.Millisecond, Drain: time.Millisecond,
-			LookEvery: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			PollInterval: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestPostgresClockJumps(t *testing.T) {
 			switch e.Kind {
 			case workflow.StepStarted:
 				begun[e.Step]++
-			case workflow.StepFinished:
+			case workflow.StepDoneEvent:
 				done[e.Step]++
 			case workflow.StepLost:
 				lost++

@@ -44,7 +44,7 @@ func TestPostgresAnotherEngineTakesOver(t *testing.T) {
 			}})
 		}
 		e, err := workflow.New(s, []workflow.Flow{flow}, workflow.Options{Worker: name, Lease: 600 * time.Millisecond, Drain: time.Millisecond,
-			LookEvery: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+			PollInterval: 200 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

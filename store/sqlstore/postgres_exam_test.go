@@ -25,7 +25,7 @@ func TestPostgresExam(t *testing.T) {
 			dsns.Store(p, dsn)
 			return p
 		},
-		Full: func(t testing.TB, s workflow.Store) func() { return full(t, s.(*Postgres)) },
+		DiskFull: func(t testing.TB, s workflow.Store) func() { return full(t, s.(*Postgres)) },
 	})
 }
 

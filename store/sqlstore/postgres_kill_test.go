@@ -46,7 +46,7 @@ func killedEngine(p *Postgres, working func()) *workflow.Engine {
 		}},
 		{Name: "Gate", Wait: &workflow.WaitFor{Signal: "go"}},
 	}}
-	e, err := workflow.New(p, []workflow.Flow{flow}, workflow.Options{Lease: time.Second, LookEvery: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	e, err := workflow.New(p, []workflow.Flow{flow}, workflow.Options{Lease: time.Second, PollInterval: 100 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		panic(err)
 	}

@@ -145,7 +145,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		where, args = append(where, condition), append(args, values...)
 	}
 	order, behind := "DESC", row+" < $%d"
-	if q.Oldest {
+	if q.OldestFirst {
 		order, behind = "ASC", row+" > $%d"
 	}
 	if q.Cursor != "" {

@@ -72,7 +72,7 @@ func advance(r *workflow.Run, i, n int) *workflow.Save {
 		s := *r.Step(fmt.Sprintf("Step%d", i))
 		s.Phase, s.EndedAt = workflow.StepDone, now
 		r.Put(&s)
-		add(workflow.StepFinished, s.Name)
+		add(workflow.StepDoneEvent, s.Name)
 	}
 	if i < n {
 		s := &workflow.StepRecord{Name: fmt.Sprintf("Step%d", i+1), Ord: int64(i + 1), Phase: workflow.StepRunning, Attempt: 1, StartedAt: now, AttemptAt: now}
@@ -339,7 +339,7 @@ func TestPostgresFencesTheDead(t *testing.T) {
 	if err != nil || len(old.Runs) != 1 {
 		t.Fatalf("claim: %+v, %v", old, err)
 	}
-	if _, err := q.Take(ctx, "new", "run00001", time.Minute); !errors.Is(err, workflow.ErrOwned) {
+	if _, err := q.ClaimRun(ctx, "new", "run00001", time.Minute); !errors.Is(err, workflow.ErrOwned) {
 		t.Fatalf("take while the owner lives: %v", err)
 	}
 	if _, err := p.pool.Exec(ctx, `UPDATE worker SET until = pawl_now() WHERE name = 'old'`); err != nil {

@@ -47,7 +47,7 @@ func newBench(b testing.TB, n int) *bench {
 	}
 	x.engine, err = workflow.New(store, []workflow.Flow{{Name: "Bench", Steps: steps}}, workflow.Options{
 		Attempts: 128, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Hooks: []workflow.Hook{{Name: "end", Hear: func(run workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{{Name: "end", OnEvent: func(run workflow.RunInfo, e workflow.Event) {
 			if e.Kind == workflow.RunSucceeded {
 				done, _ := x.ended.LoadOrStore(run.ID, make(chan struct{}))
 				close(done.(chan struct{}))

@@ -87,7 +87,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 		case err != nil:
 			return nil, next, err
 		case flow == "":
-		case slices.Contains(c.Full, flow):
+		case slices.Contains(c.FullFlows, flow):
 			h.giveBack([]int64{row})
 		default:
 			rows = append(rows, row)
@@ -107,7 +107,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 		if !found {
 			break
 		}
-		if slices.Contains(c.Full, flow) {
+		if slices.Contains(c.FullFlows, flow) {
 			continue
 		}
 		n := 0
@@ -150,7 +150,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 var errEnough = errors.New("enough")
 
 // Take claims one run. See workflow.Claimer.
-func (s *SQLite) Take(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
+func (s *SQLite) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	if !s.owner {
 		return workflow.Loaded{}, s.notOwner()
 	}
@@ -183,7 +183,7 @@ func (s *SQLite) Take(ctx context.Context, worker, id string, lease time.Duratio
 
 // Rest gives back one run unchanged. See workflow.Claimer. Nothing is written
 // unless the run's row says that it is owned.
-func (s *SQLite) Rest(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
+func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	handle, ok := r.Handle.(*sqHandle)
 	if !ok || handle.store != s {
 		return nil

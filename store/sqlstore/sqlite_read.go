@@ -199,7 +199,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 		add(condition, values...)
 	}
 	order := " ORDER BY " + row + " DESC"
-	if q.Oldest {
+	if q.OldestFirst {
 		order = " ORDER BY " + row
 	}
 	if q.Cursor != "" {
@@ -207,7 +207,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 		if err != nil {
 			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", q.Cursor)
 		}
-		if q.Oldest {
+		if q.OldestFirst {
 			add(row+" > ?", at)
 		} else {
 			add(row+" < ?", at)

@@ -28,6 +28,6 @@ func TestSQLite(t *testing.T) {
 			path := sqlstore.Crash(s.(*sqlstore.SQLite))
 			return openSQLite(t, sqlstore.Options{Path: path})
 		},
-		Full: func(t testing.TB, s workflow.Store) func() { return sqlstore.Fill(t, s.(*sqlstore.SQLite)) },
+		DiskFull: func(t testing.TB, s workflow.Store) func() { return sqlstore.Fill(t, s.(*sqlstore.SQLite)) },
 	})
 }

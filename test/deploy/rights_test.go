@@ -228,7 +228,7 @@ func (h *house) archive(kind kubestore.Kind) {
 		h.t.Fatal(err)
 	}
 	defer store.Close()
-	flow := workflow.Flow{Name: "Long", Retention: &workflow.Retention{Age: 1, Keep: 1, Most: 1}}
+	flow := workflow.Flow{Name: "Long", Retention: &workflow.Retention{Age: 1, Keep: 1, Max: 1}}
 	for n := range 90 {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", n), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}

@@ -231,7 +231,7 @@ func (w *world) onceIn(store *kubestore.Store, r v1alpha1.Run) {
 		if e.Seq != int64(i)+1 {
 			w.t.Errorf("run of %s: event %d has number %d", r.Spec.Flow, i, e.Seq)
 		}
-		if e.Kind == workflow.StepFinished {
+		if e.Kind == workflow.StepDoneEvent {
 			done[e.Step]++
 		}
 	}

@@ -123,7 +123,7 @@ func clusterIn(t testing.TB, config *rest.Config, space string) *metav1.OwnerRef
 func TestIdleCostsNothing(t *testing.T) {
 	plane := suite.Plane(t)
 	s, wire := open(t, plane.Config(), kubestore.Run, namespace(t, plane.Client()))
-	e := serve(t, s, []workflow.Flow{{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}}}, workflow.Options{LookEvery: 50 * time.Millisecond, Lease: time.Second})
+	e := serve(t, s, []workflow.Flow{{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}}}, workflow.Options{PollInterval: 50 * time.Millisecond, Lease: time.Second})
 	var ids []string
 	for i := range 20 {
 		r, err := e.Start(t.Context(), workflow.Request{Flow: "Wait", Subject: fmt.Sprint("kind/space/", i)})

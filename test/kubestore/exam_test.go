@@ -31,7 +31,7 @@ func TestExam(t *testing.T) {
 					space, _ := spaces.Load(s)
 					return openIn(t, space.(string))
 				},
-				Full: func(_ testing.TB, s workflow.Store) func() {
+				DiskFull: func(_ testing.TB, s workflow.Store) func() {
 					wire, _ := wires.Load(s)
 					wire.(*kubetest.Wire).Fill(true)
 					return func() { wire.(*kubetest.Wire).Fill(false) }

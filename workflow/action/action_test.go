@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is what a test gives an action.
-type bench struct {
+type harness struct {
 	facts   workflow.TaskFacts
 	options Options
 }
@@ -32,19 +32,19 @@ func (s mapSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, e
 	return "", ErrNoSecret
 }
 
-func newBench(t *testing.T) *bench {
+func newHarness(t *testing.T) *harness {
 	secrets := mapSecrets{"token": "s3cr3t-value", "lines": "first\nsecond"}
 	refs := map[string]workflow.SecretRef{}
 	for name := range secrets {
 		refs[name] = workflow.SecretRef{Name: name}
 	}
-	return &bench{
+	return &harness{
 		facts:   workflow.TaskFacts{Run: "r1", Flow: "F", Subject: "demo/default/c1", Step: "Group/Do", Round: 2, Attempt: 3, Epoch: 7, Secrets: refs, Resolver: secrets, Lease: func() time.Duration { return time.Hour }},
 		options: Options{Only: Names(), StateDir: t.TempDir()},
 	}
 }
 
-func (b *bench) run(ctx context.Context, t *testing.T, name, with string) (outcome.Outcome, *workflow.Task) {
+func (b *harness) run(ctx context.Context, t *testing.T, name, with string) (outcome.Outcome, *workflow.Task) {
 	t.Helper()
 	actions, err := Standard(b.options)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestStandardOffersAllButExec(t *testing.T) {
 		{Options{}, "http sleep signal approval"},
 		{Options{Only: []string{}}, ""},
 		{Options{Only: []string{"exec", "sleep"}}, "exec sleep"},
-		{Options{Status: &statuses1{}}, "http sleep signal approval status"},
+		{Options{Status: &statusRecorder{}}, "http sleep signal approval status"},
 	} {
 		if got := names(c.o); got != c.want {
 			t.Errorf("%v offers %q, want %q", c.o.Only, got, c.want)
@@ -218,7 +218,7 @@ func TestEveryProblemHasAPath(t *testing.T) {
 }
 
 func TestBadParametersFailAsInvalid(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	for _, name := range []string{"exec", "http", "sleep", "signal", "approval"} {
 		o, _ := b.run(t.Context(), t, name, `{"nonsense": 1}`)
 		wantCode(t, o, "PARAMETERS_INVALID")
@@ -228,19 +228,19 @@ func TestBadParametersFailAsInvalid(t *testing.T) {
 	}
 }
 
-type statuses1 struct {
+type statusRecorder struct {
 	subject, patch, key string
 	err                 error
 }
 
-func (s *statuses1) PatchStatus(_ context.Context, subject string, patch json.RawMessage, key string) error {
+func (s *statusRecorder) PatchStatus(_ context.Context, subject string, patch json.RawMessage, key string) error {
 	s.subject, s.patch, s.key = subject, string(patch), key
 	return s.err
 }
 
 func TestStatusMergesItsParameters(t *testing.T) {
-	b := newBench(t)
-	w := &statuses1{}
+	b := newHarness(t)
+	w := &statusRecorder{}
 	b.options.Status = w
 	o, _ := b.run(t.Context(), t, "status", `{"endpoint": "10.0.0.1:2379", "members": 3, "old": null}`)
 	wantCode(t, o, "Done")

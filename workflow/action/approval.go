@@ -63,25 +63,25 @@ func approval(t *workflow.Task, groups func(string) []string) outcome.Outcome {
 	if w := t.Waited(); w != nil && w.Reason == "Rejected" {
 		return outcome.Fail(workflow.Rejected.Errorf("%s", w.Message))
 	}
-	poll := with.poll(groups)
-	signals := t.Signals(poll.name)
+	ballot := with.ballot(groups)
+	signals := t.Signals(ballot.name)
 	for _, s := range signals {
-		poll.hear(s)
-		if decided, ok := poll.decided(); ok {
-			return decide(t, with, poll, decided)
+		ballot.addVote(s)
+		if decided, ok := ballot.decided(); ok {
+			return decide(t, with, ballot, decided)
 		}
 	}
-	p := patienceOf(t, with.Deadline, with.OnTimeout)
+	p := waitLimitOf(t, with.Deadline, with.OnTimeout)
 	left, over := p.left(time.Now())
 	if over {
-		take(t, poll.name, len(signals))
+		take(t, ballot.name, len(signals))
 		return p.expired(t, "the approval")
 	}
-	return outcome.Wait(left, "AwaitingApproval", "%s", poll.standing(with.Message))
+	return outcome.Wait(left, "AwaitingApproval", "%s", ballot.summary(with.Message))
 }
 
-func decide(t *workflow.Task, with approvalWith, poll *poll, made decision) outcome.Outcome {
-	take(t, poll.name, poll.heard)
+func decide(t *workflow.Task, with approvalWith, ballot *ballot, made decision) outcome.Outcome {
+	take(t, ballot.name, ballot.signalsRead)
 	if made.Choice == reject && with.OnReject != "continue" {
 		text := "rejected by " + strings.Join(named(made.Actors), ", ")
 		if comment := made.Comments[made.Actors[len(made.Actors)-1]]; comment != "" {
@@ -109,16 +109,16 @@ type decision struct {
 }
 
 // poll counts votes. The newest vote of an actor counts.
-type poll struct {
+type ballot struct {
 	name    string
 	choices []string
 	count   int
 	allowed func(actor string) bool
 
-	heard   int // signals looked at
-	refused int // of them: no vote, or of someone who may not vote
-	voters  []string
-	votes   map[string]vote
+	signalsRead int // signals looked at
+	refused     int // of them: no vote, or of someone who may not vote
+	voters      []string
+	votes       map[string]vote
 }
 
 // vote is the payload of an approval's signal; a bare string is the choice.
@@ -127,29 +127,29 @@ type vote struct {
 	Comment string `json:"comment"`
 }
 
-func (w approvalWith) poll(groups func(string) []string) *poll {
-	p := &poll{name: w.Name, choices: w.Choices, count: max(w.Count, 1), votes: map[string]vote{}}
+func (w approvalWith) ballot(groups func(string) []string) *ballot {
+	p := &ballot{name: w.Name, choices: w.Choices, count: max(w.Count, 1), votes: map[string]vote{}}
 	if p.name == "" {
 		p.name = "approval"
 	}
 	if len(p.choices) == 0 {
 		p.choices = []string{"approve", reject}
 	}
-	p.allowed = func(actor string) bool { return len(w.By) == 0 || actor != "" && w.asked(actor, groups) }
+	p.allowed = func(actor string) bool { return len(w.By) == 0 || actor != "" && w.mayVote(actor, groups) }
 	return p
 }
 
 // asked reports an actor who is named, or of whom a group is named. No actor
 // becomes a group by its name.
-func (w approvalWith) asked(actor string, groups func(string) []string) bool {
+func (w approvalWith) mayVote(actor string, groups func(string) []string) bool {
 	if slices.Contains(w.By, actor) && !strings.HasPrefix(actor, "group:") {
 		return true
 	}
 	return groups != nil && slices.ContainsFunc(groups(actor), func(g string) bool { return slices.Contains(w.By, "group:"+g) })
 }
 
-func (p *poll) hear(s workflow.Signal) {
-	p.heard++
+func (p *ballot) addVote(s workflow.Signal) {
+	p.signalsRead++
 	v, ok := readVote(s.Payload)
 	if !ok || !slices.Contains(p.choices, v.Choice) || !p.allowed(s.Actor) {
 		p.refused++
@@ -169,13 +169,13 @@ func readVote(payload json.RawMessage) (vote, bool) {
 }
 
 // decided gives the choice that enough distinct actors agree on.
-func (p *poll) decided() (decision, bool) {
+func (p *ballot) decided() (decision, bool) {
 	for _, choice := range p.choices {
 		needed := p.count
 		if choice == reject {
 			needed = 1
 		}
-		if agree := p.agree(choice); len(agree) >= needed {
+		if agree := p.votersFor(choice); len(agree) >= needed {
 			d := decision{Choice: choice, Actors: agree, Comments: map[string]string{}}
 			for actor, v := range p.votes {
 				if v.Comment != "" {
@@ -188,19 +188,19 @@ func (p *poll) decided() (decision, bool) {
 	return decision{}, false
 }
 
-func (p *poll) agree(choice string) []string {
+func (p *ballot) votersFor(choice string) []string {
 	return slices.DeleteFunc(slices.Clone(p.voters), func(a string) bool { return p.votes[a].Choice != choice })
 }
 
 // standing is the message of the wait: the question, and how the votes stand.
-func (p *poll) standing(question string) string {
+func (p *ballot) summary(question string) string {
 	parts := []string{}
 	if question != "" {
 		parts = append(parts, question)
 	}
 	parts = append(parts, fmt.Sprintf("signal %s with one of %s", p.name, strings.Join(p.choices, ", ")))
 	for _, choice := range p.choices {
-		if agree := p.agree(choice); len(agree) > 0 {
+		if agree := p.votersFor(choice); len(agree) > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d %s: %s", len(agree), p.count, choice, strings.Join(named(agree), ", ")))
 		}
 	}

@@ -14,14 +14,14 @@ import (
 )
 
 // served is an engine that serves a memory store within a synctest bubble.
-type served struct {
+type testServer struct {
 	t      *testing.T
 	store  *workflow.Memory
 	engine *workflow.Engine
 	stop   func()
 }
 
-func (s *served) serve(steps ...workflow.Step) {
+func (s *testServer) serve(steps ...workflow.Step) {
 	s.t.Helper()
 	actions, err := Standard(Options{})
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *served) serve(steps ...workflow.Step) {
 	synctest.Wait()
 }
 
-func (s *served) start() string {
+func (s *testServer) start() string {
 	s.t.Helper()
 	run, err := s.engine.Start(s.t.Context(), workflow.Request{Flow: "F", Subject: "demo/default/c1", RequestID: "1"})
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *served) start() string {
 	return run.ID
 }
 
-func (s *served) send(run, id, name, actor, payload string) {
+func (s *testServer) send(run, id, name, actor, payload string) {
 	s.t.Helper()
 	if err := s.engine.Send(s.t.Context(), run, workflow.Signal{ID: id, Name: name, Actor: actor, Payload: json.RawMessage(payload)}); err != nil {
 		s.t.Fatal(err)
@@ -64,7 +64,7 @@ func (s *served) send(run, id, name, actor, payload string) {
 }
 
 // rests checks phase, fault and the current wait of a run, and gives it.
-func (s *served) rests(run string, phase workflow.Phase, code, message string) *workflow.Run {
+func (s *testServer) waitForPhase(run string, phase workflow.Phase, code, message string) *workflow.Run {
 	s.t.Helper()
 	synctest.Wait()
 	r, err := s.engine.Get(s.t.Context(), run)
@@ -89,7 +89,7 @@ func step(name, uses, with string) workflow.Step {
 
 func TestWaitsAreDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &served{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: workflow.NewMemory()}
 		flow := []workflow.Step{
 			step("Rest", "sleep", `{"for": "1h"}`),
 			step("Caught", "signal", `{"name": "caught-up", "schema": {"type": "object"}, "deadline": "10m"}`),
@@ -101,22 +101,22 @@ func TestWaitsAreDurable(t *testing.T) {
 		}
 		s.serve(flow...)
 		run := s.start()
-		s.rests(run, workflow.Waiting, "Sleeping", "for 1h")
+		s.waitForPhase(run, workflow.Waiting, "Sleeping", "for 1h")
 		time.Sleep(59 * time.Minute)
 		restart()
-		s.rests(run, workflow.Waiting, "Sleeping", "for 1h")
+		s.waitForPhase(run, workflow.Waiting, "Sleeping", "for 1h")
 		time.Sleep(time.Minute)
-		s.rests(run, workflow.Waiting, "AwaitingSignal", "signal caught-up")
+		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal caught-up")
 		s.send(run, "1", "caught-up", "probe", `"no object"`)
-		s.rests(run, workflow.Waiting, "SignalRefused", "must be object, not string")
+		s.waitForPhase(run, workflow.Waiting, "SignalRefused", "must be object, not string")
 		s.send(run, "2", "caught-up", "probe", `{"lag": 0}`)
-		s.rests(run, workflow.Waiting, "AwaitingApproval", "Switch?")
+		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "Switch?")
 		s.send(run, "3", "approval", "ann", `"approve"`)
 		s.send(run, "4", "approval", "ann", `"approve"`)
-		s.rests(run, workflow.Waiting, "AwaitingApproval", "1 of 2 approve: ann")
+		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "1 of 2 approve: ann")
 		restart()
 		s.send(run, "5", "approval", "bob", `{"choice": "approve", "comment": "fine"}`)
-		r := s.rests(run, workflow.Succeeded, "", "")
+		r := s.waitForPhase(run, workflow.Succeeded, "", "")
 		if got := string(r.Step("Go").Output); got != `{"choice":"approve","actors":["ann","bob"],"comments":{"bob":"fine"}}` {
 			t.Errorf("output %s", got)
 		}
@@ -126,7 +126,7 @@ func TestWaitsAreDurable(t *testing.T) {
 
 func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &served{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: workflow.NewMemory()}
 		flow := []workflow.Step{step("Caught", "signal", `{"name": "x", "deadline": "10m"}`)}
 		s.serve(flow...)
 		run := s.start()
@@ -135,33 +135,33 @@ func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 		s.serve(flow...)
 		s.send(run, "1", "another", "probe", `1`) // a look in between moves nothing
 		time.Sleep(3 * time.Minute)
-		s.rests(run, workflow.Waiting, "AwaitingSignal", "signal x")
+		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x")
 		time.Sleep(time.Minute)
-		s.rests(run, workflow.Paused, "WAIT_EXPIRED", "signal x did not come within 10m")
+		s.waitForPhase(run, workflow.Paused, "WAIT_EXPIRED", "signal x did not come within 10m")
 		if err := s.engine.Resume(t.Context(), run, "", "", workflow.Actor{Name: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		s.rests(run, workflow.Waiting, "AwaitingSignal", "signal x") // with all its time again
+		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x") // with all its time again
 		time.Sleep(9 * time.Minute)
 		s.send(run, "2", "x", "probe", `1`)
-		s.rests(run, workflow.Succeeded, "", "")
+		s.waitForPhase(run, workflow.Succeeded, "", "")
 		s.stop()
 	})
 }
 
 func TestResumeAfterARejectionAsksAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &served{t: t, store: workflow.NewMemory()}
+		s := &testServer{t: t, store: workflow.NewMemory()}
 		s.serve(step("Go", "approval", `{}`))
 		run := s.start()
 		s.send(run, "1", "approval", "bob", `{"choice": "reject", "comment": "not today"}`)
-		s.rests(run, workflow.Paused, "REJECTED", "rejected by bob: not today")
+		s.waitForPhase(run, workflow.Paused, "REJECTED", "rejected by bob: not today")
 		if err := s.engine.Resume(t.Context(), run, "", "", workflow.Actor{Name: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		s.rests(run, workflow.Waiting, "AwaitingApproval", "signal approval with one of approve, reject")
+		s.waitForPhase(run, workflow.Waiting, "AwaitingApproval", "signal approval with one of approve, reject")
 		s.send(run, "2", "approval", "bob", `"approve"`)
-		s.rests(run, workflow.Succeeded, "", "")
+		s.waitForPhase(run, workflow.Succeeded, "", "")
 		s.stop()
 	})
 }

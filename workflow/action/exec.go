@@ -49,14 +49,14 @@ var (
 
 // Limits and defaults of exec (workflow.md 3).
 const (
-	execPath         = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	execMaxOutput    = 64 << 10
-	execMostOutput   = workflow.MaxOutputRaised
-	execStderr       = 16 << 10
-	execKillGrace    = 5 * time.Second
-	execMaxScript    = 100_000
-	execMessageLines = 5
-	execMessageBytes = 2 << 10
+	execPath          = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	execDefaultOutput = 64 << 10
+	execOutputLimit   = workflow.MaxOutputRaised
+	execStderr        = 16 << 10
+	execKillGrace     = 5 * time.Second
+	execMaxScript     = 100_000
+	execMessageLines  = 5
+	execMessageBytes  = 2 << 10
 )
 
 type execWith struct {
@@ -86,7 +86,7 @@ var execParams = newParams(`{
 		"okCodes": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": 255}, "default": [0]},
 		"faults": {"type": "object", "additionalProperties": false, "patternProperties": {"^([1-9]?[0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$": {"type": "string"}}, "description": "exit code to fault code"},
 		"output": {"enum": ["text", "lines", "json"], "default": "text"},
-		"maxOutput": `+sizeSchema("of standard output; the first and the last half are kept; default 64KiB", execMostOutput)+`,
+		"maxOutput": `+sizeSchema("of standard output; the first and the last half are kept; default 64KiB", execOutputLimit)+`,
 		"killGrace": `+durationSchema+`
 	}}`,
 	[]string{"/shell"}, checkExec)
@@ -120,7 +120,7 @@ func checkExec(with map[string]any, wrong report) {
 			}
 		}
 	}
-	checkSize(with, "maxOutput", execMostOutput, wrong)
+	checkSize(with, "maxOutput", execOutputLimit, wrong)
 }
 
 func execAction(stateDir string) workflow.Action {
@@ -161,7 +161,7 @@ func execute(ctx context.Context, t *workflow.Task, stateDir string) error {
 	case guard.refused(got):
 		return fmt.Errorf("the command was not begun: %w", workflow.ErrLeaseLost)
 	}
-	if err := with.judge(got, hidden); err != nil {
+	if err := with.checkExit(got, hidden); err != nil {
 		return err
 	}
 	return with.report(t, got.stdout, hidden)
@@ -179,7 +179,7 @@ func (w execWith) command(t *workflow.Task, hidden *secrets) (command, error) {
 	}
 	c := command{dir: w.Dir, env: env, stdin: stdin, okCodes: w.OkCodes, maxOutput: int(w.MaxOutput), killGrace: execKillGrace}
 	if c.maxOutput == 0 {
-		c.maxOutput = execMaxOutput
+		c.maxOutput = execDefaultOutput
 	}
 	if w.KillGrace != nil {
 		c.killGrace = time.Duration(*w.KillGrace)
@@ -226,7 +226,7 @@ func (w execWith) environment(t *workflow.Task, hidden *secrets) ([]string, erro
 }
 
 // judge says whether the end of the command is a failure, and of which kind.
-func (w execWith) judge(got ending, hidden *secrets) error {
+func (w execWith) checkExit(got exitState, hidden *secrets) error {
 	if got.ok(w.OkCodes) {
 		return nil
 	}

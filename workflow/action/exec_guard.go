@@ -19,13 +19,13 @@ import (
 // time since boot and replaces itself by the command only while the worker's lease holds.
 type execGuard struct {
 	script string // for the shell; ends where the command begins
-	word   string // what it says on standard error when it refuses
+	marker string // what it says on standard error when it refuses
 }
 
 const (
-	uptime  = "/proc/uptime" // the boot-time clock, in hundredths of a second
-	binSh   = "/bin/sh"
-	tooLate = 75 // exit code of a guard that refuses; counts only with its word
+	uptime        = "/proc/uptime" // the boot-time clock, in hundredths of a second
+	binSh         = "/bin/sh"
+	guardExitCode = 75 // exit code of a guard that refuses; counts only with its word
 )
 
 // newExecGuard makes the guard of one attempt; nil where there is no lease, no such clock or no shell.
@@ -47,10 +47,10 @@ func newExecGuard(t *workflow.Task) (*execGuard, error) {
 	}
 	random := make([]byte, 12)
 	_, _ = rand.Read(random) // never fails
-	g := &execGuard{word: "pawl: the lease does not hold any more " + hex.EncodeToString(random)}
+	g := &execGuard{marker: "pawl: the lease does not hold any more " + hex.EncodeToString(random)}
 	// The digits of the clock without its point are hundredths. What cannot be read refuses nothing.
 	g.script = fmt.Sprintf(`if read -r PAWL_UP PAWL_IDLE <%s && [ "${PAWL_UP%%.*}${PAWL_UP#*.}" -ge %d ]; then echo '%s' >&2; exit %d; fi; unset PAWL_UP PAWL_IDLE; `,
-		uptime, now+int64(left/(10*time.Millisecond)), g.word, tooLate)
+		uptime, now+int64(left/(10*time.Millisecond)), g.marker, guardExitCode)
 	return g, nil
 }
 
@@ -87,8 +87,8 @@ func unset(env []string) (script string) {
 }
 
 // refused reports a command that did not begin because the lease did not hold any more.
-func (g *execGuard) refused(got ending) bool {
-	return g != nil && got.exit == tooLate && bytes.Contains(got.stderr.head, []byte(g.word))
+func (g *execGuard) refused(got exitState) bool {
+	return g != nil && got.exit == guardExitCode && bytes.Contains(got.stderr.head, []byte(g.marker))
 }
 
 // executable reports a program or a script whose interpreter is there.

@@ -37,7 +37,7 @@ func takeLock(ctx context.Context, stateDir, key string, grace time.Duration) (*
 	for _, stage := range []struct {
 		signal syscall.Signal
 		within time.Duration
-	}{{0, 0}, {syscall.SIGTERM, grace}, {syscall.SIGKILL, killSettle}} {
+	}{{0, 0}, {syscall.SIGTERM, grace}, {syscall.SIGKILL, killTimeout}} {
 		if stage.signal != 0 {
 			for _, group := range oldGroups(path) {
 				signalGroup(group, stage.signal)

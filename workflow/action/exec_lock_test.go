@@ -50,7 +50,7 @@ func TestWorkerProcess(t *testing.T) {
 	if script == "" {
 		t.Skip("runs as a child only")
 	}
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.StateDir = os.Getenv("ACTION_STATE")
 	b.run(context.Background(), t, "exec", shell(script, `"passEnv": ["D"]`))
 }
@@ -63,7 +63,7 @@ func TestNewAttemptEndsTheOldCopy(t *testing.T) {
 		"left the group":  `echo $$ >"$D/a"; setsid sh -c 'echo $$ >"$D/b"; exec sleep 60' & wait`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			dir := t.TempDir()
 			old := killedWorker(t, b.options.StateDir, dir, script, "a", "b")
 			if name == "leader has gone" {
@@ -87,7 +87,7 @@ if [ -d "/proc/$pid" ] && ! grep -q '^State:.*Z' "/proc/$pid/status"; then echo 
 }
 
 func TestOtherKeysAreLeftAlone(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	old := killedWorker(t, b.options.StateDir, dir, `echo $$ >"$D/a"; exec sleep 60`, "a")
 	b.facts.Round++ // another key
@@ -138,7 +138,7 @@ func TestALockThatIsNotGivenUpIsAFault(t *testing.T) {
 }
 
 func TestLockFileTellsTheGroup(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := b.begin(ctx, t, shell(`echo $$ >"$D/a"; exec sleep 60`, `"env": {"D": "`+dir+`"}`))

@@ -29,14 +29,14 @@ type command struct {
 }
 
 // ending is how a command ended, and what it said.
-type ending struct {
+type exitState struct {
 	exit           int    // -1 if a signal ended it
 	signal         string // name of the signal that ended it, else empty
 	stdout, stderr *capture
 }
 
 // ok reports an exit code that is no failure.
-func (e ending) ok(codes []int) bool {
+func (e exitState) ok(codes []int) bool {
 	if len(codes) == 0 {
 		return e.exit == 0
 	}
@@ -48,13 +48,13 @@ const (
 	// grandchild may hold the pipes for ever.
 	pipeGrace = 500 * time.Millisecond
 	// killSettle is how long the kernel may take to end what was killed.
-	killSettle = 2 * time.Second
+	killTimeout = 2 * time.Second
 )
 
 // run starts the command in its own process group and awaits its end. When ctx
 // ends first, or the command fails, the whole group is ended: SIGTERM, and
 // after killGrace SIGKILL. What a command that succeeds leaves behind is left alone.
-func (c command) run(ctx context.Context, lock *runLock) (ending, error) {
+func (c command) run(ctx context.Context, lock *runLock) (exitState, error) {
 	cmd := &exec.Cmd{
 		Path: c.path, Args: c.argv, Dir: c.dir, Env: c.env,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
@@ -62,14 +62,14 @@ func (c command) run(ctx context.Context, lock *runLock) (ending, error) {
 	}
 	pipes, err := c.connect(cmd)
 	if err != nil {
-		return ending{}, CommandFailed.Errorf("%w", err)
+		return exitState{}, CommandFailed.Errorf("%w", err)
 	}
 	defer pipes.close()
 	if ctx.Err() != nil {
-		return ending{}, context.Cause(ctx)
+		return exitState{}, context.Cause(ctx)
 	}
 	if err := cmd.Start(); err != nil {
-		return ending{}, c.startError(err)
+		return exitState{}, c.startError(err)
 	}
 	group := cmd.Process.Pid
 	lock.note(group)
@@ -87,21 +87,21 @@ func (c command) run(ctx context.Context, lock *runLock) (ending, error) {
 	case <-ctx.Done():
 		stopped = !ended(exited)
 	}
-	if stopped || !endingOf(cmd.ProcessState).ok(c.okCodes) {
+	if stopped || !exitStateOf(cmd.ProcessState).ok(c.okCodes) {
 		endGroup(group, c.killGrace)
 	}
 	<-exited
 	pipes.finish(pipeGrace)
 	if stopped {
-		return ending{}, fmt.Errorf("the command was ended: %w", context.Cause(ctx))
+		return exitState{}, fmt.Errorf("the command was ended: %w", context.Cause(ctx))
 	}
-	got := endingOf(cmd.ProcessState)
+	got := exitStateOf(cmd.ProcessState)
 	got.stdout, got.stderr = pipes.stdout, pipes.stderr
 	return got, nil
 }
 
-func endingOf(state *os.ProcessState) ending {
-	e := ending{exit: state.ExitCode()}
+func exitStateOf(state *os.ProcessState) exitState {
+	e := exitState{exit: state.ExitCode()}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		e.signal = status.Signal().String()
 	}
@@ -221,7 +221,7 @@ func endGroup(group int, grace time.Duration) {
 	signalGroup(group, syscall.SIGTERM)
 	if !gone(grace, func() bool { return !groupLives(group) }) {
 		signalGroup(group, syscall.SIGKILL)
-		gone(killSettle, func() bool { return !groupLives(group) })
+		gone(killTimeout, func() bool { return !groupLives(group) })
 	}
 }
 

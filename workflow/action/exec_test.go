@@ -46,7 +46,7 @@ func TestExecOutput(t *testing.T) {
 		"descriptors":        {shell("for fd in 3 4 5 6; do if [ -e /proc/$$/fd/$fd ]; then echo $fd; fi; done"), `"3"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, task := newBench(t).run(t.Context(), t, "exec", c.with)
+			o, task := newHarness(t).run(t.Context(), t, "exec", c.with)
 			wantCode(t, o, "Done")
 			wantOutput(t, task, c.want)
 		})
@@ -56,7 +56,7 @@ func TestExecOutput(t *testing.T) {
 func TestExecEnvironmentIsFixed(t *testing.T) {
 	t.Setenv("PASSED", "yes")
 	t.Setenv("HIDDEN", "no")
-	o, task := newBench(t).run(t.Context(), t, "exec", `{"command": ["env"], "output": "lines", "passEnv": ["PASSED", "NOT_SET"], "env": {"MINE": 1}}`)
+	o, task := newHarness(t).run(t.Context(), t, "exec", `{"command": ["env"], "output": "lines", "passEnv": ["PASSED", "NOT_SET"], "env": {"MINE": 1}}`)
 	wantCode(t, o, "Done")
 	var lines []string
 	if err := json.Unmarshal(task.Result(), &lines); err != nil {
@@ -98,7 +98,7 @@ func TestExecFailures(t *testing.T) {
 		"no secret":        {`{"command": ["env"], "env": {"A": {"secret": "unknown"}}}`, "SECRET_MISSING", "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, task := newBench(t).run(t.Context(), t, "exec", c.with)
+			o, task := newHarness(t).run(t.Context(), t, "exec", c.with)
 			wantCode(t, o, c.code)
 			if !strings.Contains(o.Message(), c.message) {
 				t.Errorf("message %q lacks %q", o.Message(), c.message)
@@ -108,7 +108,7 @@ func TestExecFailures(t *testing.T) {
 			}
 		})
 	}
-	o, _ := newBench(t).run(t.Context(), t, "exec", shell("echo why >&2; exit 7"))
+	o, _ := newHarness(t).run(t.Context(), t, "exec", shell("echo why >&2; exit 7"))
 	if d := fault.Details(o.Err()); d["exitCode"] != 7 || d["stderr"] != "why" {
 		t.Errorf("details %v", d)
 	}
@@ -118,7 +118,7 @@ func TestExecFailures(t *testing.T) {
 }
 
 func TestExecHidesSecrets(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	env := `"env": {"T": {"secret": "token", "prefix": "Bearer "}, "L": {"secret": "lines"}}`
 	o, task := b.run(t.Context(), t, "exec", shell(`echo "got $T"; echo "$L"`, env))
 	wantCode(t, o, "Done")
@@ -145,7 +145,7 @@ END`, `"env": {"T": {"secret": "token"}}`, `"output": "json"`))
 }
 
 func TestExecKeepsWhatFitsTheOutput(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.facts.MaxOutput = 1000
 	o, task := b.run(t.Context(), t, "exec", shell(`for i in $(seq 1 500); do printf '\001\002'; done; printf END`))
 	wantCode(t, o, "Done")
@@ -182,7 +182,7 @@ func wantDead(t *testing.T, pid int) {
 }
 
 // begin runs a step beside the test.
-func (b *bench) begin(ctx context.Context, t *testing.T, with string) <-chan error {
+func (b *harness) begin(ctx context.Context, t *testing.T, with string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		o, _ := b.run(ctx, t, "exec", with)
@@ -202,7 +202,7 @@ func TestExecEndsTheWholeGroup(t *testing.T) {
 		"child without pipes ignores TERM": {`echo $$ >"$D/a"; sh -c 'trap "" TERM; echo $$ >"$D/b"; while :; do sleep 1; done' >/dev/null 2>&1 3>&- & wait`, 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			dir := t.TempDir()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := b.begin(ctx, t, shell(c.script, `"killGrace": "300ms", "env": {"D": "`+dir+`"}`))
@@ -223,7 +223,7 @@ func TestExecEndsTheWholeGroup(t *testing.T) {
 }
 
 func TestExecThatCleansUpOnTERMIsStillStopped(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := b.begin(ctx, t, shell(`trap 'echo bye >"$D/bye"; exit 0' TERM; echo $$ >"$D/a"; while :; do sleep 0.05; done`, `"env": {"D": "`+dir+`"}`))
@@ -241,7 +241,7 @@ func TestExecEndedContextStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "started")
-	o, _ := newBench(t).run(ctx, t, "exec", `{"command": ["touch", "`+file+`"]}`)
+	o, _ := newHarness(t).run(ctx, t, "exec", `{"command": ["touch", "`+file+`"]}`)
 	if !errors.Is(o.Err(), context.Canceled) {
 		t.Errorf("outcome %v", o)
 	}
@@ -251,7 +251,7 @@ func TestExecEndedContextStartsNothing(t *testing.T) {
 }
 
 func TestExecFailureEndsWhatItLeftBehind(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	o, _ := b.run(t.Context(), t, "exec", shell(`sleep 60 & echo $! >"$D/a"; exit 1`, `"env": {"D": "`+dir+`"}`))
 	wantCode(t, o, "COMMAND_FAILED")
@@ -259,7 +259,7 @@ func TestExecFailureEndsWhatItLeftBehind(t *testing.T) {
 }
 
 func TestExecDaemonOutlivesTheStep(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	with := shell(`setsid sh -c 'echo $$ >"$D/a"; exec sleep 60' >/dev/null 2>&1 </dev/null 3>&- &
 while [ ! -s "$D/a" ]; do sleep 0.01; done; echo started`, `"env": {"D": "`+dir+`"}`)
@@ -282,7 +282,7 @@ while [ ! -s "$D/a" ]; do sleep 0.01; done; echo started`, `"env": {"D": "`+dir+
 }
 
 func TestExecIsNotHeldUpByAGrandchildWithThePipes(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	start := time.Now()
 	o, task := b.run(t.Context(), t, "exec", shell(`sleep 60 & echo $! >"$D/a"; echo out`, `"env": {"D": "`+dir+`"}`))
@@ -297,7 +297,7 @@ func TestExecIsNotHeldUpByAGrandchildWithThePipes(t *testing.T) {
 }
 
 func TestExecRefusesAStateFolderItCannotWrite(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.StateDir = "/proc/none"
 	o, _ := b.run(t.Context(), t, "exec", `{"command": ["true"]}`)
 	wantCode(t, o, "STATE_FOLDER_UNUSABLE")

@@ -52,10 +52,10 @@ var (
 
 // Limits and defaults of http (workflow.md 3).
 const (
-	httpMaxResponse  = 1 << 20
-	httpMostResponse = 16 << 20
-	httpDial         = 10 * time.Second
-	httpSnippet      = 512
+	httpDefaultResponse = 1 << 20
+	httpResponseLimit   = 16 << 20
+	httpDial            = 10 * time.Second
+	httpSnippet         = 512
 )
 
 type httpWith struct {
@@ -94,7 +94,7 @@ var httpParams = newParams(`{
 		"body": {"type": ["string", "number", "boolean"]},
 		"expect": `+statusSchema+`"default": ["2xx"]},
 		"retryOn": `+statusSchema+`"default": [408, 425, 429, "5xx", "connection"]},
-		"maxResponse": `+sizeSchema("default 1MiB", httpMostResponse)+`,
+		"maxResponse": `+sizeSchema("default 1MiB", httpResponseLimit)+`,
 		"ca": {"type": "string", "minLength": 1, "description": "certificate authorities in PEM; replaces those of the server"},
 		"redirects": {"type": "integer", "minimum": 0, "maximum": 10, "default": 0},
 		"poll": {"type": "object", "additionalProperties": false, "required": ["every", "until"], "properties": {
@@ -126,8 +126,8 @@ func checkHTTP(with map[string]any, wrong report) {
 	if pem, ok := with["ca"].(string); ok && !isTemplate(pem) && !x509.NewCertPool().AppendCertsFromPEM([]byte(pem)) {
 		wrong([]string{"ca"}, "holds no certificate in PEM")
 	}
-	if poll, ok := with["poll"].(map[string]any); ok {
-		if until, ok := poll["until"].(string); ok {
+	if ballot, ok := with["poll"].(map[string]any); ok {
+		if until, ok := ballot["until"].(string); ok {
 			if _, err := compileUntil(until); err != nil {
 				wrong([]string{"poll", "until"}, "%v", err)
 			}
@@ -136,7 +136,7 @@ func checkHTTP(with map[string]any, wrong report) {
 	if connection(with["expect"]) {
 		wrong([]string{"expect"}, "connection is for retryOn")
 	}
-	checkSize(with, "maxResponse", httpMostResponse, wrong)
+	checkSize(with, "maxResponse", httpResponseLimit, wrong)
 }
 
 func connection(v any) bool {
@@ -188,24 +188,24 @@ func call(ctx context.Context, t *workflow.Task, guard *guard, roots *x509.CertP
 			return outcome.Fail(ParametersInvalid.Errorf("with.ca: holds no certificate in PEM"))
 		}
 	}
-	client := newClient(guard, leased{t}, trust, with.Redirects, with.sensitive())
+	client := newClient(guard, leaseDialer{t}, trust, with.Redirects, with.sensitive())
 	defer client.CloseIdleConnections()
 	got, err := send(client, request, with.limit())
 	if err != nil {
 		err = with.sendError(ctx, err, hidden)
 		if errors.Is(err, HTTPUnavailable) {
-			return with.again(t, 0, err)
+			return with.retryLater(t, 0, err)
 		}
 		return outcome.Fail(err)
 	}
-	return with.judge(ctx, t, got, hidden)
+	return with.handleResponse(ctx, t, got, hidden)
 }
 
 func (w httpWith) limit() int {
 	if w.MaxResponse > 0 {
 		return int(w.MaxResponse)
 	}
-	return httpMaxResponse
+	return httpDefaultResponse
 }
 
 // request resolves the parameters to what is sent.
@@ -332,21 +332,21 @@ func (w httpWith) sendError(ctx context.Context, err error, hidden *secrets) err
 }
 
 // judge decides what a response means.
-func (w httpWith) judge(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
+func (w httpWith) handleResponse(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
 	switch {
 	case w.expect().holds(got.status):
 		if w.Poll == nil {
 			return outcome.Fail(got.report(t, hidden))
 		}
-		return w.look(ctx, t, got, hidden)
+		return w.checkPoll(ctx, t, got, hidden)
 	case w.retryOn().holds(got.status):
-		return w.again(t, retryAfter(got.retryAfter, time.Now()), got.fault(HTTPUnavailable, hidden))
+		return w.retryLater(t, retryAfter(got.retryAfter, time.Now()), got.fault(HTTPUnavailable, hidden))
 	}
 	return outcome.Fail(got.fault(HTTPUnexpected, hidden))
 }
 
 // look asks a response that was polled for whether it is the wanted one.
-func (w httpWith) look(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
+func (w httpWith) checkPoll(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
 	met, err := evaluateUntil(ctx, w.Poll.Until, got)
 	if err != nil {
 		return outcome.Fail(workflow.ExpressionFailed.Errorf("with.poll.until: %s", hidden.clean(err.Error())))
@@ -354,12 +354,12 @@ func (w httpWith) look(ctx context.Context, t *workflow.Task, got answer, hidden
 	if met {
 		return outcome.Fail(got.report(t, hidden))
 	}
-	return w.polled(t, "until "+w.Poll.Until)
+	return w.pollAgain(t, "until "+w.Poll.Until)
 }
 
 // polled waits for the next look, or ends the wait.
-func (w httpWith) polled(t *workflow.Task, message string) outcome.Outcome {
-	p := patienceOf(t, w.Poll.Deadline, workflow.TimeoutFail)
+func (w httpWith) pollAgain(t *workflow.Task, message string) outcome.Outcome {
+	p := waitLimitOf(t, w.Poll.Deadline, workflow.TimeoutFail)
 	left, over := p.left(time.Now())
 	if over {
 		return p.expired(t, "the response")
@@ -376,12 +376,12 @@ func (w httpWith) polled(t *workflow.Task, message string) outcome.Outcome {
 // after that wait is a failure, so a server that puts off for ever uses the
 // budget up. While a poll with a deadline waits, trouble ends that wait no
 // sooner than the deadline.
-func (w httpWith) again(t *workflow.Task, after time.Duration, err error) outcome.Outcome {
+func (w httpWith) retryLater(t *workflow.Task, after time.Duration, err error) outcome.Outcome {
 	waited := t.Waited()
 	mine := fmt.Sprintf("attempt %d: ", t.Attempt())
 	switch {
 	case waited != nil && waited.Reason == "Polling" && w.Poll != nil && w.Poll.Deadline > 0:
-		return w.polled(t, "until "+w.Poll.Until)
+		return w.pollAgain(t, "until "+w.Poll.Until)
 	case after > 0 && !(waited != nil && waited.Reason == "RetryAfter" && strings.HasPrefix(waited.Message, mine)):
 		return outcome.Wait(min(after, t.Retry().Longest), "RetryAfter", "%sthe server asks to come again: %s", mine, fault.Message(err))
 	}

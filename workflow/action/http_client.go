@@ -130,7 +130,7 @@ func (g *guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 
 // newClient makes the client of one attempt. Connections are not kept: what
 // was allowed for one URL must not carry another, and a step holds nothing.
-func newClient(g *guard, l leased, trust *tls.Config, redirects int, sensitive []string) *http.Client {
+func newClient(g *guard, l leaseDialer, trust *tls.Config, redirects int, sensitive []string) *http.Client {
 	open := &net.Dialer{Timeout: httpDial}
 	guarded := &net.Dialer{Timeout: httpDial, ControlContext: g.control}
 	transport := func(d *net.Dialer) *http.Transport {
@@ -144,7 +144,7 @@ func newClient(g *guard, l leased, trust *tls.Config, redirects int, sensitive [
 		}
 	}
 	return &http.Client{
-		Transport: &split{guard: g, open: transport(open), guarded: transport(guarded)},
+		Transport: &splitTransport{guard: g, open: transport(open), guarded: transport(guarded)},
 		CheckRedirect: func(next *http.Request, via []*http.Request) error {
 			if len(via) > redirects {
 				return http.ErrUseLastResponse
@@ -163,9 +163,9 @@ func newClient(g *guard, l leased, trust *tls.Config, redirects int, sensitive [
 
 // leased lets a request be written only while the worker's lease holds: the process
 // may have stood still since it was made.
-type leased struct{ task *workflow.Task }
+type leaseDialer struct{ task *workflow.Task }
 
-func (l leased) dial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+func (l leaseDialer) dial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := d.DialContext(ctx, network, address)
 		if _, shared := l.task.Lease(); err != nil || !shared {
@@ -189,13 +189,13 @@ func (c leasedConn) Write(p []byte) (int, error) {
 }
 
 // split sends each request, redirects included, by the transport its URL is allowed.
-type split struct {
+type splitTransport struct {
 	guard         *guard
 	open, guarded http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *split) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *splitTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.guard.allowsURL(r.URL) {
 		return s.open.RoundTrip(r)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // serve starts a server that the bench allows.
-func serve(t *testing.T, b *bench, handle http.HandlerFunc) string {
+func serve(t *testing.T, b *harness, handle http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(handle)
 	t.Cleanup(s.Close)
@@ -44,7 +44,7 @@ func answerWith(status int, contentType, body string, headers ...string) http.Ha
 }
 
 func TestHTTPSendsWhatItIsTold(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	var got *http.Request
 	var body string
 	base := serve(t, b, func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func TestHTTPSendsWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestHTTPJudgesTheStatus(t *testing.T) {
+func TestHTTPChecksTheStatus(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		more   string
@@ -93,7 +93,7 @@ func TestHTTPJudgesTheStatus(t *testing.T) {
 		{503, `"retryOn": [429]`, "HTTP_UNEXPECTED"},
 		{503, `"expect": 503`, "Done"},
 	} {
-		b := newBench(t)
+		b := newHarness(t)
 		with := `{"url": "` + serve(t, b, answerWith(c.status, "text/plain", "", "Location", "/x")) + `"`
 		if c.more != "" {
 			with += ", " + c.more
@@ -103,7 +103,7 @@ func TestHTTPJudgesTheStatus(t *testing.T) {
 			t.Errorf("%d %s: %v, want %s", c.status, c.more, o, c.want)
 		}
 	}
-	b := newBench(t)
+	b := newHarness(t)
 	o, _ := b.run(t.Context(), t, "http", `{"url": "`+serve(t, b, answerWith(403, "text/plain", "no such luck"))+`"}`)
 	if d := fault.Details(o.Err()); o.Message() != "403 Forbidden: no such luck" || d["status"] != 403 || d["body"] != "no such luck" {
 		t.Errorf("%v, details %v", o, d)
@@ -119,7 +119,7 @@ func TestHTTPBody(t *testing.T) {
 		"broken JSON":     {"application/json", `{"a"`, `"body":"{\"a\""`},
 		"nothing":         {"application/json", ``, `"body":""`},
 	} {
-		b := newBench(t)
+		b := newHarness(t)
 		o, task := b.run(t.Context(), t, "http", `{"url": "`+serve(t, b, answerWith(200, c.contentType, c.body))+`"}`)
 		if !o.IsDone() || !strings.Contains(string(task.Result()), c.want) {
 			t.Errorf("%s: %v, %s", name, o, task.Result())
@@ -128,7 +128,7 @@ func TestHTTPBody(t *testing.T) {
 }
 
 func TestHTTPHidesSecretsThatComeBack(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	status := 200
 	base := serve(t, b, func(w http.ResponseWriter, r *http.Request) {
 		answerWith(status, "application/json", `{"you": "`+r.Header.Get("X-Token")+`"}`, "X-Echo", r.Header.Get("X-Token"))(w, r)
@@ -150,7 +150,7 @@ func TestHTTPHidesSecretsThatComeBack(t *testing.T) {
 }
 
 func TestHTTPLimits(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	base := serve(t, b, answerWith(200, "text/plain", strings.Repeat("x", 70<<10)))
 	o, _ := b.run(t.Context(), t, "http", `{"url": "`+base+`", "maxResponse": "64KiB"}`)
 	wantCode(t, o, "HTTP_TOO_LARGE")
@@ -162,7 +162,7 @@ func TestHTTPLimits(t *testing.T) {
 }
 
 func TestHTTPConnectionErrors(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	s := httptest.NewServer(http.NotFoundHandler())
 	b.options.HTTPAllow = []string{s.URL}
 	s.Close()
@@ -173,7 +173,7 @@ func TestHTTPConnectionErrors(t *testing.T) {
 }
 
 func TestHTTPObeysItsContext(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	arrived := make(chan struct{})
 	base := serve(t, b, func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -192,7 +192,7 @@ func TestHTTPObeysItsContext(t *testing.T) {
 }
 
 func TestHTTPHonoursRetryAfterUpToLongest(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	header := "7"
 	base := serve(t, b, func(w http.ResponseWriter, r *http.Request) {
 		answerWith(429, "text/plain", "", "Retry-After", header)(w, r)
@@ -227,7 +227,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	reply := answerWith(200, "application/json", `{"state": "building"}`)
 	base := serve(t, b, func(w http.ResponseWriter, r *http.Request) { reply(w, r) })
 	with := `{"url": "` + base + `", "poll": {"every": "30s", "until": "response.status == 200 && response.json.state == 'ready'", "deadline": "1h"}}`
@@ -264,7 +264,7 @@ func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
 }
 
 func TestHTTPPollWithoutDeadlineChargesTrouble(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	base := serve(t, b, answerWith(503, "text/plain", ""))
 	b.facts.Wait = &workflow.WaitRecord{Reason: "Polling", Since: time.Now()}
 	o, _ := b.run(t.Context(), t, "http", `{"url": "`+base+`", "poll": {"every": "30s", "until": "true"}}`)
@@ -281,7 +281,7 @@ func TestHTTPPollExpressions(t *testing.T) {
 		{`response.json.n`, "EXPRESSION_FAILED"},
 		{`[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a+b+c+d+e > 0)))))`, "EXPRESSION_FAILED"},
 	} {
-		b := newBench(t)
+		b := newHarness(t)
 		until, _ := json.Marshal(c.until)
 		base := serve(t, b, answerWith(200, "application/json", `{"n": 3}`, "X-A", "1"))
 		o, _ := b.run(t.Context(), t, "http", fmt.Sprintf(`{"url": %q, "poll": {"every": "1s", "until": %s}}`, base, until))
@@ -292,7 +292,7 @@ func TestHTTPPollExpressions(t *testing.T) {
 }
 
 func TestHTTPRefusesAddressesAfterResolution(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	reached := false
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	defer s.Close()
@@ -376,7 +376,7 @@ func TestGuardURLs(t *testing.T) {
 }
 
 func TestHTTPRedirects(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	type hop struct{ host, token, auth, plain, key, body string }
 	var hops []hop
 	var other string
@@ -439,7 +439,7 @@ func TestHTTPRedirects(t *testing.T) {
 }
 
 func TestHTTPVerifiesCertificates(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	s := httptest.NewUnstartedServer(answerWith(200, "text/plain", "secure"))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()

@@ -35,7 +35,7 @@ func TestFinding3ExecAsksInTheChild(t *testing.T) {
 			begun bool
 		}{{0, false}, {time.Millisecond, false}, {time.Hour, true}} { // less than a tick of the clock is over when the child asks
 			t.Run(fmt.Sprint(name, ends.left), func(t *testing.T) {
-				b := newBench(t)
+				b := newHarness(t)
 				b.facts.Lease = func() time.Duration { return ends.left }
 				made := filepath.Join(t.TempDir(), "made")
 				o, _ := b.run(t.Context(), t, "exec", fmt.Sprintf(with, made))
@@ -48,7 +48,7 @@ func TestFinding3ExecAsksInTheChild(t *testing.T) {
 			})
 		}
 	}
-	b := newBench(t)
+	b := newHarness(t)
 	o, _ := b.run(t.Context(), t, "exec", `{"shell": "exit 75"}`)
 	wantCode(t, o, "COMMAND_FAILED")
 }
@@ -60,7 +60,7 @@ func TestFinding3HTTPAsksBeforeItWrites(t *testing.T) {
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
 	for name, server := range map[string]*httptest.Server{"http": httptest.NewServer(handler), "https": httptest.NewTLSServer(handler)} {
 		defer server.Close()
-		b := newBench(t)
+		b := newHarness(t)
 		b.options.HTTPAllow = []string{server.URL}
 		var asked atomic.Int32
 		b.facts.Lease = func() time.Duration {
@@ -76,7 +76,7 @@ func TestFinding3HTTPAsksBeforeItWrites(t *testing.T) {
 	}
 	server := httptest.NewServer(handler)
 	defer server.Close()
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.HTTPAllow = []string{server.URL}
 	if o, _ := b.run(context.Background(), t, "http", `{"url": "`+server.URL+`"}`); !o.IsDone() || served.Load() != 1 {
 		t.Errorf("%v, %d requests served", o, served.Load())

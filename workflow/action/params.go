@@ -29,10 +29,10 @@ var ParametersInvalid = fault.Declare(fault.Kind{
 // Params is the schema of an action's `with`: a JSON Schema, and the rules it
 // cannot say. It is a [workflow.Schema].
 type Params struct {
-	source   json.RawMessage
-	compiled *jsonschema.Schema
-	literal  []string
-	further  func(with map[string]any, wrong report)
+	source     json.RawMessage
+	compiled   *jsonschema.Schema
+	literal    []string
+	extraCheck func(with map[string]any, wrong report)
 }
 
 // report adds a problem at a place within the value.
@@ -41,7 +41,7 @@ type report func(at []string, format string, args ...any)
 var _ workflow.Schema = (*Params)(nil)
 
 // newParams compiles a schema that is part of this package: a mistake in it panics.
-func newParams(source string, literal []string, further func(map[string]any, report)) *Params {
+func newParams(source string, literal []string, extraCheck func(map[string]any, report)) *Params {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(source))
 	if err != nil {
 		panic(err)
@@ -54,7 +54,7 @@ func newParams(source string, literal []string, further func(map[string]any, rep
 	if err := json.Compact(&compact, []byte(source)); err != nil {
 		panic(err)
 	}
-	return &Params{source: compact.Bytes(), compiled: compiled, literal: literal, further: further}
+	return &Params{source: compact.Bytes(), compiled: compiled, literal: literal, extraCheck: extraCheck}
 }
 
 func compile(doc any) (*jsonschema.Schema, error) {
@@ -106,8 +106,8 @@ func (p *Params) check(value json.RawMessage, draft bool) error {
 	} else if err != nil {
 		return err
 	}
-	if with, ok := doc.(map[string]any); ok && p.further != nil {
-		p.further(with, wrong)
+	if with, ok := doc.(map[string]any); ok && p.extraCheck != nil {
+		p.extraCheck(with, wrong)
 	}
 	if draft {
 		found = slices.DeleteFunc(found, func(x Problem) bool { return p.template(doc, x.At) })

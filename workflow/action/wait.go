@@ -17,14 +17,14 @@ import (
 
 // patience says how long a wait may still last. The wait's beginning is the
 // engine's record, so it is kept over restarts; a first look has all its time.
-type patience struct {
+type waitLimit struct {
 	deadline  time.Duration
 	onTimeout workflow.OnTimeout
 	since     time.Time // zero: the first look
 }
 
-func patienceOf(t *workflow.Task, deadline duration, onTimeout workflow.OnTimeout) patience {
-	p := patience{deadline: time.Duration(deadline), onTimeout: onTimeout}
+func waitLimitOf(t *workflow.Task, deadline duration, onTimeout workflow.OnTimeout) waitLimit {
+	p := waitLimit{deadline: time.Duration(deadline), onTimeout: onTimeout}
 	if w := t.Waited(); w != nil {
 		p.since = w.Since
 	}
@@ -32,7 +32,7 @@ func patienceOf(t *workflow.Task, deadline duration, onTimeout workflow.OnTimeou
 }
 
 // left is the time until the deadline; 0 without one. Over reports that it has ended.
-func (p patience) left(now time.Time) (left time.Duration, over bool) {
+func (p waitLimit) left(now time.Time) (left time.Duration, over bool) {
 	if p.deadline <= 0 {
 		return 0, false
 	}
@@ -44,7 +44,7 @@ func (p patience) left(now time.Time) (left time.Duration, over bool) {
 }
 
 // expired carries onTimeout out. Undo is the engine's: it reads the detail.
-func (p patience) expired(t *workflow.Task, what string) outcome.Outcome {
+func (p waitLimit) expired(t *workflow.Task, what string) outcome.Outcome {
 	if p.onTimeout == workflow.TimeoutContinue {
 		return outcome.Fail(t.Set(map[string]bool{"timedOut": true}))
 	}
@@ -95,7 +95,7 @@ func sleep(_ context.Context, t *workflow.Task) outcome.Outcome {
 		}
 		return outcome.Done()
 	}
-	p := patienceOf(t, with.For, "")
+	p := waitLimitOf(t, with.For, "")
 	if left, over := p.left(now); left > 0 && !over {
 		return outcome.Wait(left, "Sleeping", "for %s", p.deadline)
 	}
@@ -158,7 +158,7 @@ func awaitSignal(_ context.Context, t *workflow.Task) outcome.Outcome {
 		}
 		return outcome.Fail(t.Set(s.Payload))
 	}
-	p := patienceOf(t, with.Deadline, with.OnTimeout)
+	p := waitLimitOf(t, with.Deadline, with.OnTimeout)
 	left, over := p.left(time.Now())
 	if over {
 		return p.expired(t, "signal "+with.Name)

@@ -13,7 +13,7 @@ import (
 )
 
 // continued gives the wait record an engine would keep of an outcome.
-func (b *bench) continued(o outcome.Outcome) {
+func (b *harness) continued(o outcome.Outcome) {
 	since := time.Now()
 	if b.facts.Wait != nil {
 		since = b.facts.Wait.Since
@@ -23,7 +23,7 @@ func (b *bench) continued(o outcome.Outcome) {
 
 func TestSleepIsKeptOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+		b := newHarness(t)
 		o, _ := b.run(t.Context(), t, "sleep", `{"for": "1h"}`)
 		if !o.IsWait() || o.After() != time.Hour {
 			t.Fatalf("first look: %v", o)
@@ -42,7 +42,7 @@ func TestSleepIsKeptOverRestarts(t *testing.T) {
 
 func TestSleepUntilAnInstant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+		b := newHarness(t)
 		at := time.Now().Add(3 * time.Hour).UTC().Format(time.RFC3339)
 		o, _ := b.run(t.Context(), t, "sleep", `{"until": "`+at+`"}`)
 		if o.After() != 3*time.Hour {
@@ -56,7 +56,7 @@ func TestSleepUntilAnInstant(t *testing.T) {
 }
 
 func TestSignalBecomesTheOutput(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	o, task := b.run(t.Context(), t, "signal", `{"name": "caught-up"}`)
 	if !o.IsWait() || o.After() != 0 || o.Message() != "signal caught-up" || task.Result() != nil {
 		t.Fatalf("without the signal: %v", o)
@@ -75,7 +75,7 @@ func TestSignalBecomesTheOutput(t *testing.T) {
 }
 
 func TestSignalThatDoesNotFitIsDropped(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	with := `{"name": "s", "schema": {"type": "object", "required": ["lag"], "properties": {"lag": {"type": "integer"}}}}`
 	b.facts.Signals = []workflow.Signal{{ID: "1", Name: "s", Payload: json.RawMessage(`{"lag":"x"}`)}}
 	o, task := b.run(t.Context(), t, "signal", with)
@@ -102,7 +102,7 @@ func TestDeadlineOfSignalAndApproval(t *testing.T) {
 	for _, action := range []string{"signal", "approval"} {
 		for onTimeout, want := range map[string]string{"fail": "WAIT_EXPIRED", "undo": "WAIT_EXPIRED", "continue": "Done"} {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+				b := newHarness(t)
 				with := fmt.Sprintf(`{"name": "s", "deadline": "10m", "onTimeout": %q}`, onTimeout)
 				o, _ := b.run(t.Context(), t, action, with)
 				if o.After() != 10*time.Minute {
@@ -161,7 +161,7 @@ func TestApprovalCountsVotes(t *testing.T) {
 		"decided by an old vote": {`{"count": 2}`, votes(`ann "approve"`, `bob "approve"`, `ann "reject"`), "Done", `{"choice":"approve","actors":["ann","bob"],"comments":{}}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			b.options.Groups = groups
 			b.facts.Signals = c.votes
 			o, task := b.run(t.Context(), t, "approval", c.with)
@@ -182,8 +182,8 @@ func TestApprovalCountsVotes(t *testing.T) {
 	}
 }
 
-func TestRejectionIsAFailureOnTheNextLook(t *testing.T) {
-	b := newBench(t)
+func TestRejectionIsAFailureOnTheNextPoll(t *testing.T) {
+	b := newHarness(t)
 	b.facts.Signals = votes(`bob {"choice":"reject","comment":"not today"}`)
 	o, task := b.run(t.Context(), t, "approval", `{}`)
 	if !o.IsWait() || o.After() <= 0 || o.After() > time.Millisecond {

@@ -16,7 +16,7 @@ import (
 func (l *library) check() {
 	l.checkCycles()
 	l.checkFaults()
-	l.advise()
+	l.lint()
 }
 
 // build makes the flows. What is wrong with them is in the report.
@@ -28,7 +28,7 @@ func (l *library) build() []workflow.Flow {
 	}
 	for _, name := range keysOf(l.groups) {
 		if g := l.groups[name]; !l.reached[g] && !l.cyclic[g] {
-			l.lonely(g)
+			l.checkUnusedGroup(g)
 		}
 	}
 	l.checkChildren()
@@ -41,8 +41,8 @@ func (l *library) build() []workflow.Flow {
 func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 	e := l.expander(f.defaults)
 	names := newNamespace()
-	root := &node{kids: e.sequence(f.steps, 0, names)}
-	end := &node{kids: e.sequence(f.finally, 0, names)}
+	root := &node{children: e.sequence(f.steps, 0, names)}
+	end := &node{children: e.sequence(f.finally, 0, names)}
 	flow := workflow.Flow{
 		Name: f.name.value, Version: f.version, Description: f.description, RecoverFromFirstStep: f.fromFirst,
 		Deadline: f.deadline, OnDeadline: f.onDeadline, OnChange: f.onChange, Migrations: f.migrations,
@@ -52,10 +52,10 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 	if c.input != nil {
 		flow.Input = c.input
 	}
-	all := &node{kids: slices.Concat(root.kids, end.kids)}
+	all := &node{children: slices.Concat(root.children, end.children)}
 	top := (&scope{}).within(all)
-	flow.Steps = c.sequence(root.kids, top)
-	flow.Finally = c.sequence(end.kids, top)
+	flow.Steps = c.sequence(root.children, top)
+	flow.Finally = c.sequence(end.children, top)
 	if f.result.set() {
 		flow.ResultText = f.result.value
 		if x := c.expression(f.result, 0, top, false, "a value"); x != nil {
@@ -63,7 +63,7 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 		}
 		c.reads = nil // what the result reads does not keep a step from being skipped
 	}
-	flow.Source = encodeFlow(f, root.kids, end.kids)
+	flow.Source = encodeFlow(f, root.children, end.children)
 	l.checkMigrations(f, all)
 	return flow, all
 }
@@ -72,12 +72,12 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 func (l *library) checkMigrations(f *flowDoc, all *node) {
 	for i, m := range f.migrations {
 		for _, old := range keysOf(m.Rename) {
-			if all.lacks(m.Rename[old]) != "" {
+			if all.whyMissing(m.Rename[old]) != "" {
 				l.errorf(f.migrationAt[i], "the migration renames %s to %s, which is no step of the flow", old, m.Rename[old])
 			}
 		}
 		for _, name := range keysOf(m.Insert) {
-			if all.lacks(name) != "" {
+			if all.whyMissing(name) != "" {
 				l.errorf(f.migrationAt[i], "the migration inserts %s, which is no step of the flow", name)
 			}
 		}
@@ -85,11 +85,11 @@ func (l *library) checkMigrations(f *flowDoc, all *node) {
 }
 
 // lonely checks a group that no flow of the set uses.
-func (l *library) lonely(g *groupDoc) {
+func (l *library) checkUnusedGroup(g *groupDoc) {
 	l.reached[g] = true
-	all := &node{kids: l.expander(policy{}).sequence(g.steps, 1, newNamespace())}
+	all := &node{children: l.expander(policy{}).sequence(g.steps, 1, newNamespace())}
 	c := &flowCompiler{library: l, doc: &flowDoc{}}
-	c.sequence(all.kids, (&scope{loose: true, params: g}).within(all))
+	c.sequence(all.children, (&scope{openEnded: true, params: g}).within(all))
 }
 
 // checkParams reports parameters that no step of their group reads.
@@ -134,7 +134,7 @@ func (c *flowCompiler) sequence(nodes []*node, here *scope) []workflow.Step {
 	steps := make([]workflow.Step, 0, len(nodes))
 	for _, n := range nodes {
 		steps = append(steps, c.step(n, here))
-		if !here.beside {
+		if !here.parallel {
 			here.before[n.name] = true
 		}
 	}
@@ -148,8 +148,8 @@ func (c *flowCompiler) step(n *node, here *scope) workflow.Step {
 	if b := n.branch; b != nil {
 		step.Description = b.description
 		c.when(&step, b.when, here)
-		step.Reads = c.taken()
-		step.Steps = c.sequence(n.kids, here.within(n))
+		step.Reads = c.takeReads()
+		step.Steps = c.sequence(n.children, here.within(n))
 		return step
 	}
 	s := n.doc
@@ -160,7 +160,7 @@ func (c *flowCompiler) step(n *node, here *scope) workflow.Step {
 		step.ForEach, inside = c.loop(s.forEach, here)
 	}
 	switch {
-	case n.kids != nil || s.structure():
+	case n.children != nil || s.structure():
 		c.structure(&step, n, inside)
 	default:
 		c.leaf(&step, n, inside)
@@ -169,7 +169,7 @@ func (c *flowCompiler) step(n *node, here *scope) workflow.Step {
 }
 
 // taken gives what the step's expressions have read so far and forgets it.
-func (c *flowCompiler) taken() []string {
+func (c *flowCompiler) takeReads() []string {
 	slices.Sort(c.reads)
 	reads := slices.Compact(c.reads)
 	c.reads = nil
@@ -182,9 +182,9 @@ func (c *flowCompiler) structure(step *workflow.Step, n *node, here *scope) {
 		step.Params, step.With = c.params(n, here)
 		inner.params, inner.any = n.group, n.group == nil
 	}
-	step.Reads = c.taken()
+	step.Reads = c.takeReads()
 	if p := n.doc.parallel; p != nil {
-		inner.beside = true
+		inner.parallel = true
 		if step.Parallel = p.max; step.Parallel == 0 {
 			step.Parallel = max(len(p.branches), 1)
 		}
@@ -194,7 +194,7 @@ func (c *flowCompiler) structure(step *workflow.Step, n *node, here *scope) {
 		step.Open = &open
 		inner.before[n.open.name] = true
 	}
-	step.Steps = c.sequence(n.kids, inner)
+	step.Steps = c.sequence(n.children, inner)
 	if n.close != nil {
 		end := c.step(n.close, inner)
 		step.Close = &end
@@ -214,8 +214,8 @@ func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.R
 		return func(workflow.View) (json.RawMessage, error) { return raw, nil }, raw
 	}
 	for i, name := range t.keys {
-		if kind, of := n.types[name], t.kids[i].kind(); kind != "" && !slices.Contains(kindsOf(of), kind) {
-			c.errorf(mark{n.at.file, n.params.Content[2*i+1].Line, n.params.Content[2*i+1].Column},
+		if kind, of := n.types[name], t.children[i].kind(); kind != "" && !slices.Contains(kindsOf(of), kind) {
+			c.errorf(position{n.at.file, n.params.Content[2*i+1].Line, n.params.Content[2*i+1].Column},
 				"parameter %s of group %s is of type %s, the expression gives %s", name, n.groupName, kind, of)
 		}
 	}
@@ -256,7 +256,7 @@ func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {
 	if s.wait != nil {
 		step.Wait = c.wait(s.wait, here)
 	}
-	step.Reads = c.taken()
+	step.Reads = c.takeReads()
 	if s.undo != nil {
 		c.knowsAction(s.undo.uses)
 		call := &workflow.Call{Uses: s.undo.uses.value}
@@ -273,7 +273,7 @@ func (c *flowCompiler) codes(s *stepDoc) {
 	for _, code := range s.policy.retry.Not {
 		if code != "" && !c.expanded && !c.knowsCode(code) {
 			n := s.found["retry"]
-			c.warnf(mark{s.at.file, n.Line, n.Column}, "retry.not names %s, which nothing here declares", code)
+			c.warnf(position{s.at.file, n.Line, n.Column}, "retry.not names %s, which nothing here declares", code)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (c *flowCompiler) conform(what string, to workflow.Schema, raw json.RawMess
 				}
 			}
 		}
-		c.errorf(mark{file, at.Line, at.Column}, "%s: %v", what, one)
+		c.errorf(position{file, at.Line, at.Column}, "%s: %v", what, one)
 	}
 }
 
@@ -442,12 +442,12 @@ func (c *flowCompiler) loop(l *loopDoc, here *scope) (*workflow.Loop, *scope) {
 
 // expression compiles a text that is CEL as a whole, or a part of one.
 func (c *flowCompiler) expression(t text, shift int, here *scope, object bool, want string, kinds ...*cel.Type) *expression {
-	x, issues := c.expressions.compile(t.value[shift:], surroundings{input: c.input, items: here.items, object: object})
-	return c.judged(t, shift, x, issues, here, want, kinds)
+	x, issues := c.expressions.compile(t.value[shift:], exprContext{input: c.input, items: here.items, object: object})
+	return c.checkExpression(t, shift, x, issues, here, want, kinds)
 }
 
 // judged reports the issues of an expression and what it may not read.
-func (c *flowCompiler) judged(t text, shift int, x *expression, issues []issue, here *scope, want string, kinds []*cel.Type) *expression {
+func (c *flowCompiler) checkExpression(t text, shift int, x *expression, issues []issue, here *scope, want string, kinds []*cel.Type) *expression {
 	for _, i := range issues {
 		c.errorf(t.inside(shift+i.offset), "%s", i.message)
 	}
@@ -469,8 +469,8 @@ func (c *flowCompiler) judged(t text, shift int, x *expression, issues []issue, 
 	return x
 }
 
-func (c *flowCompiler) readParams(at mark, x *expression, here *scope) {
-	if len(x.params) == 0 && !x.whole || here.any {
+func (c *flowCompiler) readParams(at position, x *expression, here *scope) {
+	if len(x.params) == 0 && !x.allParams || here.any {
 		return
 	}
 	if here.params == nil {
@@ -482,7 +482,7 @@ func (c *flowCompiler) readParams(at mark, x *expression, here *scope) {
 		used = map[string]bool{}
 		c.usedParams[here.params] = used
 	}
-	if x.whole {
+	if x.allParams {
 		used["*"] = true
 	}
 	var declared []string

@@ -20,7 +20,7 @@ func TestExpensiveExpressionsEnd(t *testing.T) {
 		"nested loops":      "input.l.all(a, input.l.all(b, input.l.all(c, input.l.all(d, input.l.all(e, input.l.all(f, true))))))",
 	} {
 		t.Run(name, func(t *testing.T) {
-			x, issues := newExpressions().compile(text, surroundings{})
+			x, issues := newExpressions().compile(text, exprContext{})
 			if issues != nil {
 				t.Fatal(issues)
 			}
@@ -38,7 +38,7 @@ func TestExpensiveExpressionsEnd(t *testing.T) {
 		})
 	}
 	for _, text := range []string{"'%.1000000000f'.format([1.0])", "'" + strings.Repeat("(", 200) + "'.matches('a')" + strings.Repeat(" || true", 3000), strings.Repeat("[", 500)} {
-		if _, issues := newExpressions().compile(text, surroundings{}); issues == nil {
+		if _, issues := newExpressions().compile(text, exprContext{}); issues == nil {
 			t.Errorf("%.40s… is not refused", text)
 		}
 	}

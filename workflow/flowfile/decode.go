@@ -13,7 +13,7 @@ import (
 
 // flowDoc is a flow file as it was written.
 type flowDoc struct {
-	at          mark
+	at          position
 	name        text
 	version     int
 	description string
@@ -24,7 +24,7 @@ type flowDoc struct {
 	result      text
 	onChange    workflow.Change
 	migrations  []workflow.Migration
-	migrationAt []mark
+	migrationAt []position
 	attempts    int // limits.attempts
 	maxOutput   int // limits.output
 	retention   *workflow.Retention
@@ -35,7 +35,7 @@ type flowDoc struct {
 
 // groupDoc is a step group file.
 type groupDoc struct {
-	at          mark
+	at          position
 	name        text
 	description string
 	params      []*paramDoc
@@ -43,16 +43,16 @@ type groupDoc struct {
 }
 
 type paramDoc struct {
-	name        text
-	kind        string
-	description string
-	required    bool
-	preset      json.RawMessage // default; nil: none
+	name         text
+	kind         string
+	description  string
+	required     bool
+	defaultValue json.RawMessage // default; nil: none
 }
 
 // stepDoc is one step as it was written.
 type stepDoc struct {
-	at          mark
+	at          position
 	name        text
 	uses        text
 	description string
@@ -92,7 +92,7 @@ type callDoc struct {
 }
 
 type waitDoc struct {
-	at               mark
+	at               position
 	duration         time.Duration
 	until, condition text
 	signal           text
@@ -107,7 +107,7 @@ type parallelDoc struct {
 }
 
 type branchDoc struct {
-	at          mark
+	at          position
 	name        text
 	description string
 	when        text
@@ -115,7 +115,7 @@ type branchDoc struct {
 }
 
 type loopDoc struct {
-	at            mark
+	at            position
 	list, as, key text
 	max           int
 }
@@ -126,12 +126,12 @@ type childDoc struct{ name, subject text }
 
 type schemaDoc struct {
 	node *yaml.Node
-	at   mark
+	at   position
 	raw  json.RawMessage
 }
 
 func (r *reader) flow(root *yaml.Node) *flowDoc {
-	f := &flowDoc{at: r.mark(root)}
+	f := &flowDoc{at: r.position(root)}
 	keys := map[string]read{
 		"flowName":             r.name("flowName", &f.name),
 		"recoverFromFirstStep": r.flag("recoverFromFirstStep", &f.fromFirst),
@@ -142,7 +142,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		"onDeadline":           choice(r, "onDeadline", &f.onDeadline, workflow.ThenPause, workflow.ThenCancel, workflow.ThenUndo),
 		"onChange":             choice(r, "onChange", &f.onChange, workflow.ChangeFinish, workflow.ChangeMigrate, workflow.ChangePause),
 		"migrations": r.list("migrations", func(n *yaml.Node) {
-			f.migrations, f.migrationAt = append(f.migrations, r.migration(n)), append(f.migrationAt, r.mark(n))
+			f.migrations, f.migrationAt = append(f.migrations, r.migration(n)), append(f.migrationAt, r.position(n))
 		}),
 		"limits": func(n *yaml.Node) {
 			r.object(n, "limits", map[string]read{
@@ -161,13 +161,13 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		return f
 	}
 	if found["flowName"] == nil {
-		r.wrong(root, "flowName is missing")
+		r.problem(root, "flowName is missing")
 	}
 	if found["steps"] == nil {
-		r.wrong(root, "steps is missing: a flow has at least one step")
+		r.problem(root, "steps is missing: a flow has at least one step")
 	}
 	if f.onDeadline != "" && f.deadline == 0 && found["deadline"] == nil {
-		r.wrong(found["onDeadline"], "onDeadline without deadline has no effect")
+		r.problem(found["onDeadline"], "onDeadline without deadline has no effect")
 	}
 	return f
 }
@@ -197,13 +197,13 @@ func (r *reader) migration(n *yaml.Node) workflow.Migration {
 			names("insert", &m.Insert)(n)
 			for _, step := range keysOf(m.Insert) {
 				if v := m.Insert[step]; v != "done" && v != "run" {
-					r.wrong(n, "insert of %s must be done or run, not %q", step, v)
+					r.problem(n, "insert of %s must be done or run, not %q", step, v)
 				}
 			}
 		},
 	})
 	if m.From = from.value; found["from"] == nil {
-		r.wrong(n, "from is missing: the content hash of the older definition")
+		r.problem(n, "from is missing: the content hash of the older definition")
 	}
 	return m
 }
@@ -213,13 +213,13 @@ func (r *reader) retention(n *yaml.Node) *workflow.Retention {
 	r.object(n, "retention", map[string]read{
 		"age":  r.duration("age", &v.Age),
 		"keep": r.whole("keep", 1, &v.Keep),
-		"most": r.whole("most", 1, &v.Most),
+		"most": r.whole("most", 1, &v.Max),
 	})
 	return &v
 }
 
 func (r *reader) group(root *yaml.Node) *groupDoc {
-	g := &groupDoc{at: r.mark(root)}
+	g := &groupDoc{at: r.position(root)}
 	found := r.object(root, "a step group", map[string]read{
 		"groupName":   r.name("groupName", &g.name),
 		"description": r.prose("description", &g.description),
@@ -230,10 +230,10 @@ func (r *reader) group(root *yaml.Node) *groupDoc {
 		return g
 	}
 	if found["groupName"] == nil {
-		r.wrong(root, "groupName is missing")
+		r.problem(root, "groupName is missing")
 	}
 	if found["steps"] == nil {
-		r.wrong(root, "steps is missing: a group has at least one step")
+		r.problem(root, "steps is missing: a group has at least one step")
 	}
 	seen := map[string]bool{}
 	for _, p := range g.params {
@@ -256,20 +256,20 @@ func (r *reader) param(n *yaml.Node) *paramDoc {
 		"description": r.prose("description", &p.description),
 		"required":    r.flag("required", &p.required),
 		"default": func(n *yaml.Node) {
-			if p.preset = r.json(n); holdsExpression(n) {
-				r.wrong(n, "a default is a plain value, without ${…}")
+			if p.defaultValue = r.json(n); holdsExpression(n) {
+				r.problem(n, "a default is a plain value, without ${…}")
 			}
 		},
 	})
 	if n.Kind == yaml.MappingNode && found["name"] == nil {
-		r.wrong(n, "the parameter has no name")
+		r.problem(n, "the parameter has no name")
 	}
-	if p.preset != nil {
+	if p.defaultValue != nil {
 		if p.required {
-			r.wrong(found["required"], "a required parameter needs no default")
+			r.problem(found["required"], "a required parameter needs no default")
 		}
-		if value, _ := workflow.Decode(p.preset); !fits(p.kind, value) {
-			r.wrong(found["default"], "default %s is no %s", p.preset, p.kind)
+		if value, _ := workflow.Decode(p.defaultValue); !fits(p.kind, value) {
+			r.problem(found["default"], "default %s is no %s", p.defaultValue, p.kind)
 		}
 	}
 	return p
@@ -295,7 +295,7 @@ func fits(kind string, value any) bool {
 }
 
 // taken are the variables of expressions, which no loop may hide.
-var taken = []string{"input", "params", "run", "steps", "object"}
+var reservedNames = []string{"input", "params", "run", "steps", "object"}
 
 func (r *reader) identifier(what string, to *text) read {
 	return func(n *yaml.Node) {
@@ -305,7 +305,7 @@ func (r *reader) identifier(what string, to *text) read {
 		}
 		*to = t
 		if !isIdentifier(t.value) {
-			r.wrong(n, "%s %q is no identifier: letters, digits and '_', and no word of the expression language", what, t.value)
+			r.problem(n, "%s %q is no identifier: letters, digits and '_', and no word of the expression language", what, t.value)
 		}
 	}
 }
@@ -327,9 +327,9 @@ var celWords = []string{"as", "break", "const", "continue", "else", "false", "fo
 func (r *reader) schema(what string, to **schemaDoc) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.MappingNode {
-			r.wrong(n, "%s must be a JSON Schema, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a JSON Schema, not %s", what, plain.Kind(n))
 			return
 		}
-		*to = &schemaDoc{n, r.mark(n), r.json(n)}
+		*to = &schemaDoc{n, r.position(n), r.json(n)}
 	}
 }

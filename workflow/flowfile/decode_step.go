@@ -12,20 +12,20 @@ import (
 )
 
 // deepest is how far groups, loops and brackets may be nested.
-const deepest = 16
+const maxDepth = 16
 
 func (r *reader) steps(what string, to *[]*stepDoc, depth int) read {
 	return func(n *yaml.Node) {
-		if depth > deepest {
-			r.wrong(n, "the steps are nested more than %d deep", deepest)
+		if depth > maxDepth {
+			r.problem(n, "the steps are nested more than %d deep", maxDepth)
 			return
 		}
 		if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
-			r.wrong(n, "%s is empty", what)
+			r.problem(n, "%s is empty", what)
 		}
 		r.list(what, func(n *yaml.Node) {
 			if plain.IsNull(n) {
-				r.wrong(n, "a step is empty")
+				r.problem(n, "a step is empty")
 				return
 			}
 			*to = append(*to, r.step(n, "a step", depth))
@@ -34,7 +34,7 @@ func (r *reader) steps(what string, to *[]*stepDoc, depth int) read {
 }
 
 func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
-	s := &stepDoc{at: r.mark(n)}
+	s := &stepDoc{at: r.position(n)}
 	keys := map[string]read{
 		"stepName":    r.name("stepName", &s.name),
 		"className":   r.text("className", &s.uses),
@@ -70,16 +70,16 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 	}
 	s.found = r.object(n, what, keys)
 	if n.Kind == yaml.MappingNode {
-		r.oneThing(n, s)
+		r.exactlyOne(n, s)
 	}
 	return s
 }
 
 // oneThing reports keys of a step that contradict each other.
-func (r *reader) oneThing(n *yaml.Node, s *stepDoc) {
+func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 	has := func(key string) bool { return s.found[key] != nil }
 	if has("uses") && has("className") {
-		r.wrong(s.found["uses"], "uses and className mean the same: keep one of them")
+		r.problem(s.found["uses"], "uses and className mean the same: keep one of them")
 	}
 	var works []string
 	for _, key := range []string{"className", "uses", "flow", "steps", "parallel"} {
@@ -89,28 +89,28 @@ func (r *reader) oneThing(n *yaml.Node, s *stepDoc) {
 	}
 	switch {
 	case len(works) > 1:
-		r.wrong(s.found[works[1]], "a step is one thing: %s and %s cannot stand together", works[0], works[1])
+		r.problem(s.found[works[1]], "a step is one thing: %s and %s cannot stand together", works[0], works[1])
 	case len(works) == 0 && has("bracket"):
-		r.wrong(s.found["bracket"], "a bracket needs steps between its open and its close")
+		r.problem(s.found["bracket"], "a bracket needs steps between its open and its close")
 	case len(works) == 0 && has("forEach") && !has("wait"):
-		r.wrong(s.found["forEach"], "a forEach needs a body: steps, uses or flow")
+		r.problem(s.found["forEach"], "a forEach needs a body: steps, uses or flow")
 	case len(works) == 0 && !has("wait"):
-		r.wrong(n, "the step does nothing: give it uses, wait, steps, parallel, forEach or flow")
+		r.problem(n, "the step does nothing: give it uses, wait, steps, parallel, forEach or flow")
 	}
 	if !has("stepName") && !has("className") && !has("uses") {
-		r.wrong(n, "stepName is missing")
+		r.problem(n, "stepName is missing")
 	}
 	if s.structure() {
-		for _, key := range structureLacks {
+		for _, key := range structureForbids {
 			if has(key) && !(key == "with" && r.expanded && s.group != "") {
-				r.wrong(s.found[key], "%s has no effect on a step that is a structure: put it on the steps within", key)
+				r.problem(s.found[key], "%s has no effect on a step that is a structure: put it on the steps within", key)
 			}
 		}
 	}
 	if has("flow") {
 		for _, key := range []string{"heartbeat", "secrets"} {
 			if has(key) {
-				r.wrong(s.found[key], "%s has no effect on a step that is a flow", key)
+				r.problem(s.found[key], "%s has no effect on a step that is a flow", key)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func (r *reader) oneThing(n *yaml.Node, s *stepDoc) {
 	if s.wait != nil && len(works) == 0 {
 		for _, key := range []string{"with", "secrets"} {
 			if has(key) {
-				r.wrong(s.found[key], "%s has no effect on a step that only waits", key)
+				r.problem(s.found[key], "%s has no effect on a step that only waits", key)
 			}
 		}
 		r.waitAlone(s)
@@ -130,7 +130,7 @@ func (r *reader) oneThing(n *yaml.Node, s *stepDoc) {
 // structure is a step with steps inside that are written in place.
 func (s *stepDoc) structure() bool { return s.hasBody || s.parallel != nil }
 
-var structureLacks = []string{"with", "retry", "timeout", "heartbeat", "grace", "skippable", "undo", "noReturn", "wait", "output", "secrets"}
+var structureForbids = []string{"with", "retry", "timeout", "heartbeat", "grace", "skippable", "undo", "noReturn", "wait", "output", "secrets"}
 
 func (r *reader) waitBeside(s *stepDoc) {
 	for what, set := range map[string]bool{"for": s.wait.duration > 0, "until": s.wait.until.set(), "signal": s.wait.signal.set(),
@@ -169,7 +169,7 @@ func (r *reader) policyKeys(p *policy) map[string]read {
 				p.retry.Factor = *factor
 			}
 			if p.retry.First > 0 && p.retry.Longest > 0 && p.retry.First > p.retry.Longest {
-				r.wrong(n, "first is longer than longest")
+				r.problem(n, "first is longer than longest")
 			}
 		},
 		"timeout":   r.duration("timeout", &p.timeout),
@@ -234,7 +234,7 @@ func (p policy) whole() workflow.Retry {
 
 func (r *reader) code(n *yaml.Node) fault.Code {
 	if n.Kind != yaml.ScalarNode || !isCode(n.Value) {
-		r.wrong(n, "a fault code is UPPER_SNAKE, not %s", plain.Kind(n))
+		r.problem(n, "a fault code is UPPER_SNAKE, not %s", plain.Kind(n))
 		return ""
 	}
 	return fault.Code(n.Value)
@@ -251,7 +251,7 @@ func isCode(s string) bool {
 
 func (r *reader) with(n *yaml.Node) []byte {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "with must be a mapping, not %s", plain.Kind(n))
+		r.problem(n, "with must be a mapping, not %s", plain.Kind(n))
 		return nil
 	}
 	return r.json(n)
@@ -267,15 +267,15 @@ func (r *reader) call(n *yaml.Node, what string) *callDoc {
 	switch {
 	case n.Kind != yaml.MappingNode:
 	case found["uses"] != nil && found["className"] != nil:
-		r.wrong(found["uses"], "uses and className mean the same: keep one of them")
+		r.problem(found["uses"], "uses and className mean the same: keep one of them")
 	case found["uses"] == nil && found["className"] == nil:
-		r.wrong(n, "%s needs uses: the name of an action", what)
+		r.problem(n, "%s needs uses: the name of an action", what)
 	}
 	return c
 }
 
 func (r *reader) wait(n *yaml.Node) *waitDoc {
-	w := &waitDoc{at: r.mark(n)}
+	w := &waitDoc{at: r.position(n)}
 	found := r.object(n, "wait", map[string]read{
 		"for":       r.duration("for", &w.duration),
 		"until":     r.text("until", &w.until),
@@ -287,16 +287,16 @@ func (r *reader) wait(n *yaml.Node) *waitDoc {
 		"onTimeout": choice(r, "onTimeout", &w.onTimeout, workflow.TimeoutFail, workflow.TimeoutContinue, workflow.TimeoutUndo),
 	})
 	if strings.HasPrefix(w.signal.value, "pawl/") {
-		r.wrong(n, "signals whose name begins with pawl/ are the engine's own")
+		r.problem(n, "signals whose name begins with pawl/ are the engine's own")
 	}
 	if w.schema != nil && found["signal"] == nil {
-		r.wrong(found["schema"], "schema is that of a signal's payload: there is no signal")
+		r.problem(found["schema"], "schema is that of a signal's payload: there is no signal")
 	}
 	if found["onTimeout"] != nil && found["deadline"] == nil {
-		r.wrong(found["onTimeout"], "onTimeout without deadline has no effect")
+		r.problem(found["onTimeout"], "onTimeout without deadline has no effect")
 	}
 	if w.every > 0 && (w.duration > 0 || w.until.set() || w.signal.set()) {
-		r.wrong(found["every"], "every has a meaning for conditions only")
+		r.problem(found["every"], "every has a meaning for conditions only")
 	}
 	return w
 }
@@ -306,7 +306,7 @@ func (r *reader) parallel(n *yaml.Node, depth int) *parallelDoc {
 	found := r.object(n, "parallel", map[string]read{
 		"max": r.whole("max", 1, &p.max),
 		"branches": r.list("branches", func(n *yaml.Node) {
-			b := &branchDoc{at: r.mark(n)}
+			b := &branchDoc{at: r.position(n)}
 			found := r.object(n, "a branch", map[string]read{
 				"name":        r.name("name", &b.name),
 				"description": r.prose("description", &b.description),
@@ -316,21 +316,21 @@ func (r *reader) parallel(n *yaml.Node, depth int) *parallelDoc {
 			p.branches = append(p.branches, b)
 			for _, key := range []string{"name", "steps"} {
 				if n.Kind == yaml.MappingNode && found[key] == nil {
-					r.wrong(n, "the branch has no %s", key)
+					r.problem(n, "the branch has no %s", key)
 				}
 			}
 		}),
 	})
 	if n.Kind == yaml.MappingNode && found["branches"] == nil {
-		r.wrong(n, "parallel has no branches")
+		r.problem(n, "parallel has no branches")
 	} else if found["branches"] != nil && len(p.branches) == 0 {
-		r.wrong(found["branches"], "branches is empty")
+		r.problem(found["branches"], "branches is empty")
 	}
 	return p
 }
 
 func (r *reader) loop(n *yaml.Node) *loopDoc {
-	l := &loopDoc{at: r.mark(n)}
+	l := &loopDoc{at: r.position(n)}
 	found := r.object(n, "forEach", map[string]read{
 		"list": r.text("list", &l.list),
 		"as":   r.identifier("as", &l.as),
@@ -338,9 +338,9 @@ func (r *reader) loop(n *yaml.Node) *loopDoc {
 		"max":  r.whole("max", 1, &l.max),
 	})
 	if n.Kind == yaml.MappingNode && found["list"] == nil {
-		r.wrong(n, "forEach has no list")
+		r.problem(n, "forEach has no list")
 	}
-	if slices.Contains(taken, l.as.value) {
+	if slices.Contains(reservedNames, l.as.value) {
 		r.errorf(l.as.at, "as %q would hide the variable of that name: choose another", l.as.value)
 	}
 	if l.as.value == "" {
@@ -354,7 +354,7 @@ func (r *reader) bracket(n *yaml.Node, depth int) *bracketDoc {
 	side := func(name string, to **stepDoc) read {
 		return func(n *yaml.Node) {
 			if n.Kind != yaml.MappingNode {
-				r.wrong(n, "%s must be a step, not %s", name, plain.Kind(n))
+				r.problem(n, "%s must be a step, not %s", name, plain.Kind(n))
 				return
 			}
 			*to = r.bracketStep(n, name, depth)
@@ -363,7 +363,7 @@ func (r *reader) bracket(n *yaml.Node, depth int) *bracketDoc {
 	found := r.object(n, "bracket", map[string]read{"open": side("open", &b.open), "close": side("close", &b.close)})
 	for _, key := range []string{"open", "close"} {
 		if n.Kind == yaml.MappingNode && found[key] == nil {
-			r.wrong(n, "the bracket has no %s", key)
+			r.problem(n, "the bracket has no %s", key)
 		}
 	}
 	return b
@@ -377,7 +377,7 @@ func (r *reader) bracketStep(n *yaml.Node, side string, depth int) *stepDoc {
 	}
 	for _, key := range []string{"steps", "parallel", "forEach", "bracket", "flow", "when", "skippable"} {
 		if s.found[key] != nil {
-			r.wrong(s.found[key], "the %s of a bracket is one action: it has no %s", side, key)
+			r.problem(s.found[key], "the %s of a bracket is one action: it has no %s", side, key)
 		}
 	}
 	s.hasBody, s.parallel, s.forEach, s.bracket, s.flow, s.body = false, nil, nil, nil, nil, nil
@@ -395,7 +395,7 @@ func (r *reader) child(n *yaml.Node) *childDoc {
 		"subject": r.text("subject", &c.subject),
 	})
 	if n.Kind == yaml.MappingNode && found["name"] == nil {
-		r.wrong(n, "flow has no name")
+		r.problem(n, "flow has no name")
 	}
 	return c
 }
@@ -407,7 +407,7 @@ func (r *reader) secrets(n *yaml.Node) map[string]workflow.SecretRef {
 			"secretRef": func(n *yaml.Node) { refs[key.Value] = r.secretRef(n) },
 		})
 		if value.Kind == yaml.MappingNode && found["secretRef"] == nil {
-			r.wrong(value, "the secret has no secretRef: {name, key}")
+			r.problem(value, "the secret has no secretRef: {name, key}")
 		}
 	})
 	return refs
@@ -417,7 +417,7 @@ func (r *reader) secretRef(n *yaml.Node) workflow.SecretRef {
 	var name, key text
 	found := r.object(n, "secretRef", map[string]read{"name": r.text("name", &name), "key": r.text("key", &key)})
 	if n.Kind == yaml.MappingNode && found["name"] == nil {
-		r.wrong(n, "secretRef has no name")
+		r.problem(n, "secretRef has no name")
 	}
 	return workflow.SecretRef{Name: name.value, Key: key.value}
 }

@@ -179,7 +179,7 @@ func namesOf(steps []workflow.Step) []string {
 }
 
 // mostCompared bounds the table of inOrder: beyond it, only equal places count as kept.
-const mostCompared = 2_000
+const maxCompared = 2_000
 
 // inOrder gives the names that kept their order: the longest common subsequence.
 func inOrder(a, b []string) map[string]bool {
@@ -194,7 +194,7 @@ func inOrder(a, b []string) map[string]bool {
 		stay[a[len(a)-1]] = true
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	if len(a) > mostCompared || len(b) > mostCompared {
+	if len(a) > maxCompared || len(b) > maxCompared {
 		return stay
 	}
 	length := make([][]int, len(a)+1)
@@ -250,9 +250,9 @@ func short(value string) string {
 
 func headOf(f workflow.Flow) []field {
 	return []field{
-		{"version", text0(f.Version)}, {"description", f.Description}, {"input", schemaText(f.Input)},
-		{"recoverFromFirstStep", text0(f.RecoverFromFirstStep)}, {"deadline", text0(f.Deadline)}, {"onDeadline", string(f.OnDeadline)},
-		{"onChange", string(f.OnChange)}, {"result", f.ResultText}, {"limits.attempts", text0(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", text0(f.Migrations)},
+		{"version", textUnlessZero(f.Version)}, {"description", f.Description}, {"input", schemaText(f.Input)},
+		{"recoverFromFirstStep", textUnlessZero(f.RecoverFromFirstStep)}, {"deadline", textUnlessZero(f.Deadline)}, {"onDeadline", string(f.OnDeadline)},
+		{"onChange", string(f.OnChange)}, {"result", f.ResultText}, {"limits.attempts", textUnlessZero(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", textUnlessZero(f.Migrations)},
 	}
 }
 
@@ -265,7 +265,7 @@ func fieldsOf(s *workflow.Step) []field {
 		undo = strings.TrimSpace(s.UndoCall.Uses + " " + string(s.UndoCall.With))
 	}
 	if w := s.Wait; w != nil {
-		wait, every, onTimeout, payload = waitNote(w), text0(w.Every), string(w.OnTimeout), schemaText(w.Schema)
+		wait, every, onTimeout, payload = waitNote(w), textUnlessZero(w.Every), string(w.OnTimeout), schemaText(w.Schema)
 	}
 	if l := s.ForEach; l != nil {
 		loop = fmt.Sprintf("%s of %s by %s, %d at once", l.As, l.ListText, l.KeyText, max(l.Max, 1))
@@ -282,14 +282,14 @@ func fieldsOf(s *workflow.Step) []field {
 	return []field{
 		{"kind", kind}, {"uses", s.Uses}, {"with", string(s.With)}, {"flow", s.Flow}, {"when", s.WhenText}, {"forEach", loop}, {"wait", wait},
 		{"wait.every", every}, {"wait.onTimeout", onTimeout}, {"wait.schema", payload},
-		{"parallel.max", text0(s.Parallel)}, {"undo", undo}, {"noReturn", text0(s.NoReturn)}, {"skippable", text0(s.Skippable)},
-		{"retry", retryText(s.Retry)}, {"timeout", text0(s.Timeout)}, {"heartbeat", text0(s.Heartbeat)}, {"grace", text0(s.Grace)},
-		{"output", schemaText(s.Output)}, {"limits.output", text0(s.MaxOutput)}, {"secrets", text0(s.Secrets)}, {"description", s.Description},
+		{"parallel.max", textUnlessZero(s.Parallel)}, {"undo", undo}, {"noReturn", textUnlessZero(s.NoReturn)}, {"skippable", textUnlessZero(s.Skippable)},
+		{"retry", retryText(s.Retry)}, {"timeout", textUnlessZero(s.Timeout)}, {"heartbeat", textUnlessZero(s.Heartbeat)}, {"grace", textUnlessZero(s.Grace)},
+		{"output", schemaText(s.Output)}, {"limits.output", textUnlessZero(s.MaxOutput)}, {"secrets", textUnlessZero(s.Secrets)}, {"description", s.Description},
 	}
 }
 
 // text0 is a value as text, "" for the zero value.
-func text0[T any](v T) string {
+func textUnlessZero[T any](v T) string {
 	data, err := json.Marshal(v)
 	switch string(data) {
 	case "0", "false", "null", `""`, "{}", "[]":
@@ -306,7 +306,7 @@ func text0[T any](v T) string {
 
 func retryText(r workflow.Retry) string {
 	var parts []string
-	for _, f := range []field{{"attempts", text0(r.Attempts)}, {"first", text0(r.First)}, {"factor", text0(r.Factor)}, {"longest", text0(r.Longest)}, {"jitter", text0(r.Jitter)}, {"not", text0(r.Not)}} {
+	for _, f := range []field{{"attempts", textUnlessZero(r.Attempts)}, {"first", textUnlessZero(r.First)}, {"factor", textUnlessZero(r.Factor)}, {"longest", textUnlessZero(r.Longest)}, {"jitter", textUnlessZero(r.Jitter)}, {"not", textUnlessZero(r.Not)}} {
 		if f.value != "" {
 			parts = append(parts, f.name+" "+f.value)
 		}
@@ -318,7 +318,7 @@ func retentionText(r *workflow.Retention) string {
 	if r == nil {
 		return ""
 	}
-	return fmt.Sprintf("age %s, keep %d, most %d", r.Age, r.Keep, r.Most)
+	return fmt.Sprintf("age %s, keep %d, most %d", r.Age, r.Keep, r.Max)
 }
 
 func schemaText(s workflow.Schema) string {

@@ -15,12 +15,12 @@ import (
 )
 
 // ledger notes what the action Do was called with.
-type ledger struct {
+type callLog struct {
 	sync.Mutex
 	lines []string
 }
 
-func (l *ledger) action() workflow.Action {
+func (l *callLog) action() workflow.Action {
 	return workflow.Action{Name: "Do", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
 		var with any
 		if err := t.With(&with); err != nil {
@@ -36,7 +36,7 @@ func (l *ledger) action() workflow.Action {
 	}}
 }
 
-const world = `
+const exampleFlow = `
 flowName: World
 input: {type: object, properties: {readers: {type: array, default: [{id: ro-1, cpu: 1}, {id: ro-2, cpu: 2}]}}}
 steps:
@@ -84,7 +84,7 @@ steps:
 - {stepName: Do, uses: Do, with: {value: "${params.value}"}}
 `
 
-var worldWant = []string{
+var exampleWant = []string{
 	`First {"run":"World demo/default/c1"}`,
 	`before/Left {"name":"First!"}`,
 	`before/Nested/Do {"value":"First! 7"}`,
@@ -134,9 +134,9 @@ func run(t *testing.T, flow workflow.Flow, options workflow.Options) *workflow.R
 }
 
 func TestEngineRunsWhatIsLoaded(t *testing.T) {
-	var book ledger
-	set, err := Parse([]File{{"world.yaml", []byte(world)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
-		Options{Actions: []workflow.Action{book.action()}, Check: true})
+	var calls callLog
+	set, err := Parse([]File{{"world.yaml", []byte(exampleFlow)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
+		Options{Actions: []workflow.Action{calls.action()}, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,27 +146,27 @@ func TestEngineRunsWhatIsLoaded(t *testing.T) {
 			if flow, err = FromSource(flow.Source, Options{}); err != nil {
 				t.Fatal(err)
 			}
-			book.lines = nil
+			calls.lines = nil
 		}
-		done := run(t, flow, workflow.Options{Actions: []workflow.Action{book.action()}})
+		done := run(t, flow, workflow.Options{Actions: []workflow.Action{calls.action()}})
 		if done.Phase != workflow.Succeeded {
 			t.Errorf("phase %s", done.Phase)
 		}
-		if diff := cmp.Diff(worldWant, book.lines); diff != "" {
+		if diff := cmp.Diff(exampleWant, calls.lines); diff != "" {
 			t.Errorf("from source %t:\n%s", again, diff)
 		}
 	}
 }
 
 func TestInstanceNamesAreThoseOfTheEngine(t *testing.T) {
-	var book ledger
-	set, err := Parse([]File{{"world.yaml", []byte(world)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
-		Options{Actions: []workflow.Action{book.action()}, Check: true})
+	var calls callLog
+	set, err := Parse([]File{{"world.yaml", []byte(exampleFlow)}, {"pair_step_group.yaml", []byte(pair)}, {"inner_step_group.yaml", []byte(inner)}},
+		Options{Actions: []workflow.Action{calls.action()}, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	flow, _ := set.Flow("World")
-	done := run(t, flow, workflow.Options{Actions: []workflow.Action{book.action()}})
+	done := run(t, flow, workflow.Options{Actions: []workflow.Action{calls.action()}})
 	var known []string
 	for _, line := range append(instances(flow.Steps, ""), instances(flow.Finally, "")...) {
 		name, _, _ := strings.Cut(line, ":")
@@ -189,7 +189,7 @@ func TestInstanceNamesAreThoseOfTheEngine(t *testing.T) {
 // TestEngineFacets: undo reads its own step, a child gets its input and
 // subject, a condition sees the object, a signal's payload is checked.
 func TestEngineFacets(t *testing.T) {
-	var book ledger
+	var calls callLog
 	set, err := Parse([]File{{"parent.yaml", []byte(`
 flowName: Parent
 steps:
@@ -200,12 +200,12 @@ steps:
 - {stepName: Say, uses: Do, with: {text: "${steps.Word.output.text}"}}
 - {stepName: Hold, wait: {signal: never, deadline: 1h}}
 `)}, {"child.yaml", []byte("flowName: Child\ninput: {type: object, required: [size], properties: {size: {type: integer}}}\nsteps: [{stepName: Inner, uses: Do, with: {double: \"${input.size * 2}\", subject: \"${run.subject}\"}}]")}},
-		Options{Actions: []workflow.Action{book.action()}, Check: true})
+		Options{Actions: []workflow.Action{calls.action()}, Check: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := workflow.NewMemory()
-	engine, err := workflow.New(store, set.Flows(), workflow.Options{Actions: []workflow.Action{book.action()},
+	engine, err := workflow.New(store, set.Flows(), workflow.Options{Actions: []workflow.Action{calls.action()},
 		Object: func(context.Context, string) (json.RawMessage, error) { return json.RawMessage(`{"ready": true}`), nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ steps:
 	}
 	engine.Advance(t.Context(), run.ID)
 	want := []string{`Create {"n":1}`, `Inner {"double":42,"subject":"demo/default/c2"}`, `Say {"text":"hi"}`, `Create {"was":"Create"}`}
-	if diff := cmp.Diff(want, book.lines); diff != "" {
+	if diff := cmp.Diff(want, calls.lines); diff != "" {
 		t.Error(diff)
 	}
 	if run, err = engine.Get(t.Context(), run.ID); err != nil || run.Phase != workflow.Cancelled {

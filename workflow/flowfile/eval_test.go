@@ -198,7 +198,7 @@ func TestPrograms(t *testing.T) {
 	for range 50 {
 		steps.WriteString("- {uses: Do, when: \"input.a == 1\"}\n")
 	}
-	l, _ := examine([]File{{"f.yaml", []byte("flowName: F\nsteps:\n" + steps.String())}}, nil, Options{Actions: actions("Do"), Check: true})
+	l, _ := parseAndCheck([]File{{"f.yaml", []byte("flowName: F\nsteps:\n" + steps.String())}}, nil, Options{Actions: actions("Do"), Check: true})
 	if err := l.err(); err != nil {
 		t.Fatal(err)
 	}

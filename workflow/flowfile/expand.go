@@ -16,12 +16,12 @@ type node struct {
 	doc         *stepDoc // of a branch: nil
 	branch      *branchDoc
 	name        string
-	at          mark
+	at          position
 	group       *groupDoc  // it uses this group: kids are the group's steps
 	groupName   string     // the same in the expanded form, where the group is not at hand
 	params      *yaml.Node // of the group, defaults merged in
 	types       map[string]string
-	kids        []*node
+	children    []*node
 	open, close *node
 	policy      policy
 }
@@ -29,9 +29,9 @@ type node struct {
 // inside gives all steps within, in order.
 func (n *node) inside() []*node {
 	if n.open == nil || n.close == nil {
-		return n.kids
+		return n.children
 	}
-	return slices.Concat([]*node{n.open}, n.kids, []*node{n.close})
+	return slices.Concat([]*node{n.open}, n.children, []*node{n.close})
 }
 
 // expander turns the steps of one flow into nodes.
@@ -48,11 +48,11 @@ func (l *library) expander(defaults policy) *expander {
 
 // sequence expands steps that share a namespace.
 func (e *expander) sequence(steps []*stepDoc, depth int, names namespace) []*node {
-	if depth > deepest && len(steps) > 0 {
-		e.errorf(steps[0].at, "the steps are nested more than %d deep", deepest)
+	if depth > maxDepth && len(steps) > 0 {
+		e.errorf(steps[0].at, "the steps are nested more than %d deep", maxDepth)
 		return nil
 	}
-	e.give(steps, names)
+	e.assignNames(steps, names)
 	nodes := make([]*node, 0, len(steps))
 	for _, s := range steps {
 		if e.full {
@@ -65,15 +65,15 @@ func (e *expander) sequence(steps []*stepDoc, depth int, names namespace) []*nod
 
 // namespace holds the names of siblings.
 type namespace struct {
-	taken map[string]mark
+	taken map[string]position
 	of    map[*stepDoc]string
 }
 
-func newNamespace() namespace { return namespace{map[string]mark{}, map[*stepDoc]string{}} }
+func newNamespace() namespace { return namespace{map[string]position{}, map[*stepDoc]string{}} }
 
 // give names the steps: first those that say theirs, then the others after
 // what they use, as Name, Name#2, Name#3.
-func (e *expander) give(steps []*stepDoc, names namespace) {
+func (e *expander) assignNames(steps []*stepDoc, names namespace) {
 	for _, s := range steps {
 		if name := s.name.value; name != "" {
 			if other, ok := names.taken[name]; ok {
@@ -109,11 +109,11 @@ func (e *expander) give(steps []*stepDoc, names namespace) {
 }
 
 // countOne counts a step against the limit; it is true until the limit is passed.
-func (e *expander) countOne(at mark) bool {
+func (e *expander) countOne(at position) bool {
 	e.count++
-	if e.count > mostSteps && !e.full {
+	if e.count > maxSteps && !e.full {
 		e.full = true
-		e.errorf(at, "the flow has more than %d steps once its groups are expanded", mostSteps)
+		e.errorf(at, "the flow has more than %d steps once its groups are expanded", maxSteps)
 	}
 	return !e.full
 }
@@ -127,7 +127,7 @@ func (e *expander) node(s *stepDoc, name string, depth int) *node {
 	if b := s.bracket; b != nil {
 		for _, end := range []*stepDoc{b.open, b.close} {
 			if end != nil {
-				e.give([]*stepDoc{end}, inner)
+				e.assignNames([]*stepDoc{end}, inner)
 			}
 		}
 		if b.open != nil {
@@ -143,23 +143,23 @@ func (e *expander) node(s *stepDoc, name string, depth int) *node {
 		if n.groupName != "" {
 			n.params, n.types = s.withNode, s.types
 		}
-		n.kids = e.sequence(s.body, depth+1, inner)
+		n.children = e.sequence(s.body, depth+1, inner)
 	case s.parallel != nil:
-		n.kids = e.branches(s.parallel, depth+1)
+		n.children = e.branches(s.parallel, depth+1)
 	case s.uses.value != "":
-		e.use(n, depth, inner)
+		e.expandGroup(n, depth, inner)
 	}
-	if n.kids == nil {
+	if n.children == nil {
 		n.policy = s.policy.over(e.defaults)
 	}
-	if s.bracket != nil && n.kids == nil && !s.structure() && s.uses.value != "" {
+	if s.bracket != nil && n.children == nil && !s.structure() && s.uses.value != "" {
 		e.errorf(s.at, "a bracket stands around steps or a group, not around an action")
 	}
 	return n
 }
 
 func (e *expander) branches(p *parallelDoc, depth int) []*node {
-	if depth > deepest {
+	if depth > maxDepth {
 		return nil
 	}
 	nodes := make([]*node, 0, len(p.branches))
@@ -173,23 +173,23 @@ func (e *expander) branches(p *parallelDoc, depth int) []*node {
 		if !e.countOne(b.at) {
 			break
 		}
-		n.kids = e.sequence(b.steps, depth+1, newNamespace())
+		n.children = e.sequence(b.steps, depth+1, newNamespace())
 		nodes = append(nodes, n)
 	}
 	return nodes
 }
 
 // use resolves className: a group, or an action.
-func (e *expander) use(n *node, depth int, names namespace) {
+func (e *expander) expandGroup(n *node, depth int, names namespace) {
 	s := n.doc
 	g := e.groups[s.uses.value]
 	if g == nil {
 		e.knowsAction(s.uses)
 		return
 	}
-	for _, key := range structureLacks {
+	for _, key := range structureForbids {
 		if s.found[key] != nil && key != "with" {
-			e.errorf(mark{s.at.file, s.found[key].Line, s.found[key].Column}, "%s has no effect on a step that uses a group: put it on the steps of %s", key, g.name.value)
+			e.errorf(position{s.at.file, s.found[key].Line, s.found[key].Column}, "%s has no effect on a step that uses a group: put it on the steps of %s", key, g.name.value)
 		}
 	}
 	n.group, n.groupName = g, g.name.value
@@ -201,10 +201,10 @@ func (e *expander) use(n *node, depth int, names namespace) {
 		}
 	}
 	if e.cyclic[g] {
-		n.kids = []*node{}
+		n.children = []*node{}
 		return
 	}
-	n.kids = e.sequence(g.steps, depth+1, names)
+	n.children = e.sequence(g.steps, depth+1, names)
 }
 
 // knowsAction notes a name that is neither a group nor an action.
@@ -218,14 +218,14 @@ func (l *library) knowsAction(uses text) {
 }
 
 // mostPlaces is how many places a finding names beside its first one.
-const mostPlaces = 3
+const maxPositions = 3
 
 // reportUnknown gives one finding for each name that nothing answers to, at the
 // first place that uses it: what is registered elsewhere is used by many steps.
 func (l *library) reportUnknown() {
 	for _, name := range keysOf(l.unknown) {
-		places := l.unknown[name]
-		slices.SortFunc(places, func(a, b mark) int {
+		positions := l.unknown[name]
+		slices.SortFunc(positions, func(a, b position) int {
 			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 		})
 		near := hint(name, append(keysOf(l.actions), keysOf(l.groups)...))
@@ -233,21 +233,21 @@ func (l *library) reportUnknown() {
 		if l.options.AnyAction {
 			message = fmt.Sprintf("the action %q is not known here%s", name, near)
 		}
-		l.add(places[0], l.options.AnyAction, "%s%s", message, alsoAt(places[1:]))
+		l.add(positions[0], l.options.AnyAction, "%s%s", message, alsoAt(positions[1:]))
 	}
 }
 
 // alsoAt names the other places of a finding.
-func alsoAt(places []mark) string {
-	if len(places) == 0 {
+func alsoAt(positions []position) string {
+	if len(positions) == 0 {
 		return ""
 	}
 	var named []string
-	for _, place := range places[:min(len(places), mostPlaces)] {
+	for _, place := range positions[:min(len(positions), maxPositions)] {
 		named = append(named, fmt.Sprintf("%s:%d:%d", place.file, place.line, place.column))
 	}
-	text := fmt.Sprintf("; used %d times, also at %s", len(places)+1, strings.Join(named, ", "))
-	if more := len(places) - mostPlaces; more > 0 {
+	text := fmt.Sprintf("; used %d times, also at %s", len(positions)+1, strings.Join(named, ", "))
+	if more := len(positions) - maxPositions; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -264,7 +264,7 @@ func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
 	if s.withNode != nil && s.withNode.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(s.withNode.Content); i += 2 {
 			key, value := s.withNode.Content[i], s.withNode.Content[i+1]
-			at := mark{s.at.file, key.Line, key.Column}
+			at := position{s.at.file, key.Line, key.Column}
 			p := declared[key.Value]
 			if p == nil {
 				e.errorf(at, "group %s has no parameter %q%s", g.name.value, key.Value, hint(key.Value, keysOf(declared)))
@@ -274,7 +274,7 @@ func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
 			if !holdsExpression(value) {
 				quiet := &reader{report: &report{}}
 				if v := quiet.value(value); !fits(p.kind, v) {
-					e.errorf(mark{s.at.file, value.Line, value.Column}, "parameter %s of group %s is of type %s, not %s", p.name.value, g.name.value, p.kind, plain.Kind(value))
+					e.errorf(position{s.at.file, value.Line, value.Column}, "parameter %s of group %s is of type %s, not %s", p.name.value, g.name.value, p.kind, plain.Kind(value))
 				}
 			}
 			merged.Content = append(merged.Content, key, value)
@@ -284,8 +284,8 @@ func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
 	for _, p := range g.params {
 		switch {
 		case given[p.name.value] || p.name.value == "":
-		case p.preset != nil:
-			merged.Content = append(merged.Content, scalar(p.name.value), nodeOf(p.preset))
+		case p.defaultValue != nil:
+			merged.Content = append(merged.Content, scalar(p.name.value), nodeOf(p.defaultValue))
 		case p.required:
 			lacks = append(lacks, p.name.value)
 		}
@@ -354,8 +354,8 @@ func (l *library) checkChildren() {
 				continue
 			}
 			d := 1 + visit(call.value)
-			if d == deepestFlow+1 {
-				l.errorf(call.at, "sub-flows are nested more than %d deep", deepestFlow)
+			if d == maxFlowDepth+1 {
+				l.errorf(call.at, "sub-flows are nested more than %d deep", maxFlowDepth)
 			}
 			deepest = max(deepest, d)
 		}

@@ -21,18 +21,18 @@ import (
 
 // Limits of expressions (workflow.md 2.1).
 const (
-	costLimit  = 100_000
-	longestCEL = 8 << 10
+	costLimit    = 100_000
+	maxCELLength = 8 << 10
 )
 
 // expression is a checked CEL program and what it reads. Steps share it.
 type expression struct {
-	source  string
-	kind    *cel.Type
-	program cel.Program
-	steps   []stepRead
-	params  []string // names read from params
-	whole   bool     // reads params as a whole
+	source    string
+	kind      *cel.Type
+	program   cel.Program
+	steps     []stepRead
+	params    []string // names read from params
+	allParams bool     // reads params as a whole
 
 	allSteps bool // reads steps as a whole: refused
 }
@@ -44,7 +44,7 @@ type stepRead struct {
 }
 
 // surroundings is what the variables of an expression are.
-type surroundings struct {
+type exprContext struct {
 	input  *schema // nil: any
 	params *groupDoc
 	items  []loopItem
@@ -82,7 +82,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.EnableIdentifierEscapeSyntax(),
 		cel.DefaultUTCTimeZone(true),
 		cel.ParserRecursionLimit(64),
-		cel.ParserExpressionSizeLimit(longestCEL),
+		cel.ParserExpressionSizeLimit(maxCELLength),
 		cel.Variable("run", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("steps", cel.MapType(cel.StringType, cel.MapType(cel.StringType, cel.DynType))),
 	)...)
@@ -103,7 +103,7 @@ func (e *expressions) id(v any) int {
 	return e.ids[v]
 }
 
-func (e *expressions) key(s surroundings, typed bool) string {
+func (e *expressions) key(s exprContext, typed bool) string {
 	var b strings.Builder
 	if typed && s.input != nil {
 		fmt.Fprintf(&b, "%d", e.id(s.input))
@@ -119,7 +119,7 @@ func (e *expressions) key(s surroundings, typed bool) string {
 }
 
 // compile checks a text. The issues are nil when it is sound.
-func (e *expressions) compile(source string, s surroundings) (*expression, []issue) {
+func (e *expressions) compile(source string, s exprContext) (*expression, []issue) {
 	key := e.key(s, true) + "\x00" + source
 	if known, ok := e.compiled[key]; ok {
 		return known.expression, known.issues
@@ -134,9 +134,9 @@ func (e *expressions) compile(source string, s surroundings) (*expression, []iss
 
 var indexed = regexp.MustCompile(`\binput\b[A-Za-z0-9_.]*\s*\[|\bin\s+input\b|\binput\b[A-Za-z0-9_.]*\s*[),]|\binput\b[A-Za-z0-9_.]*\.(all|exists|exists_one|map|filter|size|transform\w*)\(`)
 
-func (e *expressions) make(source string, s surroundings, typed bool) (*expression, []issue) {
-	if len(source) > longestCEL {
-		return nil, []issue{{0, fmt.Sprintf("the expression is longer than %d bytes", longestCEL)}}
+func (e *expressions) make(source string, s exprContext, typed bool) (*expression, []issue) {
+	if len(source) > maxCELLength {
+		return nil, []issue{{0, fmt.Sprintf("the expression is longer than %d bytes", maxCELLength)}}
 	}
 	env, err := e.env(s, typed)
 	if err != nil {
@@ -160,7 +160,7 @@ func (e *expressions) make(source string, s surroundings, typed bool) (*expressi
 	return x, issues
 }
 
-func (e *expressions) env(s surroundings, typed bool) (*cel.Env, error) {
+func (e *expressions) env(s exprContext, typed bool) (*cel.Env, error) {
 	key := e.key(s, typed)
 	if env, ok := e.envs[key]; ok {
 		return env, nil
@@ -237,7 +237,7 @@ func (x *expression) read(tree *ast.AST, source string) {
 		of, name, constant := member(n)
 		switch {
 		case of == nil && isIdent(n, "params") && !members[n.ID()]:
-			x.whole = true
+			x.allParams = true
 		case of == nil && isIdent(n, "steps") && !members[n.ID()]:
 			x.allSteps = true
 		case of == nil && n.Kind() == ast.CallKind && n.AsCall().FunctionName() == operators.In && isIdent(n.AsCall().Args()[1], "steps"):
@@ -248,7 +248,7 @@ func (x *expression) read(tree *ast.AST, source string) {
 			if constant {
 				x.params = append(x.params, name)
 			} else {
-				x.whole = true
+				x.allParams = true
 			}
 		case isIdent(of, "steps"):
 			members[of.ID()] = true

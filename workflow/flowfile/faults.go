@@ -13,7 +13,7 @@ import (
 
 // faultDoc is one entry of a *_faults.yaml file.
 type faultDoc struct {
-	at     mark
+	at     position
 	code   text
 	kind   fault.Kind
 	flow   text // of the healer; not set: no healer
@@ -26,13 +26,13 @@ func (r *reader) faults(root *yaml.Node) []*faultDoc {
 		"faults": r.list("faults", func(n *yaml.Node) { all = append(all, r.fault(n)) }),
 	})
 	if root.Kind == yaml.MappingNode && found["faults"] == nil {
-		r.wrong(root, "faults is missing")
+		r.problem(root, "faults is missing")
 	}
 	return all
 }
 
 func (r *reader) fault(n *yaml.Node) *faultDoc {
-	f := &faultDoc{at: r.mark(n), kind: fault.Kind{Source: r.file}}
+	f := &faultDoc{at: r.position(n), kind: fault.Kind{Source: r.file}}
 	var class string
 	var title, remedy text
 	found := r.object(n, "a fault", map[string]read{
@@ -45,7 +45,7 @@ func (r *reader) fault(n *yaml.Node) *faultDoc {
 		"title":  r.text("title", &title),
 		"remedy": r.text("remedy", &remedy),
 		"guide":  r.prose("guide", &f.kind.Guide),
-		"free":   r.flag("free", &f.kind.Free),
+		"free":   r.flag("free", &f.kind.Uncharged),
 		"healer": func(n *yaml.Node) { r.healer(n, f) },
 	})
 	f.kind.Title, f.kind.Remedy = title.value, remedy.value
@@ -57,11 +57,11 @@ func (r *reader) fault(n *yaml.Node) *faultDoc {
 	}
 	for _, key := range []string{"code", "class", "title", "remedy"} {
 		if found[key] == nil {
-			r.wrong(n, "the fault has no %s", key)
+			r.problem(n, "the fault has no %s", key)
 		}
 	}
 	if _, err := guides.New("guide").Parse(f.kind.Guide); err != nil {
-		r.wrong(found["guide"], "the guide is no template: %v", err)
+		r.problem(found["guide"], "the guide is no template: %v", err)
 	}
 	return f
 }
@@ -84,10 +84,10 @@ func (r *reader) healer(n *yaml.Node, f *faultDoc) {
 	})
 	f.healer.Flow, f.healer.From = f.flow.value, workflow.From(from.value)
 	if n.Kind == yaml.MappingNode && found["flow"] == nil {
-		r.wrong(n, "the healer has no flow")
+		r.problem(n, "the healer has no flow")
 	}
 	if found["from"] != nil && f.healer.Undo {
-		r.wrong(found["from"], "a healer that undoes the run does not resume it: from has no effect")
+		r.problem(found["from"], "a healer that undoes the run does not resume it: from has no effect")
 	}
 }
 

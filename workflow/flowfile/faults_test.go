@@ -48,7 +48,7 @@ func TestFaultsAreRegistered(t *testing.T) {
 		if !ok || kind.Remedy != remedy || kind.Class != fault.Blocked || kind.Source != "t_faults.yaml" || kind.Guide != "node {{.node}}" {
 			t.Errorf("%+v", kind)
 		}
-		if slow, _ := fault.Lookup("FILE_TEST_SLOW"); slow == nil || !slow.Free || slow.Class != fault.Transient {
+		if slow, _ := fault.Lookup("FILE_TEST_SLOW"); slow == nil || !slow.Uncharged || slow.Class != fault.Transient {
 			t.Errorf("%+v", slow)
 		}
 		want := workflow.Healer{Flow: "Heal", Undo: true, Limits: workflow.Limits{Attempts: 2, First: time.Second, Longest: time.Minute, Within: 24 * time.Hour}}

@@ -35,10 +35,10 @@ import (
 
 // Limits of files (workflow.md 2.12).
 const (
-	largestFile   = 1 << 20
-	largestSource = 64 << 20
-	mostSteps     = 10_000
-	deepestFlow   = 8
+	maxFileSize   = 1 << 20
+	maxSourceSize = 64 << 20
+	maxSteps      = 10_000
+	maxFlowDepth  = 8
 )
 
 // Options of a load.
@@ -102,21 +102,21 @@ func (s *Set) Warnings() Problems { return slices.Clone(s.warnings) }
 // faults of its folder along, and the groups and flows of it that it refers to.
 // An error that is about the content of files is a [Problems].
 func Load(paths []string, options Options) (*Set, error) {
-	named, beside, err := gather(paths)
+	named, siblings, err := gather(paths)
 	if err != nil {
 		return nil, err
 	}
-	return load(named, beside, options)
+	return load(named, siblings, options)
 }
 
 // Parse is Load for files in memory.
 func Parse(files []File, options Options) (*Set, error) { return load(files, nil, options) }
 
-func load(named, beside []File, options Options) (*Set, error) {
+func load(named, siblings []File, options Options) (*Set, error) {
 	if err := distinct(options.Actions); err != nil {
 		return nil, err
 	}
-	l, set := examine(named, beside, options)
+	l, set := parseAndCheck(named, siblings, options)
 	if err := l.err(); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func distinct(actions []workflow.Action) error {
 }
 
 // gather reads the files of folders, the named files, and what stands beside those.
-func gather(paths []string) (named, beside []File, err error) {
+func gather(paths []string) (named, siblings []File, err error) {
 	seen := map[string]bool{}
 	add := func(to *[]File, path string, whole bool) error {
 		clean := filepath.Clean(path)
@@ -193,10 +193,10 @@ func gather(paths []string) (named, beside []File, err error) {
 			return nil, nil, err
 		}
 		for _, file := range inside {
-			_ = add(&beside, file, true) // what cannot be read is missed only if it is needed
+			_ = add(&siblings, file, true) // what cannot be read is missed only if it is needed
 		}
 	}
-	return named, beside, nil
+	return named, siblings, nil
 }
 
 func yamlFiles(folder string) ([]string, error) {
@@ -222,8 +222,8 @@ func readFile(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, workflow.FlowInvalid.Errorf("%s is no regular file", path)
 	}
-	if info.Size() > largestFile {
-		return make([]byte, largestFile+1), nil
+	if info.Size() > maxFileSize {
+		return make([]byte, maxFileSize+1), nil
 	}
 	return os.ReadFile(path)
 }
@@ -258,12 +258,12 @@ func kindOfFile(name string) fileKind {
 }
 
 // examine does everything but register: it gives what was found and what is wrong.
-func examine(named, beside []File, options Options) (*library, *Set) {
+func parseAndCheck(named, siblings []File, options Options) (*library, *Set) {
 	l := newLibrary(options)
 	for _, file := range named {
 		l.read(file)
 	}
-	l.complete(beside)
+	l.complete(siblings)
 	l.check()
 	set := &Set{library: l, flows: l.build(), faults: l.kinds(), healers: l.healers(), warnings: l.sorted().Warnings()}
 	slices.SortFunc(set.flows, func(a, b workflow.Flow) int { return cmp.Compare(a.Name, b.Name) })
@@ -281,14 +281,14 @@ type library struct {
 	faults      []*faultDoc
 	expressions *expressions
 	expanded    bool // reading a Source: what is named need not exist
-	heard       func(string, map[string]read)
+	onKeys      func(string, map[string]read)
 
 	reached    map[*groupDoc]bool
 	cyclic     map[*groupDoc]bool
 	usedParams map[*groupDoc]map[string]bool
 	calls      map[string][]text // flow: the flows its steps start
 	schemas    map[*schemaDoc]*schema
-	unknown    map[string][]mark // where steps use a name that is neither an action nor a group
+	unknown    map[string][]position // where steps use a name that is neither an action nor a group
 }
 
 func newLibrary(options Options) *library {
@@ -296,7 +296,7 @@ func newLibrary(options Options) *library {
 		report: &report{}, options: options, actions: map[string]workflow.Action{}, groups: map[string]*groupDoc{},
 		flows: map[string]*flowDoc{}, expressions: newExpressions(), reached: map[*groupDoc]bool{}, cyclic: map[*groupDoc]bool{},
 		usedParams: map[*groupDoc]map[string]bool{}, calls: map[string][]text{}, schemas: map[*schemaDoc]*schema{},
-		unknown: map[string][]mark{},
+		unknown: map[string][]position{},
 	}
 	for _, action := range options.Actions {
 		l.actions[action.Name] = action
@@ -306,9 +306,9 @@ func newLibrary(options Options) *library {
 
 // root parses a file as far as its kind's decoder can begin.
 func (l *library) root(file File) (*reader, *yaml.Node) {
-	r := &reader{report: l.report, file: file.Name, heard: l.heard}
-	if len(file.Data) > largestFile {
-		l.errorf(mark{file.Name, 1, 1}, "the file is larger than 1 MiB: split it")
+	r := &reader{report: l.report, file: file.Name, onKeys: l.onKeys}
+	if len(file.Data) > maxFileSize {
+		l.errorf(position{file.Name, 1, 1}, "the file is larger than 1 MiB: split it")
 		return r, nil
 	}
 	root := r.parse(file.Data)
@@ -329,7 +329,7 @@ func (l *library) read(file File) {
 		for i := 0; root.Kind == yaml.MappingNode && i < len(root.Content); i += 2 {
 			key := root.Content[i]
 			if why, ok := elsewhere[key.Value]; ok {
-				l.errorf(r.mark(key), "%s does not belong into a flow file: %s", key.Value, why)
+				l.errorf(r.position(key), "%s does not belong into a flow file: %s", key.Value, why)
 				return
 			}
 		}
@@ -372,9 +372,9 @@ func (l *library) addFlow(f *flowDoc) {
 }
 
 // complete adds what the named files refer to and what stands beside them.
-func (l *library) complete(beside []File) {
+func (l *library) complete(siblings []File) {
 	groups, flows := map[string]File{}, map[string]File{}
-	for _, file := range beside {
+	for _, file := range siblings {
 		if kindOfFile(file.Name) == faultFile {
 			l.read(file)
 			continue
@@ -395,7 +395,7 @@ func (l *library) complete(beside []File) {
 	}
 	for more := true; more; {
 		more = false
-		wantGroups, wantFlows := l.wanted()
+		wantGroups, wantFlows := l.referenced()
 		for name := range wantGroups {
 			if file, ok := groups[name]; ok && l.groups[name] == nil {
 				delete(groups, name)
@@ -414,7 +414,7 @@ func (l *library) complete(beside []File) {
 }
 
 // wanted gives the names that the documents use for groups and for flows.
-func (l *library) wanted() (groups, flows map[string]bool) {
+func (l *library) referenced() (groups, flows map[string]bool) {
 	groups, flows = map[string]bool{}, map[string]bool{}
 	note := func(s *stepDoc) {
 		groups[s.uses.value] = true

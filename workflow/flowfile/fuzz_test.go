@@ -38,7 +38,7 @@ func FuzzFlow(f *testing.F) {
 			}
 		}
 	}
-	f.Add([]byte(world), []byte(pair))
+	f.Add([]byte(exampleFlow), []byte(pair))
 	f.Fuzz(func(t *testing.T, flow, group []byte) {
 		quick(t)
 		files := []File{{"f.yaml", flow}, {"g_step_group.yaml", group}, {"x_faults.yaml", flow}, {"y_faults.yaml", group}}
@@ -81,7 +81,7 @@ func FuzzExpression(f *testing.F) {
 		x := newExpressions()
 		var made *template
 		if whole {
-			e, issues := x.compile(text, surroundings{})
+			e, issues := x.compile(text, exprContext{})
 			if issues != nil {
 				return
 			}
@@ -95,7 +95,7 @@ func FuzzExpression(f *testing.F) {
 			for _, p := range pieces {
 				if !p.cel {
 					made.parts = append(made.parts, part{text: p.text})
-				} else if e, issues := x.compile(p.text, surroundings{}); issues == nil {
+				} else if e, issues := x.compile(p.text, exprContext{}); issues == nil {
 					made.parts = append(made.parts, part{expression: e})
 				}
 			}

@@ -15,7 +15,7 @@ import (
 // as a wait without deadline. It registers nothing. An error is about reading
 // the files.
 func Lint(paths []string, options Options) (Problems, error) {
-	named, beside, err := gather(paths)
+	named, siblings, err := gather(paths)
 	if err == nil {
 		err = distinct(options.Actions)
 	}
@@ -23,14 +23,14 @@ func Lint(paths []string, options Options) (Problems, error) {
 		return nil, err
 	}
 	options.Check = true
-	l, _ := examine(named, beside, options)
+	l, _ := parseAndCheck(named, siblings, options)
 	return l.sorted(), nil
 }
 
 // advise adds the warnings about documents that are sound.
-func (l *library) advise() {
+func (l *library) lint() {
 	for _, f := range l.order {
-		everyStep(slices.Concat(f.steps, f.finally), l.adviseStep)
+		everyStep(slices.Concat(f.steps, f.finally), l.lintStep)
 		if len(f.migrations) > 0 && f.onChange != "migrate" {
 			l.warnf(f.at, "flow %s has migrations, but onChange is not migrate: they are used only by resume --on-definition new", f.name.value)
 		}
@@ -41,7 +41,7 @@ func (l *library) advise() {
 		everyStep(slices.Concat(f.steps, f.finally), note)
 	}
 	for _, g := range l.groups {
-		everyStep(g.steps, l.adviseStep)
+		everyStep(g.steps, l.lintStep)
 		everyStep(g.steps, note)
 	}
 	for _, name := range keysOf(l.groups) {
@@ -51,7 +51,7 @@ func (l *library) advise() {
 	}
 }
 
-func (l *library) adviseStep(s *stepDoc) {
+func (l *library) lintStep(s *stepDoc) {
 	name := s.name.value
 	if name == "" {
 		name = s.uses.value
@@ -67,32 +67,32 @@ func (l *library) adviseStep(s *stepDoc) {
 		}
 	}
 	if s.uses.value == "exec" {
-		l.adviseExec(s)
+		l.lintExec(s)
 	}
 	if s.uses.value == "exec" || s.uses.value == "http" {
-		l.adviseSecrets(s, s.withNode)
+		l.lintSecrets(s, s.withNode)
 	}
 }
 
 // adviseSecrets warns of {secret: name} where the step declares no such secret.
-func (l *library) adviseSecrets(s *stepDoc, n *yaml.Node) {
+func (l *library) lintSecrets(s *stepDoc, n *yaml.Node) {
 	if n == nil {
 		return
 	}
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == "secret" && n.Content[1].Kind == yaml.ScalarNode {
 		if name := n.Content[1].Value; !strings.Contains(name, "${") {
 			if _, ok := s.secrets[name]; !ok {
-				l.warnf(mark{s.at.file, n.Content[1].Line, n.Content[1].Column}, "the step declares no secret %q%s: add it to its secrets", name, hint(name, keysOf(s.secrets)))
+				l.warnf(position{s.at.file, n.Content[1].Line, n.Content[1].Column}, "the step declares no secret %q%s: add it to its secrets", name, hint(name, keysOf(s.secrets)))
 			}
 		}
 	}
-	for _, kid := range n.Content {
-		l.adviseSecrets(s, kid)
+	for _, child := range n.Content {
+		l.lintSecrets(s, child)
 	}
 }
 
 // adviseExec warns of exit codes that stand for a fault nothing declares.
-func (l *library) adviseExec(s *stepDoc) {
+func (l *library) lintExec(s *stepDoc) {
 	var with struct {
 		Faults map[string]any `json:"faults"`
 	}

@@ -135,7 +135,7 @@ func TestDiffSets(t *testing.T) {
 func keysRead(t *testing.T) map[string][]string {
 	heard := map[string][]string{}
 	l := newLibrary(Options{Check: true})
-	l.heard = func(what string, keys map[string]read) { heard[what] = keysOf(keys) }
+	l.onKeys = func(what string, keys map[string]read) { heard[what] = keysOf(keys) }
 	files, err := filepath.Glob("testdata/*/*.y*ml")
 	if err != nil {
 		t.Fatal(err)

@@ -23,15 +23,15 @@ type reader struct {
 	*report
 	file     string
 	expanded bool                                    // the canonical form: groups are resolved
-	heard    func(what string, keys map[string]read) // for tests: which keys stand where
+	onKeys   func(what string, keys map[string]read) // for tests: which keys stand where
 }
 
 type read = func(*yaml.Node)
 
-func (r *reader) mark(n *yaml.Node) mark { return mark{r.file, n.Line, n.Column} }
+func (r *reader) position(n *yaml.Node) position { return position{r.file, n.Line, n.Column} }
 
-func (r *reader) wrong(n *yaml.Node, format string, args ...any) {
-	r.errorf(r.mark(n), format, args...)
+func (r *reader) problem(n *yaml.Node, format string, args ...any) {
+	r.errorf(r.position(n), format, args...)
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?line (\d+): (.*)$`)
@@ -42,20 +42,20 @@ func (r *reader) parse(data []byte) *yaml.Node {
 	var document, more yaml.Node
 	if err := decoder.Decode(&document); err != nil {
 		if errors.Is(err, io.EOF) {
-			r.errorf(mark{r.file, 1, 1}, "the file is empty")
+			r.errorf(position{r.file, 1, 1}, "the file is empty")
 			return nil
 		}
 		r.syntax(err)
 		return nil
 	}
 	if err := decoder.Decode(&more); err == nil {
-		r.wrong(&more, "a second document: put each flow into its own file")
+		r.problem(&more, "a second document: put each flow into its own file")
 	} else if !errors.Is(err, io.EOF) {
 		r.syntax(err)
 		return nil
 	}
 	if len(document.Content) != 1 {
-		r.errorf(mark{r.file, 1, 1}, "the file is empty")
+		r.errorf(position{r.file, 1, 1}, "the file is empty")
 		return nil
 	}
 	root := document.Content[0]
@@ -66,7 +66,7 @@ func (r *reader) parse(data []byte) *yaml.Node {
 }
 
 func (r *reader) syntax(err error) {
-	at, text := mark{r.file, 1, 1}, err.Error()
+	at, text := position{r.file, 1, 1}, err.Error()
 	if m := yamlLine.FindStringSubmatch(strings.SplitN(text, "\n", 2)[0]); m != nil {
 		at.line, _ = strconv.Atoi(m[1])
 		text = m[2]
@@ -75,24 +75,24 @@ func (r *reader) syntax(err error) {
 }
 
 // deepestYAML is more than any nesting of steps that loads needs.
-const deepestYAML = 200
+const maxYAMLDepth = 200
 
 // plain reports what makes a value another one than a reader sees: aliases,
 // which let a small file grow without bound, merge keys and tags. Deeper than
 // deepestYAML nobody reads.
 func (r *reader) plain(n *yaml.Node, depth int) bool {
 	switch {
-	case depth > deepestYAML:
-		r.wrong(n, "nested more than %d deep", deepestYAML)
+	case depth > maxYAMLDepth:
+		r.problem(n, "nested more than %d deep", maxYAMLDepth)
 		return false
 	case n.Kind == yaml.AliasNode:
-		r.wrong(n, "YAML aliases are refused: write the value out")
+		r.problem(n, "YAML aliases are refused: write the value out")
 		return false
 	case n.Style&yaml.TaggedStyle != 0:
-		r.wrong(n, "the YAML tag %s is refused: write the value plainly, text in quotes", n.Tag)
+		r.problem(n, "the YAML tag %s is refused: write the value plainly, text in quotes", n.Tag)
 		return false
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
-		r.wrong(n, "YAML merge keys are refused: write the values out")
+		r.problem(n, "YAML merge keys are refused: write the values out")
 		return false
 	}
 	ok := true
@@ -104,12 +104,12 @@ func (r *reader) plain(n *yaml.Node, depth int) bool {
 
 // object reads a mapping strictly: each key once, and only known ones.
 func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[string]*yaml.Node {
-	if r.heard != nil {
-		r.heard(what, keys)
+	if r.onKeys != nil {
+		r.onKeys(what, keys)
 	}
 	found := map[string]*yaml.Node{}
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "%s must be a mapping, not %s", what, plain.Kind(n))
+		r.problem(n, "%s must be a mapping, not %s", what, plain.Kind(n))
 		return found
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -118,15 +118,15 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 		reads, known := keys[name]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.wrong(key, "a key must be a name")
+			r.problem(key, "a key must be a name")
 		case !known:
-			r.wrong(key, "unknown key %q%s", name, hint(name, keysOf(keys)))
+			r.problem(key, "unknown key %q%s", name, hint(name, keysOf(keys)))
 		case found[name] != nil:
-			r.wrong(key, "key %q is repeated (first in line %d)", name, found[name].Line)
+			r.problem(key, "key %q is repeated (first in line %d)", name, found[name].Line)
 		default:
 			found[name] = key
 			if plain.IsNull(value) {
-				r.wrong(value, "%s is empty", name)
+				r.problem(value, "%s is empty", name)
 			} else {
 				reads(value)
 			}
@@ -138,7 +138,7 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 // entries reads a mapping with names of the author's choice.
 func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		r.wrong(n, "%s must be a mapping, not %s", what, plain.Kind(n))
+		r.problem(n, "%s must be a mapping, not %s", what, plain.Kind(n))
 		return
 	}
 	seen := map[string]bool{}
@@ -146,11 +146,11 @@ func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.N
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.wrong(key, "a key must be a name")
+			r.problem(key, "a key must be a name")
 		case key.Value == "":
-			r.wrong(key, "a key of %s is empty", what)
+			r.problem(key, "a key of %s is empty", what)
 		case seen[key.Value]:
-			r.wrong(key, "key %q is repeated", key.Value)
+			r.problem(key, "key %q is repeated", key.Value)
 		default:
 			seen[key.Value] = true
 			each(key, value)
@@ -161,7 +161,7 @@ func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.N
 func (r *reader) list(what string, each read) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.SequenceNode {
-			r.wrong(n, "%s must be a list, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a list, not %s", what, plain.Kind(n))
 			return
 		}
 		for _, item := range n.Content {
@@ -173,14 +173,14 @@ func (r *reader) list(what string, each read) read {
 // text is a string and where it stands.
 type text struct {
 	value string
-	at    mark
+	at    position
 	shift int // columns between the mark and the first character; -1: not on one line
 }
 
 func (t text) set() bool { return t.at.line != 0 || t.value != "" }
 
 // inside is the place of a byte within the text, as far as it can be told.
-func (t text) inside(offset int) mark {
+func (t text) inside(offset int) position {
 	at := t.at
 	if t.shift >= 0 && offset <= len(t.value) {
 		at.column += t.shift + len([]rune(t.value[:offset]))
@@ -199,17 +199,17 @@ func (r *reader) textOf(n *yaml.Node) text {
 	if strings.Contains(n.Value, "\n") {
 		shift = -1
 	}
-	return text{n.Value, r.mark(n), shift}
+	return text{n.Value, r.position(n), shift}
 }
 
 func (r *reader) text(what string, to *text) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || plain.IsNull(n) {
-			r.wrong(n, "%s must be a string, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a string, not %s", what, plain.Kind(n))
 			return
 		}
 		if n.Value == "" {
-			r.wrong(n, "%s is empty", what)
+			r.problem(n, "%s is empty", what)
 			return
 		}
 		*to = r.textOf(n)
@@ -219,7 +219,7 @@ func (r *reader) text(what string, to *text) read {
 func (r *reader) prose(what string, to *string) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode {
-			r.wrong(n, "%s must be a string, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a string, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = n.Value
@@ -236,7 +236,7 @@ func (r *reader) name(what string, to *text) read {
 		}
 		*to = t
 		if !namePattern.MatchString(t.value) && !(r.expanded && instancePattern.MatchString(t.value)) {
-			r.wrong(n, "%s %q is no name: a letter, then at most 62 letters, digits, '_', '.' or '-'", what, t.value)
+			r.problem(n, "%s %q is no name: a letter, then at most 62 letters, digits, '_', '.' or '-'", what, t.value)
 		}
 	}
 }
@@ -248,11 +248,11 @@ func (r *reader) whole(what string, low int, to *int) read {
 	return func(n *yaml.Node) {
 		v, err := strconv.Atoi(n.Value)
 		if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 || err != nil {
-			r.wrong(n, "%s must be a whole number, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a whole number, not %s", what, plain.Kind(n))
 			return
 		}
 		if v < low || v > math.MaxInt32 {
-			r.wrong(n, "%s must be at least %d, not %s", what, low, n.Value)
+			r.problem(n, "%s must be at least %d, not %s", what, low, n.Value)
 			return
 		}
 		*to = v
@@ -263,7 +263,7 @@ func (r *reader) number(what string, low, high float64, to **float64) read {
 	return func(n *yaml.Node) {
 		v, err := strconv.ParseFloat(n.Value, 64)
 		if n.Kind != yaml.ScalarNode || err != nil || math.IsNaN(v) || v < low || v > high {
-			r.wrong(n, "%s must be a number from %v to %v, not %s", what, low, high, plain.Kind(n))
+			r.problem(n, "%s must be a number from %v to %v, not %s", what, low, high, plain.Kind(n))
 			return
 		}
 		*to = &v
@@ -273,7 +273,7 @@ func (r *reader) number(what string, low, high float64, to **float64) read {
 func (r *reader) flag(what string, to *bool) read {
 	return func(n *yaml.Node) {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-			r.wrong(n, "%s must be true or false, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be true or false, not %s", what, plain.Kind(n))
 			return
 		}
 		*to = strings.EqualFold(n.Value, "true")
@@ -290,7 +290,7 @@ func choice[T ~string](r *reader, what string, to *T, choices ...T) read {
 		for i, c := range choices {
 			words[i] = string(c)
 		}
-		r.wrong(n, "%s must be one of %s, not %s%s", what, strings.Join(words, ", "), plain.Kind(n), hint(n.Value, words))
+		r.problem(n, "%s must be one of %s, not %s%s", what, strings.Join(words, ", "), plain.Kind(n), hint(n.Value, words))
 	}
 }
 
@@ -302,9 +302,9 @@ func (r *reader) duration(what string, to *time.Duration) read {
 		d, err := parseDuration(n.Value)
 		switch {
 		case n.Kind != yaml.ScalarNode || err != nil:
-			r.wrong(n, "%s must be a duration such as 30s, 5m or 1h30m, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a duration such as 30s, 5m or 1h30m, not %s", what, plain.Kind(n))
 		case d <= 0:
-			r.wrong(n, "%s must be longer than 0, not %q", what, n.Value)
+			r.problem(n, "%s must be longer than 0, not %q", what, n.Value)
 		default:
 			*to = d
 		}
@@ -334,13 +334,13 @@ func (r *reader) size(what string, most int, to *int) read {
 	return func(n *yaml.Node) {
 		m := sizes.FindStringSubmatch(n.Value)
 		if n.Kind != yaml.ScalarNode || m == nil {
-			r.wrong(n, "%s must be a size such as 128KiB, not %s", what, plain.Kind(n))
+			r.problem(n, "%s must be a size such as 128KiB, not %s", what, plain.Kind(n))
 			return
 		}
 		v, _ := strconv.Atoi(m[1])
 		v *= map[string]int{"": 1, "KiB": 1 << 10, "MiB": 1 << 20}[m[2]]
 		if v < 1 || v > most {
-			r.wrong(n, "%s must be between 1 and %d bytes, not %s", what, most, n.Value)
+			r.problem(n, "%s must be between 1 and %d bytes, not %s", what, most, n.Value)
 			return
 		}
 		*to = v
@@ -349,7 +349,7 @@ func (r *reader) size(what string, most int, to *int) read {
 
 // value turns a node into what json.Marshal takes: whole numbers as int64.
 func (r *reader) value(n *yaml.Node) any {
-	return plain.Reader{Wrong: r.wrong, Entries: func(n *yaml.Node, each func(key, value *yaml.Node)) { r.entries(n, "a mapping", each) }}.Value(n)
+	return plain.Reader{Wrong: r.problem, Entries: func(n *yaml.Node, each func(key, value *yaml.Node)) { r.entries(n, "a mapping", each) }}.Value(n)
 }
 
 // json is value in canonical encoding.

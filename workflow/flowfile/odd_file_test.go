@@ -33,7 +33,7 @@ func TestFilesMeanWhatTheySay(t *testing.T) {
 		"deeper than YAML":     {strings.Replace(file(""), "1s", strings.Repeat("[", 90000)+strings.Repeat("]", 90000), 1), "exceeded max depth"},
 		"something behind":     {file("") + "...\n{", "not valid YAML"},
 	} {
-		l := &ledger{}
+		l := &callLog{}
 		_, err := Parse([]File{{Name: "f.yaml", Data: []byte(c.text)}}, Options{Actions: []workflow.Action{l.action()}})
 		switch {
 		case c.want == "" && err != nil:
@@ -47,7 +47,7 @@ func TestFilesMeanWhatTheySay(t *testing.T) {
 // TestManyStepsWithoutNames: numbering them takes no longer than naming them.
 func TestManyStepsWithoutNames(t *testing.T) {
 	const most = 9_000
-	l := &ledger{}
+	l := &callLog{}
 	began := time.Now()
 	set, err := Parse([]File{{Name: "f.yaml", Data: []byte("flowName: F\nsteps:\n" + strings.Repeat("- uses: Do\n", most))}}, Options{Actions: []workflow.Action{l.action()}})
 	if err != nil {

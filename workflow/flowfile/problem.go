@@ -49,7 +49,7 @@ func (p Problems) Warnings() Problems {
 }
 
 // mark is a place in a file.
-type mark struct {
+type position struct {
 	file         string
 	line, column int
 }
@@ -61,7 +61,7 @@ type report struct {
 	seen     map[Problem]bool
 }
 
-func (r *report) add(at mark, warning bool, format string, args ...any) {
+func (r *report) add(at position, warning bool, format string, args ...any) {
 	p := Problem{File: at.file, Line: max(at.line, 1), Column: max(at.column, 1), Message: fmt.Sprintf(format, args...), Warning: warning}
 	p.Message = strings.ReplaceAll(p.Message, "\n", " ")
 	if r.seen == nil {
@@ -73,9 +73,9 @@ func (r *report) add(at mark, warning bool, format string, args ...any) {
 	}
 }
 
-func (r *report) errorf(at mark, format string, args ...any) { r.add(at, false, format, args...) }
+func (r *report) errorf(at position, format string, args ...any) { r.add(at, false, format, args...) }
 
-func (r *report) warnf(at mark, format string, args ...any) { r.add(at, true, format, args...) }
+func (r *report) warnf(at position, format string, args ...any) { r.add(at, true, format, args...) }
 
 // sorted gives the problems by file, line and column.
 func (r *report) sorted() Problems {

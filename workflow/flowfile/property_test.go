@@ -94,7 +94,7 @@ func TestSoundFilesLoad(t *testing.T) {
 		if err != nil || len(d.Changes) > 0 || d.HashDiffers() {
 			t.Fatalf("%v %v", d, err)
 		}
-		do := workflow.Action{Name: "Do", Do: (&ledger{}).action().Do}
+		do := workflow.Action{Name: "Do", Do: (&callLog{}).action().Do}
 		if _, err := workflow.New(workflow.NewMemory(), []workflow.Flow{made}, workflow.Options{Actions: []workflow.Action{do}}); err != nil {
 			t.Fatalf("the engine refuses it: %v\n%s", err, flow)
 		}

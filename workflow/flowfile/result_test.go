@@ -35,7 +35,7 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		l := &ledger{}
+		l := &callLog{}
 		got := run(t, flow, workflow.Options{Actions: []workflow.Action{l.action()}})
 		if got.Phase != workflow.Succeeded || string(got.Result()) != want {
 			t.Errorf("%s: %s %s %+v, want %s", expression, got.Phase, got.Result(), got.Fault, want)
@@ -50,7 +50,7 @@ func TestFinding13ResultOfAFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &ledger{}
+		l := &callLog{}
 		engine, err := workflow.New(workflow.NewMemory(), []workflow.Flow{flow}, workflow.Options{Actions: []workflow.Action{l.action()}})
 		if err != nil {
 			t.Fatal(err)

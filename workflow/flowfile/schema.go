@@ -18,10 +18,10 @@ import (
 
 // schema is a JSON Schema (2020-12 unless it says otherwise) as workflow.Schema.
 type schema struct {
-	raw      json.RawMessage
-	tree     any
-	compiled *jsonschema.Schema
-	presets  bool // it holds a default somewhere
+	raw         json.RawMessage
+	tree        any
+	compiled    *jsonschema.Schema
+	hasDefaults bool // it holds a default somewhere
 }
 
 // NewSchema compiles a JSON Schema. References to other documents are refused;
@@ -49,7 +49,7 @@ func newSchema(raw json.RawMessage) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &schema{raw: raw, tree: tree, compiled: compiled, presets: hasDefault(tree)}, nil
+	return &schema{raw: raw, tree: tree, compiled: compiled, hasDefaults: hasDefault(tree)}, nil
 }
 
 type noLoader struct{}
@@ -61,7 +61,7 @@ func (noLoader) Load(url string) (any, error) {
 func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	if errors.As(err, &invalid) {
-		if findings := flat(invalid.Err, "the schema", func([]string) []string { return nil }); findings != nil {
+		if findings := flattenErrors(invalid.Err, "the schema", func([]string) []string { return nil }); findings != nil {
 			return findings
 		}
 	}
@@ -88,7 +88,7 @@ func (s *schema) findings(value json.RawMessage) findings {
 		return findings{{nil, "it is not valid JSON: " + err.Error()}}
 	}
 	if err := s.compiled.Validate(instance); err != nil {
-		return flat(err, "", s.properties)
+		return flattenErrors(err, "", s.properties)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (f findings) Unwrap() []error {
 var english = message.NewPrinter(language.English)
 
 // flat gives the leaves of a validation error: what is above them says no more.
-func flat(err error, root string, known func(path []string) []string) findings {
+func flattenErrors(err error, root string, known func(path []string) []string) findings {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
 		return findings{{nil, err.Error()}}
@@ -195,7 +195,7 @@ func (s *schema) Default(value json.RawMessage) (json.RawMessage, error) {
 	if empty := len(value) == 0 || string(value) == "null"; empty && node["type"] == "object" {
 		value = json.RawMessage("{}")
 	}
-	if !s.presets || len(value) == 0 {
+	if !s.hasDefaults || len(value) == 0 {
 		return value, nil
 	}
 	plain, err := workflow.Decode(value)

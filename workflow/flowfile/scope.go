@@ -8,24 +8,24 @@ import (
 // scope is where a step stands: what it may read, by which names. Scopes
 // mirror View.Step: a name is looked up from the innermost structure outward.
 type scope struct {
-	outer  *scope
-	of     *node // the structure whose inside this is; nil at the top
-	names  map[string]*node
-	before map[string]bool // names of steps that come earlier
-	beside bool            // the names are branches: they run side by side
-	items  []loopItem
-	params *groupDoc // the group whose parameters are read; nil: see any
-	any    bool      // the parameters are not known by name
-	loose  bool      // the outermost surroundings are not known: a group that no flow uses
-	now    *node     // the step whose expressions are compiled
-	self   string    // name of the step whose expression is compiled, when it may read itself
+	outer     *scope
+	of        *node // the structure whose inside this is; nil at the top
+	names     map[string]*node
+	before    map[string]bool // names of steps that come earlier
+	parallel  bool            // the names are branches: they run side by side
+	items     []loopItem
+	params    *groupDoc // the group whose parameters are read; nil: see any
+	any       bool      // the parameters are not known by name
+	openEnded bool      // the outermost surroundings are not known: a group that no flow uses
+	now       *node     // the step whose expressions are compiled
+	self      string    // name of the step whose expression is compiled, when it may read itself
 }
 
 // within gives the scope inside a structure.
 func (s *scope) within(n *node) *scope {
-	inner := &scope{outer: s, of: n, names: map[string]*node{}, before: map[string]bool{}, items: s.items, params: s.params, any: s.any, loose: s.loose}
-	for _, kid := range n.inside() {
-		inner.names[kid.name] = kid
+	inner := &scope{outer: s, of: n, names: map[string]*node{}, before: map[string]bool{}, items: s.items, params: s.params, any: s.any, openEnded: s.openEnded}
+	for _, child := range n.inside() {
+		inner.names[child.name] = child
 	}
 	return inner
 }
@@ -60,10 +60,10 @@ func (s *scope) readable(name string) string {
 			answer = why
 		}
 	}
-	if answer != "" || s.loose {
+	if answer != "" || s.openEnded {
 		return answer
 	}
-	return "does not exist" + s.near(name)
+	return "does not exist" + s.suggest(name)
 }
 
 // at looks a name up in one scope of the chain.
@@ -81,10 +81,10 @@ func at(chain []*scope, i int, name string) (why string, found bool) {
 		if why, found := at(chain, i-1, rest); found {
 			return why, true
 		}
-		return n.lacks(rest), true
+		return n.whyMissing(rest), true
 	case here.before[head] || here.self == head:
-		return n.lacks(rest), true
-	case here.beside:
+		return n.whyMissing(rest), true
+	case here.parallel:
 		return "runs beside this step: its output may not exist yet", true
 	case i == 0 && n == here.now && n.doc != nil && n.doc.forEach != nil:
 		return "is a loop: put its action into steps, then the undo can read the output of its own iteration", true
@@ -95,11 +95,11 @@ func at(chain []*scope, i int, name string) (why string, found bool) {
 }
 
 // lacks says why a path does not lead to a step within n; "" if it does.
-func (n *node) lacks(path string) string {
+func (n *node) whyMissing(path string) string {
 	for path != "" {
 		var head string
 		head, path = cut(path)
-		i := slices.IndexFunc(n.inside(), func(kid *node) bool { return kid.name == head })
+		i := slices.IndexFunc(n.inside(), func(child *node) bool { return child.name == head })
 		if i < 0 {
 			return "does not exist: " + n.name + " has no step " + head
 		}
@@ -120,14 +120,14 @@ func cut(path string) (head, rest string) {
 		case '/':
 			if depth == 0 {
 				head, rest = path[:i], path[i+1:]
-				return unkeyed(head), rest
+				return dropKey(head), rest
 			}
 		}
 	}
-	return unkeyed(path), ""
+	return dropKey(path), ""
 }
 
-func unkeyed(name string) string {
+func dropKey(name string) string {
 	if i := strings.IndexByte(name, '['); i > 0 && strings.HasSuffix(name, "]") {
 		return name[:i]
 	}
@@ -135,7 +135,7 @@ func unkeyed(name string) string {
 }
 
 // near names what may have been meant: a near name in reach, or a step of that name inside a structure.
-func (s *scope) near(name string) string {
+func (s *scope) suggest(name string) string {
 	var reach []string
 	for here := s; here != nil; here = here.outer {
 		for known := range here.before {
@@ -152,11 +152,11 @@ func (s *scope) near(name string) string {
 }
 
 func (n *node) pathTo(name string) string {
-	for _, kid := range n.inside() {
-		if kid.name == name {
+	for _, child := range n.inside() {
+		if child.name == name {
 			return n.name + "/" + name
 		}
-		if path := kid.pathTo(name); path != "" {
+		if path := child.pathTo(name); path != "" {
 			return n.name + "/" + path
 		}
 	}

@@ -20,8 +20,8 @@ func FromSource(source []byte, options Options) (workflow.Flow, error) {
 	l := newLibrary(options)
 	l.expanded = true
 	const name = "definition"
-	if len(source) > largestSource {
-		return workflow.Flow{}, fmt.Errorf("the stored definition is larger than %d MiB", largestSource>>20)
+	if len(source) > maxSourceSize {
+		return workflow.Flow{}, fmt.Errorf("the stored definition is larger than %d MiB", maxSourceSize>>20)
 	}
 	root, err := jsonNode(source)
 	if err != nil {
@@ -59,11 +59,11 @@ func jsonNode(data []byte) (*yaml.Node, error) {
 
 // deepestJSON is how deep a stored definition may be nested: inputs of stored
 // groups stand deeper than they were written.
-const deepestJSON = 10_000
+const maxJSONDepth = 10_000
 
 func readNode(d *json.Decoder, depth int) (*yaml.Node, error) {
-	if depth > deepestJSON {
-		return nil, fmt.Errorf("it is nested more than %d deep", deepestJSON)
+	if depth > maxJSONDepth {
+		return nil, fmt.Errorf("it is nested more than %d deep", maxJSONDepth)
 	}
 	token, err := d.Token()
 	if err != nil {
@@ -79,11 +79,11 @@ func readNode(d *json.Decoder, depth int) (*yaml.Node, error) {
 			n.Kind, n.Tag = yaml.MappingNode, "!!map"
 		}
 		for d.More() {
-			kid, err := readNode(d, depth+1)
+			child, err := readNode(d, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			n.Content = append(n.Content, kid)
+			n.Content = append(n.Content, child)
 		}
 		_, err := d.Token()
 		return n, err
@@ -167,7 +167,7 @@ func encodeFlow(f *flowDoc, steps, finally []*node) []byte {
 		kept := object{}
 		kept.set("age", r.Age)
 		kept.set("keep", r.Keep)
-		kept.set("most", r.Most)
+		kept.set("most", r.Max)
 		o.set("retention", kept)
 	}
 	var migrations []any
@@ -207,7 +207,7 @@ func encodeStep(n *node) object {
 		loop.set("max", l.max)
 		o["forEach"] = loop
 	}
-	if n.kids != nil {
+	if n.children != nil {
 		encodeStructure(o, n)
 		return o
 	}
@@ -256,14 +256,14 @@ func encodeStructure(o object, n *node) {
 	}
 	p := n.doc.parallel
 	if p == nil {
-		o["steps"] = encodeSteps(n.kids)
+		o["steps"] = encodeSteps(n.children)
 		return
 	}
-	branches := make([]any, 0, len(n.kids))
-	for _, kid := range n.kids {
-		b := object{"name": kid.name, "steps": encodeSteps(kid.kids)}
-		b.set("description", kid.branch.description)
-		b.set("when", kid.branch.when.value)
+	branches := make([]any, 0, len(n.children))
+	for _, child := range n.children {
+		b := object{"name": child.name, "steps": encodeSteps(child.children)}
+		b.set("description", child.branch.description)
+		b.set("when", child.branch.when.value)
 		branches = append(branches, b)
 	}
 	parallel := object{"branches": branches}

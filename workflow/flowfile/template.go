@@ -15,11 +15,11 @@ import (
 
 // template is a value whose strings may hold ${…}.
 type template struct {
-	fixed any // what it is when nothing below is set
-	parts []part
-	list  []*template
-	keys  []string
-	kids  []*template
+	fixed    any // what it is when nothing below is set
+	parts    []part
+	list     []*template
+	keys     []string
+	children []*template
 }
 
 // part is a piece of a string: text, or an expression.
@@ -29,15 +29,15 @@ type part struct {
 }
 
 // piece is a part before it is compiled.
-type piece struct {
+type segment struct {
 	text   string
 	cel    bool
 	offset int // of the expression within the string
 }
 
 // split cuts a string at its expressions. `$${` stands for a literal `${`.
-func split(s string) ([]piece, error) {
-	var pieces []piece
+func split(s string) ([]segment, error) {
+	var pieces []segment
 	var literal strings.Builder
 	for i := 0; i < len(s); {
 		switch {
@@ -45,18 +45,18 @@ func split(s string) ([]piece, error) {
 			literal.WriteString("${")
 			i += 3
 		case strings.HasPrefix(s[i:], "${"):
-			end := closing(s, i+2)
+			end := closingBrace(s, i+2)
 			if end < 0 {
 				return nil, fmt.Errorf("${ without its closing }")
 			}
 			if literal.Len() > 0 {
-				pieces = append(pieces, piece{text: literal.String()})
+				pieces = append(pieces, segment{text: literal.String()})
 				literal.Reset()
 			}
 			if strings.TrimSpace(s[i+2:end]) == "" {
 				return nil, fmt.Errorf("${} holds no expression")
 			}
-			pieces = append(pieces, piece{text: s[i+2 : end], cel: true, offset: i + 2})
+			pieces = append(pieces, segment{text: s[i+2 : end], cel: true, offset: i + 2})
 			i = end + 1
 		default:
 			literal.WriteByte(s[i])
@@ -64,14 +64,14 @@ func split(s string) ([]piece, error) {
 		}
 	}
 	if literal.Len() > 0 || len(pieces) == 0 {
-		pieces = append(pieces, piece{text: literal.String()})
+		pieces = append(pieces, segment{text: literal.String()})
 	}
 	return pieces, nil
 }
 
 // closing finds the brace that ends an expression: braces of map literals and
 // those in strings do not count. -1 if there is none.
-func closing(s string, i int) int {
+func closingBrace(s string, i int) int {
 	depth := 0
 	for i < len(s) {
 		switch c := s[i]; c {
@@ -83,7 +83,7 @@ func closing(s string, i int) int {
 			}
 			depth--
 		case '"', '\'':
-			if i = quoted(s, i); i < 0 {
+			if i = endOfString(s, i); i < 0 {
 				return -1
 			}
 			continue
@@ -94,7 +94,7 @@ func closing(s string, i int) int {
 }
 
 // quoted gives the place behind a CEL string that begins at i, -1 if it does not end.
-func quoted(s string, i int) int {
+func endOfString(s string, i int) int {
 	raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R') && (i < 2 || !wordByte(s[i-2]) || s[i-2] == 'b' || s[i-2] == 'B')
 	mark := s[i : i+1]
 	if triple := strings.Repeat(mark, 3); strings.HasPrefix(s[i:], triple) {
@@ -127,15 +127,15 @@ func holdsExpression(n *yaml.Node) bool {
 }
 
 // live tells whether there is an expression in it.
-func (t *template) live() bool { return t.parts != nil || t.list != nil || t.kids != nil }
+func (t *template) live() bool { return t.parts != nil || t.list != nil || t.children != nil }
 
 // fill makes the value for a run.
 func (t *template) fill(view workflow.View) (any, error) {
 	switch {
-	case t.kids != nil:
-		object := make(map[string]any, len(t.kids))
-		for i, kid := range t.kids {
-			value, err := kid.fill(view)
+	case t.children != nil:
+		object := make(map[string]any, len(t.children))
+		for i, child := range t.children {
+			value, err := child.fill(view)
 			if err != nil {
 				return nil, err
 			}
@@ -144,8 +144,8 @@ func (t *template) fill(view workflow.View) (any, error) {
 		return object, nil
 	case t.list != nil:
 		list := make([]any, len(t.list))
-		for i, kid := range t.list {
-			value, err := kid.fill(view)
+		for i, child := range t.list {
+			value, err := child.fill(view)
 			if err != nil {
 				return nil, err
 			}
@@ -249,7 +249,7 @@ func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal 
 	}
 	t := &template{}
 	alive := false
-	kid := func(n *yaml.Node, step string) *template {
+	child := func(n *yaml.Node, step string) *template {
 		made := c.template(n, file, here, literal, pointer+"/"+step)
 		alive = alive || made.live()
 		return made
@@ -258,11 +258,11 @@ func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal 
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			t.keys = append(t.keys, n.Content[i].Value)
-			t.kids = append(t.kids, kid(n.Content[i+1], n.Content[i].Value))
+			t.children = append(t.children, child(n.Content[i+1], n.Content[i].Value))
 		}
 	case yaml.SequenceNode:
 		for i, item := range n.Content {
-			t.list = append(t.list, kid(item, strconv.Itoa(i)))
+			t.list = append(t.list, child(item, strconv.Itoa(i)))
 		}
 	case yaml.ScalarNode:
 		if holdsExpression(n) {
@@ -287,8 +287,8 @@ func (c *flowCompiler) stringTemplate(t text, here *scope) *template {
 			made.parts = append(made.parts, part{text: p.text})
 			continue
 		}
-		x, issues := c.expressions.compile(p.text, surroundings{input: c.input, items: here.items})
-		if x = c.judged(t, p.offset, x, issues, here, "", nil); x != nil {
+		x, issues := c.expressions.compile(p.text, exprContext{input: c.input, items: here.items})
+		if x = c.checkExpression(t, p.offset, x, issues, here, "", nil); x != nil {
 			made.parts = append(made.parts, part{expression: x})
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // examAwait: an engine hears of the end of a run that another one executes, long before any look for lost
 // wake-ups (finding 13).
-func examAwait(t *testing.T, h Harness) {
+func testAwait(t *testing.T, h Harness) {
 	x := open(t, h)
 	x.claimer()
 	goOn := make(chan struct{})
@@ -28,7 +28,7 @@ func examAwait(t *testing.T, h Harness) {
 	var engines [2]*workflow.Engine
 	for i := range engines {
 		var err error
-		if engines[i], err = workflow.New(x.Store, flows, workflow.Options{LookEvery: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
+		if engines[i], err = workflow.New(x.Store, flows, workflow.Options{PollInterval: time.Hour, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func examAwait(t *testing.T, h Harness) {
 			t.Error(err)
 		}
 	}()
-	run, err := engines[0].Start(ctx, workflow.Request{Flow: "Awaited", Subject: fresh("").Subject})
+	run, err := engines[0].Start(ctx, workflow.Request{Flow: "Awaited", Subject: newRun("").Subject})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // claim takes what is due.
-func (x exam) claim(c workflow.Claimer, claim workflow.Claim) workflow.Claimed {
+func (x suite) claim(c workflow.Claimer, claim workflow.Claim) workflow.Claimed {
 	x.Helper()
 	if claim.Lease == 0 {
 		claim.Lease = time.Minute
@@ -31,14 +31,14 @@ func (x exam) claim(c workflow.Claimer, claim workflow.Claim) workflow.Claimed {
 	return claimed
 }
 
-func examClaim(t *testing.T, h Harness) {
+func testClaim(t *testing.T, h Harness) {
 	t.Run("soonest first, up to the limit", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		var want []string
 		for i := range 5 {
-			r := x.owned("w")
-			x.wait(r, at(20-i))
+			r := x.createClaimed("w")
+			x.wait(r, testTime(20-i))
 			want = append([]string{r.ID}, want...)
 		}
 		first := x.claim(c, workflow.Claim{Worker: "w", Limit: 2})
@@ -47,7 +47,7 @@ func examClaim(t *testing.T, h Harness) {
 		for _, l := range append(first.Runs, second.Runs...) {
 			got = append(got, l.Run.ID)
 		}
-		x.equal("claimed", got, want)
+		x.wantEqual("claimed", got, want)
 		if len(first.Runs) != 2 {
 			t.Errorf("%d runs with limit 2", len(first.Runs))
 		}
@@ -56,9 +56,9 @@ func examClaim(t *testing.T, h Harness) {
 		x := open(t, h)
 		c := x.claimer()
 		soon, later := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC()
-		x.wait(x.owned("w"), later)
-		x.wait(x.owned("w"), soon)
-		x.wait(x.owned("w"), time.Time{})
+		x.wait(x.createClaimed("w"), later)
+		x.wait(x.createClaimed("w"), soon)
+		x.wait(x.createClaimed("w"), time.Time{})
 		claimed := x.claim(c, workflow.Claim{Worker: "w"})
 		if len(claimed.Runs) != 0 || claimed.Next.Sub(soon).Abs() > time.Millisecond {
 			t.Fatalf("claimed %d, next %s, want none and %s", len(claimed.Runs), claimed.Next, soon)
@@ -67,7 +67,7 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("nothing at all", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		x.end(x.owned("w"))
+		x.endRun(x.createClaimed("w"))
 		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 || !claimed.Next.IsZero() {
 			t.Fatalf("claimed %d, next %s", len(claimed.Runs), claimed.Next)
 		}
@@ -76,8 +76,8 @@ func examClaim(t *testing.T, h Harness) {
 		x := open(t, h)
 		c := x.claimer()
 		for _, phase := range []workflow.Phase{workflow.Paused, workflow.Cancelling, workflow.Running, workflow.Waiting} {
-			r := x.owned("w")
-			r.Phase, r.Owner, r.NextAt = phase, "", at(3)
+			r := x.createClaimed("w")
+			r.Phase, r.Owner, r.NextAt = phase, "", testTime(3)
 			x.save(r)
 		}
 		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 4 {
@@ -87,8 +87,8 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("a queued run once it got mail", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		first := x.owned("w")
-		queued := x.create(fresh(first.Subject))
+		first := x.createClaimed("w")
+		queued := x.create(newRun(first.Subject))
 		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
 			t.Fatal("a queued run without mail was claimed")
 		}
@@ -102,11 +102,11 @@ func examClaim(t *testing.T, h Harness) {
 		x := open(t, h)
 		c := x.claimer()
 		for _, flow := range []string{"Full", "Free", "Full", "Free"} {
-			r := fresh("")
+			r := newRun("")
 			r.Flow = flow
 			x.create(r)
 		}
-		claimed := x.claim(c, workflow.Claim{Worker: "w", Full: []string{"Full"}})
+		claimed := x.claim(c, workflow.Claim{Worker: "w", FullFlows: []string{"Full"}})
 		if len(claimed.Runs) != 2 || claimed.Runs[0].Run.Flow != "Free" || claimed.Runs[1].Run.Flow != "Free" {
 			t.Fatalf("claimed %d", len(claimed.Runs))
 		}
@@ -117,43 +117,43 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("raises the epoch", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
-		x.wait(r, at(1))
+		r := x.createClaimed("w")
+		x.wait(r, testTime(1))
 		l := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
 		if l.Run.Epoch <= r.Epoch {
 			t.Fatalf("epoch %d after %d", l.Run.Epoch, r.Epoch)
 		}
-		x.wait(l.Run, at(1))
+		x.wait(l.Run, testTime(1))
 		again := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
 		if again.Run.Epoch <= l.Run.Epoch {
 			t.Fatalf("epoch %d after %d", again.Run.Epoch, l.Run.Epoch)
 		}
-		x.is("save of the earlier claim", x.stale(l.Run), workflow.ErrFenced)
+		x.wantError("save of the earlier claim", x.stale(l.Run), workflow.ErrFenced)
 	})
 	t.Run("take", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.wait(r, time.Time{})
-		l, err := c.Take(x.Context(), "w", r.ID, time.Minute)
+		l, err := c.ClaimRun(x.Context(), "w", r.ID, time.Minute)
 		if err != nil || l.Run.Owner != "w" || l.Run.Epoch <= r.Epoch {
 			t.Fatalf("take: %v", err)
 		}
-		again, err := c.Take(x.Context(), "w", r.ID, time.Minute)
+		again, err := c.ClaimRun(x.Context(), "w", r.ID, time.Minute)
 		if err != nil || again.Run.Epoch != l.Run.Epoch {
 			t.Fatalf("take by the same worker: %v, epoch %d after %d", err, again.Run.Epoch, l.Run.Epoch)
 		}
-		_, err = c.Take(x.Context(), "w", "nobody", time.Minute)
-		x.is("take of nothing", err, workflow.ErrNotFound)
+		_, err = c.ClaimRun(x.Context(), "w", "nobody", time.Minute)
+		x.wantError("take of nothing", err, workflow.ErrNotFound)
 	})
 	t.Run("a signal makes a waiting run due", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.wait(r, time.Now().Add(time.Hour))
 		drain(c)
 		x.send(r.ID, signal("a"))
-		x.hint(c, r.ID)
+		x.wantWake(c, r.ID)
 		claimed := x.claim(c, workflow.Claim{Worker: "w"})
 		if len(claimed.Runs) != 1 || len(claimed.Runs[0].Signals) != 1 {
 			t.Fatalf("claimed %d", len(claimed.Runs))
@@ -162,11 +162,11 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("a signal to an owned run is a hint only", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.save(r)
 		drain(c)
 		x.send(r.ID, signal("a"))
-		x.hint(c, r.ID)
+		x.wantWake(c, r.ID)
 		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
 			t.Fatal("an owned run was claimed")
 		}
@@ -174,7 +174,7 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("no signal is overlooked", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.save(r)
 		x.send(r.ID, signal("late"))
 		x.wait(r, time.Now().Add(time.Hour)) // its Mail is older than the signal
@@ -191,14 +191,14 @@ func examClaim(t *testing.T, h Harness) {
 		x := open(t, h)
 		c := x.claimer()
 		for _, saved := range []bool{false, true} {
-			r := x.owned("w")
-			x.wait(r, at(1))
+			r := x.createClaimed("w")
+			x.wait(r, testTime(1))
 			l := x.claim(c, workflow.Claim{Worker: "w"}).Runs[0]
 			if saved {
 				x.save(l.Run)
 			}
 			next := time.Now().Add(time.Hour).UTC()
-			if err := c.Rest(x.Context(), "w", l.Run, next); err != nil {
+			if err := c.ReleaseRun(x.Context(), "w", l.Run, next); err != nil {
 				t.Fatal(err)
 			}
 			claimed := x.claim(c, workflow.Claim{Worker: "w"})
@@ -211,7 +211,7 @@ func examClaim(t *testing.T, h Harness) {
 				t.Fatalf("saved %v: a signal did not wake a resting run, or gave an old epoch", saved)
 			}
 			x.send(r.ID, signal("b"))
-			if err := c.Rest(x.Context(), "w", claimed.Runs[0].Run, next); err != nil {
+			if err := c.ReleaseRun(x.Context(), "w", claimed.Runs[0].Run, next); err != nil {
 				t.Fatal(err)
 			}
 			claimed = x.claim(c, workflow.Claim{Worker: "w"})
@@ -219,28 +219,28 @@ func examClaim(t *testing.T, h Harness) {
 				t.Fatalf("saved %v: a run rests with unseen mail", saved)
 			}
 			soon := time.Now().Add(50 * time.Millisecond)
-			if err := c.Rest(x.Context(), "w", claimed.Runs[0].Run, soon); err != nil {
+			if err := c.ReleaseRun(x.Context(), "w", claimed.Runs[0].Run, soon); err != nil {
 				t.Fatal(err)
 			}
-			x.until("a resting run is due again", func() bool {
+			x.waitUntil("a resting run is due again", func() bool {
 				claimed = x.claim(c, workflow.Claim{Worker: "w"})
 				return len(claimed.Runs) == 1
 			})
-			x.end(claimed.Runs[0].Run)
+			x.endRun(claimed.Runs[0].Run)
 		}
 	})
 	t.Run("a rest does not undo a promotion", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		first := x.owned("w")
-		queued := x.create(fresh(first.Subject))
+		first := x.createClaimed("w")
+		queued := x.create(newRun(first.Subject))
 		x.send(queued.ID, signal("a"))
-		taken, err := c.Take(x.Context(), "w", queued.ID, 0)
+		taken, err := c.ClaimRun(x.Context(), "w", queued.ID, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.end(first) // promotes the queued one, while it is looked at
-		if err := c.Rest(x.Context(), "w", taken.Run, time.Time{}); err != nil {
+		x.endRun(first) // promotes the queued one, while it is looked at
+		if err := c.ReleaseRun(x.Context(), "w", taken.Run, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if claimed := x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 1 || claimed.Runs[0].Run.Phase != workflow.Running {
@@ -250,26 +250,26 @@ func examClaim(t *testing.T, h Harness) {
 	t.Run("after a crash what was owned is due", func(t *testing.T) {
 		x := reopenable(t, h)
 		x.claimer()
-		saved, _ := x.owned("dead"), x.owned("dead")
+		saved, _ := x.createClaimed("dead"), x.createClaimed("dead")
 		x.save(saved)
-		waiting := x.owned("dead")
+		waiting := x.createClaimed("dead")
 		x.wait(waiting, time.Now().Add(time.Hour))
 		x.Store = h.Reopen(t, x.Store)
 		c := x.claimer()
 		var got []workflow.Loaded
-		x.until("the runs of a dead worker are handed out", func() bool {
+		x.waitUntil("the runs of a dead worker are handed out", func() bool {
 			got = append(got, x.claim(c, workflow.Claim{Worker: "w2"}).Runs...)
 			return len(got) >= 2
 		})
 		if len(got) != 2 || slices.ContainsFunc(got, func(l workflow.Loaded) bool { return l.Run.ID == waiting.ID || l.Run.Epoch < 2 }) {
 			t.Fatalf("claimed %d runs, or with an old epoch", len(got))
 		}
-		x.is("save of the dead worker", x.stale(saved), workflow.ErrFenced)
+		x.wantError("save of the dead worker", x.stale(saved), workflow.ErrFenced)
 	})
 }
 
 // stale saves a copy that a newer claim has left behind.
-func (x exam) stale(r *workflow.Run) error {
+func (x suite) stale(r *workflow.Run) error {
 	err := x.Save(x.Context(), &workflow.Save{Run: r})
 	if err != nil && !errors.Is(err, workflow.ErrFenced) {
 		// Both are true of a copy that is behind in epoch and revision.
@@ -291,14 +291,14 @@ func drain(c workflow.Claimer) {
 	}
 }
 
-func examWorkers(t *testing.T, h Harness) {
+func testWorkers(t *testing.T, h Harness) {
 	t.Run("two fight over one run", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("a")
+		r := x.createClaimed("a")
 		x.save(r)
-		_, err := c.Take(x.Context(), "b", r.ID, time.Minute)
-		x.is("take", err, workflow.ErrOwned)
+		_, err := c.ClaimRun(x.Context(), "b", r.ID, time.Minute)
+		x.wantError("take", err, workflow.ErrOwned)
 		if claimed := x.claim(c, workflow.Claim{Worker: "b"}); len(claimed.Runs) != 0 {
 			t.Fatal("a run of a living worker was claimed")
 		}
@@ -306,27 +306,27 @@ func examWorkers(t *testing.T, h Harness) {
 	t.Run("a worker that does not renew is given up", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		x.create(fresh(""))
+		x.create(newRun(""))
 		old := x.claim(c, workflow.Claim{Worker: "a", Lease: h.Lease}).Runs[0]
 		x.save(old.Run)
 		var got []workflow.Loaded
-		x.until("takeover", func() bool {
+		x.waitUntil("takeover", func() bool {
 			got = x.claim(c, workflow.Claim{Worker: "b"}).Runs
 			return len(got) > 0
 		})
 		if got[0].Run.Epoch <= old.Run.Epoch {
 			t.Fatalf("epoch %d after %d", got[0].Run.Epoch, old.Run.Epoch)
 		}
-		x.is("renew", c.Renew(x.Context(), "a", time.Minute), workflow.ErrFenced)
-		x.is("save", x.stale(old.Run), workflow.ErrFenced)
-		_, err := c.Take(x.Context(), "a", old.Run.ID, time.Minute)
-		x.is("take", err, workflow.ErrOwned)
+		x.wantError("renew", c.Renew(x.Context(), "a", time.Minute), workflow.ErrFenced)
+		x.wantError("save", x.stale(old.Run), workflow.ErrFenced)
+		_, err := c.ClaimRun(x.Context(), "a", old.Run.ID, time.Minute)
+		x.wantError("take", err, workflow.ErrOwned)
 		x.save(got[0].Run)
 	})
 	t.Run("a worker that renews is not", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		x.create(fresh(""))
+		x.create(newRun(""))
 		x.claim(c, workflow.Claim{Worker: "a", Lease: 2 * h.Lease})
 		for end := time.Now().Add(4 * h.Lease); time.Now().Before(end); {
 			if err := c.Renew(x.Context(), "a", 2*h.Lease); err != nil {
@@ -341,7 +341,7 @@ func examWorkers(t *testing.T, h Harness) {
 	t.Run("release gives everything back", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		under, limited, wait, mailed := x.owned("a"), x.owned("a"), x.owned("a"), x.owned("a")
+		under, limited, wait, mailed := x.createClaimed("a"), x.createClaimed("a"), x.createClaimed("a"), x.createClaimed("a")
 		under.NextAt = time.Time{}
 		x.save(under)
 		later := time.Now().Add(time.Hour).UTC()
@@ -366,11 +366,11 @@ func examWorkers(t *testing.T, h Harness) {
 		slices.Sort(got)
 		want := []string{under.ID, limited.ID, mailed.ID}
 		slices.Sort(want)
-		x.equal("claimed by the next worker", got, want)
+		x.wantEqual("claimed by the next worker", got, want)
 		if claimed.Next.Sub(later).Abs() > time.Millisecond {
 			t.Errorf("next %s, want %s", claimed.Next, later)
 		}
-		x.is("save of the worker that released", x.stale(under), workflow.ErrFenced)
+		x.wantError("save of the worker that released", x.stale(under), workflow.ErrFenced)
 		if err := c.Release(x.Context(), "nobody"); err != nil {
 			t.Errorf("release of an unknown worker: %v", err)
 		}
@@ -380,7 +380,7 @@ func examWorkers(t *testing.T, h Harness) {
 		c := x.claimer()
 		n := 60
 		for range n {
-			x.create(fresh(""))
+			x.create(newRun(""))
 		}
 		results := make(chan []workflow.Loaded)
 		for w := range 4 {

@@ -20,7 +20,7 @@ func drawRun(t *rapid.T, r *workflow.Run) {
 	r.State.Warning = drawText(t)
 	r.State.Healing = nil
 	if rapid.Bool().Draw(t, "healing") {
-		r.State.Healing = []workflow.Healing{{Code: "X", Attempts: 2, Since: at(1), NextAt: at(2), Child: "c"}}
+		r.State.Healing = []workflow.Healing{{Code: "X", Attempts: 2, Since: testTime(1), NextAt: testTime(2), Child: "c"}}
 	}
 	r.Fault = nil
 	if rapid.Bool().Draw(t, "fault") {
@@ -44,9 +44,9 @@ func drawRecord(t *rapid.T, r *workflow.Run) *workflow.StepRecord {
 	number := func(label string) int { return rapid.SampledFrom([]int{0, 0, 1, 2, 1 << 30}).Draw(t, label) }
 	s.Phase = rapid.SampledFrom([]workflow.StepPhase{workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed,
 		workflow.StepDone, workflow.StepSkipped, workflow.StepPending, workflow.StepUndone, workflow.StepEntered}).Draw(t, "step phase")
-	s.Round, s.Attempt, s.Failures, s.Free, s.Lost = number("round"), number("attempt"), number("failures"), number("free"), number("lost")
-	s.Alone, s.Undoing = rapid.Bool().Draw(t, "alone"), rapid.Bool().Draw(t, "undoing")
-	s.StartedAt, s.AttemptAt, s.EndedAt, s.NextAt, s.FreeSince = drawTime(t), drawTime(t), drawTime(t), drawTime(t), drawTime(t)
+	s.Round, s.Attempt, s.Failures, s.Uncharged, s.Lost = number("round"), number("attempt"), number("failures"), number("free"), number("lost")
+	s.Isolated, s.Undoing = rapid.Bool().Draw(t, "alone"), rapid.Bool().Draw(t, "undoing")
+	s.StartedAt, s.AttemptAt, s.EndedAt, s.NextAt, s.UnchargedSince = drawTime(t), drawTime(t), drawTime(t), drawTime(t), drawTime(t)
 	s.Note, s.Actor = drawText(t), drawText(t)
 	s.Output, s.Fault, s.Wait, s.Progress, s.Items = nil, nil, nil, nil, nil
 	if rapid.Bool().Draw(t, "output") {

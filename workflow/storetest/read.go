@@ -9,11 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func examList(t *testing.T, h Harness) {
+func testList(t *testing.T, h Harness) {
 	x := open(t, h)
 	l := x.lister()
 	subject := "kind/list/one"
-	paused := fresh(subject)
+	paused := newRun(subject)
 	paused.Flow, paused.Hash, paused.Owner, paused.Epoch = "Other", "h2", "w", 1
 	paused.Labels = map[string]string{"a": "b"}
 	paused = x.create(paused)
@@ -21,16 +21,16 @@ func examList(t *testing.T, h Harness) {
 	paused.Put(&workflow.StepRecord{Name: "Bad", Phase: workflow.StepFailed, Ord: 2, Attempt: 1, Fault: &workflow.Fault{Code: "X"}})
 	paused.Phase, paused.Owner, paused.Fault = workflow.Paused, "", &workflow.Fault{Code: "X", Step: "Bad"}
 	x.save(paused, workflow.RunPaused)
-	second := fresh(subject)
+	second := newRun(subject)
 	second.Labels = map[string]string{"team": "x y"}
 	queued := x.create(second)
-	child := fresh("kind/list/child")
+	child := newRun("kind/list/child")
 	child.Parent = paused.ID
 	child = x.create(child)
-	last := fresh("")
+	last := newRun("")
 	last.Labels, last.Owner, last.Epoch = map[string]string{"team": "x y", "tier": "gold"}, "w", 1
 	ended := x.create(last)
-	x.end(ended)
+	x.endRun(ended)
 	all := []string{paused.ID, queued.ID, child.ID, ended.ID}
 
 	for _, c := range []struct {
@@ -39,16 +39,16 @@ func examList(t *testing.T, h Harness) {
 		want  []string
 	}{
 		{"all, newest first", workflow.Query{}, []string{ended.ID, child.ID, queued.ID, paused.ID}},
-		{"oldest first", workflow.Query{Oldest: true}, all},
-		{"active", workflow.Query{Active: true, Oldest: true}, all[:3]},
-		{"phases", workflow.Query{Phases: []workflow.Phase{workflow.Succeeded, workflow.Queued}, Oldest: true}, []string{queued.ID, ended.ID}},
+		{"oldest first", workflow.Query{OldestFirst: true}, all},
+		{"active", workflow.Query{Active: true, OldestFirst: true}, all[:3]},
+		{"phases", workflow.Query{Phases: []workflow.Phase{workflow.Succeeded, workflow.Queued}, OldestFirst: true}, []string{queued.ID, ended.ID}},
 		{"flow", workflow.Query{Flow: "Other"}, all[:1]},
-		{"subject", workflow.Query{Subject: subject, Oldest: true}, all[:2]},
+		{"subject", workflow.Query{Subject: subject, OldestFirst: true}, all[:2]},
 		{"hash", workflow.Query{Hash: "h2"}, all[:1]},
 		{"parent", workflow.Query{Parent: paused.ID}, []string{child.ID}},
 		{"prefix of one", workflow.Query{Prefix: queued.ID}, []string{queued.ID}},
-		{"prefix of all", workflow.Query{Prefix: "r0", Oldest: true}, all},
-		{"ids", workflow.Query{IDs: []string{ended.ID, "none", paused.ID, child.ID}, Oldest: true}, []string{paused.ID, child.ID, ended.ID}},
+		{"prefix of all", workflow.Query{Prefix: "r0", OldestFirst: true}, all},
+		{"ids", workflow.Query{IDs: []string{ended.ID, "none", paused.ID, child.ID}, OldestFirst: true}, []string{paused.ID, child.ID, ended.ID}},
 		{"an id that no run has", workflow.Query{IDs: []string{"none"}}, nil},
 		{"ids that are active", workflow.Query{IDs: []string{ended.ID, queued.ID}, Active: true}, []string{queued.ID}},
 		{"no wildcards", workflow.Query{Prefix: "%"}, nil},
@@ -65,12 +65,12 @@ func examList(t *testing.T, h Harness) {
 		{"one value, but not another label", labelled(workflow.LabelTerm{Key: "team", Value: "x y"}, workflow.LabelTerm{Key: "tier", Any: true, Not: true}), []string{queued.ID}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			y := exam{t, x.Store}
+			y := suite{t, x.Store}
 			runs, cursor, err := l.List(t.Context(), c.query)
 			if err != nil || cursor != "" {
 				t.Fatal(cursor, err)
 			}
-			y.equal("runs", runIDs(runs), c.want)
+			y.wantEqual("runs", runIDs(runs), c.want)
 			var paged []string
 			q := c.query
 			for q.Limit = 1; ; {
@@ -83,17 +83,17 @@ func examList(t *testing.T, h Harness) {
 					break
 				}
 			}
-			y.equal("page by page", paged, c.want)
+			y.wantEqual("page by page", paged, c.want)
 		})
 	}
 	t.Run("shows the current step only", func(t *testing.T) {
-		y := exam{t, x.Store}
+		y := suite{t, x.Store}
 		runs, _, err := l.List(t.Context(), workflow.Query{Prefix: paused.ID})
 		if err != nil || len(runs) != 1 {
 			t.Fatal(len(runs), err)
 		}
 		whole, _ := y.load(paused.ID)
-		y.equal("run", runs[0], whole)
+		y.wantEqual("run", runs[0], whole)
 		if s := runs[0].Current(); s == nil || s.Name != "Bad" {
 			t.Errorf("current step %v", s)
 		}
@@ -104,7 +104,7 @@ func examList(t *testing.T, h Harness) {
 }
 
 func labelled(terms ...workflow.LabelTerm) workflow.Query {
-	return workflow.Query{Labels: terms, Oldest: true}
+	return workflow.Query{Labels: terms, OldestFirst: true}
 }
 
 func runIDs(runs []*workflow.Run) []string {
@@ -115,14 +115,14 @@ func runIDs(runs []*workflow.Run) []string {
 	return list
 }
 
-func examHistory(t *testing.T, h Harness) {
+func testHistory(t *testing.T, h Harness) {
 	t.Run("of one run, in order, every field", func(t *testing.T) {
 		x := open(t, h)
 		l := x.lister()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		want := created()
 		for range 6 {
-			events := []workflow.Event{event(r, workflow.StepFails), event(r, workflow.StepRetry)}
+			events := []workflow.Event{event(r, workflow.StepFailedEvent), event(r, workflow.StepRetryingEvent)}
 			events[0].Step, events[0].Attempt, events[0].Actor, events[0].Reason = "Loop[a]/One", 2, "ann", "Why"
 			events[0].Message, events[0].Code, events[0].Data = "it\nfailed", "X", []byte(`{"stack":["a"]}`)
 			if err := x.Save(x.Context(), &workflow.Save{Run: r, Events: events}); err != nil {
@@ -140,18 +140,18 @@ func examHistory(t *testing.T, h Harness) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.equal("history", got, want)
+		x.wantEqual("history", got, want)
 		got, err = l.History(x.Context(), r.ID, 4, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.equal("behind 4, three", got, want[4:7])
+		x.wantEqual("behind 4, three", got, want[4:7])
 		got, err = l.History(x.Context(), r.ID, int64(len(want)), 0)
 		if err != nil || len(got) != 0 {
 			t.Errorf("behind the end: %d, %v", len(got), err)
 		}
 		_, err = l.History(x.Context(), "nobody", 0, 0)
-		x.is("of nothing", err, workflow.ErrNotFound)
+		x.wantError("of nothing", err, workflow.ErrNotFound)
 	})
 	t.Run("of all runs by cursor", func(t *testing.T) {
 		x := open(t, h)
@@ -161,13 +161,13 @@ func examHistory(t *testing.T, h Harness) {
 			t.Fatal(end, err)
 		}
 		var want []string
-		runs := []*workflow.Run{x.owned("w"), x.owned("w")}
+		runs := []*workflow.Run{x.createClaimed("w"), x.createClaimed("w")}
 		for _, r := range runs {
 			want = append(want, fmt.Sprint(r.ID, " ", 1))
 		}
 		for range 5 {
 			for _, r := range runs {
-				x.save(r, workflow.StepStarted, workflow.StepFinished)
+				x.save(r, workflow.StepStarted, workflow.StepDoneEvent)
 				want = append(want, fmt.Sprint(r.ID, " ", r.Seq-1), fmt.Sprint(r.ID, " ", r.Seq))
 			}
 		}
@@ -175,7 +175,7 @@ func examHistory(t *testing.T, h Harness) {
 			for _, limit := range []int{3, 1000} {
 				var got []string
 				cursor := start
-				x.until("all events", func() bool {
+				x.waitUntil("all events", func() bool {
 					events, next, err := l.Events(x.Context(), cursor, limit)
 					if err != nil || next == "" || len(events) > limit {
 						t.Fatal(next, err)
@@ -186,7 +186,7 @@ func examHistory(t *testing.T, h Harness) {
 					cursor = next
 					return len(got) >= len(want)
 				})
-				x.equal(fmt.Sprintf("from %q by %d", start, limit), got, want)
+				x.wantEqual(fmt.Sprintf("from %q by %d", start, limit), got, want)
 			}
 		}
 		_, now, err := l.Events(x.Context(), "now", 10)
@@ -195,7 +195,7 @@ func examHistory(t *testing.T, h Harness) {
 		}
 		x.save(runs[0], workflow.RunWaiting)
 		var tail []workflow.Event
-		x.until("the newest event", func() bool {
+		x.waitUntil("the newest event", func() bool {
 			events, next, err := l.Events(x.Context(), now, 10)
 			if err != nil {
 				t.Fatal(err)
@@ -213,7 +213,7 @@ func examHistory(t *testing.T, h Harness) {
 	t.Run("survives a crash", func(t *testing.T) {
 		x := reopenable(t, h)
 		x.lister()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.save(r, workflow.RunStarted)
 		x.Store = h.Reopen(t, x.Store)
 		events, err := x.lister().History(x.Context(), r.ID, 0, 0)
@@ -223,7 +223,7 @@ func examHistory(t *testing.T, h Harness) {
 	})
 }
 
-func examDefinitions(t *testing.T, h Harness) {
+func testDefinitions(t *testing.T, h Harness) {
 	x := open(t, h)
 	d := optional[workflow.Definitions](x)
 	one := workflow.Definition{Hash: "h1", Flow: "Flow", Version: 2, Data: []byte(`{"a":1}`), Source: []byte("steps: []\n")}
@@ -243,18 +243,18 @@ func examDefinitions(t *testing.T, h Harness) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.equal(want.Hash, got, want)
+		x.wantEqual(want.Hash, got, want)
 	}
 	_, err := d.Definition(t.Context(), "h3")
-	x.is("unknown", err, workflow.ErrNotFound)
+	x.wantError("unknown", err, workflow.ErrNotFound)
 }
 
-func examRetention(t *testing.T, h Harness) {
+func testRetention(t *testing.T, h Harness) {
 	x := open(t, h)
 	r := optional[workflow.Retainer](x)
 	now := time.Now().UTC()
 	end := func(subject, flow string, age time.Duration) string {
-		run := fresh(subject)
+		run := newRun(subject)
 		run.Flow, run.Owner, run.Epoch = flow, "w", 1
 		run = x.create(run)
 		run.Phase, run.EndedAt, run.Owner = workflow.Succeeded, now.Add(-age), ""
@@ -269,31 +269,31 @@ func examRetention(t *testing.T, h Harness) {
 	for i := range 6 {
 		crowd = append(crowd, end("kind/r/crowd", "Busy", time.Duration(6-i)*time.Minute))
 	}
-	active := x.create(fresh("kind/r/aged"))
+	active := x.create(newRun("kind/r/aged"))
 	policy := func(flow string) workflow.Retention {
 		if flow == "Busy" {
-			return workflow.Retention{Age: 30 * day, Keep: 2, Most: 4}
+			return workflow.Retention{Age: 30 * day, Keep: 2, Max: 4}
 		}
-		return workflow.Retention{Age: 30 * day, Keep: 2, Most: 100}
+		return workflow.Retention{Age: 30 * day, Keep: 2, Max: 100}
 	}
 	want := append(slices.Clone(aged[:3]), crowd[:2]...)
 	got, err := r.Expired(t.Context(), now, policy, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.equal("expired, oldest first", got, want)
+	x.wantEqual("expired, oldest first", got, want)
 	got, err = r.Expired(t.Context(), now, policy, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.equal("the first two", got, want[:2])
+	x.wantEqual("the first two", got, want[:2])
 
 	if err := r.Remove(t.Context(), append([]string{active.ID, "nobody"}, want...)); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range want {
 		_, _, err := x.Load(t.Context(), id)
-		x.is("load of a removed run", err, workflow.ErrNotFound)
+		x.wantError("load of a removed run", err, workflow.ErrNotFound)
 	}
 	x.load(active.ID)
 	x.load(aged[4])
@@ -302,7 +302,7 @@ func examRetention(t *testing.T, h Harness) {
 	}
 	if l, ok := x.Store.(workflow.Lister); ok {
 		_, err := l.History(t.Context(), want[0], 0, 0)
-		x.is("history of a removed run", err, workflow.ErrNotFound)
+		x.wantError("history of a removed run", err, workflow.ErrNotFound)
 		events, err := l.History(t.Context(), aged[4], 0, 0)
 		if err != nil || len(events) != 2 {
 			t.Errorf("history of a kept run: %d, %v", len(events), err)
@@ -317,7 +317,7 @@ func examRetention(t *testing.T, h Harness) {
 		}
 		next := end("kind/r/next", "Flow", day)
 		var seen []workflow.Event
-		x.until("events behind a removed run", func() bool {
+		x.waitUntil("events behind a removed run", func() bool {
 			events, after, err := l.Events(t.Context(), cursor, 10)
 			if err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func examRecords(t *testing.T, h Harness) {
+func testRecords(t *testing.T, h Harness) {
 	t.Run("every field of every record", func(t *testing.T) {
 		x := open(t, h)
 		checks := 0
@@ -23,7 +23,7 @@ func examRecords(t *testing.T, h Harness) {
 			if checks++; checks > most {
 				return
 			}
-			r := x.owned("w")
+			r := x.createClaimed("w")
 			for i := range rapid.IntRange(1, 4).Draw(rt, "saves") {
 				drawRun(rt, r)
 				for range rapid.IntRange(0, 3).Draw(rt, "records") {
@@ -36,7 +36,7 @@ func examRecords(t *testing.T, h Harness) {
 					rt.Fatal("after a save some records are still marked as changed")
 				}
 				got, _ := x.load(r.ID)
-				if diff := cmp.Diff(r, got, alike) + cmp.Diff(records(r), records(got), alike); diff != "" {
+				if diff := cmp.Diff(r, got, compareOptions) + cmp.Diff(records(r), records(got), compareOptions); diff != "" {
 					rt.Fatalf("loaded (-want +got):\n%s", diff)
 				}
 			}
@@ -48,24 +48,24 @@ func examRecords(t *testing.T, h Harness) {
 		if h.Slow {
 			n = 100
 		}
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		for i := range n {
 			if old := r.Step(fmt.Sprint("S", i-1)); old != nil {
-				old.Phase, old.EndedAt = workflow.StepDone, at(4)
+				old.Phase, old.EndedAt = workflow.StepDone, testTime(4)
 				r.Put(old)
 			}
-			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepRunning, Ord: int64(i) + 1, Attempt: 1, StartedAt: at(3), AttemptAt: at(3)})
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepRunning, Ord: int64(i) + 1, Attempt: 1, StartedAt: testTime(3), AttemptAt: testTime(3)})
 			x.save(r, workflow.StepStarted)
 		}
 		got, _ := x.load(r.ID)
-		x.equal("records", records(got), records(r))
+		x.wantEqual("records", records(got), records(r))
 	})
 	t.Run("a run of one mebibyte", func(t *testing.T) {
 		if h.Slow {
 			t.Skip("limits of this store are smaller")
 		}
 		x := open(t, h)
-		r := fresh("")
+		r := newRun("")
 		r.Input = bigJSON(workflow.MaxInput)
 		r.Owner, r.Epoch = "w", 1
 		r = x.create(r)
@@ -74,7 +74,7 @@ func examRecords(t *testing.T, h Harness) {
 			x.save(r)
 		}
 		got, _ := x.load(r.ID)
-		x.same("loaded", got, r)
+		x.wantSameRun("loaded", got, r)
 	})
 }
 
@@ -87,38 +87,38 @@ func bigJSON(size int) []byte {
 	return data
 }
 
-func examSignals(t *testing.T, h Harness) {
+func testSignals(t *testing.T, h Harness) {
 	t.Run("in order, once, also after they were consumed", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		for _, id := range []string{"c", "a", "b", "a"} {
 			x.send(r.ID, signal(id))
 		}
 		got, signals := x.load(r.ID)
-		x.equal("unread", signals, []workflow.Signal{signal("c"), signal("a"), signal("b")})
+		x.wantEqual("unread", signals, []workflow.Signal{signal("c"), signal("a"), signal("b")})
 		if got.Mail != 3 {
 			t.Fatalf("mail %d, want 3", got.Mail)
 		}
-		r = x.mine(r.ID)
+		r = x.claimByID(r.ID)
 		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"a", "unknown"}}); err != nil {
 			t.Fatal(err)
 		}
 		x.send(r.ID, signal("a"))
 		_, signals = x.load(r.ID)
-		x.equal("unread after one was consumed", ids(signals), []string{"c", "b"})
+		x.wantEqual("unread after one was consumed", ids(signals), []string{"c", "b"})
 	})
 	t.Run("early signals are kept", func(t *testing.T) {
 		x := open(t, h)
-		first := x.create(fresh(""))
-		queued := x.create(fresh(first.Subject))
+		first := x.create(newRun(""))
+		queued := x.create(newRun(first.Subject))
 		x.send(queued.ID, signal("early"))
-		x.end(x.mine(first.ID))
+		x.endRun(x.claimByID(first.ID))
 		_, signals := x.load(queued.ID)
-		x.equal("unread", ids(signals), []string{"early"})
+		x.wantEqual("unread", ids(signals), []string{"early"})
 	})
 	t.Run("a save tells the new count", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.save(r)
 		if r.Mail != 0 {
 			t.Fatalf("mail %d", r.Mail)
@@ -134,13 +134,13 @@ func examSignals(t *testing.T, h Harness) {
 			t.Skip("too many calls")
 		}
 		x := open(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		for i := range workflow.MaxUnread {
 			x.send(r.ID, signal(fmt.Sprint(i)))
 		}
-		x.code("one more", x.Send(x.Context(), r.ID, signal("more")), workflow.QueueFull)
+		x.wantCode("one more", x.Send(x.Context(), r.ID, signal("more")), workflow.QueueFull)
 		x.send(r.ID, signal("7")) // known: it counts once
-		r = x.mine(r.ID)
+		r = x.claimByID(r.ID)
 		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"0"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,44 +153,44 @@ func examSignals(t *testing.T, h Harness) {
 	})
 	t.Run("survive a crash", func(t *testing.T) {
 		x := reopenable(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		x.send(r.ID, signal("a"))
 		x.send(r.ID, signal("b"))
-		r = x.mine(r.ID)
+		r = x.claimByID(r.ID)
 		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"a"}}); err != nil {
 			t.Fatal(err)
 		}
 		x.Store = h.Reopen(t, x.Store)
 		x.send(r.ID, signal("a"))
 		_, signals := x.load(r.ID)
-		x.equal("unread", signals, []workflow.Signal{signal("b")})
+		x.wantEqual("unread", signals, []workflow.Signal{signal("b")})
 	})
 }
 
-func examMail(t *testing.T, h Harness) {
+func testMail(t *testing.T, h Harness) {
 	t.Run("is delivered by the write that causes it", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		parent := x.owned("w")
+		parent := x.createClaimed("w")
 		x.wait(parent, time.Time{})
-		child := x.owned("w")
-		child.Phase, child.EndedAt, child.Owner = workflow.Succeeded, at(9), ""
+		child := x.createClaimed("w")
+		child.Phase, child.EndedAt, child.Owner = workflow.Succeeded, testTime(9), ""
 		err := x.Save(x.Context(), &workflow.Save{Run: child, Events: []workflow.Event{event(child, workflow.RunSucceeded)},
 			Mail: []workflow.Mail{{To: parent.ID, Signal: signal("end")}, {To: "nobody", Signal: signal("end")}, {To: parent.ID, Signal: signal("end")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.hint(c, parent.ID)
+		x.wantWake(c, parent.ID)
 		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 		if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != parent.ID {
 			t.Fatalf("claimed %d, %v: the parent is not due", len(claimed.Runs), err)
 		}
-		x.equal("unread", ids(claimed.Runs[0].Signals), []string{"end"})
+		x.wantEqual("unread", ids(claimed.Runs[0].Signals), []string{"end"})
 	})
 	t.Run("to a finished run is no error", func(t *testing.T) {
 		x := open(t, h)
-		gone, r := x.owned("w"), x.owned("w")
-		x.end(gone)
+		gone, r := x.createClaimed("w"), x.createClaimed("w")
+		x.endRun(gone)
 		if err := x.Save(x.Context(), &workflow.Save{Run: r, Mail: []workflow.Mail{{To: gone.ID, Signal: signal("x")}}}); err != nil {
 			t.Fatal(err)
 		}

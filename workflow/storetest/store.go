@@ -11,32 +11,32 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-func examCreate(t *testing.T, h Harness) {
+func testCreate(t *testing.T, h Harness) {
 	t.Run("gives back what it was given", func(t *testing.T) {
 		x := open(t, h)
-		r := fresh("")
+		r := newRun("")
 		r.Labels = map[string]string{"tenant": "blue", "é": "ü"}
 		r.Actor, r.Reason, r.Parent, r.ParentRef, r.Inline, r.Depth = "ann", "because", "p", "Step/1", true, 2
-		r.State = workflow.State{Ord: 7, Warning: "careful", Stop: &workflow.Stop{Verb: workflow.VerbPause, Actor: "bob", At: at(3)}}
+		r.State = workflow.State{Ord: 7, Warning: "careful", Stop: &workflow.Stop{Verb: workflow.VerbPause, Actor: "bob", At: testTime(3)}}
 		got := x.create(r)
 		want := *r
 		want.Revision = 1
-		x.same("created", got, &want)
+		x.wantSameRun("created", got, &want)
 		loaded, signals := x.load(r.ID)
-		x.same("loaded", loaded, got)
-		x.equal("signals", signals, []workflow.Signal(nil))
+		x.wantSameRun("loaded", loaded, got)
+		x.wantEqual("signals", signals, []workflow.Signal(nil))
 	})
 	t.Run("a known id changes nothing", func(t *testing.T) {
 		x := open(t, h)
-		first := x.create(fresh(""))
-		other := fresh(first.Subject)
+		first := x.create(newRun(""))
+		other := newRun(first.Subject)
 		other.ID, other.Input = first.ID, []byte(`{"n":2}`)
 		got := x.create(other)
-		x.same("second create", got, first)
+		x.wantSameRun("second create", got, first)
 	})
 	t.Run("the same id at once is one run", func(t *testing.T) {
 		x := open(t, h)
-		r := fresh("")
+		r := newRun("")
 		var all sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
@@ -57,13 +57,13 @@ func examCreate(t *testing.T, h Harness) {
 	t.Run("unknown runs", func(t *testing.T) {
 		x := open(t, h)
 		_, _, err := x.Load(x.Context(), "nobody")
-		x.is("load", err, workflow.ErrNotFound)
-		x.is("send", x.Send(x.Context(), "nobody", signal("a")), workflow.ErrNotFound)
+		x.wantError("load", err, workflow.ErrNotFound)
+		x.wantError("send", x.Send(x.Context(), "nobody", signal("a")), workflow.ErrNotFound)
 	})
 	t.Run("born claimed", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		if r.Owner != "w" || r.Epoch != 1 || r.Phase != workflow.Running {
 			t.Fatalf("owner %q, epoch %d, phase %s", r.Owner, r.Epoch, r.Phase)
 		}
@@ -71,15 +71,15 @@ func examCreate(t *testing.T, h Harness) {
 		if err != nil || len(claimed.Runs) != 0 {
 			t.Fatalf("claimed %d, %v: a run that is born claimed was handed out", len(claimed.Runs), err)
 		}
-		r.Put(&workflow.StepRecord{Name: "One", Phase: workflow.StepRunning, Ord: 1, Attempt: 1, StartedAt: at(2), AttemptAt: at(2)})
+		r.Put(&workflow.StepRecord{Name: "One", Phase: workflow.StepRunning, Ord: 1, Attempt: 1, StartedAt: testTime(2), AttemptAt: testTime(2)})
 		x.save(r, workflow.RunStarted, workflow.StepStarted)
 		again, _ := x.load(r.ID)
-		x.same("after the first save", again, r)
+		x.wantSameRun("after the first save", again, r)
 	})
 	t.Run("unowned runs are due", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		r := fresh("")
+		r := newRun("")
 		r.NextAt = time.Time{}
 		x.create(r)
 		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
@@ -89,27 +89,27 @@ func examCreate(t *testing.T, h Harness) {
 	})
 	t.Run("survives a crash", func(t *testing.T) {
 		x := reopenable(t, h)
-		r := x.create(fresh(""))
+		r := x.create(newRun(""))
 		x.Store = h.Reopen(t, x.Store)
 		got, _ := x.load(r.ID)
-		x.same("after the crash", got, r)
+		x.wantSameRun("after the crash", got, r)
 	})
 }
 
-func reopenable(t *testing.T, h Harness) exam {
+func reopenable(t *testing.T, h Harness) suite {
 	if h.Reopen == nil {
 		t.Skip("the store is not durable")
 	}
 	return open(t, h)
 }
 
-func examQueue(t *testing.T, h Harness) {
+func testQueue(t *testing.T, h Harness) {
 	t.Run("one active run of a subject", func(t *testing.T) {
 		x := open(t, h)
-		first := x.create(fresh(""))
+		first := x.create(newRun(""))
 		var queued []*workflow.Run
 		for range 3 {
-			r := fresh(first.Subject)
+			r := newRun(first.Subject)
 			r.Owner, r.Epoch = "w", 1
 			queued = append(queued, x.create(r))
 		}
@@ -121,16 +121,16 @@ func examQueue(t *testing.T, h Harness) {
 				t.Fatalf("a queued run is owned by %q, epoch %d", r.Owner, r.Epoch)
 			}
 		}
-		inline := fresh(first.Subject)
+		inline := newRun(first.Subject)
 		inline.Inline, inline.Parent = true, first.ID
 		if got := x.create(inline); got.Phase != workflow.Running {
 			t.Fatalf("an inline run is %s", got.Phase)
 		}
-		x.end(x.mine(inline.ID))
+		x.endRun(x.claimByID(inline.ID))
 		if got, _ := x.load(queued[0].ID); got.Phase != workflow.Queued {
 			t.Fatal("the end of an inline run promoted another")
 		}
-		x.end(x.mine(first.ID))
+		x.endRun(x.claimByID(first.ID))
 		for i, want := range []workflow.Phase{workflow.Running, workflow.Queued, workflow.Queued} {
 			got, _ := x.load(queued[i].ID)
 			if got.Phase != want {
@@ -141,17 +141,17 @@ func examQueue(t *testing.T, h Harness) {
 		if next.NextAt.IsZero() || next.Queue != 0 || next.Owner != "" {
 			t.Fatalf("promoted: next %s, number %d, owner %q", next.NextAt, next.Queue, next.Owner)
 		}
-		if again := x.create(fresh(first.Subject)); again.Phase != workflow.Queued || again.Queue <= queued[2].Queue {
+		if again := x.create(newRun(first.Subject)); again.Phase != workflow.Queued || again.Queue <= queued[2].Queue {
 			t.Fatalf("a later run is %s with number %d, behind %d", again.Phase, again.Queue, queued[2].Queue)
 		}
 	})
 	t.Run("a promoted run is due and told of", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
-		first := x.create(fresh(""))
-		second := x.create(fresh(first.Subject))
-		x.end(x.mine(first.ID))
-		x.hint(c, second.ID)
+		first := x.create(newRun(""))
+		second := x.create(newRun(first.Subject))
+		x.endRun(x.claimByID(first.ID))
+		x.wantWake(c, second.ID)
 		claimed, err := c.Claim(x.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 		if err != nil || len(claimed.Runs) != 1 || claimed.Runs[0].Run.ID != second.ID {
 			t.Fatalf("claimed %v, %v", claimed.Runs, err)
@@ -159,38 +159,38 @@ func examQueue(t *testing.T, h Harness) {
 	})
 	t.Run("a queued run may end in the queue", func(t *testing.T) {
 		x := open(t, h)
-		first := x.create(fresh(""))
-		second, third := x.create(fresh(first.Subject)), x.create(fresh(first.Subject))
-		r := x.mine(second.ID)
-		r.Phase, r.EndedAt, r.Owner = workflow.Cancelled, at(9), ""
+		first := x.create(newRun(""))
+		second, third := x.create(newRun(first.Subject)), x.create(newRun(first.Subject))
+		r := x.claimByID(second.ID)
+		r.Phase, r.EndedAt, r.Owner = workflow.Cancelled, testTime(9), ""
 		x.save(r, workflow.RunCancelled)
 		if got, _ := x.load(third.ID); got.Phase != workflow.Queued {
 			t.Fatalf("the end of a queued run promoted another: %s", got.Phase)
 		}
-		x.end(x.mine(first.ID))
+		x.endRun(x.claimByID(first.ID))
 		if got, _ := x.load(third.ID); got.Phase != workflow.Running {
 			t.Fatalf("the third run is %s", got.Phase)
 		}
 	})
 	t.Run("holds 100", func(t *testing.T) {
 		x := open(t, h)
-		subject := x.create(fresh("")).Subject
+		subject := x.create(newRun("")).Subject
 		for range workflow.MaxQueued {
-			x.create(fresh(subject))
+			x.create(newRun(subject))
 		}
-		_, err := x.Create(x.Context(), fresh(subject), created())
-		x.code("the run behind them", err, workflow.QueueFull)
-		inline := fresh(subject)
+		_, err := x.Create(x.Context(), newRun(subject), created())
+		x.wantCode("the run behind them", err, workflow.QueueFull)
+		inline := newRun(subject)
 		inline.Inline = true
 		x.create(inline)
 	})
 }
 
 // mine takes a run as its owner would, on stores with and without claims.
-func (x exam) mine(id string) *workflow.Run {
+func (x suite) claimByID(id string) *workflow.Run {
 	x.Helper()
 	if c, ok := x.Store.(workflow.Claimer); ok {
-		l, err := c.Take(x.Context(), "w", id, time.Minute)
+		l, err := c.ClaimRun(x.Context(), "w", id, time.Minute)
 		if err != nil {
 			x.Fatalf("take %s: %v", id, err)
 		}
@@ -202,7 +202,7 @@ func (x exam) mine(id string) *workflow.Run {
 }
 
 // hint reads hints until one is about the run or about any.
-func (x exam) hint(c workflow.Claimer, id string) {
+func (x suite) wantWake(c workflow.Claimer, id string) {
 	x.Helper()
 	timeout := time.After(10 * time.Second)
 	for {
@@ -217,42 +217,42 @@ func (x exam) hint(c workflow.Claimer, id string) {
 	}
 }
 
-func examSave(t *testing.T, h Harness) {
+func testSave(t *testing.T, h Harness) {
 	t.Run("replaces exactly its revision", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
-		stale := x.mine(r.ID)
-		r = x.mine(r.ID)
-		r.Version, r.Hash, r.StartedAt = 4, "def", at(4)
+		r := x.createClaimed("w")
+		stale := x.claimByID(r.ID)
+		r = x.claimByID(r.ID)
+		r.Version, r.Hash, r.StartedAt = 4, "def", testTime(4)
 		r.State.Ord = 9
-		r.Fault = &workflow.Fault{Code: "X", Message: "m", At: at(3), Details: map[string]any{"node": "a", "n": int64(1) << 60}}
+		r.Fault = &workflow.Fault{Code: "X", Message: "m", At: testTime(3), Details: map[string]any{"node": "a", "n": int64(1) << 60}}
 		before := r.Revision
 		x.save(r, workflow.RunStarted)
 		if r.Revision <= before {
 			t.Fatalf("revision %d after %d", r.Revision, before)
 		}
 		got, _ := x.load(r.ID)
-		x.same("saved", got, r)
+		x.wantSameRun("saved", got, r)
 		stale.Hash = "nonsense"
-		x.is("save of a stale copy", x.Save(x.Context(), &workflow.Save{Run: stale}), workflow.ErrConflict)
+		x.wantError("save of a stale copy", x.Save(x.Context(), &workflow.Save{Run: stale}), workflow.ErrConflict)
 		got, _ = x.load(r.ID)
-		x.same("after the refused save", got, r)
+		x.wantSameRun("after the refused save", got, r)
 	})
 	t.Run("is fenced by a newer epoch", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		r.Epoch = 5
 		x.save(r)
 		r.Epoch = 4
-		x.is("save of an older epoch", x.Save(x.Context(), &workflow.Save{Run: r}), workflow.ErrFenced)
+		x.wantError("save of an older epoch", x.Save(x.Context(), &workflow.Save{Run: r}), workflow.ErrFenced)
 	})
 	t.Run("is all or nothing", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
-		other := x.create(fresh(""))
+		r := x.createClaimed("w")
+		other := x.create(newRun(""))
 		x.send(r.ID, signal("a"))
-		stale := x.mine(r.ID)
-		r = x.mine(r.ID)
+		stale := x.claimByID(r.ID)
+		r = x.claimByID(r.ID)
 		x.save(r, workflow.RunStarted)
 		before, _ := x.load(r.ID)
 
@@ -260,10 +260,10 @@ func examSave(t *testing.T, h Harness) {
 		stale.Phase, stale.Owner = workflow.Paused, ""
 		err := x.Save(x.Context(), &workflow.Save{Run: stale, Consumed: []string{"a"},
 			Events: []workflow.Event{event(stale, workflow.RunPaused)}, Mail: []workflow.Mail{{To: other.ID, Signal: signal("m")}}})
-		x.is("save of a stale copy", err, workflow.ErrConflict)
+		x.wantError("save of a stale copy", err, workflow.ErrConflict)
 		after, signals := x.load(r.ID)
-		x.same("after the refused save", after, before)
-		x.equal("signals", ids(signals), []string{"a"})
+		x.wantSameRun("after the refused save", after, before)
+		x.wantEqual("signals", ids(signals), []string{"a"})
 		if _, mail := x.load(other.ID); len(mail) != 0 {
 			t.Error("the mail of a refused save was delivered")
 		}
@@ -282,11 +282,11 @@ func examSave(t *testing.T, h Harness) {
 	})
 	t.Run("one of many at once", func(t *testing.T) {
 		x := open(t, h)
-		id := x.owned("w").ID
+		id := x.createClaimed("w").ID
 		copies := make([]*workflow.Run, 6)
 		for i := range copies {
-			copies[i] = x.mine(id)
-			copies[i].StartedAt = at(i + 10)
+			copies[i] = x.claimByID(id)
+			copies[i].StartedAt = testTime(i + 10)
 		}
 		var all sync.WaitGroup
 		errs := make([]error, len(copies))
@@ -311,45 +311,45 @@ func examSave(t *testing.T, h Harness) {
 			t.Fatal("no save happened")
 		}
 		got, _ := x.load(id)
-		x.same("saved", got, copies[won])
+		x.wantSameRun("saved", got, copies[won])
 	})
 	t.Run("survives a crash", func(t *testing.T) {
 		x := reopenable(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		for i := range 5 {
-			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepDone, Ord: int64(i) + 1, Attempt: 1, StartedAt: at(2), AttemptAt: at(2), EndedAt: at(3), Output: []byte(`1`)})
+			r.Put(&workflow.StepRecord{Name: fmt.Sprint("S", i), Phase: workflow.StepDone, Ord: int64(i) + 1, Attempt: 1, StartedAt: testTime(2), AttemptAt: testTime(2), EndedAt: testTime(3), Output: []byte(`1`)})
 			x.save(r, workflow.StepStarted)
 		}
 		x.send(r.ID, signal("a"))
 		x.Store = h.Reopen(t, x.Store)
 		got, signals := x.load(r.ID)
-		x.equal("signals", ids(signals), []string{"a"})
-		x.equal("records", records(got), records(r))
+		x.wantEqual("signals", ids(signals), []string{"a"})
+		x.wantEqual("records", records(got), records(r))
 		if got.Revision != r.Revision || got.Epoch != r.Epoch {
 			t.Fatalf("revision %d, epoch %d: want %d, %d", got.Revision, got.Epoch, r.Revision, r.Epoch)
 		}
 	})
 	t.Run("a finished run", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
-		x.end(r)
+		r := x.createClaimed("w")
+		x.endRun(r)
 		got, _ := x.load(r.ID)
-		x.same("ended", got, r)
-		x.is("send", x.Send(x.Context(), r.ID, signal("a")), workflow.ErrFinal)
+		x.wantSameRun("ended", got, r)
+		x.wantError("send", x.Send(x.Context(), r.ID, signal("a")), workflow.ErrFinal)
 	})
 }
 
-func examFaults(t *testing.T, h Harness) {
+func testFaults(t *testing.T, h Harness) {
 	t.Run("a write of unknown result", func(t *testing.T) {
 		x := open(t, h)
-		lost := h.Lost
+		lost := h.LostReply
 		if lost == nil {
-			lost = func(_ testing.TB, s workflow.Store) workflow.Store { return &forgetful{Store: s} }
+			lost = func(_ testing.TB, s workflow.Store) workflow.Store { return &lossyStore{Store: s} }
 		}
 		view := lost(t, x.Store)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		r.Put(&workflow.StepRecord{Name: "One", Phase: workflow.StepDone, Ord: 1, Attempt: 1, Output: []byte(`{}`)})
-		err := view.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{event(r, workflow.StepFinished)}})
+		err := view.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{event(r, workflow.StepDoneEvent)}})
 		if err == nil || errors.Is(err, workflow.ErrConflict) {
 			t.Fatalf("the lost answer is %v", err)
 		}
@@ -357,56 +357,56 @@ func examFaults(t *testing.T, h Harness) {
 		if got.Revision != r.Revision+1 && got.Revision != r.Revision {
 			t.Fatalf("revision %d after %d", got.Revision, r.Revision)
 		}
-		again := x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq, At: at(1), Kind: workflow.StepFinished}}})
+		again := x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq, At: testTime(1), Kind: workflow.StepDoneEvent}}})
 		if got.Revision > r.Revision {
-			x.is("the same save again, after it happened", again, workflow.ErrConflict)
+			x.wantError("the same save again, after it happened", again, workflow.ErrConflict)
 		} else if again != nil {
 			t.Fatal(again)
 		}
 	})
 	t.Run("a cancelled context", func(t *testing.T) {
 		x := open(t, h)
-		r := x.owned("w")
+		r := x.createClaimed("w")
 		ctx, cancel := context.WithCancel(x.Context())
 		cancel()
 		before, _ := x.load(r.ID)
-		r.StartedAt = at(8)
-		x.is("save", x.Save(ctx, &workflow.Save{Run: r}), context.Canceled)
+		r.StartedAt = testTime(8)
+		x.wantError("save", x.Save(ctx, &workflow.Save{Run: r}), context.Canceled)
 		after, _ := x.load(r.ID)
-		x.same("after it", after, before)
+		x.wantSameRun("after it", after, before)
 	})
 	t.Run("a full medium", func(t *testing.T) {
-		if h.Full == nil {
+		if h.DiskFull == nil {
 			t.Skip("cannot be injected")
 		}
 		x := open(t, h)
-		r := x.owned("w")
-		heal := h.Full(t, x.Store)
+		r := x.createClaimed("w")
+		heal := h.DiskFull(t, x.Store)
 		r.Put(&workflow.StepRecord{Name: "Big", Phase: workflow.StepDone, Ord: 1, Output: bigJSON(workflow.MaxOutput)})
 		var err error
 		for range 20 {
-			if err = x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq + 1, At: at(1), Kind: workflow.StepFinished}}}); err != nil {
+			if err = x.Save(x.Context(), &workflow.Save{Run: r, Events: []workflow.Event{{Seq: r.Seq + 1, At: testTime(1), Kind: workflow.StepDoneEvent}}}); err != nil {
 				break
 			}
 			r.Seq++
 			r.Put(&workflow.StepRecord{Name: fmt.Sprint("Big", r.Seq), Phase: workflow.StepDone, Ord: r.Seq, Output: bigJSON(workflow.MaxOutput)})
 		}
-		x.code("save", err, workflow.StoreFull)
+		x.wantCode("save", err, workflow.StoreFull)
 		before, _ := x.load(r.ID)
 		if before.Revision != r.Revision {
 			t.Fatalf("revision %d after a failed save, want %d", before.Revision, r.Revision)
 		}
 		heal()
-		x.save(r, workflow.StepFinished)
+		x.save(r, workflow.StepDoneEvent)
 		got, _ := x.load(r.ID)
-		x.same("after space came back", got, r)
+		x.wantSameRun("after space came back", got, r)
 	})
 }
 
 // forgetful carries a save out and loses the answer.
-type forgetful struct{ workflow.Store }
+type lossyStore struct{ workflow.Store }
 
-func (f *forgetful) Save(ctx context.Context, s *workflow.Save) error {
+func (f *lossyStore) Save(ctx context.Context, s *workflow.Save) error {
 	revision, mail := s.Run.Revision, s.Run.Mail
 	marked := append([]*workflow.StepRecord{}, s.Run.Changed()...)
 	if err := f.Store.Save(ctx, s); err != nil {

@@ -36,10 +36,10 @@ type Harness struct {
 	// same data again. nil: the store is not durable.
 	Reopen func(t testing.TB, s workflow.Store) workflow.Store
 	// Full lets every write fail as on a full medium until heal is called. nil: cannot be injected.
-	Full func(t testing.TB, s workflow.Store) (heal func())
+	DiskFull func(t testing.TB, s workflow.Store) (heal func())
 	// Lost gives a view of the store whose next write happens while its caller
 	// gets an error. nil: the exam wraps the store itself.
-	Lost func(t testing.TB, s workflow.Store) workflow.Store
+	LostReply func(t testing.TB, s workflow.Store) workflow.Store
 	// Lease is short enough to wait for, and long enough for a few calls. Default 300 ms.
 	Lease time.Duration
 	// Slow asks for fewer repetitions: a real API server answers.
@@ -59,33 +59,33 @@ func Run(t *testing.T, h Harness) {
 	})
 	for _, part := range []struct {
 		name string
-		exam func(*testing.T, Harness)
+		test func(*testing.T, Harness)
 	}{
-		{"Create", examCreate}, {"Queue", examQueue}, {"Save", examSave}, {"Records", examRecords},
-		{"Signals", examSignals}, {"Mail", examMail}, {"Faults", examFaults},
-		{"Claim", examClaim}, {"Workers", examWorkers},
-		{"List", examList}, {"History", examHistory}, {"Await", examAwait},
-		{"Definitions", examDefinitions}, {"Retention", examRetention},
+		{"Create", testCreate}, {"Queue", testQueue}, {"Save", testSave}, {"Records", testRecords},
+		{"Signals", testSignals}, {"Mail", testMail}, {"Faults", testFaults},
+		{"Claim", testClaim}, {"Workers", testWorkers},
+		{"List", testList}, {"History", testHistory}, {"Await", testAwait},
+		{"Definitions", testDefinitions}, {"Retention", testRetention},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.exam(t, h) })
+		t.Run(part.name, func(t *testing.T) { part.test(t, h) })
 	}
 }
 
 var serial atomic.Int64
 
 // exam is one store under examination.
-type exam struct {
+type suite struct {
 	*testing.T
 	workflow.Store
 }
 
-func open(t *testing.T, h Harness) exam { return exam{t, h.Open(t)} }
+func open(t *testing.T, h Harness) suite { return suite{t, h.Open(t)} }
 
 // claimer skips the test if the store is none.
-func (x exam) claimer() workflow.Claimer { return optional[workflow.Claimer](x) }
-func (x exam) lister() workflow.Lister   { return optional[workflow.Lister](x) }
+func (x suite) claimer() workflow.Claimer { return optional[workflow.Claimer](x) }
+func (x suite) lister() workflow.Lister   { return optional[workflow.Lister](x) }
 
-func optional[T any](x exam) T {
+func optional[T any](x suite) T {
 	x.Helper()
 	part, ok := x.Store.(T)
 	if !ok {
@@ -95,27 +95,27 @@ func optional[T any](x exam) T {
 }
 
 // at is a time of the past with all its nanoseconds.
-func at(n int) time.Time {
+func testTime(n int) time.Time {
 	return time.Date(2024, 2, 29, 23, 59, n%60, 123456789, time.UTC)
 }
 
 // fresh is a run that can be created: of a subject of its own unless one is named.
-func fresh(subject string) *workflow.Run {
+func newRun(subject string) *workflow.Run {
 	n := serial.Add(1)
 	if subject == "" {
 		subject = fmt.Sprintf("kind/space/%d", n)
 	}
 	return &workflow.Run{
 		ID: fmt.Sprintf("r%025d", n), Flow: "Flow", Version: 3, Hash: "abc", Subject: subject, RequestID: fmt.Sprint(n),
-		Input: []byte(`{"n":1}`), Phase: workflow.Running, CreatedAt: at(1), NextAt: at(1), Seq: 1,
+		Input: []byte(`{"n":1}`), Phase: workflow.Running, CreatedAt: testTime(1), NextAt: testTime(1), Seq: 1,
 	}
 }
 
 func created() []workflow.Event {
-	return []workflow.Event{{Seq: 1, At: at(1), Kind: workflow.RunCreated, Actor: "ann"}}
+	return []workflow.Event{{Seq: 1, At: testTime(1), Kind: workflow.RunCreated, Actor: "ann"}}
 }
 
-func (x exam) create(r *workflow.Run) *workflow.Run {
+func (x suite) create(r *workflow.Run) *workflow.Run {
 	x.Helper()
 	stored, err := x.Create(x.Context(), r, created())
 	if err != nil {
@@ -125,14 +125,14 @@ func (x exam) create(r *workflow.Run) *workflow.Run {
 }
 
 // owned creates a run that is born claimed by a worker.
-func (x exam) owned(worker string) *workflow.Run {
+func (x suite) createClaimed(worker string) *workflow.Run {
 	x.Helper()
-	r := fresh("")
+	r := newRun("")
 	r.Owner, r.Epoch = worker, 1
 	return x.create(r)
 }
 
-func (x exam) load(id string) (*workflow.Run, []workflow.Signal) {
+func (x suite) load(id string) (*workflow.Run, []workflow.Signal) {
 	x.Helper()
 	r, signals, err := x.Load(x.Context(), id)
 	if err != nil {
@@ -144,10 +144,10 @@ func (x exam) load(id string) (*workflow.Run, []workflow.Signal) {
 // event makes the next event of a run.
 func event(r *workflow.Run, kind workflow.EventKind) workflow.Event {
 	r.Seq++
-	return workflow.Event{Seq: r.Seq, At: at(int(r.Seq)), Kind: kind}
+	return workflow.Event{Seq: r.Seq, At: testTime(int(r.Seq)), Kind: kind}
 }
 
-func (x exam) save(r *workflow.Run, kinds ...workflow.EventKind) {
+func (x suite) save(r *workflow.Run, kinds ...workflow.EventKind) {
 	x.Helper()
 	save := &workflow.Save{Run: r}
 	for _, kind := range kinds {
@@ -159,20 +159,20 @@ func (x exam) save(r *workflow.Run, kinds ...workflow.EventKind) {
 }
 
 // end saves a run's final phase.
-func (x exam) end(r *workflow.Run) {
+func (x suite) endRun(r *workflow.Run) {
 	x.Helper()
-	r.Phase, r.EndedAt, r.Owner, r.NextAt = workflow.Succeeded, at(30), "", time.Time{}
+	r.Phase, r.EndedAt, r.Owner, r.NextAt = workflow.Succeeded, testTime(30), "", time.Time{}
 	x.save(r, workflow.RunSucceeded)
 }
 
 // wait releases a run that waits until a time.
-func (x exam) wait(r *workflow.Run, next time.Time) {
+func (x suite) wait(r *workflow.Run, next time.Time) {
 	x.Helper()
 	r.Phase, r.Owner, r.NextAt = workflow.Waiting, "", next
 	x.save(r, workflow.RunWaiting)
 }
 
-func (x exam) send(id string, s workflow.Signal) {
+func (x suite) send(id string, s workflow.Signal) {
 	x.Helper()
 	if err := x.Send(x.Context(), id, s); err != nil {
 		x.Fatalf("send %s to %s: %v", s.ID, id, err)
@@ -180,7 +180,7 @@ func (x exam) send(id string, s workflow.Signal) {
 }
 
 func signal(id string) workflow.Signal {
-	return workflow.Signal{ID: id, Name: "go", Payload: []byte(`{"id":"` + id + `"}`), Actor: "ann", At: at(5)}
+	return workflow.Signal{ID: id, Name: "go", Payload: []byte(`{"id":"` + id + `"}`), Actor: "ann", At: testTime(5)}
 }
 
 func ids(signals []workflow.Signal) []string {
@@ -191,21 +191,21 @@ func ids(signals []workflow.Signal) []string {
 	return list
 }
 
-func (x exam) equal(what string, got, want any) {
+func (x suite) wantEqual(what string, got, want any) {
 	x.Helper()
-	if diff := cmp.Diff(want, got, alike); diff != "" {
+	if diff := cmp.Diff(want, got, compareOptions); diff != "" {
 		x.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-func (x exam) is(what string, err, want error) {
+func (x suite) wantError(what string, err, want error) {
 	x.Helper()
 	if !errors.Is(err, want) {
 		x.Errorf("%s: got %v, want %v", what, err, want)
 	}
 }
 
-func (x exam) code(what string, err error, want *fault.Kind) {
+func (x suite) wantCode(what string, err error, want *fault.Kind) {
 	x.Helper()
 	if fault.Of(err) != want {
 		x.Errorf("%s: got %v, want %s", what, err, want.Code)
@@ -214,7 +214,7 @@ func (x exam) code(what string, err error, want *fault.Kind) {
 
 // alike compares what callers may see: a store's own fields are left out, and
 // an empty value is none.
-var alike = cmp.Options{
+var compareOptions = cmp.Options{
 	cmpopts.IgnoreUnexported(workflow.Run{}, workflow.StepRecord{}),
 	cmpopts.IgnoreFields(workflow.Run{}, "Handle"), cmpopts.IgnoreFields(workflow.StepRecord{}, "Row"),
 	cmpopts.EquateEmpty(),
@@ -231,14 +231,14 @@ func records(r *workflow.Run) []*workflow.StepRecord {
 }
 
 // same compares two runs with their records.
-func (x exam) same(what string, got, want *workflow.Run) {
+func (x suite) wantSameRun(what string, got, want *workflow.Run) {
 	x.Helper()
-	x.equal(what, got, want)
-	x.equal(what+": records", records(got), records(want))
+	x.wantEqual(what, got, want)
+	x.wantEqual(what+": records", records(got), records(want))
 }
 
 // until asks again until it is answered, for things that need a store's clock to go on.
-func (x exam) until(what string, ask func() bool) {
+func (x suite) waitUntil(what string, ask func() bool) {
 	x.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for !ask() {

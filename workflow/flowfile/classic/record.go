@@ -17,7 +17,7 @@ import (
 )
 
 // largest is how much is read at once; a ConfigMap holds 1 MiB.
-const largest = 16 << 20
+const maxSize = 16 << 20
 
 // record is one run as the PolarDB Stack engine has written it.
 type record struct {
@@ -57,8 +57,8 @@ var keyForm = regexp.MustCompile(`^([0-9]{1,9})-(.+)$`)
 
 // entries reads a ConfigMap, as a manifest or as its plain data, in YAML or JSON.
 func entries(data []byte) ([]entry, error) {
-	if len(data) > largest {
-		return nil, fmt.Errorf("the file is larger than %d MiB", largest>>20)
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("the file is larger than %d MiB", maxSize>>20)
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
@@ -128,8 +128,8 @@ func plain(n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		return fmt.Errorf("line %d: YAML aliases are refused", n.Line)
 	}
-	for _, kid := range n.Content {
-		if err := plain(kid); err != nil {
+	for _, child := range n.Content {
+		if err := plain(child); err != nil {
 			return err
 		}
 	}

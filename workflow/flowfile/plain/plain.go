@@ -18,7 +18,7 @@ import (
 )
 
 // deepest is how far the result of an expression may be nested.
-const deepest = 100
+const maxDepth = 100
 
 // Refused is a result that cannot be stored, and says why.
 type Refused interface{ CannotBeStored() error }
@@ -27,8 +27,8 @@ type Refused interface{ CannotBeStored() error }
 func Of(value ref.Val) (any, error) { return of(value, 0) }
 
 func of(value ref.Val, depth int) (any, error) {
-	if depth > deepest {
-		return nil, fmt.Errorf("the value is nested more than %d deep", deepest)
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the value is nested more than %d deep", maxDepth)
 	}
 	switch v := value.(type) {
 	case Refused:

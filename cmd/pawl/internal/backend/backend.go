@@ -34,7 +34,7 @@ type Runs interface {
 	// History gives events behind one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
 	// Ask sends a request: durable when it returns nil. What is refused at once is an error.
-	Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error
+	Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error
 	Send(ctx context.Context, id string, s workflow.Signal) error
 	// Changes rings when something may have happened to a run ("" for any object), until ctx ends.
 	Changes(ctx context.Context, id string) <-chan struct{}
@@ -69,7 +69,7 @@ const FileLabel = "pawl.dev/file"
 // The faults of backends.
 var (
 	Unreachable = fault.Declare(fault.Kind{
-		Code: "SERVER_UNREACHABLE", Class: fault.Transient, Free: true,
+		Code: "SERVER_UNREACHABLE", Class: fault.Transient, Uncharged: true,
 		Title:  "the server does not answer",
 		Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
 	})

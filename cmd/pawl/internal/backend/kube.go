@@ -278,7 +278,7 @@ func (k *Kube) History(ctx context.Context, id string, after int64, limit int) (
 }
 
 // Ask implements Runs: the request is kept in the run's object, where its worker finds it.
-func (k *Kube) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
+func (k *Kube) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	from, r, err := k.find(ctx, id)
 	if err != nil {
 		return err
@@ -302,7 +302,7 @@ func (k *Kube) Send(ctx context.Context, id string, s workflow.Signal) error {
 func (k *Kube) Objects() (control.Objects, error) { return kubeObjects{k}, nil }
 
 // askEngine makes a request of an engine.
-func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.Ask) error {
+func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	switch verb {
 	case workflow.VerbPause:
 		return engine.Pause(ctx, id, ask.Actor)
@@ -324,7 +324,7 @@ func askEngine(ctx context.Context, engine *workflow.Engine, id string, verb wor
 
 // behind is the run that a queued one waits for.
 func behind(ctx context.Context, store workflow.Lister, subject string) string {
-	ahead, _, err := store.List(ctx, workflow.Query{Subject: subject, Active: true, Oldest: true})
+	ahead, _, err := store.List(ctx, workflow.Query{Subject: subject, Active: true, OldestFirst: true})
 	if err != nil {
 		return "" // only a courtesy
 	}

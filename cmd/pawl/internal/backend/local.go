@@ -99,7 +99,7 @@ func (l *Local) open(ctx context.Context, client bool) error {
 func (l *Local) newEngine(store Store, lib library.Library) (*workflow.Engine, error) {
 	return workflow.New(store, lib.Flows, workflow.Options{
 		Actions: l.actions, Secrets: l.options.Secrets, Healers: lib.Healers, Logger: l.options.Logger,
-		Hooks: []workflow.Hook{{Name: "watch", Hear: func(workflow.RunInfo, workflow.Event) { l.bell.ring() }}},
+		Hooks: []workflow.Hook{{Name: "watch", OnEvent: func(workflow.RunInfo, workflow.Event) { l.bell.ring() }}},
 		Compile: func(source []byte) (workflow.Flow, error) {
 			return flowfile.FromSource(source, flowfile.Options{Actions: l.actions, AnyAction: true})
 		},
@@ -245,7 +245,7 @@ func (l *Local) History(ctx context.Context, id string, after int64, limit int) 
 }
 
 // Ask implements Runs.
-func (l *Local) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
+func (l *Local) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	_, engine := l.now()
 	return askEngine(ctx, engine, id, verb, ask)
 }

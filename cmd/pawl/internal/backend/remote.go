@@ -256,7 +256,7 @@ func (r *Remote) List(ctx context.Context, q workflow.Query) (view.Runs, error) 
 	if q.Active {
 		set("active", "true")
 	}
-	if q.Oldest {
+	if q.OldestFirst {
 		set("oldest", "true")
 	}
 	if q.Limit > 0 {
@@ -283,7 +283,7 @@ func (r *Remote) History(ctx context.Context, id string, after int64, limit int)
 }
 
 // Ask implements Runs.
-func (r *Remote) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.Ask) error {
+func (r *Remote) Ask(ctx context.Context, id string, verb workflow.Verb, ask workflow.RunRequest) error {
 	body := map[string]any{"actor": ask.Name, "reason": ask.Reason}
 	switch verb {
 	case workflow.VerbResume:
