@@ -17,37 +17,37 @@ const module = "github.com/pawl-dev/pawl"
 
 // A room is one folder of the product and what its packages may import beside
 // the standard library. An internal/ folder belongs to the room above it.
-type room struct {
-	kind  kind
-	rule  string   // told to the one who breaks it
-	rooms []string // other rooms; a name that ends in / means all rooms below it
-	libs  []string // libraries, by prefix; "any" for all but Kubernetes
-	std   []string // what core rooms do without in the standard library, and this one needs
+type layer struct {
+	kind   kind
+	rule   string   // told to the one who breaks it
+	layers []string // other rooms; a name that ends in / means all rooms below it
+	libs   []string // libraries, by prefix; "any" for all but Kubernetes
+	std    []string // what core rooms do without in the standard library, and this one needs
 }
 
 type kind int
 
 const (
-	core kind = iota // runs in a unit test with no fake
-	edge             // speaks to a technology
-	face             // a person reads what it prints
-	exam             // what tests share; product code imports none
+	core     kind = iota // runs in a unit test with no fake
+	edge                 // speaks to a technology
+	frontend             // a person reads what it prints
+	suite                // what tests share; product code imports none
 )
 
 // What core rooms stand on, from the ground up.
 var (
-	ground = []string{"fault", "outcome"}
-	floor  = slices.Concat(ground, []string{"lock", "chain", "control", "rollout"})
-	story  = slices.Concat(floor, []string{"workflow"})
-	roof   = slices.Concat(story, []string{"machine"})
-	house  = slices.Concat(roof, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
-	onKube = slices.Concat(house, []string{"kube/"})
+	baseLayers    = []string{"fault", "outcome"}
+	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "rollout"})
+	engineLayers  = slices.Concat(libraryLayers, []string{"workflow"})
+	machineLayers = slices.Concat(engineLayers, []string{"machine"})
+	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
+	kubeLayers    = slices.Concat(coreLayers, []string{"kube/"})
 )
 
 // The libraries of what people write (YAML, JSON Schema and the language of its
 // messages, CEL), and all there are.
 var (
-	written  = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "golang.org/x/text/", "cel.dev/cel-go", "github.com/google/cel-go"}
+	fileLibs = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "golang.org/x/text/", "cel.dev/cel-go", "github.com/google/cel-go"}
 	anyLib   = []string{"any"}
 	kubeLibs = []string{"any", "k8s.io/", "sigs.k8s.io/"}
 	apiLibs  = []string{"any", "k8s.io/api/", "k8s.io/apimachinery/"}
@@ -55,23 +55,23 @@ var (
 
 // The rules, as told to the one who broke them.
 const (
-	groundRule   = "fault and outcome import the standard library only"
-	secretRule   = "secretfile stands on fault and outcome only"
-	floorRule    = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
-	engineRule   = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
-	writtenRule  = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
-	clusterRule  = "cluster and fdb stand on machine and what is below it, and do not know each other; cluster may compare versions by semver"
-	edgeRule     = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
-	kubeRule     = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; controllers hand requests to runs as kubestore reads them; sibling operators never import each other"
-	storageRule  = "the shared-storage operator stands on core, the kinds and its ports; its adapters stand on the ports, and only kube/ on a client of Kubernetes"
-	compatRule   = "compat keeps the packages of the library it stands in for: they know the engines, flowfile, kubestore, and each other in the library's order"
-	faceRule     = "view imports core, the console nothing, and examples what their readers would use: core, view and a store"
-	examRule     = "an exam imports the room it examines, and what that room may import"
-	newRoomRule  = "put its code into a room, or add the room and its rule to deps_test.go"
-	cmdRule      = "nothing imports cmd"
-	examOnlyRule = "an exam is for tests only"
-	httpRule     = "the core knows no HTTP"
-	reachRule    = "no core room reaches SQL or Kubernetes, save control its queue"
+	baseRule      = "fault and outcome import the standard library only"
+	secretRule    = "secretfile stands on fault and outcome only"
+	libraryRule   = "lock, chain, control and rollout stand on fault and outcome only; control may use the queue of client-go"
+	engineRule    = "workflow and machine stand on the rooms before them, and know no YAML, SQL, HTTP or Kubernetes"
+	fileRule      = "CEL, JSON Schema and YAML stay in flowfile, machinefile and action, which know the engines and each other in this order: flowfile, action, machinefile"
+	clusterRule   = "cluster and fdb stand on machine and what is below it, and do not know each other; cluster may compare versions by semver"
+	edgeRule      = "rooms at the edge import core, and know neither each other nor Kubernetes; cmd joins them"
+	kubeRule      = "kube stands on core, kubestore on core and kube/api, an operator on core and kube; controllers hand requests to runs as kubestore reads them; sibling operators never import each other"
+	storageRule   = "the shared-storage operator stands on core, the kinds and its ports; its adapters stand on the ports, and only kube/ on a client of Kubernetes"
+	compatRule    = "compat keeps the packages of the library it stands in for: they know the engines, flowfile, kubestore, and each other in the library's order"
+	frontendRule  = "view imports core, the console nothing, and examples what their readers would use: core, view and a store"
+	suiteRule     = "an exam imports the room it examines, and what that room may import"
+	newLayerRule  = "put its code into a room, or add the room and its rule to deps_test.go"
+	cmdRule       = "nothing imports cmd"
+	suiteOnlyRule = "an exam is for tests only"
+	httpRule      = "the core knows no HTTP"
+	reachRule     = "no core room reaches SQL or Kubernetes, save control its queue"
 )
 
 // The import table: the rooms of the product. A folder that is not here fails
@@ -79,71 +79,71 @@ const (
 // folders need no line: internal/ and what is below it belongs to the room
 // above; a folder like storetest, right below its room, is an exam; and all of
 // examples/ and kube/api/ is one room each.
-var table = map[string]room{
-	"fault":      {rule: groundRule},
-	"outcome":    {rule: groundRule, rooms: []string{"fault"}},
-	"lock":       {rule: floorRule, rooms: ground},
-	"chain":      {rule: floorRule, rooms: ground},
-	"rollout":    {rule: floorRule, rooms: ground},
-	"secretfile": {rule: secretRule, rooms: ground},
-	"control":    {rule: floorRule, rooms: ground, libs: []string{queue}},
+var table = map[string]layer{
+	"fault":      {rule: baseRule},
+	"outcome":    {rule: baseRule, layers: []string{"fault"}},
+	"lock":       {rule: libraryRule, layers: baseLayers},
+	"chain":      {rule: libraryRule, layers: baseLayers},
+	"rollout":    {rule: libraryRule, layers: baseLayers},
+	"secretfile": {rule: secretRule, layers: baseLayers},
+	"control":    {rule: libraryRule, layers: baseLayers, libs: []string{queue}},
 
-	"workflow":                  {rule: engineRule, rooms: floor, libs: []string{"golang.org/x/sys/"}},
-	"workflow/flowfile":         {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile/plain"}), libs: written},
-	"workflow/flowfile/plain":   {rule: writtenRule, libs: written},
-	"workflow/flowfile/classic": {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile"}), libs: slices.Concat(written, []string{"github.com/go-logr/logr"})},
-	"workflow/action":           {rule: writtenRule, rooms: slices.Concat(story, []string{"workflow/flowfile"}), libs: slices.Concat(written, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
-	"machine":                   {rule: engineRule, rooms: story},
-	"machine/driver":            {rule: engineRule, rooms: slices.Concat(ground, []string{"control", "workflow", "machine"})},
-	"machine/machinefile":       {rule: writtenRule, rooms: slices.Concat(roof, []string{"workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: written},
-	"account":                   {rule: clusterRule, rooms: floor},
-	"cluster":                   {rule: clusterRule, rooms: roof, libs: []string{"golang.org/x/mod/semver"}},
-	"cluster/service":           {rule: clusterRule, rooms: slices.Concat(roof, []string{"cluster"})},
-	"fdb":                       {rule: clusterRule, rooms: roof},
-	"fdb/sim":                   {rule: clusterRule, rooms: slices.Concat(roof, []string{"fdb"})},
+	"workflow":                  {rule: engineRule, layers: libraryLayers, libs: []string{"golang.org/x/sys/"}},
+	"workflow/flowfile":         {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile/plain"}), libs: fileLibs},
+	"workflow/flowfile/plain":   {rule: fileRule, libs: fileLibs},
+	"workflow/flowfile/classic": {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"github.com/go-logr/logr"})},
+	"workflow/action":           {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
+	"machine":                   {rule: engineRule, layers: engineLayers},
+	"machine/driver":            {rule: engineRule, layers: slices.Concat(baseLayers, []string{"control", "workflow", "machine"})},
+	"machine/machinefile":       {rule: fileRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: fileLibs},
+	"account":                   {rule: clusterRule, layers: libraryLayers},
+	"cluster":                   {rule: clusterRule, layers: machineLayers, libs: []string{"golang.org/x/mod/semver"}},
+	"cluster/service":           {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"cluster"})},
+	"fdb":                       {rule: clusterRule, layers: machineLayers},
+	"fdb/sim":                   {rule: clusterRule, layers: slices.Concat(machineLayers, []string{"fdb"})},
 
-	"store/sqlstore":      {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
-	"provider/sim":        {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
-	"provider/sim/wire":   {kind: edge, rule: "sim/wire is sim's other face, and imports core and sim", rooms: slices.Concat(house, []string{"provider/sim"}), libs: anyLib},
-	"provider/local":      {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local/"}), libs: anyLib}, // and its node program
-	"provider/local/node": {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"provider/local"}), libs: anyLib},
-	"provider/cloudstack": {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
-	"telemetry":           {kind: edge, rule: edgeRule, rooms: house, libs: anyLib},
-	"server":              {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"view", "console"}), libs: anyLib},
-	"server/query":        {kind: edge, rule: edgeRule, rooms: slices.Concat(house, []string{"server", "view"}), libs: anyLib},
+	"store/sqlstore":      {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"provider/sim":        {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"provider/sim/wire":   {kind: edge, rule: "sim/wire is sim's other face, and imports core and sim", layers: slices.Concat(coreLayers, []string{"provider/sim"}), libs: anyLib},
+	"provider/local":      {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local/"}), libs: anyLib}, // and its node program
+	"provider/local/node": {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"provider/local"}), libs: anyLib},
+	"provider/cloudstack": {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"telemetry":           {kind: edge, rule: edgeRule, layers: coreLayers, libs: anyLib},
+	"server":              {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"view", "console"}), libs: anyLib},
+	"server/query":        {kind: edge, rule: edgeRule, layers: slices.Concat(coreLayers, []string{"server", "view"}), libs: anyLib},
 
 	"kube/api":        {kind: edge, rule: "kube/api imports only k8s.io/api and k8s.io/apimachinery", libs: []string{"k8s.io/api/", "k8s.io/apimachinery/"}},
-	"kube/controller": {kind: edge, rule: kubeRule, rooms: slices.Concat(onKube, []string{"store/kubestore"}), libs: kubeLibs},
-	"kube/workload":   {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
-	"store/kubestore": {kind: edge, rule: kubeRule, rooms: slices.Concat(house, []string{"kube/api"}), libs: kubeLibs},
+	"kube/controller": {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore"}), libs: kubeLibs},
+	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"store/kubestore": {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 
 	// The operator proper knows the types of Kubernetes and no client of it: it runs without a cluster too.
-	"operator/sharedstorage":          {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"kube/api", "operator/sharedstorage/port"}), libs: apiLibs},
-	"operator/sharedstorage/port":     {kind: edge, rule: storageRule, rooms: floor},
-	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"})},
-	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"operator/sharedstorage/port"}), libs: anyLib},
-	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, rooms: slices.Concat(house, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, rooms: slices.Concat(onKube, []string{"store/kubestore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
+	"operator/sharedstorage":          {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage/port":     {kind: edge, rule: storageRule, layers: libraryLayers},
+	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
+	"operator/sharedstorage/postgres": {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"}), libs: anyLib},
+	"operator/sharedstorage/local":    {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
+	"operator/sharedstorage/kube":     {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"store/kubestore", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: kubeLibs},
 
-	"operator/rollout":      {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
-	"operator/foundationdb": {kind: edge, rule: kubeRule, rooms: onKube, libs: kubeLibs},
+	"operator/rollout":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
+	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 
 	// The same split as the library it stands in for, so that a change of the prefix is enough.
-	"compat":                    {kind: edge, rule: compatRule, rooms: ground}, // internal/
+	"compat":                    {kind: edge, rule: compatRule, layers: baseLayers}, // internal/
 	"compat/define":             {kind: edge, rule: compatRule},
-	"compat/statemachine":       {kind: edge, rule: compatRule, rooms: slices.Concat(roof, []string{"compat"}), libs: kubeLibs},
-	"compat/implement":          {kind: edge, rule: compatRule, rooms: []string{"compat/statemachine"}, libs: apiLibs},
-	"compat/implement/wfengine": {kind: edge, rule: compatRule, rooms: []string{"compat/wfengine"}},
+	"compat/statemachine":       {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"compat"}), libs: kubeLibs},
+	"compat/implement":          {kind: edge, rule: compatRule, layers: []string{"compat/statemachine"}, libs: apiLibs},
+	"compat/implement/wfengine": {kind: edge, rule: compatRule, layers: []string{"compat/wfengine"}},
 	"compat/utils":              {kind: edge, rule: compatRule},
 	"compat/utils/k8sutil":      {kind: edge, rule: compatRule, libs: kubeLibs},
-	"compat/wfengine":           {kind: edge, rule: compatRule, rooms: slices.Concat(roof, []string{"workflow/flowfile", "workflow/flowfile/classic", "store/kubestore", "compat", "compat/"}), libs: kubeLibs},
+	"compat/wfengine":           {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/classic", "store/kubestore", "compat", "compat/"}), libs: kubeLibs},
 
-	"view":             {kind: face, rule: faceRule, rooms: house, libs: anyLib},
-	"console":          {kind: face, rule: faceRule},
-	"examples":         {kind: face, rule: faceRule, rooms: slices.Concat(house, []string{"store/sqlstore", "view"}), libs: anyLib},
-	"examples/classic": {kind: face, rule: "an operator of the classic style knows compat, and nothing else of Pawl", rooms: []string{"compat/"}, libs: kubeLibs},
-	"docs/guide":       {kind: face, rule: "the guide holds no code but the tests that keep it true"},
-	"cmd/pawl":         {kind: face, rule: cmdRule, rooms: []string{"*"}, libs: kubeLibs},
+	"view":             {kind: frontend, rule: frontendRule, layers: coreLayers, libs: anyLib},
+	"console":          {kind: frontend, rule: frontendRule},
+	"examples":         {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"store/sqlstore", "view"}), libs: anyLib},
+	"examples/classic": {kind: frontend, rule: "an operator of the classic style knows compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
+	"docs/guide":       {kind: frontend, rule: "the guide holds no code but the tests that keep it true"},
+	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
 }
 
 // The one library of Kubernetes in the core; what it imports is its own matter.
@@ -165,7 +165,7 @@ type pkg struct {
 }
 
 func TestImports(t *testing.T) {
-	for _, broken := range judge(table, list(t)) {
+	for _, broken := range violations(table, list(t)) {
 		t.Error(broken)
 	}
 }
@@ -197,7 +197,7 @@ func list(t *testing.T) []pkg {
 }
 
 // judge gives one sentence for each import that breaks the table.
-func judge(table map[string]room, pkgs []pkg) []string {
+func violations(table map[string]layer, pkgs []pkg) []string {
 	known := map[string]pkg{}
 	for _, p := range pkgs {
 		known[p.ImportPath] = p
@@ -210,7 +210,7 @@ func judge(table map[string]room, pkgs []pkg) []string {
 		}
 		name, r, ok := find(table, rel)
 		if !ok {
-			broken = append(broken, fmt.Sprintf("folder %s is no room of the import table: %s", rel, newRoomRule))
+			broken = append(broken, fmt.Sprintf("folder %s is no room of the import table: %s", rel, newLayerRule))
 			continue
 		}
 		broken = append(broken, direct(table, name, r, p)...)
@@ -221,19 +221,19 @@ func judge(table map[string]room, pkgs []pkg) []string {
 	return broken
 }
 
-func direct(table map[string]room, name string, r room, p pkg) []string {
+func direct(table map[string]layer, name string, r layer, p pkg) []string {
 	rel := strings.TrimPrefix(p.ImportPath, module+"/")
 	var broken []string
 	for _, imp := range p.Imports {
 		if target, ours := relative(imp); ours {
-			other, itsRoom, ok := find(table, target)
+			other, itsLayer, ok := find(table, target)
 			switch {
 			case ok && other == name:
-			case ok && itsRoom.kind == exam && r.kind != exam:
-				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, examOnlyRule))
+			case ok && itsLayer.kind == suite && r.kind != suite:
+				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, suiteOnlyRule))
 			case strings.HasPrefix(target, "cmd/"):
 				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, cmdRule))
-			case !ok || !allowsRoom(r, other):
+			case !ok || !allowsLayer(r, other):
 				broken = append(broken, fmt.Sprintf("room %s imports %s (in %s): %s", name, target, rel, r.rule))
 			}
 		} else if !isStd(imp) && !allowsLib(r, imp) {
@@ -287,7 +287,7 @@ func way(via map[string]string, to string) string {
 }
 
 // find gives the room of a folder, with its name.
-func find(table map[string]room, rel string) (string, room, bool) {
+func find(table map[string]layer, rel string) (string, layer, bool) {
 	above, _, _ := strings.Cut(rel+"/", "/internal/")
 	rel = strings.TrimSuffix(above, "/")
 	for _, whole := range []string{"examples/classic", "examples", "kube/api"} {
@@ -302,13 +302,13 @@ func find(table map[string]room, rel string) (string, room, bool) {
 	parent := path.Dir(rel)
 	r, ok := table[parent]
 	if !ok || !strings.HasSuffix(rel, "test") {
-		return "", room{}, false
+		return "", layer{}, false
 	}
-	return rel, room{
-		kind:  exam,
-		rooms: slices.Concat(r.rooms, []string{parent, parent + "/"}),
-		libs:  slices.Concat(r.libs, []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "go.uber.org/goleak"}),
-		rule:  examRule,
+	return rel, layer{
+		kind:   suite,
+		layers: slices.Concat(r.layers, []string{parent, parent + "/"}),
+		libs:   slices.Concat(r.libs, []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "go.uber.org/goleak"}),
+		rule:   suiteRule,
 	}, true
 }
 
@@ -319,13 +319,13 @@ func relative(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-func allowsRoom(r room, other string) bool {
-	return slices.ContainsFunc(r.rooms, func(allowed string) bool {
+func allowsLayer(r layer, other string) bool {
+	return slices.ContainsFunc(r.layers, func(allowed string) bool {
 		return allowed == "*" || allowed == other || strings.HasSuffix(allowed, "/") && strings.HasPrefix(other, allowed)
 	})
 }
 
-func allowsLib(r room, imp string) bool {
+func allowsLib(r layer, imp string) bool {
 	if hasPrefix(imp, kubernetes) {
 		return hasPrefix(imp, r.libs)
 	}
@@ -399,7 +399,7 @@ func TestJudge(t *testing.T) {
 		"SQL behind a library":          {in("chain", lib), "chain imports example.com/lib imports example.com/lib/db imports database/sql"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := judge(table, append(slices.Clone(others), c.pkg))
+			got := violations(table, append(slices.Clone(others), c.pkg))
 			switch all := strings.Join(got, "\n"); {
 			case c.want == "" && len(got) > 0:
 				t.Errorf("want no complaint, got:\n%s", all)

@@ -85,13 +85,13 @@ func TestNumber(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	least := duty{number: 2, what: "steps", format: "%.0f", gate: 24_000, aim: 60_000}
-	most := duty{number: 5, what: "time", format: "%.2f", gate: 3, aim: 1.8, sense: atMost}
-	exact := duty{number: 12, what: "writes", format: "%.2f", gate: 2, sense: exactly}
+	least := requirement{number: 2, what: "steps", format: "%.0f", gate: 24_000, aim: 60_000}
+	most := requirement{number: 5, what: "time", format: "%.2f", gate: 3, aim: 1.8, sense: atMost}
+	exact := requirement{number: 12, what: "writes", format: "%.2f", gate: 2, sense: exactly}
 	for _, c := range []struct {
-		duty      duty
+		duty      requirement
 		value     float64
-		want      verdict
+		want      result
 		shortfall string
 	}{
 		{least, 60_000, aimMet, ""},
@@ -104,10 +104,10 @@ func TestJudge(t *testing.T) {
 		{exact, 2, gateMet, ""},
 		{exact, 3, missed, "Duty 12 misses its gate (writes): 3.00 against 2."},
 		{exact, 1, missed, "Duty 12 misses its gate (writes): 1.00 against 2."},
-		{duty{number: 24, what: "beside it", format: "%.2f", sense: shown}, 26, noGate, ""},
-		{duty{number: 24, what: "beside it", format: "%.2f", sense: shown}, math.NaN(), notMeasured, ""},
+		{requirement{number: 24, what: "beside it", format: "%.2f", sense: shown}, 26, noGate, ""},
+		{requirement{number: 24, what: "beside it", format: "%.2f", sense: shown}, math.NaN(), notMeasured, ""},
 	} {
-		if got := c.duty.judge(c.value); got != c.want {
+		if got := c.duty.verdict(c.value); got != c.want {
 			t.Errorf("%s at %v: %s, want %s", c.duty.what, c.value, got, c.want)
 		}
 		if got := c.duty.shortfall(c.value); got != c.shortfall {
@@ -149,17 +149,17 @@ func TestDutiesAreComplete(t *testing.T) {
 		if n > 12 && n < 21 || n > 27 && n < 31 { // numbers of container clusters begin at 21, those of Kubernetes at 31
 			continue
 		}
-		if !slices.ContainsFunc(duties, func(d duty) bool { return d.number == n }) {
+		if !slices.ContainsFunc(requirements, func(d requirement) bool { return d.number == n }) {
 			t.Errorf("duty %d is not measured", n)
 		}
 	}
-	for _, d := range duties {
+	for _, d := range requirements {
 		for _, name := range d.from {
 			if !known[name] {
 				t.Errorf("duty %d needs the measure %s, which the plan does not have", d.number, name)
 			}
 		}
-		if d.aim != 0 && !(duty{gate: d.gate, sense: d.sense}).reaches(d.aim, d.gate) {
+		if d.aim != 0 && !(requirement{gate: d.gate, sense: d.sense}).meets(d.aim, d.gate) {
 			t.Errorf("duty %d: its aim %v does not reach its gate %v", d.number, d.aim, d.gate)
 		}
 	}
@@ -304,7 +304,7 @@ func TestDutyTable(t *testing.T) {
 	r := results{Measures: map[string]series{"sqlite": {Command: "pawl bench --store sqlite", Repetitions: 5, Values: map[string]spread{
 		"stepsPerSecond": {Median: 45_000}, "syncsPerStep": {Median: 0.06},
 	}}, "kill": {Command: "pawl bench --kill", Error: "exit status 1:\nno space"}}}
-	text := dutyTable(r)
+	text := requirementTable(r)
 	for _, want := range []string{" 45,000 |", "| ≥ 24,000 |", " 0.0600 |", "**missed**", "not measured", "Kubernetes store"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
@@ -474,14 +474,14 @@ echo used >"$5"; echo '{"stepsPerSecond": 1}'`)
 }
 
 func TestGuard(t *testing.T) {
-	if err := guard(func() { (&host{}).Fatalf("no %s", "binaries") }); err == nil || err.Error() != "no binaries" {
+	if err := guard(func() { (&pgtestHost{}).Fatalf("no %s", "binaries") }); err == nil || err.Error() != "no binaries" {
 		t.Errorf("%v", err)
 	}
 	if err := guard(func() {}); err != nil {
 		t.Errorf("%v", err)
 	}
 	order := ""
-	h := &host{}
+	h := &pgtestHost{}
 	h.Cleanup(func() { order += "first" })
 	h.Cleanup(func() { order += "last " })
 	h.clean()

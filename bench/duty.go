@@ -7,7 +7,7 @@ import (
 
 // duty is one figure with its gate and aim. Numbers below 21 measure the workflow
 // engine, those from 21 container clusters, those from 31 what runs on Kubernetes.
-type duty struct {
+type requirement struct {
 	number int
 	what   string
 	from   []string // measures; the first names the command
@@ -36,7 +36,7 @@ const noCPU = 0.005
 // duty 7 is judged with a tolerance of a tenth.
 const sameBytes = 1.1
 
-var duties = []duty{
+var requirements = []requirement{
 	{number: 1, what: "memory store: steps per CPU-second", from: []string{"memory"}, key: "stepsPerCPUSecond", format: "%.0f", gate: 51_000, aim: 100_000},
 	{number: 1, what: "memory store: allocations per step", from: []string{"memory"}, key: "allocsPerStep", format: "%.1f", gate: 59, sense: atMost},
 	{number: 1, what: "memory store: bytes allocated per step", from: []string{"memory"}, key: "allocBytesPerStep", format: "%.0f", gate: 8500, sense: atMost},
@@ -50,7 +50,7 @@ var duties = []duty{
 	{number: 7, what: "SQLite: bytes per step, flows of 50 steps", from: []string{"sqlite-50"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
 	{number: 7, what: "SQLite: bytes per step, flows of 1,000 steps", from: []string{"sqlite-1000"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
 	{number: 7, what: "SQLite: bytes per step, after 10,000 former runs", from: []string{"sqlite-former"}, key: "bytesPerStep", format: "%.0f", gate: 300, aim: 200, sense: atMost},
-	{number: 7, what: "the most of these against flows of 10 steps", from: []string{"sqlite", "sqlite-50", "sqlite-1000", "sqlite-former"}, key: "bytesPerStep", of: mostBytes, format: "%.2f", gate: sameBytes, sense: atMost},
+	{number: 7, what: "the most of these against flows of 10 steps", from: []string{"sqlite", "sqlite-50", "sqlite-1000", "sqlite-former"}, key: "bytesPerStep", of: maxBytesRatio, format: "%.2f", gate: sameBytes, sense: atMost},
 	{number: 8, what: "Kubernetes store, `Run`: requests per step", from: []string{"kubernetes-run"}, key: "requestsPerStep", format: "%.2f", gate: 2, aim: 1, sense: atMost},
 	{number: 8, what: "its bytes of bodies per step, both ways, runs owned by a cluster", from: []string{"kubernetes-run"}, key: "bytesPerStep", format: "%.0f", gate: 1024, sense: atMost},
 	{number: 8, what: "its bytes of the last 100 of 1,000 runs of one subject against the first 100", from: []string{"kubernetes-run"}, key: "growth", format: "%.3f", gate: sameBytes, sense: atMost},
@@ -105,7 +105,7 @@ var duties = []duty{
 	{number: 33, what: "that the plain cache adds", from: []string{"kubernetes-cache"}, key: "plainResidentMiB", format: "%.1f", sense: shown},
 }
 
-func mostBytes(get func(string) float64) float64 {
+func maxBytesRatio(get func(string) float64) float64 {
 	return max(get("sqlite-50"), get("sqlite-1000"), get("sqlite-former"), get("sqlite")) / get("sqlite")
 }
 
@@ -123,32 +123,32 @@ func farthestFrom(want float64, names ...string) func(func(string) float64) floa
 }
 
 // verdict on a duty.
-type verdict string
+type result string
 
 const (
-	aimMet      verdict = "aim met"
-	gateMet     verdict = "gate met"
-	missed      verdict = "**missed**"
-	notMeasured verdict = "not measured"
-	noGate      verdict = "shown beside it"
+	aimMet      result = "aim met"
+	gateMet     result = "gate met"
+	missed      result = "**missed**"
+	notMeasured result = "not measured"
+	noGate      result = "shown beside it"
 )
 
 // judge compares what was measured with gate and aim.
-func (d duty) judge(value float64) verdict {
+func (d requirement) verdict(value float64) result {
 	switch {
 	case math.IsNaN(value):
 		return notMeasured
 	case d.sense == shown:
 		return noGate
-	case !d.reaches(value, d.gate):
+	case !d.meets(value, d.gate):
 		return missed
-	case d.aim != 0 && d.reaches(value, d.aim):
+	case d.aim != 0 && d.meets(value, d.aim):
 		return aimMet
 	}
 	return gateMet
 }
 
-func (d duty) reaches(value, mark float64) bool {
+func (d requirement) meets(value, mark float64) bool {
 	switch d.sense {
 	case atLeast:
 		return value >= mark
@@ -159,9 +159,9 @@ func (d duty) reaches(value, mark float64) bool {
 }
 
 // shortfall says in words what is missing; empty: nothing.
-func (d duty) shortfall(value float64) string {
+func (d requirement) shortfall(value float64) string {
 	v, gate, aim := number(d.format, value), number("%v", d.gate), number("%v", d.aim)
-	switch d.judge(value) {
+	switch d.verdict(value) {
 	case missed:
 		return fmt.Sprintf("Duty %d misses its gate (%s): %s against %s%s.", d.number, d.what, v, gate, d.gap(value, d.gate))
 	case gateMet:
@@ -172,7 +172,7 @@ func (d duty) shortfall(value float64) string {
 	return ""
 }
 
-func (d duty) gap(value, mark float64) string {
+func (d requirement) gap(value, mark float64) string {
 	if d.sense == exactly || mark == 0 {
 		return ""
 	}

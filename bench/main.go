@@ -123,8 +123,8 @@ func failing(r results, strict bool) bool {
 			return true
 		}
 	}
-	for _, d := range duties {
-		if strict && d.judge(r.duty(d)) == missed {
+	for _, d := range requirements {
+		if strict && d.verdict(r.requirementValue(d)) == missed {
 			return true
 		}
 	}

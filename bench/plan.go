@@ -17,7 +17,7 @@ type measure struct {
 	file    string        // measures with the same name work on the same SQLite file, $FILE
 	prepare []string      // executed once before, to fill the file
 	timeout time.Duration // of one execution
-	apart   bool          // only where it is named: it needs programs that `make controlplane` builds, and once tells as much as five times
+	optIn   bool          // only where it is named: it needs programs that `make controlplane` builds, and once tells as much as five times
 }
 
 // $DSN in the arguments stands for an empty PostgreSQL database, $FILE for a
@@ -89,7 +89,7 @@ func plan(quick bool) []measure {
 	}
 	for _, m := range kubernetesMeasures(size) {
 		add("kubernetes", m.name, "kubernetes", m.args...)
-		all[len(all)-1].apart, all[len(all)-1].timeout = true, 30*time.Minute
+		all[len(all)-1].optIn, all[len(all)-1].timeout = true, 30*time.Minute
 	}
 	return append(all, growth(size)...)
 }
@@ -105,7 +105,7 @@ func kubernetesMeasures(size func(int) string) []measure {
 		{name: "kubernetes-run", args: []string{"--what", "step", "--kind", "Run", "--runs", size(1000)}},
 		{name: "kubernetes-configmap", args: []string{"--what", "step", "--kind", "ConfigMap", "--runs", size(1000)}},
 	}
-	for _, n := range risen {
+	for _, n := range growthPoints {
 		all = append(all, measure{name: fmt.Sprintf("kubernetes-ready-%d", n), args: []string{"--what", "ready", "--clusters", strconv.Itoa(n)}})
 	}
 	return append(all,
@@ -114,7 +114,7 @@ func kubernetesMeasures(size func(int) string) []measure {
 }
 
 // risen is how many clusters come up at once.
-var risen = []int{1, 10, 100}
+var growthPoints = []int{1, 10, 100}
 
 // clusterMeasures are those of container clusters, and how many clusters each has.
 var clusterMeasures = []struct {
@@ -162,7 +162,7 @@ func growthName(store string, atOnce, former int) string {
 // between them. Empty keeps all but what is apart.
 func choose(all []measure, only string) ([]measure, error) {
 	if strings.TrimSpace(only) == "" {
-		return slices.DeleteFunc(slices.Clone(all), func(m measure) bool { return m.apart }), nil
+		return slices.DeleteFunc(slices.Clone(all), func(m measure) bool { return m.optIn }), nil
 	}
 	wanted := map[string]bool{}
 	for word := range strings.SplitSeq(only, ",") {
@@ -184,7 +184,7 @@ func namesOf(all []measure, word string) []string {
 			names = append(names, m.name)
 		}
 	}
-	for _, d := range duties {
+	for _, d := range requirements {
 		if strconv.Itoa(d.number) == word {
 			names = append(names, d.from...)
 		}

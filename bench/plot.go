@@ -47,7 +47,7 @@ func growthPlot(r results) string {
 		fmt.Fprintf(&b, `<line x1="%d" y1="22" x2="%d" y2="22" stroke="%s" stroke-width="2"/><text x="%d" y="26">%s</text>`+"\n", at, at+24, shades[i], at+30, number("%.0f", float64(former)))
 	}
 	for _, p := range panels {
-		p.draw(&b, r)
+		p.render(&b, r)
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
@@ -66,7 +66,7 @@ func (p panel) points(r results, former int) []point {
 	return all
 }
 
-func (p panel) draw(b *strings.Builder, r results) {
+func (p panel) render(b *strings.Builder, r results) {
 	left := float64(marginLeft + p.column*(panelWidth+gapX))
 	top := float64(marginTop + p.row*(panelHeight+gapY))
 	most := 0.0

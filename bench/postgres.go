@@ -17,24 +17,24 @@ type postgres struct {
 }
 
 // refused is what pgtest has to say, as an error.
-type refused string
+type pgtestError string
 
-func (r refused) Error() string { return string(r) }
+func (r pgtestError) Error() string { return string(r) }
 
 // host lets pgtest, which is written for tests, work outside of one.
-type host struct {
+type pgtestHost struct {
 	testing.TB // never called: the methods below are all that pgtest uses
 	cleanups   []func()
 }
 
-func (*host) Helper()                        {}
-func (*host) Fatal(args ...any)              { panic(refused(fmt.Sprint(args...))) }
-func (*host) Fatalf(format string, a ...any) { panic(refused(fmt.Sprintf(format, a...))) }
-func (*host) Errorf(format string, a ...any) { panic(refused(fmt.Sprintf(format, a...))) }
-func (*host) Skip(args ...any)               { panic(refused(fmt.Sprint(args...))) }
-func (h *host) Cleanup(f func())             { h.cleanups = append(h.cleanups, f) }
+func (*pgtestHost) Helper()                        {}
+func (*pgtestHost) Fatal(args ...any)              { panic(pgtestError(fmt.Sprint(args...))) }
+func (*pgtestHost) Fatalf(format string, a ...any) { panic(pgtestError(fmt.Sprintf(format, a...))) }
+func (*pgtestHost) Errorf(format string, a ...any) { panic(pgtestError(fmt.Sprintf(format, a...))) }
+func (*pgtestHost) Skip(args ...any)               { panic(pgtestError(fmt.Sprint(args...))) }
+func (h *pgtestHost) Cleanup(f func())             { h.cleanups = append(h.cleanups, f) }
 
-func (h *host) clean() {
+func (h *pgtestHost) clean() {
 	for len(h.cleanups) > 0 {
 		last := len(h.cleanups) - 1
 		f := h.cleanups[last]
@@ -48,7 +48,7 @@ func guard(do func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
-		case refused:
+		case pgtestError:
 			err = r
 		default:
 			panic(r)
@@ -60,7 +60,7 @@ func guard(do func()) (err error) {
 
 func startPostgres(ctx context.Context) (*postgres, error) {
 	p := &postgres{}
-	if err := guard(func() { p.server = pgtest.Start(&host{}, pgtest.Options{}) }); err != nil {
+	if err := guard(func() { p.server = pgtest.Start(&pgtestHost{}, pgtest.Options{}) }); err != nil {
 		return nil, err
 	}
 	conn, err := pgx.Connect(ctx, p.server.DSN("postgres"))
@@ -73,7 +73,7 @@ func startPostgres(ctx context.Context) (*postgres, error) {
 
 // database makes an empty one; drop removes it.
 func (p *postgres) database() (dsn string, drop func() error, err error) {
-	h := &host{}
+	h := &pgtestHost{}
 	err = guard(func() { dsn = p.server.Database(h) })
 	return dsn, func() error { return guard(h.clean) }, err
 }

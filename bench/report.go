@@ -11,7 +11,7 @@ import (
 func sections(r results) []section {
 	return []section{
 		{"machine", "Machine", machineText(r)},
-		{"duties", "Duties", dutyTable(r)},
+		{"duties", "Duties", requirementTable(r)},
 		{"shortfalls", "Shortfalls", shortfallText(r)},
 		{"peers", "Side by side", peerTable(r) + "\n" + peerText(r)},
 		{"growth", "Growth", growthTable(r)},
@@ -65,21 +65,21 @@ func takenText(r results) string {
 	return text
 }
 
-func dutyTable(r results) string {
+func requirementTable(r results) string {
 	t := table{left: []int{1, 5, 7}, head: []string{"#", "duty", "measured", "gate", "aim", "verdict", "repetitions", "command"}}
-	for _, d := range duties {
-		value := r.duty(d)
+	for _, d := range requirements {
+		value := r.requirementValue(d)
 		aim := ""
 		if d.aim != 0 {
 			aim = number("%v", d.aim)
 		}
 		s := r.Measures[d.from[0]]
-		t.add(fmt.Sprint(d.number), d.what, number(d.format, value), d.gateText(), aim, string(d.judge(value)), fmt.Sprint(s.Repetitions), "`"+commandOf(r, d.from[0])+"`")
+		t.add(fmt.Sprint(d.number), d.what, number(d.format, value), d.gateText(), aim, string(d.verdict(value)), fmt.Sprint(s.Repetitions), "`"+commandOf(r, d.from[0])+"`")
 	}
 	return t.String()
 }
 
-func (d duty) gateText() string {
+func (d requirement) gateText() string {
 	text := number("%v", d.gate)
 	switch d.sense {
 	case atLeast:
@@ -107,8 +107,8 @@ func commandOf(r results, name string) string {
 // shortfallText names each gate and aim that was missed, and each measure that failed.
 func shortfallText(r results) string {
 	var lines []string
-	for _, d := range duties {
-		if text := d.shortfall(r.duty(d)); text != "" {
+	for _, d := range requirements {
+		if text := d.shortfall(r.requirementValue(d)); text != "" {
 			lines = append(lines, "- "+text)
 		}
 	}

@@ -103,7 +103,7 @@ func (r results) value(name, key string) float64 {
 }
 
 // duty gives the value of a duty, NaN if a measure of it is missing.
-func (r results) duty(d duty) float64 {
+func (r results) requirementValue(d requirement) float64 {
 	get := func(name string) float64 { return r.value(name, d.key) }
 	if d.of != nil {
 		return d.of(get)

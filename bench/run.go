@@ -56,7 +56,7 @@ func (r *runner) run(ctx context.Context, all []measure) map[string]series {
 				turn = append(turn, &attempts{measure: m})
 			}
 		}
-		r.takeTurns(ctx, turn)
+		r.runInTurns(ctx, turn)
 		for _, a := range turn {
 			taken[a.name] = r.series(a)
 		}
@@ -70,26 +70,26 @@ func (r *runner) run(ctx context.Context, all []measure) map[string]series {
 
 // takeTurns executes each measure once, then each once more. One that failed is
 // left out from there on.
-func (r *runner) takeTurns(ctx context.Context, turn []*attempts) {
+func (r *runner) runInTurns(ctx context.Context, turn []*attempts) {
 	for i := range r.repetitions {
 		for _, a := range turn {
 			r.done++
-			if a.err != nil || ctx.Err() != nil || a.apart && i > 0 {
+			if a.err != nil || ctx.Err() != nil || a.optIn && i > 0 {
 				continue
 			}
-			values, err := r.once(ctx, a.measure)
+			values, err := r.runOnce(ctx, a.measure)
 			if err != nil {
 				a.err = err
-				r.say("%s: %v", a.name, err)
+				r.logf("%s: %v", a.name, err)
 				continue
 			}
 			a.values = append(a.values, values)
-			r.say("%s %d/%d: %s", a.name, i+1, r.repetitions, headline(values))
+			r.logf("%s %d/%d: %s", a.name, i+1, r.repetitions, headline(values))
 		}
 	}
 }
 
-func (r *runner) say(format string, args ...any) {
+func (r *runner) logf(format string, args ...any) {
 	fmt.Fprintf(r.progress, "[%3d/%d %6s] %s\n", r.done, r.total, time.Since(r.began).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
@@ -117,7 +117,7 @@ func (r *runner) series(a *attempts) series {
 }
 
 // once executes a measure once.
-func (r *runner) once(ctx context.Context, m measure) (values map[string]float64, err error) {
+func (r *runner) runOnce(ctx context.Context, m measure) (values map[string]float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	args := slices.Clone(m.args)
@@ -183,7 +183,7 @@ func (r *runner) prepare(ctx context.Context, m measure) prepared {
 		return prepared{err: err}
 	}
 	p := prepared{path: filepath.Join(folder, "bench.db")}
-	r.say("%s: making a file with finished runs", m.name)
+	r.logf("%s: making a file with finished runs", m.name)
 	args := slices.Clone(m.prepare)
 	replace(args, fileVar, p.path)
 	_, p.err = r.execute(ctx, m.program, args)

@@ -116,8 +116,8 @@ func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) 
 	for i := range o.steps {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}
-	ended := newEnds()
-	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.hear}}})
+	ended := newCompletions()
+	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.onEvent}}})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func copyRun(ctx context.Context, client *rest.RESTClient, first *v1alpha1.Run, 
 }
 
 // opened opens one cache and tells what it needs.
-func opened(ctx context.Context, o options) (figures, error) {
+func measureCache(ctx context.Context, o options) (figures, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, err

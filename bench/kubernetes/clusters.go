@@ -127,7 +127,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	defer p.stop()
-	film := newTape()
+	film := newTrace()
 	wire := kubetest.NewWire(1)
 	stop, err := operate(ctx, wire.Config(film.config(p.config)), simulated())
 	if err != nil {
@@ -140,13 +140,13 @@ func ready(ctx context.Context, o options) (figures, error) {
 		}
 	}()
 	// One cluster first: caches, leases and definitions are there.
-	if _, _, _, err := o.rise(ctx, p, 1); err != nil {
+	if _, _, _, err := o.startClusters(ctx, p, 1); err != nil {
 		return nil, err
 	}
 	wire.Take()
 	film.begin()
 	before := used()
-	space, took, waits, err := o.rise(ctx, p, o.clusters)
+	space, took, waits, err := o.startClusters(ctx, p, o.clusters)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	stopped = true
-	o.say("requests: %v", count.By)
+	o.logf("requests: %v", count.By)
 	n := float64(o.clusters)
 	again, err := film.replay(ctx, p, space, o.clusters)
 	if err != nil {
@@ -173,7 +173,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 
 // rise applies n clusters and waits until they are Running: the time from the
 // call of kubectl to the last one, and to each.
-func (o options) rise(ctx context.Context, p *plane, n int) (space string, took time.Duration, waits []time.Duration, err error) {
+func (o options) startClusters(ctx context.Context, p *plane, n int) (space string, took time.Duration, waits []time.Duration, err error) {
 	space, _, err = p.namespace(ctx)
 	if err != nil {
 		return "", 0, nil, err
@@ -218,7 +218,7 @@ func idle(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	space, _, _, err := o.rise(ctx, p, 1)
+	space, _, _, err := o.startClusters(ctx, p, 1)
 	if err == nil {
 		err = settled(ctx, wire)
 	}
@@ -228,7 +228,7 @@ func idle(ctx context.Context, o options) (figures, error) {
 	if err := copyCluster(ctx, p, space, o.clusters); err != nil {
 		return nil, err
 	}
-	o.say("%d clusters are there", o.clusters)
+	o.logf("%d clusters are there", o.clusters)
 	if stop, err = operate(ctx, wire.Config(p.config), copied(ports)); err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func idle(ctx context.Context, o options) (figures, error) {
 	return figures{
 		"clusters": float64(o.clusters), "forSeconds": o.rest.Seconds(),
 		"callsPerMinute": atRest.others, "leaseCallsPerMinute": atRest.leases, "callsPerMinuteWithoutOperator": alone.others, "leaseCallsPerMinuteWithoutOperator": alone.leases,
-		"operatorCallsPerMinute": atRest.sentOthers, "operatorLeaseCallsPerMinute": atRest.sentLeases, "watchesOpenedPerMinute": atRest.watches, "watchBytesPerMinute": atRest.told, "looksPerMinute": atRest.looks,
+		"operatorCallsPerMinute": atRest.sentOthers, "operatorLeaseCallsPerMinute": atRest.sentLeases, "watchesOpenedPerMinute": atRest.watches, "watchBytesPerMinute": atRest.events, "looksPerMinute": atRest.observations,
 		"cpuCores": cpu.own.Seconds() / o.rest.Seconds(), "serverCPUCores": cpu.server.Seconds() / o.rest.Seconds(),
 	}, nil
 }
@@ -270,7 +270,7 @@ func settled(ctx context.Context, wire *kubetest.Wire) error {
 }
 
 // perMinute is what was counted.
-type perMinute struct{ others, leases, sentOthers, sentLeases, watches, told, looks float64 }
+type perMinute struct{ others, leases, sentOthers, sentLeases, watches, events, observations float64 }
 
 func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perMinute, usage, error) {
 	before, err := p.calls(ctx)
@@ -278,7 +278,7 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 		return perMinute{}, usage{}, err
 	}
 	wire.Take()
-	wire.Next(o.tellWrites)
+	wire.Next(o.logWrites)
 	defer wire.Next(nil)
 	looked := looks.Load()
 	cpu := used()
@@ -293,7 +293,7 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 		return perMinute{}, usage{}, err
 	}
 	came, leases, others := after.since(before)
-	o.say("in %v the API server was asked: %v\nthe operator sent: %v and opened %d watches", o.rest, came, sent.By, sent.Watches)
+	o.logf("in %v the API server was asked: %v\nthe operator sent: %v and opened %d watches", o.rest, came, sent.By, sent.Watches)
 	minutes := o.rest.Minutes()
 	sentOthers, sentLeases := split(sent)
 	return perMinute{others / minutes, leases / minutes, sentOthers / minutes, sentLeases / minutes, float64(sent.Watches) / minutes, float64(sent.WatchSent) / minutes,
@@ -301,13 +301,13 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 }
 
 // tellWrites shows what nobody should write at rest.
-func (o options) tellWrites(req *http.Request) *kubetest.Trouble {
+func (o options) logWrites(req *http.Request) *kubetest.Trouble {
 	if !o.verbose || req.Method == http.MethodGet || req.Body == nil || strings.Contains(req.URL.Path, "/leases") {
 		return nil
 	}
 	body, err := io.ReadAll(req.Body)
 	req.Body = io.NopCloser(bytes.NewReader(body))
-	o.say("%s %s %s %v", req.Method, req.URL.Path, body, err)
+	o.logf("%s %s %s %v", req.Method, req.URL.Path, body, err)
 	return nil
 }
 

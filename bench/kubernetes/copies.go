@@ -26,7 +26,7 @@ func copied(p port.Ports) port.Ports {
 	return port.Ports{Storage: copiedStorage{p.Storage}, Instances: copiedInstances{p.Instances}, Engine: copiedEngine{p.Engine}, Manager: copiedManager{p.Manager}}
 }
 
-func of(r port.Ref) port.Ref {
+func originalRef(r port.Ref) port.Ref {
 	r.Name = original
 	return r
 }
@@ -39,24 +39,24 @@ type (
 )
 
 // Look implements port.Storage.
-func (s copiedStorage) Look(ctx context.Context, c port.Ref) (port.Volume, error) {
-	return s.Storage.Look(ctx, of(c))
+func (s copiedStorage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
+	return s.Storage.Look(ctx, originalRef(c))
 }
 
 // List implements port.Instances.
 func (s copiedInstances) List(ctx context.Context, c port.Ref) ([]port.Instance, error) {
-	return s.Instances.List(ctx, of(c))
+	return s.Instances.List(ctx, originalRef(c))
 }
 
 // Status implements port.Engine.
 func (s copiedEngine) Status(ctx context.Context, id port.Ref) (port.Status, error) {
-	return s.Engine.Status(ctx, of(id))
+	return s.Engine.Status(ctx, originalRef(id))
 }
 
 // Topology implements port.Manager.
 func (s copiedManager) Topology(ctx context.Context, c port.Ref) (port.Topology, error) {
 	looks.Add(1)
-	return s.Manager.Topology(ctx, of(c))
+	return s.Manager.Topology(ctx, originalRef(c))
 }
 
 // copyCluster makes n-1 copies of the original: its metadata but for the name,
@@ -81,7 +81,7 @@ func copyCluster(ctx context.Context, p *plane, space string, n int) error {
 	for range 16 {
 		work.Go(func() {
 			for i := range numbers {
-				if err := one(ctx, client, first, i); err != nil {
+				if err := copyOne(ctx, client, first, i); err != nil {
 					errs <- err
 				}
 			}
@@ -92,7 +92,7 @@ func copyCluster(ctx context.Context, p *plane, space string, n int) error {
 	return <-errs
 }
 
-func one(ctx context.Context, client dynamic.ResourceInterface, first *unstructured.Unstructured, i int) error {
+func copyOne(ctx context.Context, client dynamic.ResourceInterface, first *unstructured.Unstructured, i int) error {
 	obj := &unstructured.Unstructured{Object: map[string]any{"spec": first.Object["spec"]}}
 	obj.SetGroupVersionKind(first.GroupVersionKind())
 	obj.SetName(fmt.Sprintf("c-%06d", i))

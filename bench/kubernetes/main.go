@@ -81,7 +81,7 @@ func run(ctx context.Context, o options) error {
 	measure := measures[o.what]
 	switch {
 	case o.cache != "":
-		measure = opened
+		measure = measureCache
 	case measure == nil:
 		return fmt.Errorf("--what %s is none of step, ready, idle, cache", o.what)
 	}
@@ -94,7 +94,7 @@ func run(ctx context.Context, o options) error {
 	return json.NewEncoder(os.Stdout).Encode(f)
 }
 
-func (o options) say(format string, args ...any) {
+func (o options) logf(format string, args ...any) {
 	if o.verbose {
 		fmt.Fprintf(os.Stderr, format+"\n", args...)
 	}

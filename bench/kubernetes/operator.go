@@ -52,7 +52,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	}
 	engine, err := served.Engine(store, workflow.Options{Object: served.Object, Lease: 2 * time.Minute, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = errors.Join(kube.Setup(m, served, "", site, engine, 0), m.Add(leading{engine.Serve}))
+		err = errors.Join(kube.Setup(m, served, "", site, engine, 0), m.Add(leaderRunnable{engine.Serve}))
 	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
@@ -67,12 +67,12 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 }
 
 // leading runs while this operator is the leader.
-type leading struct{ serve func(context.Context) error }
+type leaderRunnable struct{ serve func(context.Context) error }
 
-var _ manager.LeaderElectionRunnable = leading{}
+var _ manager.LeaderElectionRunnable = leaderRunnable{}
 
 // Start implements manager.Runnable.
-func (l leading) Start(ctx context.Context) error { return l.serve(ctx) }
+func (l leaderRunnable) Start(ctx context.Context) error { return l.serve(ctx) }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (leading) NeedLeaderElection() bool { return true }
+func (leaderRunnable) NeedLeaderElection() bool { return true }

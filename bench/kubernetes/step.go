@@ -46,8 +46,8 @@ func step(ctx context.Context, o options) (figures, error) {
 	for i := range o.steps {
 		flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("Step", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }})
 	}
-	ended := newEnds()
-	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Attempts: 256, Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.hear}}})
+	ended := newCompletions()
+	engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Attempts: 256, Hooks: []workflow.Hook{{Name: "ends", OnEvent: ended.onEvent}}})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func step(ctx context.Context, o options) (figures, error) {
 		done += n
 		now := used()
 		counts, spent, last = append(counts, wire.Take()), append(spent, now.since(last)), now
-		o.say("%d runs: %+v, CPU %+v", done, counts[len(counts)-1].By, spent[len(spent)-1])
+		o.logf("%d runs: %+v, CPU %+v", done, counts[len(counts)-1].By, spent[len(spent)-1])
 	}
 	took, all := time.Since(began), last.since(before)
 	return o.perStep(counts, spent, took, all, done), nil
@@ -139,7 +139,7 @@ func subject(space string, i int) string {
 type series struct {
 	o      options
 	engine *workflow.Engine
-	ended  *ends
+	ended  *completions
 	space  string
 	begun  int
 }
@@ -172,36 +172,36 @@ func (s *series) execute(ctx context.Context, n int) error {
 }
 
 // ends tells when runs have ended.
-type ends struct {
-	mu   sync.Mutex
-	over map[string]chan struct{}
+type completions struct {
+	mu     sync.Mutex
+	closed map[string]chan struct{}
 }
 
-func newEnds() *ends { return &ends{over: map[string]chan struct{}{}} }
+func newCompletions() *completions { return &completions{closed: map[string]chan struct{}{}} }
 
-func (e *ends) of(id string) chan struct{} {
+func (e *completions) done(id string) chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.over[id] == nil {
-		e.over[id] = make(chan struct{})
+	if e.closed[id] == nil {
+		e.closed[id] = make(chan struct{})
 	}
-	return e.over[id]
+	return e.closed[id]
 }
 
-func (e *ends) hear(_ workflow.RunInfo, event workflow.Event) {
+func (e *completions) onEvent(_ workflow.RunInfo, event workflow.Event) {
 	if event.Kind == workflow.RunSucceeded {
-		close(e.of(event.Run))
+		close(e.done(event.Run))
 	}
 }
 
-func (e *ends) wait(ctx context.Context, id string) error {
+func (e *completions) wait(ctx context.Context, id string) error {
 	select {
-	case <-e.of(id):
+	case <-e.done(id):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.over, id)
+	delete(e.closed, id)
 	return nil
 }

@@ -16,52 +16,52 @@ import (
 )
 
 // tape records the writes that were carried out, to send them again.
-type tape struct {
+type trace struct {
 	mu     sync.Mutex
 	on     bool
-	writes []written
+	writes []operation
 }
 
 // written is one write, with the space and the object that it is about.
-type written struct {
+type operation struct {
 	method, path, query, content, accept string
 	object                               string // namespace, resource and name
 	cluster                              string
 	body                                 []byte
 }
 
-func newTape() *tape { return &tape{} }
+func newTrace() *trace { return &trace{} }
 
-func (t *tape) begin() {
+func (t *trace) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.on = true
 }
 
-func (t *tape) len() int {
+func (t *trace) len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.writes)
 }
 
 // config gives a configuration whose writes are recorded.
-func (t *tape) config(config *rest.Config) *rest.Config {
+func (t *trace) config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &head{t, next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &recorder{t, next} })
 	return config
 }
 
 // head is what records.
-type head struct {
-	t    *tape
+type recorder struct {
+	t    *trace
 	next http.RoundTripper
 }
 
 // WrappedRoundTripper lets client-go find what is below.
-func (h *head) WrappedRoundTripper() http.RoundTripper { return h.next }
+func (h *recorder) WrappedRoundTripper() http.RoundTripper { return h.next }
 
 // RoundTrip implements http.RoundTripper.
-func (h *head) RoundTrip(req *http.Request) (*http.Response, error) {
+func (h *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method == http.MethodGet || req.Body == nil {
 		return h.next.RoundTrip(req)
 	}
@@ -76,7 +76,7 @@ func (h *head) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err == nil && resp.StatusCode < 300 {
 		h.t.mu.Lock()
 		if h.t.on {
-			h.t.writes = append(h.t.writes, written{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery,
+			h.t.writes = append(h.t.writes, operation{method: req.Method, path: req.URL.Path, query: req.URL.RawQuery,
 				content: req.Header.Get("Content-Type"), accept: req.Header.Get("Accept"), body: body})
 		}
 		h.t.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *head) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // performance is what sending a tape again took.
-type performance struct {
+type replayResult struct {
 	took   time.Duration
 	writes int
 	spent  usage
@@ -100,11 +100,11 @@ var (
 // sort gives the writes about a space to the clusters they were made for, in
 // their order. What is about none of them, such as the leases of workers, and
 // deletions are left out.
-func (t *tape) sort(space string) map[string][]written {
+func (t *trace) sort(space string) map[string][]operation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names := map[string]string{} // of an object to that of its cluster
-	all := map[string][]written{}
+	all := map[string][]operation{}
 	for _, w := range t.writes {
 		if !strings.Contains(w.path, "/namespaces/"+space+"/") || w.method == http.MethodDelete {
 			continue
@@ -138,19 +138,19 @@ func nameIn(body []byte) string {
 // replay sends the tape of a space again, to another one: the clusters are
 // made by a bare client, and each one's writes follow in their order, those of
 // all clusters side by side.
-func (t *tape) replay(ctx context.Context, p *plane, space string, clusters int) (performance, error) {
+func (t *trace) replay(ctx context.Context, p *plane, space string, clusters int) (replayResult, error) {
 	other, _, err := p.namespace(ctx)
 	if err != nil {
-		return performance{}, err
+		return replayResult{}, err
 	}
 	transport, err := rest.TransportFor(p.config)
 	if err != nil {
-		return performance{}, err
+		return replayResult{}, err
 	}
 	client := &http.Client{Transport: transport}
 	all := t.sort(space)
 	if len(all) != clusters {
-		return performance{}, fmt.Errorf("the tape has writes of %d of %d clusters", len(all), clusters)
+		return replayResult{}, fmt.Errorf("the tape has writes of %d of %d clusters", len(all), clusters)
 	}
 	began, before := time.Now(), used()
 	errs := make(chan error, len(all))
@@ -167,7 +167,7 @@ func (t *tape) replay(ctx context.Context, p *plane, space string, clusters int)
 			err = e
 		}
 	}
-	return performance{took: time.Since(began), writes: total, spent: used().since(before)}, err
+	return replayResult{took: time.Since(began), writes: total, spent: used().since(before)}, err
 }
 
 // sender sends the writes of one cluster.
@@ -179,8 +179,8 @@ type sender struct {
 	was, is  []byte            // UID of the cluster, then and now
 }
 
-func (s *sender) send(ctx context.Context, name string, writes []written) error {
-	cluster := written{method: http.MethodPost, path: "/apis/pawl.dev/v1alpha1/namespaces/" + s.from + "/sharedstorageclusters", object: "sharedstorageclusters/" + name,
+func (s *sender) send(ctx context.Context, name string, writes []operation) error {
+	cluster := operation{method: http.MethodPost, path: "/apis/pawl.dev/v1alpha1/namespaces/" + s.from + "/sharedstorageclusters", object: "sharedstorageclusters/" + name,
 		content: "application/json", body: fmt.Appendf(nil, `{"apiVersion":"pawl.dev/v1alpha1","kind":"SharedStorageCluster","metadata":{"name":%q},"spec":{"engine":{"type":"postgres","version":"15"},"class":{"name":"small"},"readers":2,"storage":{"size":"1Gi","onDelete":"Delete"},"durability":"strict","ha":{"enabled":true}}}`, name)}
 	for _, w := range writes {
 		if uid := uidInJSON.FindSubmatch(w.body); uid != nil { // the first that is named is that of the cluster
@@ -188,7 +188,7 @@ func (s *sender) send(ctx context.Context, name string, writes []written) error 
 			break
 		}
 	}
-	for _, w := range append([]written{cluster}, writes...) {
+	for _, w := range append([]operation{cluster}, writes...) {
 		if err := s.one(ctx, w); err != nil {
 			return fmt.Errorf("%s %s: %w", w.method, w.path, err)
 		}
@@ -196,7 +196,7 @@ func (s *sender) send(ctx context.Context, name string, writes []written) error 
 	return nil
 }
 
-func (s *sender) one(ctx context.Context, w written) error {
+func (s *sender) one(ctx context.Context, w operation) error {
 	body := bytes.ReplaceAll(w.body, []byte(s.from), []byte(s.to))
 	if len(s.is) > 0 && len(s.was) > 0 {
 		body = bytes.ReplaceAll(body, s.was, s.is)

@@ -42,7 +42,7 @@ func (step) Kind() string { return "step" }
 type chain[TTx any] struct {
 	river.WorkerDefaults[step]
 	finish func(ctx context.Context, job *river.Job[step], next step, last bool) error
-	flows  ends
+	flows  completions
 }
 
 func (c *chain[TTx]) Work(ctx context.Context, job *river.Job[step]) error {
@@ -51,13 +51,13 @@ func (c *chain[TTx]) Work(ctx context.Context, job *river.Job[step]) error {
 	last := next.Step > next.Of
 	err := c.finish(ctx, job, next, last)
 	if err == nil && last {
-		c.flows.tell(job.Args.Flow)
+		c.flows.notify(job.Args.Flow)
 	}
 	return err
 }
 
 // medium is a database as River sees it.
-type medium[TTx any] struct {
+type backend[TTx any] struct {
 	driver   riverdriver.Driver[TTx]
 	inTx     func(ctx context.Context, do func(tx TTx) error) error
 	complete func(ctx context.Context, tx TTx, job *river.Job[step]) error
@@ -65,7 +65,7 @@ type medium[TTx any] struct {
 
 // byTx inserts the next job and completes this one in one transaction, as
 // River's documents advise. With its commit the end of the flow is durable.
-func (m medium[TTx]) byTx(ctx context.Context, job *river.Job[step], next step, last bool) error {
+func (m backend[TTx]) byTx(ctx context.Context, job *river.Job[step], next step, last bool) error {
 	return m.inTx(ctx, func(tx TTx) error {
 		if !last {
 			if _, err := river.ClientFromContext[TTx](ctx).InsertTx(ctx, tx, next, nil); err != nil {
@@ -79,7 +79,7 @@ func (m medium[TTx]) byTx(ctx context.Context, job *river.Job[step], next step, 
 // byBatch lets River complete jobs together with others, up to a quarter of a
 // second later, save the last of a flow. The next job is fetched without a
 // poll. After a crash more steps are executed again.
-func (m medium[TTx]) byBatch(ctx context.Context, job *river.Job[step], next step, last bool) error {
+func (m backend[TTx]) byBatch(ctx context.Context, job *river.Job[step], next step, last bool) error {
 	if last {
 		return m.byTx(ctx, job, next, last)
 	}
@@ -88,7 +88,7 @@ func (m medium[TTx]) byBatch(ctx context.Context, job *river.Job[step], next ste
 }
 
 // drive executes the flows with closed-loop clients.
-func drive[TTx any](ctx context.Context, m medium[TTx], o options) (r result, err error) {
+func drive[TTx any](ctx context.Context, m backend[TTx], o options) (r result, err error) {
 	migrator, err := rivermigrate.New(m.driver, &rivermigrate.Config{Logger: quiet})
 	if err != nil {
 		return r, err
@@ -97,7 +97,7 @@ func drive[TTx any](ctx context.Context, m medium[TTx], o options) (r result, er
 		return r, fmt.Errorf("migrate: %w", err)
 	}
 	workers := river.NewWorkers()
-	flows := newEnds(o.runs + 1)
+	flows := newCompletions(o.runs + 1)
 	worker := &chain[TTx]{finish: m.byBatch, flows: flows}
 	if o.tx {
 		worker.finish = m.byTx

@@ -10,24 +10,24 @@ import (
 const patience = time.Minute
 
 // ends tells the clients which flows have ended.
-type ends []chan struct{}
+type completions []chan struct{}
 
-func newEnds(flows int) ends {
-	e := make(ends, flows)
+func newCompletions(flows int) completions {
+	e := make(completions, flows)
 	for i := range e {
 		e[i] = make(chan struct{}, 1)
 	}
 	return e
 }
 
-func (e ends) tell(flow int) {
+func (e completions) notify(flow int) {
 	select {
 	case e[flow] <- struct{}{}:
 	default: // it has ended before
 	}
 }
 
-func (e ends) wait(ctx context.Context, flow int) error {
+func (e completions) wait(ctx context.Context, flow int) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {

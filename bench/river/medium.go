@@ -45,7 +45,7 @@ func onPostgres(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	defer pool.Close()
-	return drive(ctx, medium[pgx.Tx]{
+	return drive(ctx, backend[pgx.Tx]{
 		driver: riverpgxv5.New(pool),
 		inTx:   func(ctx context.Context, do func(pgx.Tx) error) error { return pgx.BeginFunc(ctx, pool, do) },
 		complete: func(ctx context.Context, tx pgx.Tx, job *river.Job[step]) error {
@@ -69,7 +69,7 @@ func onSQLite(ctx context.Context, o options) (r result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return drive(ctx, medium[*sql.Tx]{
+	return drive(ctx, backend[*sql.Tx]{
 		driver: riversqlite.New(db),
 		inTx: func(ctx context.Context, do func(*sql.Tx) error) error {
 			tx, err := db.BeginTx(ctx, nil)

@@ -53,9 +53,9 @@ func TestRefuses(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	e := newEnds(2)
-	e.tell(1)
-	e.tell(1) // a second end does not block
+	e := newCompletions(2)
+	e.notify(1)
+	e.notify(1) // a second end does not block
 	if err := e.wait(t.Context(), 1); err != nil {
 		t.Error(err)
 	}

@@ -272,7 +272,7 @@ func TestUpgradeReplacesOneAfterTheOther(t *testing.T) {
 			if !strings.Contains(w.path(id), "Scaling Alert") {
 				t.Errorf("path %s", w.path(id))
 			}
-			w.cloud.Heal()
+			w.cloud.ClearRules()
 			job = w.ask(id, cluster.AskUpgrade, ask)
 			w.until(id, time.Minute, cluster.Recovering, cluster.Running, cluster.Scaling)
 			w.until(id, time.Hour, cluster.Scaling)
@@ -602,7 +602,7 @@ func TestDeleteInEachState(t *testing.T) {
 			w.alarmed(id, nil)
 			w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail})
 			w.failed(w.at(id, cluster.AskDelete, cluster.Expunge), "PROVIDER_REFUSED")
-			w.cloud.Heal()
+			w.cloud.ClearRules()
 		}, "Starting Running Alert Expunging Expunge Expunging Destroyed"},
 	} {
 		t.Run(name, func(t *testing.T) {

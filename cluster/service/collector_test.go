@@ -26,7 +26,7 @@ func (w *world) orphan(c *cluster.Cluster, ordinal int) cluster.Resource {
 }
 
 func (w *world) there(id string) bool {
-	_, ok := w.cloud.Look(cluster.VM, id)
+	_, ok := w.cloud.Lookup(cluster.VM, id)
 	return ok
 }
 
@@ -193,7 +193,7 @@ func TestExpungeIsTriedWithPausesAndReported(t *testing.T) {
 		if i < 0 || leaks[i].Attempts < 5 || leaks[i].Code != string(cluster.ProviderRefused.Code) || leaks[i].Remedy == "" {
 			t.Errorf("report: %+v, %d", leaks, total)
 		}
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		w.until(id, 8*time.Hour, cluster.Destroyed)
 		w.empty()
 	})
@@ -205,7 +205,7 @@ func TestGCZeroIsLeftAlone(t *testing.T) {
 		w.cloud.Inject(sim.Rule{Call: sim.Act, Action: cluster.Destroy, Do: sim.Fail, Err: cluster.ProviderRefused.Errorf("locked")})
 		w.ask(id, cluster.AskDelete, func(c *cluster.Cluster, _ *cluster.Ask) { c.GC = false })
 		w.until(id, 2*time.Hour, cluster.Expunge)
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		w.cloud.ClearLog()
 		time.Sleep(48 * time.Hour)
 		if c := w.cluster(id); c.State != cluster.Expunge || w.calls("act", "*") != 0 {
@@ -309,7 +309,7 @@ func TestOneSilentThingDoesNotHoldUpTheOthers(t *testing.T) {
 		if len(events) != 1 {
 			t.Errorf("%d leak events", len(events))
 		}
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		time.Sleep(7 * time.Hour)
 		if w.there(stuck.ID) {
 			t.Error("it was given up")

@@ -40,7 +40,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			if c := w.until(id, 2*time.Hour, cluster.Expunge); c.Reason.Code == cluster.CapacityExhausted.Code {
 				t.Errorf("it could not be deleted for %+v", c.Reason)
 			}
-			w.cloud.Heal()
+			w.cloud.ClearRules()
 			if c := w.until(id, 2*time.Hour, cluster.Destroyed); c.Reason.Code != cluster.CapacityExhausted.Code {
 				t.Errorf("reason %+v\n%s", c.Reason, w.story(id))
 			}
@@ -57,7 +57,7 @@ func TestDeleteTouchesNothingOfOthers(t *testing.T) {
 			w.until(id, time.Hour, cluster.Running)
 			w.at(id, cluster.AskDelete, cluster.Destroyed)
 			w.empty()
-			if _, there := w.cloud.Look(cluster.Network, net.ID); !there {
+			if _, there := w.cloud.Lookup(cluster.Network, net.ID); !there {
 				t.Error("the network is gone")
 			}
 			for _, r := range w.cloud.All(cluster.Firewall, cluster.Forward, cluster.Balancer) {
@@ -83,7 +83,7 @@ func TestDeleteGoesOnAfterAFailure(t *testing.T) {
 			t.Errorf("reason %+v", c.Reason)
 		}
 		w.failed(job, string(cluster.ProviderRefused.Code))
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		w.ask(id, cluster.AskDelete, nil)
 		w.until(id, time.Hour, cluster.Destroyed)
 		w.empty()

@@ -123,7 +123,7 @@ func tales() map[string]tale {
 		"create in a given network": {
 			setup: labTimes(),
 			act: func(l *lab, _ string) string {
-				n, there := l.cloud.Look(cluster.Network, "theirs")
+				n, there := l.cloud.Lookup(cluster.Network, "theirs")
 				if !there {
 					var err error
 					if n, err = l.cloud.AddNetwork("theirs", me); err != nil {

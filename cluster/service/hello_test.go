@@ -209,7 +209,7 @@ func TestARunEndsAtItsDeadline(t *testing.T) {
 // node says that has left, or is another VM, does not count.
 func TestFinding18OneControlNodeSpeaks(t *testing.T) {
 	s := setup{sim: sim.Options{Kinds: []cluster.Kind{cluster.VM}, Times: slow, Templates: []cluster.Entry{{ID: "node-image", Default: true}, {ID: "node-2"}}}}
-	s.sim.HelloEvery = 10 * time.Second
+	s.sim.HeartbeatInterval = 10 * time.Second
 	inWorld(t, s, func(t *testing.T, w *world) {
 		id := w.create("blue", 1, func(c *cluster.Cluster) { c.ControlCount = 3 })
 		w.until(id, 30*time.Minute, cluster.Running)

@@ -51,7 +51,7 @@ func (l *lab) arrived(label string) {
 // mayAct: what is destroyed is ours and stands in the journal as closing;
 // nothing is started or stopped for a cluster that is Destroyed.
 func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
-	r, there := l.cloud.Look(ref.Kind, ref.ID)
+	r, there := l.cloud.Lookup(ref.Kind, ref.ID)
 	if !there {
 		return
 	}
@@ -195,9 +195,9 @@ func (l *lab) check() {
 // checkDeeds: nothing of others was destroyed, and no two things have had one name at the same time.
 func (l *lab) checkDeeds() {
 	living := map[string]bool{}
-	for _, d := range l.cloud.Deeds() {
+	for _, d := range l.cloud.Mutations() {
 		name := string(d.Kind) + " " + d.Name
-		switch d.What {
+		switch d.Op {
 		case sim.Made:
 			if living[name] {
 				l.say("two things are named %s", name)
@@ -297,8 +297,8 @@ func (l *lab) checkWhole(b *cluster.Book, things map[string]cluster.Resource, ki
 // madeVMs are how often VMs were made for a cluster.
 func (l *lab) madeVMs(uuid string) int {
 	n := 0
-	for _, d := range l.cloud.Deeds() {
-		if d.What == sim.Made && d.Kind == cluster.VM && d.Cluster == uuid && !d.Foreign {
+	for _, d := range l.cloud.Mutations() {
+		if d.Op == sim.Made && d.Kind == cluster.VM && d.Cluster == uuid && !d.Foreign {
 			n++
 		}
 	}

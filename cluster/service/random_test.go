@@ -170,7 +170,7 @@ func (s *scripted) try(r service.CreateRequest) {
 }
 
 func (l *lab) heal() {
-	l.cloud.Heal()
+	l.cloud.ClearRules()
 	l.cloud.Unstick()
 	l.cloud.Unreachable(false)
 	l.cloud.RefuseCredentials(false)

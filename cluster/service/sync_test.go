@@ -80,7 +80,7 @@ func TestAStoppedVMIsStartedAgain(t *testing.T) {
 			t.Errorf("reason %+v", c.Reason)
 		}
 		w.until(id, 10*time.Minute, cluster.Running)
-		if r, _ := w.cloud.Look(cluster.VM, vm); r.Power != cluster.Up {
+		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.Up {
 			t.Errorf("the VM is %s", r.State)
 		}
 		time.Sleep(2 * time.Minute)
@@ -204,7 +204,7 @@ func TestAFailedPageIsNotSeen(t *testing.T) {
 		if !slices.Equal(types(c), []cluster.FindingType{cluster.PowerState}) {
 			t.Errorf("found %v", c.Findings)
 		}
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		time.Sleep(2 * time.Minute)
 		if c := w.cluster(id); !slices.Equal(types(c), []cluster.FindingType{cluster.PowerState, cluster.RuleChanged}) {
 			t.Errorf("found %v", c.Findings)
@@ -337,7 +337,7 @@ func TestAVMThatRunsInAStoppedClusterIsStopped(t *testing.T) {
 		}
 		w.until(id, time.Minute, cluster.Alert, cluster.Stopping)
 		w.until(id, 10*time.Minute, cluster.Stopped)
-		if r, _ := w.cloud.Look(cluster.VM, vm); r.Power != cluster.Down {
+		if r, _ := w.cloud.Lookup(cluster.VM, vm); r.Power != cluster.Down {
 			t.Errorf("the VM is %s", r.State)
 		}
 	})

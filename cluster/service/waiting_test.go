@@ -158,7 +158,7 @@ func TestFinding20ADeadProviderShowsOnItsClusters(t *testing.T) {
 		if !strings.Contains(waits, "PROVIDER_UNREACHABLE") || unseen == "" || since.IsZero() || until.IsZero() {
 			t.Errorf("a stop waits for %q, %q, since %s until %s", waits, unseen, since, until)
 		}
-		w.cloud.Heal()
+		w.cloud.ClearRules()
 		w.until(id, 2*time.Hour, cluster.Stopped, cluster.Alert)
 		time.Sleep(2 * time.Minute)
 		if _, unseen, _, _ := w.standing(other); unseen != "" {

@@ -370,7 +370,7 @@ func (w *world) balanced(uuid string) {
 // theirs reports an address that we have acquired in somebody else's network
 // and that became its source NAT: it stays as long as the network does.
 func theirs(cloud *sim.Cloud, r cluster.Resource) bool {
-	network, there := cloud.Look(cluster.Network, r.Spec.Network)
+	network, there := cloud.Lookup(cluster.Network, r.Spec.Network)
 	return r.SourceNAT && there && network.Tags[cluster.TagInstallation] != installation
 }
 

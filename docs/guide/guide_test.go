@@ -48,11 +48,11 @@ type block struct {
 	from, end int // of the text within the page
 }
 
-var fenced = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
+var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 
 func blocks(page string) []block {
 	var all []block
-	for _, m := range fenced.FindAllStringSubmatchIndex(page, -1) {
+	for _, m := range fence.FindAllStringSubmatchIndex(page, -1) {
 		all = append(all, block{
 			line: strings.Count(page[:m[4]], "\n") + 1, info: page[m[2]:m[3]], text: page[m[4]:m[5]], from: m[4], end: m[5],
 		})
@@ -292,7 +292,7 @@ type shell struct {
 	server    string // that was started last: verbs of clusters ask it
 	runs      int
 	exit      int
-	kids      []*exec.Cmd
+	children  []*exec.Cmd
 }
 
 func (s *shell) block(t *testing.T, text string) string {
@@ -350,7 +350,7 @@ func (s *shell) run(t *testing.T, command string) string {
 	if ctx.Err() != nil {
 		t.Errorf("%s: %v", command, cmp.Or(err, ctx.Err()))
 	}
-	return s.told(string(said))
+	return s.output(string(said))
 }
 
 // start runs a server until the page ends; its first line is what it says.
@@ -367,7 +367,7 @@ func (s *shell) start(t *testing.T, command string, env []string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.kids = append(s.kids, cmd)
+	s.children = append(s.children, cmd)
 	line := make([]byte, 0, 256)
 	for b := make([]byte, 1); !bytes.HasSuffix(line, []byte("\n")); {
 		if _, err := out.Read(b); err != nil {
@@ -376,7 +376,7 @@ func (s *shell) start(t *testing.T, command string, env []string) string {
 		line = append(line, b[0])
 	}
 	s.server = listening.FindString(string(line))
-	return s.told(string(line))
+	return s.output(string(line))
 }
 
 var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
@@ -394,16 +394,16 @@ func (s *shell) end() {
 			}
 		}
 	}()
-	for _, kid := range s.kids {
-		_ = syscall.Kill(-kid.Process.Pid, syscall.SIGTERM)
-		_ = kid.Wait()
+	for _, child := range s.children {
+		_ = syscall.Kill(-child.Process.Pid, syscall.SIGTERM)
+		_ = child.Wait()
 	}
 }
 
 var port = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // told is output as a page shows it.
-func (s *shell) told(out string) string {
+func (s *shell) output(out string) string {
 	out = strings.ReplaceAll(out, s.dir, "/home/ann")
 	out = port.ReplaceAllString(out, "127.0.0.1:7295")
 	if out != "" && !strings.HasSuffix(out, "\n") {

@@ -149,11 +149,11 @@ func operate(ctx context.Context, w toy, members int) error {
 		return err
 	}
 	defer store.Close()
-	objects, bell := store.Objects(), &driver.Bell{}
+	objects, wake := store.Objects(), &driver.Bell{}
 	quiet := slog.New(slog.DiscardHandler)
 	engine, err := workflow.New(store, []workflow.Flow{w.flow()}, workflow.Options{
 		Actions: w.actions(objects), Object: driver.Object(objects), Logger: quiet,
-		Hooks: []workflow.Hook{bell.Hook(), {Name: "tell", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
+		Hooks: []workflow.Hook{wake.Hook(), {Name: "tell", OnEvent: func(_ workflow.RunInfo, e workflow.Event) {
 			fmt.Fprintln(w.tell, "  ", e.Kind, e.Step, e.Message)
 		}}},
 	})
@@ -161,7 +161,7 @@ func operate(ctx context.Context, w toy, members int) error {
 		return err
 	}
 	d, err := driver.New(driver.Options{
-		Objects: objects, Engine: engine, Bell: bell, Machines: []machine.Standalone{lifecycle()}, Actions: w.actions(objects), Logger: quiet,
+		Objects: objects, Engine: engine, Bell: wake, Machines: []machine.Standalone{lifecycle()}, Actions: w.actions(objects), Logger: quiet,
 		Moved: func(ref control.Ref, move machine.Move) { fmt.Fprintln(w.tell, ref, move.To.State, move.To.Event) },
 	})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Act starts, stops or destroys. A VM that is on its way there, and one that is
 // being expunged, needs no call.
 func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (cluster.Call, error) {
-	s, err := sortOf(ref.Kind)
+	s, err := kindSpecOf(ref.Kind)
 	switch {
 	case err != nil:
 		return cluster.Call{}, err
@@ -22,26 +22,26 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	}
 	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
 	if err != nil {
-		return ended(ref, a, p.proven(ctx, s, ref, err))
+		return goneAnswer(ref, a, p.provenGone(ctx, s, ref, err))
 	}
-	is := s.show(it, ref.Zone)
+	is := s.toResource(it, ref.Zone)
 	if ref.Identity != "" && ref.Identity != is.Identity {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", ref.Kind, ref.ID, is.Identity, ref.Identity)
 	}
-	command, by, err := p.deed(ctx, s, &is, a)
+	command, by, err := p.actionCommand(ctx, s, &is, a)
 	if err != nil {
 		return cluster.Call{}, err
 	}
 	if command == "" {
 		return cluster.Call{Ref: is.Ref(), Done: true}, nil
 	}
-	job, err := p.order(ctx, command, is.Zone, by)
+	job, err := p.sendAsync(ctx, command, is.Zone, by)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
 		// It may have gone between our look and our call.
 		if _, again := p.byID(ctx, s, ref.ID, ref.Zone); again != nil {
-			if again = p.proven(ctx, s, ref, again); errors.Is(again, cluster.ErrGone) {
-				return ended(ref, a, again)
+			if again = p.provenGone(ctx, s, ref, again); errors.Is(again, cluster.ErrGone) {
+				return goneAnswer(ref, a, again)
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 
 // ended is the answer to an action on what cannot be read: to destroy what is
 // gone is no error.
-func ended(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, error) {
+func goneAnswer(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, error) {
 	if a == cluster.Destroy && errors.Is(err, cluster.ErrGone) {
 		return cluster.Call{Ref: ref, Done: true}, nil
 	}
@@ -61,13 +61,13 @@ func ended(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, error) {
 }
 
 // deed is the command of an action; empty: there is nothing to do.
-func (p *Provider) deed(ctx context.Context, s *sort, is *cluster.Resource, a cluster.Action) (command string, by params, err error) {
+func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.Resource, a cluster.Action) (command string, by params, err error) {
 	by = params{"id": is.ID}
 	switch {
 	case a == cluster.Destroy && s.kind == cluster.VM:
 		return expunge(is, by)
 	case a == cluster.Destroy && s.kind == cluster.Network:
-		return s.remove, by, p.empty(ctx, is)
+		return s.remove, by, p.checkEmpty(ctx, is)
 	case a == cluster.Destroy && is.SourceNAT:
 		return "", nil, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network: it goes with the network", is.Address)
 	case a == cluster.Destroy && is.Power == cluster.GoingDown:
@@ -119,9 +119,9 @@ func expunge(is *cluster.Resource, by params) (string, params, error) {
 
 // empty refuses to delete a network that has a VM: the server only says that
 // it failed.
-func (p *Provider) empty(ctx context.Context, network *cluster.Resource) error {
-	vms := sorts[cluster.VM]
-	items, err := p.things(ctx, vms, network.Zone, everyone, params{"networkid": network.ID})
+func (p *Provider) checkEmpty(ctx context.Context, network *cluster.Resource) error {
+	vms := kindSpecs[cluster.VM]
+	items, err := p.listAll(ctx, vms, network.Zone, allAccounts, params{"networkid": network.ID})
 	if err != nil {
 		return err
 	}

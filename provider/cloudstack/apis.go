@@ -22,14 +22,14 @@ type apis struct {
 }
 
 // takes reports a parameter of a command; an empty one, the command itself.
-func (a *apis) takes(command, param string) bool {
+func (a *apis) accepts(command, param string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	of, ok := a.known[strings.ToLower(command)]
 	return ok && (param == "" || of[param])
 }
 
-func (a *apis) fresh(life time.Duration) (fresh, any bool) {
+func (a *apis) isFresh(life time.Duration) (fresh, any bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known != nil && time.Since(a.readAt) < life, a.known != nil
@@ -38,12 +38,12 @@ func (a *apis) fresh(life time.Duration) (fresh, any bool) {
 // learn reads listApis unless it is known well enough. What was known stays if
 // it cannot be read again.
 func (p *Provider) learn(ctx context.Context) error {
-	if fresh, _ := p.apis.fresh(p.o.Refresh); fresh {
+	if fresh, _ := p.apis.isFresh(p.o.Refresh); fresh {
 		return nil
 	}
 	p.apis.reading.Lock()
 	defer p.apis.reading.Unlock()
-	fresh, known := p.apis.fresh(p.o.Refresh)
+	fresh, known := p.apis.isFresh(p.o.Refresh)
 	if fresh {
 		return nil
 	}

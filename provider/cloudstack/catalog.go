@@ -21,7 +21,7 @@ func (p *Provider) zones(ctx context.Context, id string) ([]cluster.Entry, error
 	}
 	entries := make([]cluster.Entry, 0, len(items))
 	for _, z := range items {
-		if p.serves(string(z.ID)) && (id == "" || string(z.ID) == id) {
+		if p.zoneAllowed(string(z.ID)) && (id == "" || string(z.ID) == id) {
 			entries = append(entries, cluster.Entry{
 				Kind: cluster.Zone, ID: string(z.ID), Name: cmp.Or(string(z.Name), string(z.ID)), State: string(z.State),
 				Disabled: z.State != "" && !strings.EqualFold(string(z.State), "Enabled"),
@@ -156,11 +156,11 @@ func names(services []service) []string {
 }
 
 // theirs are the parameters that narrow a list to an owner's account.
-func (p *Provider) theirs(owner cluster.Owner) params {
+func (p *Provider) ownerParams(owner cluster.Owner) params {
 	if p.o.Account != nil && owner == (cluster.Owner{}) {
-		return everyone
+		return allAccounts
 	}
-	return p.account(owner)
+	return p.accountParams(owner)
 }
 
 // endpointPort is that of a cluster's endpoint.
@@ -169,19 +169,19 @@ const endpointPort = 6443
 // networks that an owner may give to a cluster. Where all owners share an
 // account of the server, those that we made for others are not shown.
 func (p *Provider) networks(ctx context.Context, owner cluster.Owner) ([]cluster.Entry, error) {
-	s := sorts[cluster.Network]
-	items, err := all(ctx, p, request{command: s.list, params: p.theirs(owner)}, s.item, idOf)
+	s := kindSpecs[cluster.Network]
+	items, err := all(ctx, p, request{command: s.list, params: p.ownerParams(owner)}, s.item, idOf)
 	if err != nil {
 		return nil, err
 	}
-	taken, err := p.taken(ctx, owner)
+	taken, err := p.networksWithEndpoint(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
 	entries := make([]cluster.Entry, 0, len(items))
 	for i := range items {
 		it := &items[i]
-		if whose := it.tag(tagAccount); whose != "" && owner.AccountID != "" && whose != owner.AccountID || !p.serves(string(it.ZoneID)) {
+		if whose := it.tag(tagAccount); whose != "" && owner.AccountID != "" && whose != owner.AccountID || !p.zoneAllowed(string(it.ZoneID)) {
 			continue
 		}
 		entries = append(entries, cluster.Entry{
@@ -202,11 +202,11 @@ func (it *item) tag(key string) string {
 }
 
 // taken are the networks that have a rule on the port of the endpoint.
-func (p *Provider) taken(ctx context.Context, owner cluster.Owner) (map[text]bool, error) {
+func (p *Provider) networksWithEndpoint(ctx context.Context, owner cluster.Owner) (map[text]bool, error) {
 	taken := map[text]bool{}
 	for _, kind := range []cluster.Kind{cluster.Firewall, cluster.Forward, cluster.Balancer} {
-		s := sorts[kind]
-		rules, err := all(ctx, p, request{command: s.list, params: p.theirs(owner)}, s.item, idOf)
+		s := kindSpecs[kind]
+		rules, err := all(ctx, p, request{command: s.list, params: p.ownerParams(owner)}, s.item, idOf)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +226,7 @@ type keyPair struct {
 }
 
 func (p *Provider) keyPairs(ctx context.Context, owner cluster.Owner) ([]cluster.Entry, error) {
-	items, err := all(ctx, p, request{command: "listSSHKeyPairs", params: p.theirs(owner)}, "sshkeypair", func(k *keyPair) text { return k.Name })
+	items, err := all(ctx, p, request{command: "listSSHKeyPairs", params: p.ownerParams(owner)}, "sshkeypair", func(k *keyPair) text { return k.Name })
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (p *Provider) checkEntities(ctx context.Context, n cluster.Need, found *fin
 		}
 		refused(networks, cluster.Network, n.Network)
 	}
-	if n.DiskGB > 0 && !p.apis.takes("deployVirtualMachine", rootDiskSize) {
+	if n.DiskGB > 0 && !p.apis.accepts("deployVirtualMachine", rootDiskSize) {
 		found.add(cluster.EntityRefused, n.Template, "this API takes no %s: the template decides the size of a root disk", rootDiskSize)
 	}
 	if n.KeyPair != "" {
@@ -106,7 +106,7 @@ func (p *Provider) checkEntities(ctx context.Context, n cluster.Need, found *fin
 }
 
 func (p *Provider) checkCapacity(ctx context.Context, n cluster.Need, offer *offering, found *findings) error {
-	if n.Nodes <= 0 || !p.apis.takes("listCapacity", "") {
+	if n.Nodes <= 0 || !p.apis.accepts("listCapacity", "") {
 		return nil
 	}
 	type capacity struct {
@@ -143,14 +143,14 @@ func (p *Provider) checkCapacity(ctx context.Context, n cluster.Need, offer *off
 }
 
 func (p *Provider) checkLimits(ctx context.Context, n cluster.Need, offer *offering, found *findings) error {
-	if n.Nodes <= 0 || !p.apis.takes("listResourceLimits", "") {
+	if n.Nodes <= 0 || !p.apis.accepts("listResourceLimits", "") {
 		return nil
 	}
 	type limit struct {
 		Type text   `json:"resourcetype"`
 		Max  number `json:"max"`
 	}
-	items, err := all(ctx, p, request{command: "listResourceLimits", params: p.account(n.Owner)}, "resourcelimit", func(*limit) text { return "any" })
+	items, err := all(ctx, p, request{command: "listResourceLimits", params: p.accountParams(n.Owner)}, "resourcelimit", func(*limit) text { return "any" })
 	if err != nil {
 		return err
 	}
@@ -186,8 +186,8 @@ func (p *Provider) used(ctx context.Context, n cluster.Need, most map[string]int
 		return slices.ContainsFunc(kinds, func(k int) bool { _, ok := most[fmt.Sprint(k)]; return ok })
 	}
 	count := func(kind cluster.Kind) ([]item, error) {
-		s := sorts[kind]
-		return all(ctx, p, request{command: s.list, params: p.account(n.Owner)}, s.item, idOf)
+		s := kindSpecs[kind]
+		return all(ctx, p, request{command: s.list, params: p.accountParams(n.Owner)}, s.item, idOf)
 	}
 	if limited(limitVMs, limitCores, limitMemory) {
 		vms, err := count(cluster.VM)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	signatureLife = 10 * time.Minute
-	mostBytes     = 64 << 20 // of an answer
-	dateForm      = "2006-01-02T15:04:05-0700"
+	signatureLifetime = 10 * time.Minute
+	maxAnswerBytes    = 64 << 20 // of an answer
+	dateForm          = "2006-01-02T15:04:05-0700"
 
-	longestThrottle = time.Minute
+	maxThrottle = time.Minute
 )
 
 // params of a command. Empty values are left out.
@@ -44,7 +44,7 @@ func (p *Provider) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		outcome = strings.ToLower(string(fault.Of(err).Code))
 	}
-	p.o.Called(r.command, outcome, time.Since(began))
+	p.o.OnCall(r.command, outcome, time.Since(began))
 	return err
 }
 
@@ -68,7 +68,7 @@ func (p *Provider) send(ctx context.Context, r request, out any) error {
 	err = decode(r.command, status, body, out)
 	var refused *refusal
 	if errors.As(err, &refused) {
-		refused.hide(string(p.o.Secret), signed["userdata"], signed["signature"])
+		refused.redact(string(p.o.Secret), signed["userdata"], signed["signature"])
 		if refused.Status == http.StatusTooManyRequests {
 			p.gates.hold(retryAfter(header.Get("Retry-After"), refused.Text, p.o.Now()))
 		}
@@ -93,7 +93,7 @@ func (p *Provider) signed(r request) (map[string]string, error) {
 }
 
 func (p *Provider) sign(all map[string]string) {
-	all["expires"] = p.o.Now().Add(signatureLife).UTC().Format(dateForm)
+	all["expires"] = p.o.Now().Add(signatureLifetime).UTC().Format(dateForm)
 	all["signature"] = sign(all, p.o.Secret.Reveal())
 }
 
@@ -121,11 +121,11 @@ func (p *Provider) exchange(ctx context.Context, r request, signed map[string]st
 		return 0, nil, nil, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(res.Body, mostBytes+1))
+	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return 0, nil, nil, err
-	case len(body) > mostBytes:
+	case len(body) > maxAnswerBytes:
 		return 0, nil, nil, errors.New("the answer is longer than 64 MiB")
 	}
 	return res.StatusCode, res.Header, body, nil
@@ -152,5 +152,5 @@ func retryAfter(header, text string, now time.Time) time.Duration {
 			wait = time.Duration(min(max(n, 0), 3_600_000)) * time.Millisecond
 		}
 	}
-	return min(max(wait, 0), longestThrottle)
+	return min(max(wait, 0), maxThrottle)
 }

@@ -17,7 +17,7 @@ import (
 const maxName = 63
 
 // create is the command that makes a kind.
-func (s *sort) create() string {
+func (s *kindSpec) create() string {
 	return map[cluster.Kind]string{
 		cluster.VM: "deployVirtualMachine", cluster.Network: "createNetwork", cluster.Address: "associateIpAddress",
 		cluster.Firewall: "createFirewallRule", cluster.Forward: "createPortForwardingRule", cluster.Balancer: "createLoadBalancerRule",
@@ -25,12 +25,12 @@ func (s *sort) create() string {
 }
 
 // valid refuses what the API would misunderstand, before anything is sent.
-func (p *Provider) valid(w *cluster.Want) (*sort, error) {
-	s, err := sortOf(w.Kind)
+func (p *Provider) valid(w *cluster.Want) (*kindSpec, error) {
+	s, err := kindSpecOf(w.Kind)
 	if err != nil {
 		return nil, err
 	}
-	refuse := func(format string, args ...any) (*sort, error) {
+	refuse := func(format string, args ...any) (*kindSpec, error) {
 		return nil, cluster.ProviderRefused.Errorf(format, args...)
 	}
 	switch {
@@ -42,7 +42,7 @@ func (p *Provider) valid(w *cluster.Want) (*sort, error) {
 		return refuse("%s %s is of installation %q, not of %q", w.Kind, w.Name, w.Tags[cluster.TagInstallation], p.o.Installation)
 	case w.Tags[cluster.TagCluster] == "" || w.Tags[cluster.TagKey] != w.Key:
 		return refuse("%s %s lacks the tags of its cluster and key", w.Kind, w.Name)
-	case w.Spec.Zone != "" && !p.serves(w.Spec.Zone):
+	case w.Spec.Zone != "" && !p.zoneAllowed(w.Spec.Zone):
 		return refuse("%s %s: zone %s is not configured for this provider", w.Kind, w.Name, w.Spec.Zone)
 	}
 	return s, nil
@@ -72,7 +72,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	}
 	if found != nil && found.Power == cluster.Broken {
 		// State Error is only ever that of a VM that was never deployed.
-		if err := p.purge(ctx, found); err != nil {
+		if err := p.destroyFailed(ctx, found); err != nil {
 			return cluster.Call{}, err
 		}
 		// Its job was that of the remains: the ids are looked through once more.
@@ -83,11 +83,11 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if found != nil {
 		return p.finish(ctx, s, &w, found)
 	}
-	return p.make(ctx, s, &w, free)
+	return p.sendCreate(ctx, s, &w, free)
 }
 
 // made is the answer of a command that makes something.
-type made struct {
+type createResponse struct {
 	ID      text  `json:"id"`
 	Job     text  `json:"jobid"`
 	Network *item `json:"network"`
@@ -95,10 +95,10 @@ type made struct {
 	Text    text  `json:"displaytext"`
 }
 
-func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want, job string) (cluster.Call, error) {
-	r := request{command: s.create(), zone: w.Spec.Zone, params: p.wanted(w), changes: true}
+func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want, job string) (cluster.Call, error) {
+	r := request{command: s.create(), zone: w.Spec.Zone, params: p.createParams(w), changes: true}
 	r.params[customJobID] = job // left out where it is empty
-	var answer made
+	var answer createResponse
 	err := p.call(ctx, r, &answer)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
@@ -117,7 +117,7 @@ func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want, job strin
 		return cluster.Call{}, unreadable(r.command, "it names nothing")
 	}
 	p.recent.put(w, string(answer.ID))
-	fresh := &match{bare: true, Resource: cluster.Resource{Kind: w.Kind, ID: string(answer.ID), Identity: string(answer.ID), Name: w.Name, Zone: w.Spec.Zone}}
+	fresh := &match{untagged: true, Resource: cluster.Resource{Kind: w.Kind, ID: string(answer.ID), Identity: string(answer.ID), Name: w.Name, Zone: w.Spec.Zone}}
 	if w.Kind == cluster.Address {
 		fresh.Identity = "" // as long as nobody has read it
 	}
@@ -125,13 +125,13 @@ func (p *Provider) make(ctx context.Context, s *sort, w *cluster.Want, job strin
 	if err != nil {
 		return cluster.Call{}, err // it is found again by its name, or its call id
 	}
-	call.Job = chain(string(answer.Job), call.Job)
+	call.Job = joinJobs(string(answer.Job), call.Job)
 	call.Done = call.Job == ""
 	return call, nil
 }
 
 // wanted are the parameters of what is to be made.
-func (p *Provider) wanted(w *cluster.Want) params {
+func (p *Provider) createParams(w *cluster.Want) params {
 	spec := &w.Spec
 	all := params{}
 	switch w.Kind {
@@ -163,12 +163,12 @@ func (p *Provider) wanted(w *cluster.Want) params {
 			"privateport": strconv.Itoa(privatePort(*spec)), "algorithm": "roundrobin", "name": w.Name, "openfirewall": "false",
 		}
 	}
-	maps.Copy(all, p.account(w.Owner))
+	maps.Copy(all, p.accountParams(w.Owner))
 	return all
 }
 
 // account are the parameters that say whose something is. Empty: the key's.
-func (p *Provider) account(owner cluster.Owner) params {
+func (p *Provider) accountParams(owner cluster.Owner) params {
 	by := params{}
 	if p.o.Account != nil && owner != (cluster.Owner{}) {
 		by["account"], by["domainid"] = p.o.Account(owner)
@@ -182,11 +182,11 @@ func privatePort(s cluster.Spec) int { return cmp.Or(s.PrivatePort, s.Port) }
 
 // finish does what follows the making of a thing: VMs of a balancer, tags. The
 // tags come last, so what carries them is complete.
-func (p *Provider) finish(ctx context.Context, s *sort, w *cluster.Want, found *match) (cluster.Call, error) {
+func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (cluster.Call, error) {
 	call := cluster.Call{Ref: found.Ref()}
-	if !found.bare {
+	if !found.untagged {
 		var err error
-		call.Job, err = p.underWay(ctx, s, w, found)
+		call.Job, err = p.openJob(ctx, s, w, found)
 		call.Done = call.Job == ""
 		return call, err
 	}
@@ -201,18 +201,18 @@ func (p *Provider) finish(ctx context.Context, s *sort, w *cluster.Want, found *
 	if err != nil {
 		return cluster.Call{}, err
 	}
-	running, err := p.underWay(ctx, s, w, found)
+	running, err := p.openJob(ctx, s, w, found)
 	if err != nil {
 		return cluster.Call{}, err
 	}
-	call.Job = chain(running, assigning, tagging)
+	call.Job = joinJobs(running, assigning, tagging)
 	call.Done = call.Job == ""
 	return call, nil
 }
 
 // underWay is the job of the call id where it still makes what was found.
-func (p *Provider) underWay(ctx context.Context, s *sort, w *cluster.Want, found *match) (string, error) {
-	if found.Power != cluster.GoingUp || w.CallID == "" || !p.apis.takes(s.create(), customJobID) {
+func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (string, error) {
+	if found.Power != cluster.GoingUp || w.CallID == "" || !p.apis.accepts(s.create(), customJobID) {
 		return "", nil
 	}
 	switch j, err := p.job(ctx, w.CallID, w.Spec.Zone); {
@@ -220,7 +220,7 @@ func (p *Provider) underWay(ctx context.Context, s *sort, w *cluster.Want, found
 		return "", nil
 	case err != nil:
 		return "", err
-	case *j.Status != jobOpen || j.made() != found.ID:
+	case *j.Status != jobOpen || j.createdID() != found.ID:
 		return "", nil
 	}
 	return w.CallID, nil
@@ -228,7 +228,7 @@ func (p *Provider) underWay(ctx context.Context, s *sort, w *cluster.Want, found
 
 // assign gives a balancer the VMs that it lacks.
 func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (job string, err error) {
-	has, err := p.balanced(ctx, found.ID, w.Spec.Zone)
+	has, err := p.balancerVMs(ctx, found.ID, w.Spec.Zone)
 	if err != nil {
 		return "", err
 	}
@@ -236,11 +236,11 @@ func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (j
 	if len(lacks) == 0 {
 		return "", nil
 	}
-	return p.order(ctx, "assignToLoadBalancerRule", w.Spec.Zone, params{"id": found.ID, "virtualmachineids": strings.Join(lacks, ",")})
+	return p.sendAsync(ctx, "assignToLoadBalancerRule", w.Spec.Zone, params{"id": found.ID, "virtualmachineids": strings.Join(lacks, ",")})
 }
 
 // tag puts a want's tags on a thing.
-func (p *Provider) tag(ctx context.Context, s *sort, w *cluster.Want, found *match) (job string, err error) {
+func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (job string, err error) {
 	tags := maps.Clone(w.Tags)
 	if s.name == "" {
 		tags[tagName] = w.Name
@@ -258,13 +258,13 @@ func (p *Provider) tag(ctx context.Context, s *sort, w *cluster.Want, found *mat
 		all[indexed("tags", n, "key")], all[indexed("tags", n, "value")] = key, tags[key]
 		n++
 	}
-	job, err = p.order(ctx, "createTags", w.Spec.Zone, all)
+	job, err = p.sendAsync(ctx, "createTags", w.Spec.Zone, all)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
 		// Another server may have tagged it between our look and our call.
 		if it, again := p.byID(ctx, s, found.ID, w.Spec.Zone); again == nil {
-			r := s.show(it, w.Spec.Zone)
-			if claims(&r, w) == ours {
+			r := s.toResource(it, w.Spec.Zone)
+			if claimOf(&r, w) == claimOurs {
 				err = nil
 			}
 		}
@@ -272,7 +272,7 @@ func (p *Provider) tag(ctx context.Context, s *sort, w *cluster.Want, found *mat
 	if err != nil {
 		return "", err
 	}
-	found.Tags, found.bare = maps.Clone(w.Tags), false
+	found.Tags, found.untagged = maps.Clone(w.Tags), false
 	if s.name == "" {
 		found.Name = w.Name
 	}
@@ -280,8 +280,8 @@ func (p *Provider) tag(ctx context.Context, s *sort, w *cluster.Want, found *mat
 }
 
 // order sends a command that changes something and answers with a job.
-func (p *Provider) order(ctx context.Context, command, zone string, by params) (job string, err error) {
-	var answer made
+func (p *Provider) sendAsync(ctx context.Context, command, zone string, by params) (job string, err error) {
+	var answer createResponse
 	if err := p.call(ctx, request{command: command, zone: zone, params: by, changes: true}, &answer); err != nil {
 		return "", err
 	}
@@ -296,8 +296,8 @@ func (p *Provider) order(ctx context.Context, command, zone string, by params) (
 }
 
 // purge destroys what a failed deployment has left, and waits for it.
-func (p *Provider) purge(ctx context.Context, found *match) error {
-	job, err := p.order(ctx, "destroyVirtualMachine", found.Zone, params{"id": found.ID, "expunge": "true"})
+func (p *Provider) destroyFailed(ctx context.Context, found *match) error {
+	job, err := p.sendAsync(ctx, "destroyVirtualMachine", found.Zone, params{"id": found.ID, "expunge": "true"})
 	if err != nil {
 		return err
 	}

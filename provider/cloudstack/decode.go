@@ -14,7 +14,7 @@ import (
 // back as *refusal; what cannot be read as PROVIDER_UNREACHABLE: it says
 // nothing about what was asked for.
 func decode(command string, status int, body []byte, out any) error {
-	inner, err := unwrap(command, body)
+	inner, err := unwrapEnvelope(command, body)
 	if status != http.StatusOK {
 		r := &refusal{Command: command, Status: status, Code: status}
 		var told failure
@@ -46,7 +46,7 @@ func decode(command string, status int, body []byte, out any) error {
 }
 
 // unwrap gives what the one key of the envelope holds.
-func unwrap(command string, body []byte) (json.RawMessage, error) {
+func unwrapEnvelope(command string, body []byte) (json.RawMessage, error) {
 	var envelope map[string]json.RawMessage
 	dec := json.NewDecoder(bytes.NewReader(body))
 	if err := dec.Decode(&envelope); err != nil {

@@ -76,7 +76,7 @@ func FuzzAnswers(f *testing.F) {
 		judge("poll", err)
 		_, err = p.Act(ctx, vmRef, cluster.Destroy)
 		judge("destroy", err)
-		for kind := range sorts {
+		for kind := range kindSpecs {
 			w := cluster.Want{
 				Kind: kind, Name: "vm", Key: "k", CallID: "c", Spec: cluster.Spec{Zone: "z1", Network: "n", Address: "a", VMs: []string{"v"}},
 				Tags: map[string]string{cluster.TagInstallation: "exam", cluster.TagCluster: "c", cluster.TagKey: "k"},

@@ -43,7 +43,7 @@ func TestProvider(t *testing.T) {
 }
 
 func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest.Setup {
-	r := newRig(t, o, w)
+	r := newFixture(t, o, w)
 	client := func() *cloudstack.Provider { return r.client(func(o *cloudstack.Options) { o.APIKey = key }) }
 	var aliens atomic.Int64
 	s := providertest.Setup{
@@ -72,7 +72,7 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 			return alien.Ref()
 		},
 		ForeignLives: func(_ *testing.T, vm cluster.Ref) bool {
-			got, ok := r.cloud.Look(cluster.VM, vm.ID)
+			got, ok := r.cloud.Lookup(cluster.VM, vm.ID)
 			return ok && got.Power == cluster.Up && len(got.Tags) == 0
 		},
 		Restart:     func(*testing.T) cluster.Provider { return client() },
@@ -80,8 +80,8 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 		Refuse:      func(_ *testing.T, off bool) { r.cloud.RefuseCredentials(off) },
 		LoseAnswer: func(*testing.T) {
 			lost := false
-			r.on(func(command string, _ int) answer {
-				if lost || !makes(command) {
+			r.intercept(func(command string, _ int) answer {
+				if lost || !isCreate(command) {
 					return answer{}
 				}
 				lost = true
@@ -107,6 +107,6 @@ func setup(t *testing.T, o sim.Options, w wire.Options, key string) providertest
 }
 
 // makes reports a command that makes something of a kind.
-func makes(command string) bool {
+func isCreate(command string) bool {
 	return command == "deployVirtualMachine" || command == "associateIpAddress" || strings.HasPrefix(command, "create") && command != "createTags"
 }

@@ -19,7 +19,7 @@ import (
 
 // user works as the service does: what has not succeeded is asked for again
 // under the same key, name and call id.
-type user struct {
+type retryingClient struct {
 	t   *testing.T
 	p   cluster.Provider
 	log []string
@@ -28,7 +28,7 @@ type user struct {
 const patience = 50
 
 // again repeats until it succeeds.
-func (u *user) again(what string, do func(context.Context) error) error {
+func (u *retryingClient) retry(what string, do func(context.Context) error) error {
 	var err error
 	for range patience {
 		if err = do(u.t.Context()); err == nil {
@@ -42,7 +42,7 @@ func (u *user) again(what string, do func(context.Context) error) error {
 	return fmt.Errorf("%s, %d times: %w", what, patience, err)
 }
 
-func (u *user) follow(ctx context.Context, call cluster.Call) (cluster.Ref, error) {
+func (u *retryingClient) follow(ctx context.Context, call cluster.Call) (cluster.Ref, error) {
 	for range 1000 {
 		progress, err := u.p.Poll(ctx, call)
 		if err != nil {
@@ -56,8 +56,8 @@ func (u *user) follow(ctx context.Context, call cluster.Call) (cluster.Ref, erro
 	return cluster.Ref{}, errors.New("the job does not end")
 }
 
-func (u *user) make(w cluster.Want) (got cluster.Resource, err error) {
-	err = u.again("create "+w.Name, func(ctx context.Context) error {
+func (u *retryingClient) make(w cluster.Want) (got cluster.Resource, err error) {
+	err = u.retry("create "+w.Name, func(ctx context.Context) error {
 		call, err := u.p.Create(ctx, w)
 		if err != nil {
 			return err
@@ -72,8 +72,8 @@ func (u *user) make(w cluster.Want) (got cluster.Resource, err error) {
 	return got, err
 }
 
-func (u *user) act(r cluster.Resource, a cluster.Action) error {
-	return u.again(string(a)+" "+r.Name, func(ctx context.Context) error {
+func (u *retryingClient) act(r cluster.Resource, a cluster.Action) error {
+	return u.retry(string(a)+" "+r.Name, func(ctx context.Context) error {
 		call, err := u.p.Act(ctx, r.Ref(), a)
 		if err == nil {
 			_, err = u.follow(ctx, call)
@@ -96,7 +96,7 @@ func callID(name string) string {
 }
 
 // life is a cluster from its network to its end.
-func (u *user) life() (made []cluster.Resource, err error) {
+func (u *retryingClient) createCluster() (made []cluster.Resource, err error) {
 	put := func(k cluster.Kind, name string, spec cluster.Spec) string {
 		if err != nil {
 			return ""
@@ -117,7 +117,7 @@ func (u *user) life() (made []cluster.Resource, err error) {
 	return made, err
 }
 
-func (u *user) stopAndStart(vm cluster.Resource) error {
+func (u *retryingClient) stopAndStart(vm cluster.Resource) error {
 	for _, a := range []cluster.Action{cluster.Stop, cluster.Start} {
 		if err := u.act(vm, a); err != nil {
 			return err
@@ -126,12 +126,12 @@ func (u *user) stopAndStart(vm cluster.Resource) error {
 	return nil
 }
 
-func (u *user) end(made []cluster.Resource) error {
+func (u *retryingClient) destroyCluster(made []cluster.Resource) error {
 	for i := len(made) - 1; i >= 0; i-- {
 		if err := u.act(made[i], cluster.Destroy); err != nil {
 			return err
 		}
-		err := u.again("proof of "+made[i].Name, func(ctx context.Context) error {
+		err := u.retry("proof of "+made[i].Name, func(ctx context.Context) error {
 			got, err := u.p.Get(ctx, made[i].Ref())
 			if errors.Is(err, cluster.ErrGone) {
 				return nil
@@ -149,7 +149,7 @@ func (u *user) end(made []cluster.Resource) error {
 }
 
 // The ways a request can go wrong. after: it had its effect.
-var troubles = map[string]answer{
+var wireFaults = map[string]answer{
 	"lost before":     {lost: true},
 	"lost after":      {lost: true, after: true},
 	"500 before":      {status: 500, body: "<html>"},
@@ -163,7 +163,7 @@ var troubles = map[string]answer{
 	"delivered twice": {twice: true},
 }
 
-var others = slices.Sorted(maps.Keys(troubles))
+var others = slices.Sorted(maps.Keys(wireFaults))
 
 // Every single request of a cluster's life fails once, before or after its
 // effect: each thing is made once, carries its tags, and nothing is left at the end.
@@ -186,20 +186,20 @@ func TestEachRequestMayFail(t *testing.T) {
 					if series == "others in turn" {
 						trouble = others[n%len(others)]
 					}
-					what := troubles[trouble]
+					what := wireFaults[trouble]
 					if what.twice && c.w.NoCustomJobID {
 						continue // such a server makes two addresses of it: nobody can tell
 					}
-					r := newRig(t, c.o, c.w)
+					r := newFixture(t, c.o, c.w)
 					hit := ""
-					r.on(func(command string, i int) answer {
+					r.intercept(func(command string, i int) answer {
 						if i != n {
 							return answer{}
 						}
 						hit = command
 						return what
 					})
-					live(t, r, fmt.Sprintf("%s, request %d", trouble, n), &hit)
+					runLifecycle(t, r, fmt.Sprintf("%s, request %d", trouble, n), &hit)
 					if hit == "" {
 						if n < 50 {
 							t.Errorf("the life of a cluster has only %d requests", n)
@@ -213,20 +213,20 @@ func TestEachRequestMayFail(t *testing.T) {
 }
 
 // live lets a cluster live and looks what is left of it.
-func live(t *testing.T, r *rig, what string, hit *string) {
+func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 	t.Helper()
-	u := &user{t: t, p: r.client()}
+	u := &retryingClient{t: t, p: r.client()}
 	fail := func(format string, args ...any) {
 		t.Helper()
 		t.Fatalf("%s (%s): %s\n%s", what, *hit, fmt.Sprintf(format, args...), strings.Join(u.log, "\n"))
 	}
-	made, err := u.life()
+	made, err := u.createCluster()
 	if err != nil {
 		fail("%v", err)
 	}
 	vms := 0
 	for _, m := range made {
-		all, err := ours(t, r, m.Kind)
+		all, err := allButSourceNAT(t, r, m.Kind)
 		if err != nil {
 			fail("%v", err)
 		}
@@ -255,11 +255,11 @@ func live(t *testing.T, r *rig, what string, hit *string) {
 	if err := u.stopAndStart(made[2]); err != nil {
 		fail("%v", err)
 	}
-	if err := u.end(made); err != nil {
+	if err := u.destroyCluster(made); err != nil {
 		fail("%v", err)
 	}
 	for _, k := range r.client().Capabilities().Kinds {
-		if all, err := ours(t, r, k); err != nil || len(all) > 0 {
+		if all, err := allButSourceNAT(t, r, k); err != nil || len(all) > 0 {
 			fail("%d %ss are left, %v", len(all), k, err)
 		}
 	}
@@ -267,8 +267,8 @@ func live(t *testing.T, r *rig, what string, hit *string) {
 
 // ours are all things of a kind in the cloud but the source NAT of networks,
 // whatever their tags: in these tests nobody else is there.
-func ours(t *testing.T, r *rig, k cluster.Kind) (all []cluster.Resource, err error) {
-	var shown []sim.Shown
+func allButSourceNAT(t *testing.T, r *fixture, k cluster.Kind) (all []cluster.Resource, err error) {
+	var shown []sim.View
 	for range patience { // scripts strike our own looks, too
 		if shown, _, err = r.cloud.As("").Select(t.Context(), sim.Query{Kind: k}); err == nil {
 			break
@@ -296,9 +296,9 @@ func TestScriptedFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, sim.Options{Script: script, Times: sim.Times{Create: time.Millisecond, Rule: time.Millisecond}}, wire.Options{})
+			r := newFixture(t, sim.Options{Script: script, Times: sim.Times{Create: time.Millisecond, Rule: time.Millisecond}}, wire.Options{})
 			hit := name
-			live(t, r, "script", &hit)
+			runLifecycle(t, r, "script", &hit)
 			if r.cloud.Fired("") == 0 {
 				t.Error("the script never struck")
 			}

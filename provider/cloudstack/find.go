@@ -14,19 +14,19 @@ import (
 // match is what a lookup has found of a want.
 type match struct {
 	cluster.Resource
-	bare bool // none of our tags is on it yet
+	untagged bool // none of our tags is on it yet
 }
 
 // claim says whether something is the thing of a want, by its tags.
 type claim int
 
 const (
-	foreign claim = iota
-	bare          // none of our tags
-	ours          // all three, with our values
+	claimForeign  claim = iota
+	claimUntagged       // none of our tags
+	claimOurs           // all three, with our values
 )
 
-func claims(r *cluster.Resource, w *cluster.Want) claim {
+func claimOf(r *cluster.Resource, w *cluster.Want) claim {
 	has, same := 0, 0
 	for _, key := range []string{cluster.TagInstallation, cluster.TagCluster, cluster.TagKey} {
 		value, there := r.Tags[key]
@@ -39,17 +39,17 @@ func claims(r *cluster.Resource, w *cluster.Want) claim {
 	}
 	switch {
 	case has == 0:
-		return bare
+		return claimUntagged
 	case same == 3:
-		return ours
+		return claimOurs
 	}
-	return foreign
+	return claimForeign
 }
 
 // lookup finds the thing of a want: by name and tags, then by the job of its
 // call id, then, for what has no name, by what it is. nil: there is none as
 // far as can be seen; free is then the job id of the next try.
-func (p *Provider) lookup(ctx context.Context, s *sort, w *cluster.Want) (found *match, free string, err error) {
+func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
 	if found, err = p.byName(ctx, s, w); err != nil || found != nil {
 		return found, "", err
 	}
@@ -61,31 +61,31 @@ func (p *Provider) lookup(ctx context.Context, s *sort, w *cluster.Want) (found 
 }
 
 // byName lists what has our name, or our key where there are no names.
-func (p *Provider) byName(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
 	by := params{s.name: w.Name}
 	if s.name == "" {
 		by = tagged(cluster.TagKey, w.Key)
 	}
-	items, err := p.things(ctx, s, w.Spec.Zone, p.account(w.Owner), by)
+	items, err := p.listAll(ctx, s, w.Spec.Zone, p.accountParams(w.Owner), by)
 	if err != nil {
 		return nil, err
 	}
 	return choose(s, w, items, func(r *cluster.Resource, c claim) bool {
-		return s.name == "" && c == ours || s.name != "" && r.Name == w.Name // the list matches parts of names
+		return s.name == "" && c == claimOurs || s.name != "" && r.Name == w.Name // the list matches parts of names
 	})
 }
 
 // choose takes the thing that carries our tags, else the one that carries none.
-func choose(s *sort, w *cluster.Want, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
+func choose(s *kindSpec, w *cluster.Want, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
 	var with, without []match
 	for i := range items {
-		r := s.show(&items[i], w.Spec.Zone)
-		switch c := claims(&r, w); {
+		r := s.toResource(&items[i], w.Spec.Zone)
+		switch c := claimOf(&r, w); {
 		case !fits(&r, c):
-		case c == ours:
+		case c == claimOurs:
 			with = append(with, match{Resource: r})
-		case c == bare:
-			without = append(without, match{Resource: r, bare: true})
+		case c == claimUntagged:
+			without = append(without, match{Resource: r, untagged: true})
 		}
 	}
 	if len(with) == 0 {
@@ -101,25 +101,25 @@ func choose(s *sort, w *cluster.Want, items []item, fits func(*cluster.Resource,
 }
 
 // mostTries of one call id are followed.
-const mostTries = 20
+const maxJobTries = 20
 
 // byCall asks what this process has made lately, in case lists show it late,
 // and what the job of the call id has made. A job that failed and left nothing
 // has used its id up: the next try has the id that follows.
-func (p *Provider) byCall(ctx context.Context, s *sort, w *cluster.Want) (found *match, free string, err error) {
+func (p *Provider) byCall(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
 	if id := p.recent.get(w); id != "" {
-		if found, err := p.known(ctx, s, w, id); err != nil || found != nil {
+		if found, err := p.byRecent(ctx, s, w, id); err != nil || found != nil {
 			return found, "", err
 		}
 	}
 	if err := p.learn(ctx); err != nil {
 		return nil, "", err
 	}
-	if w.CallID == "" || !p.apis.takes(s.create(), customJobID) {
+	if w.CallID == "" || !p.apis.accepts(s.create(), customJobID) {
 		return nil, "", nil
 	}
 	free = w.CallID
-	for range mostTries {
+	for range maxJobTries {
 		j, err := p.job(ctx, free, w.Spec.Zone)
 		if errors.Is(err, errNoJob) {
 			return nil, free, nil
@@ -127,28 +127,28 @@ func (p *Provider) byCall(ctx context.Context, s *sort, w *cluster.Want) (found 
 		if err != nil {
 			return nil, "", err
 		}
-		if id := j.made(); id != "" {
-			if found, err := p.known(ctx, s, w, id); err != nil || found != nil {
+		if id := j.createdID(); id != "" {
+			if found, err := p.byRecent(ctx, s, w, id); err != nil || found != nil {
 				return found, "", err
 			}
 		}
 		if *j.Status == jobOpen {
 			return nil, "", cluster.ResourceInUse.Errorf("%s: job %s of %s is under way and shows nothing yet", s.create(), free, w.Name)
 		}
-		free = following(free)
+		free = nextJobID(free)
 	}
 	return nil, "", nil // then without one
 }
 
 // following is the id of the job after one that failed.
-func following(id string) string {
+func nextJobID(id string) string {
 	b := sha256.Sum256([]byte(id))
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
 // known reads what a call is known to have made.
-func (p *Provider) known(ctx context.Context, s *sort, w *cluster.Want, id string) (*match, error) {
+func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.Want, id string) (*match, error) {
 	it, err := p.byID(ctx, s, id, w.Spec.Zone)
 	var refused *refusal
 	if errors.Is(err, errNotListed) || errors.As(err, &refused) && refused.unknownID() {
@@ -164,7 +164,7 @@ func (p *Provider) known(ctx context.Context, s *sort, w *cluster.Want, id strin
 // hangs on a thing of the same cluster and is what was wanted to the letter. What
 // hangs on a thing of somebody else is not taken for ours, nor is a source NAT,
 // which its network may have brought along.
-func (p *Provider) bySpec(ctx context.Context, s *sort, w *cluster.Want) (*match, error) {
+func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
 	owner, by := cluster.Ref{Kind: cluster.Network, ID: w.Spec.Network, Zone: w.Spec.Zone}, params{s.network: w.Spec.Network}
 	if s.kind != cluster.Address {
 		owner, by = cluster.Ref{Kind: cluster.Address, ID: w.Spec.Address, Zone: w.Spec.Zone}, params{"ipaddressid": w.Spec.Address}
@@ -172,21 +172,21 @@ func (p *Provider) bySpec(ctx context.Context, s *sort, w *cluster.Want) (*match
 	if owner.ID == "" {
 		return nil, nil //nolint:nilnil // as lookup
 	}
-	trusted, err := p.belongs(ctx, owner, w)
+	trusted, err := p.belongsToCluster(ctx, owner, w)
 	if err != nil || !trusted {
 		return nil, err
 	}
-	items, err := p.things(ctx, s, w.Spec.Zone, p.account(w.Owner), by)
+	items, err := p.listAll(ctx, s, w.Spec.Zone, p.accountParams(w.Owner), by)
 	if err != nil {
 		return nil, err
 	}
-	return choose(s, w, items, func(r *cluster.Resource, c claim) bool { return c == bare && sameRule(r, w) })
+	return choose(s, w, items, func(r *cluster.Resource, c claim) bool { return c == claimUntagged && sameRule(r, w) })
 }
 
 // belongs reports a network or address that carries the tags of the want's
 // cluster, or is the source NAT of such a network.
-func (p *Provider) belongs(ctx context.Context, ref cluster.Ref, w *cluster.Want) (bool, error) {
-	s := sorts[ref.Kind]
+func (p *Provider) belongsToCluster(ctx context.Context, ref cluster.Ref, w *cluster.Want) (bool, error) {
+	s := kindSpecs[ref.Kind]
 	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
 	var refused *refusal
 	switch {
@@ -195,12 +195,12 @@ func (p *Provider) belongs(ctx context.Context, ref cluster.Ref, w *cluster.Want
 	case err != nil:
 		return false, err
 	}
-	r := s.show(it, ref.Zone)
+	r := s.toResource(it, ref.Zone)
 	same := r.Tags[cluster.TagInstallation] == w.Tags[cluster.TagInstallation] && r.Tags[cluster.TagCluster] == w.Tags[cluster.TagCluster]
 	if same || !r.SourceNAT || r.Spec.Network == "" {
 		return same, nil
 	}
-	return p.belongs(ctx, cluster.Ref{Kind: cluster.Network, ID: r.Spec.Network, Zone: ref.Zone}, w)
+	return p.belongsToCluster(ctx, cluster.Ref{Kind: cluster.Network, ID: r.Spec.Network, Zone: ref.Zone}, w)
 }
 
 func sameRule(r *cluster.Resource, w *cluster.Want) bool {
@@ -237,16 +237,16 @@ func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, 
 		return cluster.Resource{}, err
 	}
 	if found == nil {
-		if err := p.works(ctx, w.Spec.Zone); err != nil {
+		if err := p.checkAPI(ctx, w.Spec.Zone); err != nil {
 			return cluster.Resource{}, err
 		}
-		return cluster.Resource{}, gone(cluster.Ref{Kind: w.Kind, Name: w.Name})
+		return cluster.Resource{}, goneError(cluster.Ref{Kind: w.Kind, Name: w.Name})
 	}
 	if _, err := p.finish(ctx, s, &w, found); err != nil {
 		return cluster.Resource{}, err
 	}
 	if s.kind == cluster.Balancer {
-		if found.Spec.VMs, err = p.balanced(ctx, found.ID, w.Spec.Zone); err != nil {
+		if found.Spec.VMs, err = p.balancerVMs(ctx, found.ID, w.Spec.Zone); err != nil {
 			return cluster.Resource{}, err
 		}
 	}

@@ -127,30 +127,30 @@ func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error
 }
 
 // pace says when to look at a job again: a second later each time.
-type pace struct {
-	step, most time.Duration
+type pollPacer struct {
+	step, max time.Duration
 
 	mu    sync.Mutex
-	looks map[string]int
+	polls map[string]int
 }
 
 // mostJobs bounds what is remembered of jobs whose end nobody asks for.
-const mostJobs = 10_000
+const maxTrackedJobs = 10_000
 
-func (p *pace) next(job string) time.Duration {
+func (p *pollPacer) next(job string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.looks == nil || len(p.looks) >= mostJobs {
-		p.looks = map[string]int{}
+	if p.polls == nil || len(p.polls) >= maxTrackedJobs {
+		p.polls = map[string]int{}
 	}
-	p.looks[job]++
-	return min(time.Duration(min(p.looks[job], 1000))*p.step, p.most)
+	p.polls[job]++
+	return min(time.Duration(min(p.polls[job], 1000))*p.step, p.max)
 }
 
-func (p *pace) done(job string) {
+func (p *pollPacer) done(job string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.looks, job)
+	delete(p.polls, job)
 }
 
 // recent remembers what was made last, so that a list that lags does not
@@ -162,7 +162,7 @@ type recent struct {
 	at  int
 }
 
-const mostRecent = 1000
+const maxRecent = 1000
 
 func recentKey(w *cluster.Want) string {
 	return string(w.Kind) + "/" + w.Tags[cluster.TagCluster] + "/" + w.Key
@@ -172,10 +172,10 @@ func (r *recent) put(w *cluster.Want, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ids == nil {
-		r.ids, r.log = map[string]string{}, make([]string, mostRecent)
+		r.ids, r.log = map[string]string{}, make([]string, maxRecent)
 	}
 	delete(r.ids, r.log[r.at])
-	r.ids[recentKey(w)], r.log[r.at], r.at = id, recentKey(w), (r.at+1)%mostRecent
+	r.ids[recentKey(w)], r.log[r.at], r.at = id, recentKey(w), (r.at+1)%maxRecent
 }
 
 func (r *recent) get(w *cluster.Want) string {

@@ -19,9 +19,9 @@ import (
 )
 
 // trip is a server without a network, so that its time can be virtual.
-type trip func(*http.Request) (*http.Response, error)
+type roundTripFunc func(*http.Request) (*http.Response, error)
 
-func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func reply(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
@@ -49,7 +49,7 @@ func commandOf(r *http.Request) string {
 	return r.Form.Get("command")
 }
 
-func provider(t testing.TB, f trip, change ...func(*Options)) *Provider {
+func provider(t testing.TB, f roundTripFunc, change ...func(*Options)) *Provider {
 	t.Helper()
 	o := Options{URL: "https://cloud.example.org/client/api", APIKey: "KEY", Secret: "SECRET", Installation: "exam", Client: &http.Client{Transport: f}}
 	for _, c := range change {
@@ -255,10 +255,10 @@ func TestRecentIsBounded(t *testing.T) {
 	want := func(i int) *cluster.Want {
 		return &cluster.Want{Kind: cluster.VM, Key: fmt.Sprint(i), Tags: map[string]string{cluster.TagCluster: "c"}}
 	}
-	for i := range 3 * mostRecent {
+	for i := range 3 * maxRecent {
 		r.put(want(i), fmt.Sprint("id", i))
 	}
-	if len(r.ids) != mostRecent || r.get(want(0)) != "" || r.get(want(3*mostRecent-1)) == "" {
+	if len(r.ids) != maxRecent || r.get(want(0)) != "" || r.get(want(3*maxRecent-1)) == "" {
 		t.Errorf("%d are kept", len(r.ids))
 	}
 }

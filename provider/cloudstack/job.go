@@ -56,7 +56,7 @@ func (j *job) command() string {
 }
 
 // made is the id of what the job is about.
-func (j *job) made() string {
+func (j *job) createdID() string {
 	if j.Instance != "" {
 		return string(j.Instance)
 	}
@@ -96,7 +96,7 @@ func (p *Provider) job(ctx context.Context, id, zone string) (*job, error) {
 var errNoJob = errors.New("the server knows no such job")
 
 // chain is how several jobs are one of a Call: followed in order.
-func chain(jobs ...string) string {
+func joinJobs(jobs ...string) string {
 	var some []string
 	for _, id := range jobs {
 		if id != "" {
@@ -116,7 +116,7 @@ func (p *Provider) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, 
 	for id := range strings.SplitSeq(c.Job, ",") {
 		j, err := p.job(ctx, id, c.Ref.Zone)
 		if errors.Is(err, errNoJob) {
-			if err := p.works(ctx, c.Ref.Zone); err != nil {
+			if err := p.checkAPI(ctx, c.Ref.Zone); err != nil {
 				return cluster.Progress{}, err
 			}
 			return cluster.Progress{}, fmt.Errorf("job %s: %w", id, cluster.ErrGone)

@@ -14,28 +14,28 @@ import (
 
 // place is where a list goes on: behind the last things that were seen, of
 // which the first of ids stood at index.
-type place struct {
+type position struct {
 	index int
 	ids   []string // newest first
 }
 
 // anchors are kept so that a list goes on although the last thing has gone.
-const anchors = 3
+const maxAnchors = 3
 
-func (at place) cursor() cluster.Cursor {
+func (at position) cursor() cluster.Cursor {
 	return cluster.Cursor(fmt.Sprintf("%d/%s", at.index, strings.Join(at.ids, ",")))
 }
 
-func placeOf(c cluster.Cursor) (place, error) {
+func parsePosition(c cluster.Cursor) (position, error) {
 	if c == "" {
-		return place{index: -1}, nil
+		return position{index: -1}, nil
 	}
 	index, ids, ok := strings.Cut(string(c), "/")
 	n, err := strconv.Atoi(index)
 	if !ok || err != nil || n < 0 || n > 100_000_000 || ids == "" {
-		return place{}, cluster.ProviderRefused.Errorf("cursor %q", c)
+		return position{}, cluster.ProviderRefused.Errorf("cursor %q", c)
 	}
-	return place{n, strings.Split(ids, ",")}, nil
+	return position{n, strings.Split(ids, ",")}, nil
 }
 
 // List gives a page in the server's order. PROVIDER_UNREACHABLE also if the list
@@ -44,11 +44,11 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	if f.Kind == "" {
 		f.Kind = cluster.VM
 	}
-	s, err := sortOf(f.Kind)
+	s, err := kindSpecOf(f.Kind)
 	if err != nil {
 		return cluster.Page{}, err
 	}
-	here, err := placeOf(at)
+	here, err := parsePosition(at)
 	if err != nil {
 		return cluster.Page{}, err
 	}
@@ -69,7 +69,7 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	}
 	page := cluster.Page{Items: make([]cluster.Resource, 0, len(items)), Next: next}
 	for i := range items {
-		if r := s.show(&items[i], f.Zone); p.shows(&f, &r) {
+		if r := s.toResource(&items[i], f.Zone); p.matches(&f, &r) {
 			page.Items = append(page.Items, r)
 		}
 	}
@@ -86,13 +86,13 @@ func (w window) end() int   { return w.start() + w.size }
 // server knows only multiples of a size, so the size is chosen; small sizes only
 // where no larger one reaches beyond the place. Of a server with very small pages
 // none may do so: the place is the last thing of the page then.
-func windowAt(at place, size, most int) window {
+func windowAt(at position, size, most int) window {
 	if at.index < 0 {
 		return window{1, size}
 	}
 	var best window
 	most = min(most, 2*size+2)
-	for s := most; s >= leastPage; s-- {
+	for s := most; s >= minPageSize; s-- {
 		if s < most/2 && best.end() > at.index+1 {
 			break
 		}
@@ -107,11 +107,11 @@ func windowAt(at place, size, most int) window {
 // page reads what follows a place. What comes and goes before it moves it: so
 // each page is read together with the last thing seen before it, and if that is
 // not there its neighbours are looked at.
-func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at place, most int) ([]item, cluster.Cursor, error) {
+func (p *Provider) page(ctx context.Context, s *kindSpec, f *cluster.Filter, at position, most int) ([]item, cluster.Cursor, error) {
 	w := windowAt(at, f.Size, most)
 	if at.index < 0 {
-		items, err := p.slice(ctx, s, f, w)
-		return w.behind(items, 0, f.Size, err)
+		items, err := p.readWindow(ctx, s, f, w)
+		return w.after(items, 0, f.Size, err)
 	}
 	var seen [3][]item
 	for _, id := range at.ids {
@@ -122,15 +122,15 @@ func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at plac
 			}
 			if seen[i] == nil {
 				var err error
-				if seen[i], err = p.slice(ctx, s, f, w); err != nil {
+				if seen[i], err = p.readWindow(ctx, s, f, w); err != nil {
 					return nil, "", err
 				}
 			}
 			if j := slices.IndexFunc(seen[i], func(it item) bool { return string(it.ID) == id }); j >= 0 {
 				if at.index == w.end()-1 && j == w.size-1 {
-					return p.following(ctx, s, f, w, seen[i])
+					return p.readNext(ctx, s, f, w, seen[i])
 				}
-				return w.behind(seen[i], j+1, f.Size, nil)
+				return w.after(seen[i], j+1, f.Size, nil)
 			}
 		}
 		// Only what is gone may be passed over for the one before it.
@@ -144,13 +144,13 @@ func (p *Provider) page(ctx context.Context, s *sort, f *cluster.Filter, at plac
 
 // following reads the page after one whose last thing is the place, where no
 // page has both. It is believed if the page before it is still the same.
-func (p *Provider) following(ctx context.Context, s *sort, f *cluster.Filter, w window, before []item) ([]item, cluster.Cursor, error) {
+func (p *Provider) readNext(ctx context.Context, s *kindSpec, f *cluster.Filter, w window, before []item) ([]item, cluster.Cursor, error) {
 	next := window{w.page + 1, w.size}
-	items, err := p.slice(ctx, s, f, next)
+	items, err := p.readWindow(ctx, s, f, next)
 	if err != nil {
 		return nil, "", err
 	}
-	again, err := p.slice(ctx, s, f, w)
+	again, err := p.readWindow(ctx, s, f, w)
 	if err != nil {
 		return nil, "", err
 	}
@@ -160,11 +160,11 @@ func (p *Provider) following(ctx context.Context, s *sort, f *cluster.Filter, w 
 	if len(items) == 0 {
 		return nil, "", nil
 	}
-	return next.behind(items, 0, f.Size, nil)
+	return next.after(items, 0, f.Size, nil)
 }
 
 // behind gives the items of a window from one on, and where the list goes on.
-func (w window) behind(items []item, from, size int, err error) ([]item, cluster.Cursor, error) {
+func (w window) after(items []item, from, size int, err error) ([]item, cluster.Cursor, error) {
 	if err != nil {
 		return nil, "", err
 	}
@@ -172,22 +172,22 @@ func (w window) behind(items []item, from, size int, err error) ([]item, cluster
 	if end == len(items) && len(items) < w.size {
 		return items[from:end], "", nil
 	}
-	return items[from:end], placeBefore(items, end, w.start()).cursor(), nil
+	return items[from:end], positionAfter(items, end, w.start()).cursor(), nil
 }
 
 // placeBefore is the place behind the first items of a window that begins at start.
-func placeBefore(items []item, end, start int) place {
-	at := place{index: start + end - 1}
-	for i := end - 1; i >= max(0, end-anchors); i-- {
+func positionAfter(items []item, end, start int) position {
+	at := position{index: start + end - 1}
+	for i := end - 1; i >= max(0, end-maxAnchors); i-- {
 		at.ids = append(at.ids, string(items[i].ID))
 	}
 	return at
 }
 
-func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, w window) ([]item, error) {
+func (p *Provider) readWindow(ctx context.Context, s *kindSpec, f *cluster.Filter, w window) ([]item, error) {
 	by := params{"page": strconv.Itoa(w.page), "pagesize": strconv.Itoa(w.size)}
 	if p.o.Account != nil || f.Network != "" || f.Foreign {
-		maps.Copy(by, everyone)
+		maps.Copy(by, allAccounts)
 	}
 	switch {
 	case f.Network != "":
@@ -205,9 +205,9 @@ func (p *Provider) slice(ctx context.Context, s *sort, f *cluster.Filter, w wind
 }
 
 // shows applies what the server's list could not.
-func (p *Provider) shows(f *cluster.Filter, r *cluster.Resource) bool {
+func (p *Provider) matches(f *cluster.Filter, r *cluster.Resource) bool {
 	switch {
-	case f.Zone != "" && r.Zone != f.Zone, f.Zone == "" && r.Zone != "" && !p.serves(r.Zone),
+	case f.Zone != "" && r.Zone != f.Zone, f.Zone == "" && r.Zone != "" && !p.zoneAllowed(r.Zone),
 		f.Cluster != "" && r.Tags[cluster.TagCluster] != f.Cluster,
 		r.Kind == cluster.Address && r.Power == cluster.Vanished:
 		return false

@@ -15,12 +15,12 @@ import (
 )
 
 // shelf is a list that a server shows in pages.
-type shelf struct {
+type pagedList struct {
 	ids    []string
 	before func() // each page
 }
 
-func (s *shelf) answer(r *http.Request) (*http.Response, error) {
+func (s *pagedList) answer(r *http.Request) (*http.Response, error) {
 	res := served(r)
 	if commandOf(r) != "listVirtualMachines" {
 		return res, nil
@@ -51,7 +51,7 @@ func (s *shelf) answer(r *http.Request) (*http.Response, error) {
 // an error has everything that was there all the time, once.
 func TestNothingIsMissedBetweenPages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := &shelf{}
+		s := &pagedList{}
 		steady := map[string]int{}
 		n := rapid.IntRange(0, 40).Draw(rt, "things")
 		for i := range n {
@@ -115,7 +115,7 @@ func TestNothingIsMissedBetweenPages(t *testing.T) {
 }
 
 func TestAQuietListIsReadInFullPages(t *testing.T) {
-	s, calls := &shelf{}, 0
+	s, calls := &pagedList{}, 0
 	for i := range 1250 {
 		s.ids = append(s.ids, fmt.Sprint(i))
 	}

@@ -31,14 +31,14 @@ type Options struct {
 	PageSize int           // most things of a page; 0: 500, which is also the most. A server that allows fewer is asked for fewer
 	Timeout  time.Duration // of one call; 0: 60 s. Its answer is unknown then
 	Poll     time.Duration // first pause between two looks at a job, and what is added to each; 0: 1 s
-	PollMost time.Duration // longest pause; 0: 15 s
+	PollMax  time.Duration // longest pause; 0: 15 s
 	Refresh  time.Duration // until listApis is read again; 0: 1 h
 
 	Client *http.Client     // nil: one without redirects. Redirects are never followed
 	Now    func() time.Time // for signatures; nil: time.Now
 	// Called hears of each call to the API: the outcome is "ok" or an error code in
 	// lower case. nil: nobody does.
-	Called func(command, outcome string, took time.Duration)
+	OnCall func(command, outcome string, took time.Duration)
 }
 
 // maxUserData is 32 KiB of base64, before the encoding.
@@ -53,7 +53,7 @@ type Provider struct {
 	apis   apis
 	pages  pages
 	keys   locks
-	pace   pace
+	pace   pollPacer
 	recent recent
 }
 
@@ -75,14 +75,14 @@ func New(o Options) (*Provider, error) {
 		o.PageSize = MaxPageSize
 	}
 	o.Timeout = cmp.Or(max(o.Timeout, 0), time.Minute)
-	o.Poll, o.PollMost = cmp.Or(max(o.Poll, 0), time.Second), cmp.Or(max(o.PollMost, 0), 15*time.Second)
+	o.Poll, o.PollMax = cmp.Or(max(o.Poll, 0), time.Second), cmp.Or(max(o.PollMax, 0), 15*time.Second)
 	o.Refresh = cmp.Or(max(o.Refresh, 0), time.Hour)
 	o.Zones = slices.Clone(o.Zones)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Called == nil {
-		o.Called = func(string, string, time.Duration) {}
+	if o.OnCall == nil {
+		o.OnCall = func(string, string, time.Duration) {}
 	}
 	client := http.Client{}
 	if o.Client != nil {
@@ -90,8 +90,8 @@ func New(o Options) (*Provider, error) {
 	}
 	// A redirected POST would become a GET, and a signature would go elsewhere.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p := &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pace{step: o.Poll, most: o.PollMost}}
-	p.pages.most.Store(int64(o.PageSize))
+	p := &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pollPacer{step: o.Poll, max: o.PollMax}}
+	p.pages.limit.Store(int64(o.PageSize))
 	return p, nil
 }
 
@@ -100,12 +100,12 @@ func New(o Options) (*Provider, error) {
 func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
 		Kinds:   []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer},
-		CallIDs: p.apis.takes("deployVirtualMachine", customJobID),
-		Tags:    true, UserData: maxUserData, CallsHome: true, DiskSize: p.apis.takes("deployVirtualMachine", rootDiskSize),
+		CallIDs: p.apis.accepts("deployVirtualMachine", customJobID),
+		Tags:    true, UserData: maxUserData, CallsHome: true, DiskSize: p.apis.accepts("deployVirtualMachine", rootDiskSize),
 	}
 }
 
 // serves reports a zone that may be used.
-func (p *Provider) serves(zone string) bool {
+func (p *Provider) zoneAllowed(zone string) bool {
 	return len(p.o.Zones) == 0 || slices.Contains(p.o.Zones, zone)
 }

@@ -9,9 +9,9 @@ import (
 
 // pages is how many things a page may have: as the options say, until the server
 // refuses that. Its limit is a setting of each server.
-type pages struct{ most atomic.Int64 }
+type pages struct{ limit atomic.Int64 }
 
-func (p *pages) size() int { return int(p.most.Load()) }
+func (p *pages) size() int { return int(p.limit.Load()) }
 
 var (
 	ofPageSize = regexp.MustCompile(`(?i)page\s?size`)
@@ -22,7 +22,7 @@ var (
 // one: the largest that the server's text names, else half of it.
 func (p *pages) shrink(err error, asked int) bool {
 	var refused *refusal
-	if !errors.As(err, &refused) || refused.Code != codeParam || !ofPageSize.MatchString(refused.Text) || asked <= leastPage {
+	if !errors.As(err, &refused) || refused.Code != codeParam || !ofPageSize.MatchString(refused.Text) || asked <= minPageSize {
 		return false
 	}
 	next := 0
@@ -31,12 +31,12 @@ func (p *pages) shrink(err error, asked int) bool {
 			next = max(next, n)
 		}
 	}
-	if next < leastPage {
-		next = max(leastPage, asked/2)
+	if next < minPageSize {
+		next = max(minPageSize, asked/2)
 	}
-	p.most.CompareAndSwap(int64(asked), int64(next))
+	p.limit.CompareAndSwap(int64(asked), int64(next))
 	return true
 }
 
 // leastPage is the smallest size: a list goes on behind the last thing of the page before.
-const leastPage = 2
+const minPageSize = 2

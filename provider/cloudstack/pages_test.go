@@ -18,7 +18,7 @@ import (
 // text says, or half as many each time; it is asked too much once only.
 func TestFinding22PageSizeIsAdapted(t *testing.T) {
 	for _, text := range []string{"Page size can't exceed max allowed page size value: 3", "the pagesize is too large"} {
-		r := newRig(t, sim.Options{}, wire.Options{})
+		r := newFixture(t, sim.Options{}, wire.Options{})
 		p := r.client()
 		for i := range 8 {
 			if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
@@ -27,7 +27,7 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 			}
 		}
 		refused := 0
-		r.on(func(command string, _ int) answer {
+		r.intercept(func(command string, _ int) answer {
 			asked := r.requests()
 			size, _ := strconv.Atoi(asked[len(asked)-1].params.Get("pagesize"))
 			if size <= 3 {
@@ -66,7 +66,7 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 // A list of very small pages has an end: no page of 2 or 3 has both the sixth thing
 // and the seventh.
 func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	const vms = 26
 	for i := range vms {
 		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
@@ -103,7 +103,7 @@ func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
 
 // Where two pages do not overlap, a list that changes between them is not believed.
 func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.PageSize = 2 })
 	for i := range 6 {
 		if _, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: fmt.Sprint("vm-", i), Tags: map[string]string{cluster.TagInstallation: installation},
@@ -116,7 +116,7 @@ func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.on(func(_ string, n int) answer {
+	r.intercept(func(_ string, n int) answer {
 		if n == 2 { // the page before has been read, the next is being read
 			if err := r.cloud.Delete(cluster.VM, first.Items[0].ID); err != nil {
 				t.Error(err)
@@ -127,7 +127,7 @@ func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
 	if page, err := p.List(t.Context(), f, first.Next); fault.Of(err) != cluster.ProviderUnreachable {
 		t.Errorf("%d VMs, %v", len(page.Items), err)
 	}
-	r.on(nil)
+	r.intercept(nil)
 	left := 0
 	for at, n := first.Next, 0; n < 10; n++ {
 		page, err := p.List(t.Context(), f, at)

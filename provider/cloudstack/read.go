@@ -16,7 +16,7 @@ import (
 // default at most.
 const MaxPageSize = 500
 
-const mostPages = 1000 // of a list that is read as a whole
+const maxPages = 1000 // of a list that is read as a whole
 
 // query asks for one page of a list. items are those of the array named key;
 // each has an id, or the answer is not believed.
@@ -68,7 +68,7 @@ func allOf[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 	}
 	r.params["pagesize"] = strconv.Itoa(size)
 	var first text
-	for page := 1; page <= mostPages; page++ {
+	for page := 1; page <= maxPages; page++ {
 		r.params["page"] = strconv.Itoa(page)
 		items, _, err := query(ctx, p, r, key, idOf)
 		if err != nil {
@@ -88,15 +88,15 @@ func allOf[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 }
 
 // things lists all of a kind that parameters select.
-func (p *Provider) things(ctx context.Context, s *sort, zone string, by ...params) ([]item, error) {
+func (p *Provider) listAll(ctx context.Context, s *kindSpec, zone string, by ...params) ([]item, error) {
 	return all(ctx, p, s.request(zone, by...), s.item, idOf)
 }
 
 // everyone's things, as far as the key sees them. Without it a list shows those
 // of one account.
-var everyone = params{"listall": "true"}
+var allAccounts = params{"listall": "true"}
 
-func (s *sort) request(zone string, by ...params) request {
+func (s *kindSpec) request(zone string, by ...params) request {
 	r := request{command: s.list, zone: zone, params: params{}}
 	if s.zone {
 		r.params["zoneid"] = zone
@@ -109,7 +109,7 @@ func (s *sort) request(zone string, by ...params) request {
 
 // byID reads one thing. errNotListed if the list of that id is empty; a 431
 // comes as it is. Neither is proof yet.
-func (p *Provider) byID(ctx context.Context, s *sort, id, zone string) (*item, error) {
+func (p *Provider) byID(ctx context.Context, s *kindSpec, id, zone string) (*item, error) {
 	r := request{command: s.list, zone: zone, params: params{"listall": "true", "id": id}}
 	items, _, err := query(ctx, p, r, s.item, idOf)
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *Provider) byID(ctx context.Context, s *sort, id, zone string) (*item, e
 	if len(items) > 1 || string(items[0].ID) != id {
 		return nil, unreadable(s.list, "it lists what was not asked for")
 	}
-	if standing(string(items[0].State)) == cluster.Vanished && s.kind == cluster.Address {
+	if powerOfState(string(items[0].State)) == cluster.Vanished && s.kind == cluster.Address {
 		return nil, errNotListed // an address that nobody has
 	}
 	return &items[0], nil
@@ -132,7 +132,7 @@ var errNotListed = errors.New("it is not listed")
 // Get reads one thing. ErrGone if the list of its id is empty, or the id
 // refused, while another signed call works.
 func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, error) {
-	s, err := sortOf(ref.Kind)
+	s, err := kindSpecOf(ref.Kind)
 	if err != nil {
 		return cluster.Resource{}, err
 	}
@@ -142,22 +142,22 @@ func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, 
 	return p.get(ctx, s, ref)
 }
 
-func (p *Provider) get(ctx context.Context, s *sort, ref cluster.Ref) (cluster.Resource, error) {
+func (p *Provider) get(ctx context.Context, s *kindSpec, ref cluster.Ref) (cluster.Resource, error) {
 	it, err := p.byID(ctx, s, ref.ID, ref.Zone)
 	if err != nil {
-		return cluster.Resource{}, p.proven(ctx, s, ref, err)
+		return cluster.Resource{}, p.provenGone(ctx, s, ref, err)
 	}
-	r := s.show(it, ref.Zone)
+	r := s.toResource(it, ref.Zone)
 	if s.kind == cluster.Balancer {
-		if r.Spec.VMs, err = p.balanced(ctx, ref.ID, ref.Zone); err != nil {
+		if r.Spec.VMs, err = p.balancerVMs(ctx, ref.ID, ref.Zone); err != nil {
 			return cluster.Resource{}, err
 		}
 	}
 	return r, nil
 }
 
-func sortOf(kind cluster.Kind) (*sort, error) {
-	if s, ok := sorts[kind]; ok {
+func kindSpecOf(kind cluster.Kind) (*kindSpec, error) {
+	if s, ok := kindSpecs[kind]; ok {
 		return s, nil
 	}
 	return nil, cluster.ProviderRefused.Errorf("CloudStack providers make no %s", kind)
@@ -165,7 +165,7 @@ func sortOf(kind cluster.Kind) (*sort, error) {
 
 // proven makes ErrGone of an empty list or a refused id, once another signed
 // call has worked. Every other error stays what it is.
-func (p *Provider) proven(ctx context.Context, s *sort, ref cluster.Ref, err error) error {
+func (p *Provider) provenGone(ctx context.Context, s *kindSpec, ref cluster.Ref, err error) error {
 	var refused *refusal
 	switch {
 	case errors.Is(err, errNotListed):
@@ -178,19 +178,19 @@ func (p *Provider) proven(ctx context.Context, s *sort, ref cluster.Ref, err err
 	default:
 		return err
 	}
-	if err := p.works(ctx, ref.Zone); err != nil {
+	if err := p.checkAPI(ctx, ref.Zone); err != nil {
 		return err
 	}
-	return gone(ref)
+	return goneError(ref)
 }
 
-func gone(ref cluster.Ref) error {
+func goneError(ref cluster.Ref) error {
 	return fmt.Errorf("%s %s %s: %w", ref.Kind, ref.Name, ref.ID, cluster.ErrGone)
 }
 
 // works makes a signed call whose answer must not be empty: a server that
 // shows no zone does not see the cloud that we know.
-func (p *Provider) works(ctx context.Context, zone string) error {
+func (p *Provider) checkAPI(ctx context.Context, zone string) error {
 	zones, err := p.zones(ctx, zone)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (p *Provider) works(ctx context.Context, zone string) error {
 }
 
 // balanced are the VMs that a balancer leads to.
-func (p *Provider) balanced(ctx context.Context, id, zone string) ([]string, error) {
+func (p *Provider) balancerVMs(ctx context.Context, id, zone string) ([]string, error) {
 	r := request{command: "listLoadBalancerRuleInstances", zone: zone, params: params{"id": id}}
 	items, err := all(ctx, p, r, "loadbalancerruleinstance", idOf)
 	if err != nil {

@@ -41,7 +41,7 @@ func (r *refusal) Error() string {
 }
 
 // mostText of a server is shown.
-const mostText = 500
+const maxErrorText = 500
 
 func clean(text string) string {
 	text = strings.Map(func(c rune) rune {
@@ -50,14 +50,14 @@ func clean(text string) string {
 		}
 		return c
 	}, strings.ToValidUTF8(text, "?"))
-	if runes := []rune(text); len(runes) > mostText {
-		text = string(runes[:mostText]) + "…"
+	if runes := []rune(text); len(runes) > maxErrorText {
+		text = string(runes[:maxErrorText]) + "…"
 	}
 	return strings.TrimSpace(text)
 }
 
 // hide takes out of the text what a server must not make us print.
-func (r *refusal) hide(secrets ...string) {
+func (r *refusal) redact(secrets ...string) {
 	for _, s := range secrets {
 		if s != "" {
 			r.Text = strings.ReplaceAll(r.Text, s, "*****")

@@ -252,7 +252,7 @@ func TestRequests(t *testing.T) {
 		return served(r), nil
 	}, func(o *Options) {
 		o.Now = func() time.Time { return now }
-		o.Called = func(command, outcome string, _ time.Duration) { outcomes = append(outcomes, command+" "+outcome) }
+		o.OnCall = func(command, outcome string, _ time.Duration) { outcomes = append(outcomes, command+" "+outcome) }
 	})
 	w := cluster.Want{
 		Kind: cluster.VM, Name: "vm", Key: "k", CallID: "c", Spec: cluster.Spec{Zone: "z1", UserData: []byte("x")},

@@ -20,19 +20,19 @@ const installation = "exam"
 var owner = cluster.Owner{AccountID: "acme", DomainID: "d1"}
 
 // rig is a cloud behind its API, with what a test wants to happen on the way.
-type rig struct {
+type fixture struct {
 	t     testing.TB
 	cloud *sim.Cloud
 	url   string
 	http  *http.Client
 
-	mu     sync.Mutex
-	before func(command string, n int) answer // n counts the requests of all commands, from 1
-	n      int
-	asked  []asked
+	mu         sync.Mutex
+	before     func(command string, n int) answer // n counts the requests of all commands, from 1
+	n          int
+	requestLog []sentRequest
 }
 
-type asked struct {
+type sentRequest struct {
 	command, method string
 	params          url.Values
 }
@@ -47,14 +47,14 @@ type answer struct {
 	header http.Header
 }
 
-func newRig(t testing.TB, o sim.Options, w wire.Options) *rig {
+func newFixture(t testing.TB, o sim.Options, w wire.Options) *fixture {
 	t.Helper()
 	o.Installation = installation
 	cloud, err := sim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cloud: cloud}
+	r := &fixture{t: t, cloud: cloud}
 	w.Cloud = cloud
 	w.Users = map[string]wire.User{
 		"KEY":   {Secret: "SECRET", Account: "acme", DomainID: "d1"},
@@ -62,15 +62,15 @@ func newRig(t testing.TB, o sim.Options, w wire.Options) *rig {
 	}
 	api := wire.New(w)
 	r.url = "https://cloud.example.org/client/api"
-	r.http = &http.Client{Transport: direct(func(rw http.ResponseWriter, req *http.Request) { r.serve(api, rw, req) })}
+	r.http = &http.Client{Transport: directTransport(func(rw http.ResponseWriter, req *http.Request) { r.serve(api, rw, req) })}
 	t.Cleanup(func() { cloud.Close() })
 	return r
 }
 
 // direct is a server without a connection: thousands of lives need no sockets.
-type direct http.HandlerFunc
+type directTransport http.HandlerFunc
 
-func (d direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
+func (d directTransport) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (d direct) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	return w.Result(), nil
 }
 
-func (r *rig) serve(api http.Handler, w http.ResponseWriter, req *http.Request) {
+func (r *fixture) serve(api http.Handler, w http.ResponseWriter, req *http.Request) {
 	if err := req.ParseForm(); err != nil {
 		r.t.Error(err)
 	}
@@ -97,7 +97,7 @@ func (r *rig) serve(api http.Handler, w http.ResponseWriter, req *http.Request) 
 	r.mu.Lock()
 	r.n++
 	n, before := r.n, r.before
-	r.asked = append(r.asked, asked{command, req.Method, req.Form})
+	r.requestLog = append(r.requestLog, sentRequest{command, req.Method, req.Form})
 	r.mu.Unlock()
 	var a answer
 	if before != nil {
@@ -121,26 +121,26 @@ func (r *rig) serve(api http.Handler, w http.ResponseWriter, req *http.Request) 
 }
 
 // on sets what happens on the way.
-func (r *rig) on(before func(command string, n int) answer) {
+func (r *fixture) intercept(before func(command string, n int) answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.before, r.n, r.asked = before, 0, nil
+	r.before, r.n, r.requestLog = before, 0, nil
 }
 
-func (r *rig) requests() []asked {
+func (r *fixture) requests() []sentRequest {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return append([]asked(nil), r.asked...)
+	return append([]sentRequest(nil), r.requestLog...)
 }
 
-func (r *rig) options() cloudstack.Options {
+func (r *fixture) options() cloudstack.Options {
 	return cloudstack.Options{
 		URL: r.url, APIKey: "ADMIN", Secret: "SECRET", Installation: installation, NetworkOffering: "isolated", DefaultTemplate: "node-image",
-		Rate: 100_000, Parallel: 50, Poll: time.Millisecond, PollMost: 5 * time.Millisecond, Client: r.http,
+		Rate: 100_000, Parallel: 50, Poll: time.Millisecond, PollMax: 5 * time.Millisecond, Client: r.http,
 	}
 }
 
-func (r *rig) client(change ...func(*cloudstack.Options)) *cloudstack.Provider {
+func (r *fixture) client(change ...func(*cloudstack.Options)) *cloudstack.Provider {
 	r.t.Helper()
 	o := r.options()
 	for _, f := range change {

@@ -22,18 +22,18 @@ func has(entries []cluster.Entry, id string) bool {
 // one is not offered to another; where each has an account, things are theirs.
 func TestNetworksOfOthersAreNotOffered(t *testing.T) {
 	other := cluster.Owner{AccountID: "other", DomainID: "d1"}
-	for name, p := range map[string]func(r *rig) *cloudstack.Provider{
-		"one account": func(r *rig) *cloudstack.Provider { return r.client() },
-		"an account each": func(r *rig) *cloudstack.Provider {
+	for name, p := range map[string]func(r *fixture) *cloudstack.Provider{
+		"one account": func(r *fixture) *cloudstack.Provider { return r.client() },
+		"an account each": func(r *fixture) *cloudstack.Provider {
 			return r.client(func(o *cloudstack.Options) {
 				o.Account = func(owner cluster.Owner) (string, string) { return owner.AccountID, owner.DomainID }
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, sim.Options{}, wire.Options{})
+			r := newFixture(t, sim.Options{}, wire.Options{})
 			client := p(r)
-			u := &user{t: t, p: client}
+			u := &retryingClient{t: t, p: client}
 			net, err := u.make(want(cluster.Network, "net", cluster.Spec{Offering: "isolated"}))
 			if err != nil {
 				t.Fatal(err)
@@ -61,10 +61,10 @@ func TestNetworksOfOthersAreNotOffered(t *testing.T) {
 }
 
 func TestARuleOnTheEndpointIsSeen(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client()
-	u := &user{t: t, p: p}
-	made, err := u.life()
+	u := &retryingClient{t: t, p: p}
+	made, err := u.createCluster()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestWhoseAThingIs(t *testing.T) {
 		"another account":      {cluster.Owner{AccountID: "mallory", DomainID: "d1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, sim.Options{}, wire.Options{})
+			r := newFixture(t, sim.Options{}, wire.Options{})
 			made, err := r.cloud.Add(cluster.Want{Kind: cluster.VM, Name: "vm", Owner: c.owner, Tags: c.tags, Spec: w.Spec})
 			if err != nil {
 				t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWhoseAThingIs(t *testing.T) {
 			if c.mine != (err == nil) || !c.mine && !errors.Is(err, cluster.ErrGone) {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			is, _ := r.cloud.Look(cluster.VM, made.ID)
+			is, _ := r.cloud.Lookup(cluster.VM, made.ID)
 			if tagged := is.Tags[cluster.TagKey] == w.Key && is.Tags[cluster.TagCluster] == "c1" && is.Tags[cluster.TagInstallation] == installation; tagged != c.mine {
 				t.Errorf("tags are %v", is.Tags)
 			}
@@ -120,9 +120,9 @@ func TestWhoseAThingIs(t *testing.T) {
 
 // What a failed deployment has left is removed before the next try, and only that.
 func TestRemainsOfAFailedDeployment(t *testing.T) {
-	r := newRig(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
+	r := newFixture(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
 		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
-	u := &user{t: t, p: r.client()}
+	u := &retryingClient{t: t, p: r.client()}
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
 	call, err := u.p.Create(t.Context(), w)
 	if err != nil {
@@ -139,7 +139,7 @@ func TestRemainsOfAFailedDeployment(t *testing.T) {
 	if err != nil || got.ID == broken.ID || got.Power != cluster.Up {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if all, err := ours(t, r, cluster.VM); err != nil || len(all) != 1 {
+	if all, err := allButSourceNAT(t, r, cluster.VM); err != nil || len(all) != 1 {
 		t.Errorf("%d VMs, %v", len(all), err)
 	}
 	if err := r.cloud.TrashVM("vm"); err != nil {
@@ -154,7 +154,7 @@ func TestRemainsOfAFailedDeployment(t *testing.T) {
 }
 
 func TestAJobNobodyKnows(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client()
 	call := cluster.Call{Job: "00000000-0000-4000-8000-000000000000"}
 	if _, err := p.Poll(t.Context(), call); !errors.Is(err, cluster.ErrGone) {
@@ -167,7 +167,7 @@ func TestAJobNobodyKnows(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsNotSent(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.Zones = []string{"zone-1"} })
 	good := func() cluster.Want {
 		return want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
@@ -195,7 +195,7 @@ func TestWhatIsRefusedIsNotSent(t *testing.T) {
 }
 
 func TestKeyPairsAndDefaults(t *testing.T) {
-	r := newRig(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
+	r := newFixture(t, sim.Options{Templates: []cluster.Entry{{ID: "old", Name: "old"}, {ID: "node-image", Name: "node-image"}}}, wire.Options{})
 	p := r.client()
 	if _, err := r.cloud.As("").Create(t.Context(), cluster.Want{Kind: cluster.KeyPair, Name: "mine", Owner: owner}); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestKeyPairsAndDefaults(t *testing.T) {
 		}
 	}
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", KeyPair: "mine"})
-	if got, err := (&user{t: t, p: p}).make(w); err != nil || got.Spec.KeyPair != "mine" {
+	if got, err := (&retryingClient{t: t, p: p}).make(w); err != nil || got.Spec.KeyPair != "mine" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -224,18 +224,18 @@ func TestKeyPairsAndDefaults(t *testing.T) {
 // The size of a root disk is sent where the API takes it; where it does not,
 // the check says so before anything is made.
 func TestSizeOfRootDisks(t *testing.T) {
-	r := newRig(t, sim.Options{}, wire.Options{})
+	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client()
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image", DiskGB: 40})
-	got, err := (&user{t: t, p: p}).make(w)
+	got, err := (&retryingClient{t: t, p: p}).make(w)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if made, ok := r.cloud.LookShown(cluster.VM, got.ID); !ok || made.Spec.DiskGB != 40 {
+	if made, ok := r.cloud.LookupView(cluster.VM, got.ID); !ok || made.Spec.DiskGB != 40 {
 		t.Errorf("the cloud has made %+v", made)
 	}
 	w = want(cluster.VM, "plain", cluster.Spec{Offering: "small", Template: "node-image"})
-	if _, err := (&user{t: t, p: p}).make(w); err != nil {
+	if _, err := (&retryingClient{t: t, p: p}).make(w); err != nil {
 		t.Fatal(err)
 	}
 	for _, asked := range r.requests() {
@@ -247,7 +247,7 @@ func TestSizeOfRootDisks(t *testing.T) {
 	if found, err := p.Check(t.Context(), need); err != nil || len(found) > 0 || !p.Capabilities().DiskSize {
 		t.Errorf("%+v, %v, %+v", found, err, p.Capabilities())
 	}
-	old := newRig(t, sim.Options{}, wire.Options{NoRootDiskSize: true})
+	old := newFixture(t, sim.Options{}, wire.Options{NoRootDiskSize: true})
 	p = old.client()
 	found, err := p.Check(t.Context(), need)
 	if err != nil || len(found) != 1 || found[0].Code != cluster.EntityRefused.Code || p.Capabilities().DiskSize {
@@ -273,7 +273,7 @@ func TestCheckKnowsTheLimits(t *testing.T) {
 		"memory of a zone": {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", MemoryMB: 3071}}}, cluster.CapacityExhausted.Code},
 		"a disabled zone":  {sim.Options{Zones: []sim.Zone{{ID: "zone-1", Name: "z", Disabled: true}}}, cluster.EntityRefused.Code},
 	} {
-		found, err := newRig(t, c.o, wire.Options{}).client().Check(t.Context(), need)
+		found, err := newFixture(t, c.o, wire.Options{}).client().Check(t.Context(), need)
 		if err != nil || (len(found) == 0) != (c.want == "") || len(found) > 0 && !slices.ContainsFunc(found, func(f cluster.Finding) bool { return f.Code == c.want }) {
 			t.Errorf("%s: %+v, %v; want %q", name, found, err, c.want)
 		}

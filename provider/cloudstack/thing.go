@@ -17,7 +17,7 @@ const (
 )
 
 // sort says how the API speaks of a kind.
-type sort struct {
+type kindSpec struct {
 	kind    cluster.Kind
 	list    string // command
 	item    string // key of its array
@@ -28,7 +28,7 @@ type sort struct {
 	zone    bool   // list takes zoneid
 }
 
-var sorts = map[cluster.Kind]*sort{
+var kindSpecs = map[cluster.Kind]*kindSpec{
 	cluster.VM:       {cluster.VM, "listVirtualMachines", "virtualmachine", "UserVm", "destroyVirtualMachine", "networkid", "name", true},
 	cluster.Network:  {cluster.Network, "listNetworks", "network", "Network", "deleteNetwork", "id", "keyword", true},
 	cluster.Address:  {cluster.Address, "listPublicIpAddresses", "publicipaddress", "PublicIpAddress", "disassociateIpAddress", "associatednetworkid", "", true},
@@ -106,7 +106,7 @@ func power(state string) cluster.Power {
 }
 
 // standing is the power of what is no VM.
-func standing(state string) cluster.Power {
+func powerOfState(state string) cluster.Power {
 	switch strings.ToLower(state) {
 	case "allocating", "setup":
 		return cluster.GoingUp
@@ -120,14 +120,14 @@ func standing(state string) cluster.Power {
 
 // show is the thing as clusters know it. zone is used where the API and
 // the tags show none.
-func (s *sort) show(it *item, zone string) cluster.Resource {
+func (s *kindSpec) toResource(it *item, zone string) cluster.Resource {
 	tags := make(map[string]string, len(it.Tags))
 	for _, t := range it.Tags {
 		tags[string(t.Key)] = string(t.Value)
 	}
 	r := cluster.Resource{
 		Kind: s.kind, ID: string(it.ID), Identity: string(it.ID), Name: string(it.Name), Tags: tags, State: string(it.State),
-		Power: standing(string(it.State)), Created: date(string(it.Created)),
+		Power: powerOfState(string(it.State)), Created: date(string(it.Created)),
 		Zone: cmp.Or(string(it.ZoneID), tags[tagZone], zone),
 	}
 	if s.name == "" {
@@ -161,7 +161,7 @@ func (it *item) nic() nic {
 	return nic{}
 }
 
-func (s *sort) spec(it *item) cluster.Spec {
+func (s *kindSpec) spec(it *item) cluster.Spec {
 	switch s.kind {
 	case cluster.VM:
 		return cluster.Spec{Offering: string(it.Offering), Template: string(it.Template), KeyPair: string(it.KeyPair), Network: string(it.nic().NetworkID)}

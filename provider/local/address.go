@@ -20,7 +20,7 @@ const (
 // Networks are 127.64.x.0/24 to 127.126.x.0/24; VMs without one share 127.127.0.0/16.
 const (
 	firstNet, lastNet = 64, 126
-	loneNet           = 127
+	sharedNet         = 127
 )
 
 // freeRange chooses a range for a network.
@@ -62,37 +62,37 @@ func (p *Provider) freeEndpoint(rangeText string, networks []*record) (string, e
 }
 
 // home of a VM: an address, and the ports on it.
-type home struct{ address, health, api string }
+type listenAddrs struct{ address, health, api string }
 
 // freeHome chooses where a VM listens: an address of the range that nobody has,
 // or ports of the one address there is.
-func (p *Provider) freeHome(rangeText string, vms []*record) (home, error) {
+func (p *Provider) freeListenAddrs(rangeText string, vms []*record) (listenAddrs, error) {
 	addresses, ports := map[string]bool{}, map[string]bool{}
 	for _, vm := range vms {
 		addresses[vm.Address] = true
 		ports[vm.Node.Health], ports[vm.Node.API] = true, true
 	}
 	if !p.options.OneAddress {
-		h, err := ownAddress(rangeText, addresses)
+		h, err := freeLoopbackAddress(rangeText, addresses)
 		if !errors.Is(err, syscall.EADDRNOTAVAIL) {
 			return h, err
 		}
 	}
 	health, err := freePort("127.0.0.1", 0, ports)
 	if err != nil {
-		return home{}, err
+		return listenAddrs{}, err
 	}
 	ports[health] = true
 	api, err := freePort("127.0.0.1", 0, ports)
 	if err != nil {
-		return home{}, err
+		return listenAddrs{}, err
 	}
-	return home{"127.0.0.1", health, api}, nil
+	return listenAddrs{"127.0.0.1", health, api}, nil
 }
 
-func ownAddress(rangeText string, used map[string]bool) (home, error) {
+func freeLoopbackAddress(rangeText string, used map[string]bool) (listenAddrs, error) {
 	candidate := func() string {
-		return fmt.Sprintf("127.%d.%d.%d", loneNet, rand.IntN(256), 2+rand.IntN(250))
+		return fmt.Sprintf("127.%d.%d.%d", sharedNet, rand.IntN(256), 2+rand.IntN(250))
 	}
 	if _, ipNet, err := net.ParseCIDR(rangeText); err == nil {
 		ip := ipNet.IP.To4()
@@ -109,12 +109,12 @@ func ownAddress(rangeText string, used map[string]bool) (home, error) {
 		}
 		health, err := freePort(address, healthPort, nil)
 		if err != nil {
-			return home{}, err
+			return listenAddrs{}, err
 		}
 		api, err := freePort(address, apiPort, map[string]bool{health: true})
-		return home{address, health, api}, err
+		return listenAddrs{address, health, api}, err
 	}
-	return home{}, cluster.CapacityExhausted.Errorf("no address is left in %s", rangeText)
+	return listenAddrs{}, cluster.CapacityExhausted.Errorf("no address is left in %s", rangeText)
 }
 
 // freePort gives host:port that nobody listens on: the wanted port, or any.

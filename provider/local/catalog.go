@@ -30,7 +30,7 @@ func (p *Provider) Catalog(ctx context.Context, owner cluster.Owner, kind cluste
 	case cluster.Network:
 		return p.networks(owner)
 	}
-	return entries, p.shelf.there()
+	return entries, p.data.checkExists()
 }
 
 // services that a network must have; what means nothing on loopback stands in nobody's way.
@@ -39,11 +39,11 @@ func services() []string {
 }
 
 func (p *Provider) networks(owner cluster.Owner) ([]cluster.Entry, error) {
-	networks, err := p.shelf.all(cluster.Network, "")
+	networks, err := p.data.list(cluster.Network, "")
 	if err != nil {
 		return nil, err
 	}
-	vms, err := p.shelf.all(cluster.VM, "")
+	vms, err := p.data.list(cluster.VM, "")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (p *Provider) networks(owner cluster.Owner) ([]cluster.Entry, error) {
 	}
 	var entries []cluster.Entry
 	for _, n := range networks {
-		if n.broken != "" || n.Owner != owner {
+		if n.unreadable != "" || n.Owner != owner {
 			continue
 		}
 		user := users[n.ID]
@@ -90,21 +90,21 @@ func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding
 		find("", "", "VMs of this provider are processes: the size of a root disk has no effect")
 	}
 	if n.Network != "" {
-		switch r, err := p.shelf.load(n.Network); {
+		switch r, err := p.data.load(n.Network); {
 		case isGone(err) || err == nil && r.Kind != cluster.Network:
 			find(missing, n.Network, "there is no such network")
 		case err != nil:
 			return nil, err
 		}
 	}
-	vms, err := p.shelf.all(cluster.VM, "")
+	vms, err := p.data.list(cluster.VM, "")
 	if err != nil {
 		return nil, err
 	}
 	offering, ok := p.options.offering(n.Offering)
 	if !ok {
 		find(missing, n.Offering, "there is no such offering")
-	} else if err := p.room(vms, n.Nodes, offering); err != nil {
+	} else if err := p.checkCapacity(vms, n.Nodes, offering); err != nil {
 		find(cluster.CapacityExhausted.Code, offering.Name, fault.Message(err))
 	}
 	return findings, nil

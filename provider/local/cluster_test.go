@@ -22,7 +22,7 @@ import (
 
 // dwelling is what a server is to its nodes: it takes a join token once, and a
 // credential from then on.
-type dwelling struct {
+type fakeServer struct {
 	t       *testing.T
 	address string
 	server  *http.Server
@@ -31,7 +31,7 @@ type dwelling struct {
 	mu          sync.Mutex
 	token       string
 	credentials map[string]string // node -> credential
-	hellos      map[string]cluster.Hello
+	heartbeats  map[string]cluster.Hello
 	byToken     map[string]int
 	drain       map[string]bool
 	removed     []string
@@ -39,7 +39,7 @@ type dwelling struct {
 	ca, caKey   string               // of the cluster; empty: its control node makes one
 }
 
-func (h *dwelling) open() {
+func (h *fakeServer) open() {
 	listener, err := net.Listen("tcp", h.address)
 	if err != nil {
 		h.t.Fatal(err)
@@ -53,46 +53,46 @@ func (h *dwelling) open() {
 	}()
 }
 
-func (h *dwelling) close() {
+func (h *fakeServer) close() {
 	h.server.Close()
 	<-h.served
 }
 
-func (h *dwelling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var hello cluster.Hello
-	if err := json.NewDecoder(r.Body).Decode(&hello); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/hello" {
+	var heartbeat cluster.Hello
+	if err := json.NewDecoder(r.Body).Decode(&heartbeat); err != nil || r.Method != http.MethodPost || r.URL.Path != "/v1/nodes/hello" {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	a := cluster.HelloAnswer{Every: 50 * time.Millisecond, Drain: h.drain[hello.Node]}
+	a := cluster.HelloAnswer{Every: 50 * time.Millisecond, Drain: h.drain[heartbeat.Node]}
 	switch token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token {
-	case h.credentials[hello.Node]:
+	case h.credentials[heartbeat.Node]:
 	case h.token:
-		h.byToken[hello.Node]++
-		a.Credential = "credential of " + hello.Node
-		h.credentials[hello.Node] = a.Credential
+		h.byToken[heartbeat.Node]++
+		a.Credential = "credential of " + heartbeat.Node
+		h.credentials[heartbeat.Node] = a.Credential
 	default:
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
-	h.hellos[hello.Node] = hello
-	if hello.Role == cluster.Control {
+	h.heartbeats[heartbeat.Node] = heartbeat
+	if heartbeat.Role == cluster.Control {
 		if h.token != "" {
 			a.JoinToken = hash(h.token)
 		}
-		if a.Removed, a.Members = h.removed, map[string]string{}; h.upgrade != nil && hello.Version != h.upgrade.Version {
+		if a.Removed, a.Members = h.removed, map[string]string{}; h.upgrade != nil && heartbeat.Version != h.upgrade.Version {
 			a.Upgrade = h.upgrade
 		}
-		if hello.CACert == "" {
+		if heartbeat.CACert == "" {
 			a.CACert, a.CAKey = h.ca, h.caKey
 		}
 		for name, credential := range h.credentials {
 			a.Members[name] = hash(credential)
 		}
 	}
-	for _, c := range h.hellos {
+	for _, c := range h.heartbeats {
 		if c.Role == cluster.Control && c.Ready {
 			a.Control, a.CAHash = c.Endpoint, cluster.CAHash(c.CACert)
 		}
@@ -105,27 +105,27 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (h *dwelling) change(do func()) {
+func (h *fakeServer) change(do func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	do()
 }
 
 // said is a node's newest hello.
-func (h *dwelling) said(name string) cluster.Hello {
+func (h *fakeServer) lastHeartbeat(name string) cluster.Hello {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.hellos[name]
+	return h.heartbeats[name]
 }
 
 // awaits looks until something is true of what the nodes said last.
-func (h *dwelling) awaits(what string, is func(map[string]cluster.Hello) bool) {
+func (h *fakeServer) await(what string, is func(map[string]cluster.Hello) bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		h.mu.Lock()
-		done := is(h.hellos)
+		done := is(h.heartbeats)
 		if !done && time.Now().After(deadline) {
-			h.t.Errorf("waited in vain until %s: %+v", what, h.hellos)
+			h.t.Errorf("waited in vain until %s: %+v", what, h.heartbeats)
 			h.mu.Unlock()
 			h.t.FailNow()
 		}
@@ -136,7 +136,7 @@ func (h *dwelling) awaits(what string, is func(map[string]cluster.Hello) bool) {
 	}
 }
 
-func (h *dwelling) want(name string, role cluster.Role) cluster.Want {
+func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.Want {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,29 +155,29 @@ func (h *dwelling) want(name string, role cluster.Role) cluster.Want {
 // server may be away; a drained worker leaves; a control node may be replaced.
 func TestCluster(t *testing.T) {
 	p := open(t, Options{})
-	h := &dwelling{
-		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+	h := &fakeServer{
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
 		byToken: map[string]int{}, drain: map[string]bool{},
 	}
 	h.open()
 	defer func() { h.close() }()
 
-	c1, w1, w2 := made(t, p, h.want("c1", cluster.Control)), made(t, p, h.want("w1", cluster.Worker)), made(t, p, h.want("w2", cluster.Worker))
+	c1, w1, w2 := createVM(t, p, h.wantVM("c1", cluster.Control)), createVM(t, p, h.wantVM("w1", cluster.Worker)), createVM(t, p, h.wantVM("w2", cluster.Worker))
 	joined := func(names ...string) func(map[string]cluster.Hello) bool {
-		return func(hellos map[string]cluster.Hello) bool {
+		return func(heartbeats map[string]cluster.Hello) bool {
 			for _, name := range names {
-				if !hellos[name].Ready {
+				if !heartbeats[name].Ready {
 					return false
 				}
 			}
-			return slices.Equal(hellos[names[0]].Joined, names)
+			return slices.Equal(heartbeats[names[0]].Joined, names)
 		}
 	}
-	h.awaits("all have joined", joined("c1", "w1", "w2"))
+	h.await("all have joined", joined("c1", "w1", "w2"))
 	for name, r := range map[string]*record{"c1": c1, "w1": w1, "w2": w2} {
-		hello := h.said(name)
-		if hello.Identity != r.Identity || hello.Address != r.Address || hello.Cluster != "blue" || hello.Version != "1.0.0" || hello.Role != r.Spec.Role {
-			t.Errorf("%s said %+v", name, hello)
+		heartbeat := h.lastHeartbeat(name)
+		if heartbeat.Identity != r.Identity || heartbeat.Address != r.Address || heartbeat.Cluster != "blue" || heartbeat.Version != "1.0.0" || heartbeat.Role != r.Spec.Role {
+			t.Errorf("%s said %+v", name, heartbeat)
 		}
 		h.change(func() {
 			if h.byToken[name] != 1 {
@@ -185,7 +185,7 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	}
-	control := h.said("c1")
+	control := h.lastHeartbeat("c1")
 	if control.Endpoint != "https://"+c1.Node.API || !strings.Contains(control.Config, control.Endpoint) {
 		t.Errorf("the control node brings %q and %q", control.Endpoint, control.Config)
 	}
@@ -209,43 +209,43 @@ func TestCluster(t *testing.T) {
 	h.change(func() { h.token = "" })
 
 	kill(t, processOf(t, p, w1), syscall.SIGKILL)
-	h.awaits("the silent one has left the list", joined("c1", "w2"))
+	h.await("the silent one has left the list", joined("c1", "w2"))
 	if err := act(t, p, w1, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
-	h.awaits("it has come back", joined("c1", "w1", "w2"))
+	h.await("it has come back", joined("c1", "w1", "w2"))
 
 	h.close()
 	kill(t, processOf(t, p, c1), syscall.SIGKILL)
 	if err := act(t, p, c1, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
-	h.change(func() { clear(h.hellos) })
+	h.change(func() { clear(h.heartbeats) })
 	h.open()
-	h.awaits("they go on after the server and the control node were away", joined("c1", "w1", "w2"))
-	if again := h.said("c1"); again.CACert != control.CACert {
+	h.await("they go on after the server and the control node were away", joined("c1", "w1", "w2"))
+	if again := h.lastHeartbeat("c1"); again.CACert != control.CACert {
 		t.Error("the control node has made another CA")
 	}
 
 	h.change(func() { h.drain["w2"] = true })
-	h.awaits("the drained one has left", func(hellos map[string]cluster.Hello) bool {
-		return joined("c1", "w1")(hellos) && !hellos["w2"].Ready && hellos["w2"].Reason == "Draining"
+	h.await("the drained one has left", func(heartbeats map[string]cluster.Hello) bool {
+		return joined("c1", "w1")(heartbeats) && !heartbeats["w2"].Ready && heartbeats["w2"].Reason == "Draining"
 	})
 	h.change(func() { h.drain["w2"], h.removed = false, []string{"w2"} })
-	h.awaits("the removed one is kept out", func(hellos map[string]cluster.Hello) bool {
-		return joined("c1", "w1")(hellos) && strings.HasPrefix(hellos["w2"].Reason, "NotJoined")
+	h.await("the removed one is kept out", func(heartbeats map[string]cluster.Hello) bool {
+		return joined("c1", "w1")(heartbeats) && strings.HasPrefix(heartbeats["w2"].Reason, "NotJoined")
 	})
 
 	// A new control node has another CA; home tells the workers, and vouches for them.
 	if err := act(t, p, c1, cluster.Destroy); err != nil {
 		t.Fatal(err)
 	}
-	h.change(func() { delete(h.hellos, "c1"); h.token, h.removed = "second token", nil })
-	w := h.want("c2", cluster.Control)
+	h.change(func() { delete(h.heartbeats, "c1"); h.token, h.removed = "second token", nil })
+	w := h.wantVM("c2", cluster.Control)
 	w.Spec.Template = "node-1.1"
-	made(t, p, w)
-	h.awaits("the workers have joined the new control node", joined("c2", "w1", "w2"))
-	if got := h.said("c2"); got.Version != "1.1.0" || got.CACert == control.CACert {
+	createVM(t, p, w)
+	h.await("the workers have joined the new control node", joined("c2", "w1", "w2"))
+	if got := h.lastHeartbeat("c2"); got.Version != "1.1.0" || got.CACert == control.CACert {
 		t.Errorf("the new control node said %+v", got)
 	}
 	for name, r := range map[string]*record{"w1": w1, "w2": w2} {
@@ -265,24 +265,24 @@ func TestCluster(t *testing.T) {
 // address, its CA and its members stay, and it keeps the version over a restart.
 func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 	p := open(t, Options{})
-	h := &dwelling{
-		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+	h := &fakeServer{
+		t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
 		byToken: map[string]int{}, drain: map[string]bool{},
 	}
 	h.open()
 	defer func() { h.close() }()
-	c1 := made(t, p, h.want("c1", cluster.Control))
-	made(t, p, h.want("w1", cluster.Worker))
+	c1 := createVM(t, p, h.wantVM("c1", cluster.Control))
+	createVM(t, p, h.wantVM("w1", cluster.Worker))
 	at := func(version string) func(map[string]cluster.Hello) bool {
-		return func(hellos map[string]cluster.Hello) bool {
-			return hellos["c1"].Ready && hellos["w1"].Ready && hellos["c1"].Version == version && slices.Equal(hellos["c1"].Joined, []string{"c1", "w1"})
+		return func(heartbeats map[string]cluster.Hello) bool {
+			return heartbeats["c1"].Ready && heartbeats["w1"].Ready && heartbeats["c1"].Version == version && slices.Equal(heartbeats["c1"].Joined, []string{"c1", "w1"})
 		}
 	}
-	h.awaits("both have joined", at("1.0.0"))
-	before := h.said("c1")
+	h.await("both have joined", at("1.0.0"))
+	before := h.lastHeartbeat("c1")
 	h.change(func() { h.upgrade = &cluster.NodeUpgrade{Version: "1.1.0", Template: "node-1.1"} })
-	h.awaits("it says the new version", at("1.1.0"))
-	after := h.said("c1")
+	h.await("it says the new version", at("1.1.0"))
+	after := h.lastHeartbeat("c1")
 	if after.Endpoint != before.Endpoint || after.CACert != before.CACert || after.Identity != before.Identity {
 		t.Errorf("it said %+v, before %+v", after, before)
 	}
@@ -291,11 +291,11 @@ func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 		t.Errorf("the endpoint says %v", version)
 	}
 	kill(t, processOf(t, p, c1), syscall.SIGKILL)
-	h.change(func() { h.upgrade = nil; delete(h.hellos, "c1") })
+	h.change(func() { h.upgrade = nil; delete(h.heartbeats, "c1") })
 	if err := act(t, p, c1, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
-	h.awaits("it has kept the version", at("1.1.0"))
+	h.await("it has kept the version", at("1.1.0"))
 }
 
 // Finding 18: three control nodes have one endpoint, one CA and one list of
@@ -309,8 +309,8 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := &dwelling{
-				t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, hellos: map[string]cluster.Hello{},
+			h := &fakeServer{
+				t: t, address: "127.0.0.1:0", token: "join token", credentials: map[string]string{}, heartbeats: map[string]cluster.Hello{},
 				byToken: map[string]int{}, drain: map[string]bool{}, ca: ca, caKey: key.Reveal(),
 			}
 			h.open()
@@ -322,9 +322,9 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 				t.Fatal(err)
 			}
 			within := func(name string, role cluster.Role) *record {
-				w := h.want(name, role)
+				w := h.wantVM(name, role)
 				w.Spec.Network = call.Ref.ID
-				return made(t, p, w)
+				return createVM(t, p, w)
 			}
 			vms := map[string]*record{}
 			for _, name := range []string{"c1", "c2", "c3"} {
@@ -333,20 +333,20 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 			vms["w1"] = within("w1", cluster.Worker)
 			members := func(controls ...string) func(map[string]cluster.Hello) bool {
 				want := append(slices.Clone(controls), "w1")
-				return func(hellos map[string]cluster.Hello) bool {
+				return func(heartbeats map[string]cluster.Hello) bool {
 					for _, name := range controls {
-						has := slices.Sorted(slices.Values(hellos[name].Joined))
-						if !hellos[name].Ready || !slices.Equal(has, want) {
+						has := slices.Sorted(slices.Values(heartbeats[name].Joined))
+						if !heartbeats[name].Ready || !slices.Equal(has, want) {
 							return false
 						}
 					}
-					return hellos["w1"].Ready
+					return heartbeats["w1"].Ready
 				}
 			}
-			h.awaits("all know each other", members("c1", "c2", "c3"))
-			first := h.said("c1")
+			h.await("all know each other", members("c1", "c2", "c3"))
+			first := h.lastHeartbeat("c1")
 			for _, name := range []string{"c2", "c3"} {
-				if other := h.said(name); other.Endpoint != first.Endpoint || other.CACert != ca || first.CACert != ca || other.Config != first.Config {
+				if other := h.lastHeartbeat(name); other.Endpoint != first.Endpoint || other.CACert != ca || first.CACert != ca || other.Config != first.Config {
 					t.Errorf("%s says %q, c1 says %q", name, other.Config, first.Config)
 				}
 			}
@@ -371,7 +371,7 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 			if second == killed {
 				t.Fatalf("%s serves although it was killed", second)
 			}
-			h.awaits("the killed one has left the list", members(others(killed)...))
+			h.await("the killed one has left the list", members(others(killed)...))
 
 			h.change(func() { h.drain[second] = true; h.removed = []string{second} })
 			for deadline := time.Now().Add(30 * time.Second); serving() == second; time.Sleep(5 * time.Millisecond) {
@@ -380,14 +380,14 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 				}
 			}
 			last := others(killed, second)
-			h.awaits("one is left", members(last...))
-			if got := h.said(last[0]); got.Endpoint != first.Endpoint || got.CACert != ca || got.Config != first.Config {
+			h.await("one is left", members(last...))
+			if got := h.lastHeartbeat(last[0]); got.Endpoint != first.Endpoint || got.CACert != ca || got.Config != first.Config {
 				t.Errorf("the last one says %+v", got)
 			}
 			if err := act(t, p, vms[killed], cluster.Start); err != nil {
 				t.Fatal(err)
 			}
-			h.awaits("the killed one has come back", members(slices.Sorted(slices.Values(append(last, killed)))...))
+			h.await("the killed one has come back", members(slices.Sorted(slices.Values(append(last, killed)))...))
 		})
 	}
 }

@@ -12,18 +12,18 @@ import (
 )
 
 func TestProvider(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Setup { return examine(t, Options{}) })
+	providertest.Run(t, func(t *testing.T) providertest.Setup { return newSetup(t, Options{}) })
 }
 
 // Where there is one loopback address the VMs have ports of their own.
 func TestProviderWithOneAddress(t *testing.T) {
-	providertest.Run(t, func(t *testing.T) providertest.Setup { return examine(t, Options{OneAddress: true}) })
+	providertest.Run(t, func(t *testing.T) providertest.Setup { return newSetup(t, Options{OneAddress: true}) })
 }
 
-func examine(t *testing.T, o Options) providertest.Setup {
+func newSetup(t *testing.T, o Options) providertest.Setup {
 	o.Dir = folder(t)
 	p := open(t, o)
-	lossy := &lossy{Provider: p}
+	lossy := &lossyProvider{Provider: p}
 	s := providertest.Setup{
 		Provider: lossy, Installation: installation, Owner: cluster.Owner{AccountID: "a", DomainID: "d"},
 		Zone: ZoneID, Offering: "small", Template: "node-1.0", NetworkOffering: NetworkOfferingID,
@@ -91,12 +91,12 @@ func examine(t *testing.T, o Options) providertest.Setup {
 }
 
 // lossy loses the answer of a create call.
-type lossy struct {
+type lossyProvider struct {
 	*Provider
 	next atomic.Bool
 }
 
-func (l *lossy) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
+func (l *lossyProvider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
 	call, err := l.Provider.Create(ctx, w)
 	if err == nil && l.next.CompareAndSwap(true, false) {
 		return cluster.Call{}, cluster.ProviderUnreachable.Errorf("the answer was lost")

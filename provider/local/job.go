@@ -36,17 +36,17 @@ func parseJob(text string) (job, error) {
 }
 
 // again is when to ask for a job that is not done.
-const again = 250 * time.Millisecond
+const pollInterval = 250 * time.Millisecond
 
 // step looks once, and acts at most once.
 func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
-	p.reap()
+	p.reapChildren()
 	lock := p.lockOf(j.id)
 	lock.Lock()
 	defer lock.Unlock()
-	r, err := p.shelf.load(j.id)
-	if err == nil && r.broken == "" && j.identity != "" && r.Identity != j.identity {
-		err = gone(j.id, nil) // another thing has its key by now
+	r, err := p.data.load(j.id)
+	if err == nil && r.unreadable == "" && j.identity != "" && r.Identity != j.identity {
+		err = goneError(j.id, nil) // another thing has its key by now
 	}
 	if errors.Is(err, cluster.ErrGone) {
 		if j.act == cluster.Destroy {
@@ -60,12 +60,12 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 	if r.Kind == cluster.Network {
 		return p.stepNetwork(r, j)
 	}
-	s, err := p.look(ctx, r)
+	s, err := p.observe(ctx, r)
 	if err != nil {
 		return cluster.Progress{}, err
 	}
 	done := cluster.Progress{Done: true, Ref: r.ref()}
-	open := cluster.Progress{Ref: r.ref(), After: again}
+	open := cluster.Progress{Ref: r.ref(), After: pollInterval}
 	switch j.act {
 	case cluster.Start:
 		switch s.state {
@@ -73,16 +73,16 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 			return done, nil
 		case stopped:
 			if at := p.mark(r, launchFile).At; !at.Before(j.at) {
-				done.Err = cluster.ProviderRefused.Errorf("%s: the process has ended; %s", r.Name, p.lastWords(r))
+				done.Err = cluster.ProviderRefused.Errorf("%s: the process has ended; %s", r.Name, p.logTail(r))
 				return done, nil
 			}
 			return open, p.launch(r)
 		case unread:
-			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.broken)
+			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.unreadable)
 			return done, nil
 		case silent:
 			if p.options.Now().Sub(j.at) > p.options.StartWithin {
-				done.Err = cluster.ProviderRefused.Errorf("%s: the process does not answer; %s", r.Name, p.lastWords(r))
+				done.Err = cluster.ProviderRefused.Errorf("%s: the process does not answer; %s", r.Name, p.logTail(r))
 				return done, nil
 			}
 		}
@@ -92,7 +92,7 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 		case stopped:
 			return done, nil
 		case unread:
-			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.broken)
+			done.Err = cluster.ProviderRefused.Errorf("%s: %s", j.id, r.unreadable)
 			return done, nil
 		}
 		return open, p.halt(r, s, func(time.Duration) bool { return j.act == cluster.ForceStop })
@@ -103,19 +103,19 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 		if s.state != stopped && s.state != unread && !lost {
 			return open, p.halt(r, s, func(since time.Duration) bool { return since > p.options.StopWithin })
 		}
-		return done, p.vanish(r)
+		return done, p.removeVM(r)
 	}
 	return cluster.Progress{}, cluster.ProviderRefused.Errorf("%s: a VM knows no %q", r.Name, j.act)
 }
 
 // vanish removes the directory of a thing.
-func (p *Provider) vanish(r *record) error {
-	unlock, err := p.shelf.lock()
+func (p *Provider) removeVM(r *record) error {
+	unlock, err := p.data.lock()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return p.shelf.remove(r.ID)
+	return p.data.remove(r.ID)
 }
 
 func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
@@ -124,12 +124,12 @@ func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
 		done.Err = cluster.ProviderRefused.Errorf("%s: a network knows no %q", r.Name, j.act)
 		return done, nil
 	}
-	unlock, err := p.shelf.lock() // no VM comes into it now
+	unlock, err := p.data.lock() // no VM comes into it now
 	if err != nil {
 		return cluster.Progress{}, err
 	}
 	defer unlock()
-	vms, err := p.shelf.all(cluster.VM, "")
+	vms, err := p.data.list(cluster.VM, "")
 	if err != nil {
 		return cluster.Progress{}, err
 	}
@@ -138,14 +138,14 @@ func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
 			return cluster.Progress{}, cluster.ResourceInUse.Errorf("network %s: VM %s is in it", r.Name, vm.Name)
 		}
 	}
-	return done, p.shelf.remove(r.ID)
+	return done, p.data.remove(r.ID)
 }
 
 // settle steps until the job is done or patience is over; then it is to be polled.
 func (p *Provider) settle(ctx context.Context, j job) (cluster.Call, error) {
 	deadline := time.Now().Add(p.options.Patience)
 	call := cluster.Call{Job: j.String(), Ref: cluster.Ref{ID: j.id, Identity: j.identity, Zone: ZoneID}}
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, again) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, pollInterval) {
 		progress, err := p.step(ctx, j)
 		if progress.Ref.ID != "" {
 			call.Ref = progress.Ref

@@ -47,7 +47,7 @@ func TestJudge(t *testing.T) {
 		{"it answers, and its process is not to be found", facts{healthy: true}, running},
 	} {
 		c.facts.now, c.facts.grace = now, 20*time.Second
-		if got := judge(c.facts); got.state != c.want {
+		if got := decideState(c.facts); got.state != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got.state, c.want)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRoom(t *testing.T) {
 		{"memory", []*record{vm(Offering{Cores: 1, MemoryMB: 4000})}, 1, small, "memory"},
 		{"nothing more", []*record{vm(medium), vm(medium)}, 0, medium, ""},
 	} {
-		err := p.room(c.vms, c.n, c.o)
+		err := p.checkCapacity(c.vms, c.n, c.o)
 		if (err == nil) != (c.full == "") || err != nil && (fault.Of(err) != cluster.CapacityExhausted || !strings.Contains(err.Error(), c.full)) {
 			t.Errorf("%s: %v", c.name, err)
 		}
@@ -95,7 +95,7 @@ func TestCapacityEnds(t *testing.T) {
 			t.Errorf("VM %d: %v", i, err)
 		}
 	}
-	if vms, err := p.shelf.all(cluster.VM, ""); err != nil || len(vms) != 5 {
+	if vms, err := p.data.list(cluster.VM, ""); err != nil || len(vms) != 5 {
 		t.Errorf("%d VMs, %v", len(vms), err)
 	}
 	findings, err := p.Check(t.Context(), cluster.Need{Nodes: 1, Network: "network-x", KeyPair: "k"})
@@ -120,7 +120,7 @@ func TestWantsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if vms, err := p.shelf.all(cluster.VM, ""); err != nil || len(vms) > 0 {
+	if vms, err := p.data.list(cluster.VM, ""); err != nil || len(vms) > 0 {
 		t.Errorf("something was made: %v, %v", vms, err)
 	}
 	for _, id := range []string{"../x", "vm-", "vm-zz", "network-0", "/etc/passwd", "vm-000000000000000000000000/../x"} {
@@ -154,7 +154,7 @@ func TestIDs(t *testing.T) {
 		w := want("a")
 		change(&w)
 		id := idOf(w)
-		if other := seen[id]; other != "" || !shape.MatchString(id) {
+		if other := seen[id]; other != "" || !idPattern.MatchString(id) {
 			t.Errorf("%s has the id of %s: %s", name, other, id)
 		}
 		seen[id] = name
@@ -166,7 +166,7 @@ func TestAddresses(t *testing.T) {
 	p := open(t, Options{})
 	var vms []*record
 	for range 40 {
-		at, err := p.freeHome("127.64.7.0/24", vms)
+		at, err := p.freeListenAddrs("127.64.7.0/24", vms)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestAddresses(t *testing.T) {
 	p.options.OneAddress, vms = true, nil
 	ports := map[string]bool{}
 	for range 40 {
-		at, err := p.freeHome("127.64.7.0/24", vms)
+		at, err := p.freeListenAddrs("127.64.7.0/24", vms)
 		if err != nil || at.address != "127.0.0.1" || ports[at.health] || ports[at.api] || at.health == at.api {
 			t.Fatalf("%+v, %v", at, err)
 		}
@@ -203,7 +203,7 @@ func TestAddresses(t *testing.T) {
 		full = append(full, &record{Address: fmt.Sprintf("127.64.7.%d", 2+i)})
 	}
 	p.options.OneAddress = false
-	if _, err := p.freeHome("127.64.7.0/24", full); fault.Of(err) != cluster.CapacityExhausted {
+	if _, err := p.freeListenAddrs("127.64.7.0/24", full); fault.Of(err) != cluster.CapacityExhausted {
 		t.Errorf("a full range: %v", err)
 	}
 }
@@ -216,12 +216,12 @@ func TestTrouble(t *testing.T) {
 		cluster.ProviderUnreachable: {fs.ErrNotExist, syscall.EIO, syscall.ESTALE, errors.New("anything")},
 	} {
 		for _, err := range errs {
-			if got := trouble(fmt.Errorf("path: %w", err)); fault.Of(got) != want || isGone(got) {
+			if got := ioFault(fmt.Errorf("path: %w", err)); fault.Of(got) != want || isGone(got) {
 				t.Errorf("%v: %v", err, got)
 			}
 		}
 	}
-	if trouble(nil) != nil {
+	if ioFault(nil) != nil {
 		t.Error("no trouble")
 	}
 }
@@ -242,11 +242,11 @@ func TestTail(t *testing.T) {
 			t.Errorf("%d lines of %q: %q, %v", c.lines, c.text, got, err)
 		}
 	}
-	long := strings.Repeat("0123456789abcdef0123456789abcde\n", 3*tailMost/32)
+	long := strings.Repeat("0123456789abcdef0123456789abcde\n", 3*maxTailBytes/32)
 	if err := os.WriteFile(path, []byte(long), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := tail(path, 1<<30); err != nil || len(got) > tailMost || !strings.HasPrefix(got, "0123") {
+	if got, err := tail(path, 1<<30); err != nil || len(got) > maxTailBytes || !strings.HasPrefix(got, "0123") {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -273,7 +273,7 @@ func TestTail(t *testing.T) {
 func TestDirectoryAway(t *testing.T) {
 	dir := folder(t)
 	p := open(t, Options{Dir: dir})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestDirectoryAway(t *testing.T) {
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
-	awaits(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.Up)
 	if err := act(t, p, r, cluster.Destroy); err != nil {
 		t.Error(err)
 	}

@@ -18,12 +18,12 @@ import (
 // Provider makes VMs of processes. It keeps no state but what is in its
 // directory, starts no goroutine that outlives a call, and needs no closing.
 type Provider struct {
-	options Options
-	shelf   shelf
-	client  *http.Client
-	probing time.Duration // how long a health may take to answer
-	seed    maphash.Seed
-	locks   [64]sync.Mutex // by id: acts on one thing come one after the other
+	options      Options
+	data         dataDir
+	client       *http.Client
+	probeTimeout time.Duration // how long a health may take to answer
+	seed         maphash.Seed
+	locks        [64]sync.Mutex // by id: acts on one thing come one after the other
 
 	mu       sync.Mutex
 	children map[int]struct{} // ids of processes that this one has started
@@ -41,19 +41,19 @@ func New(o Options) (*Provider, error) {
 	}
 	o, err := o.filled()
 	if err != nil {
-		return nil, trouble(err)
+		return nil, ioFault(err)
 	}
-	p := &Provider{options: o, shelf: shelf{o.Dir}, seed: maphash.MakeSeed(), probing: probeTimeout, children: map[int]struct{}{}}
+	p := &Provider{options: o, data: dataDir{o.Dir}, seed: maphash.MakeSeed(), probeTimeout: defaultProbeTimeout, children: map[int]struct{}{}}
 	p.client = &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true}, // and no proxy
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	if err := p.shelf.open(); err != nil {
+	if err := p.data.open(); err != nil {
 		return nil, err
 	}
 	// Processes are known by the path of their directory: there is one spelling of it.
-	if p.shelf.dir, err = filepath.EvalSymlinks(o.Dir); err != nil {
-		return nil, trouble(err)
+	if p.data.root, err = filepath.EvalSymlinks(o.Dir); err != nil {
+		return nil, ioFault(err)
 	}
 	return p, nil
 }
@@ -83,12 +83,12 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if err != nil {
 		return cluster.Call{}, err
 	}
-	if r.Kind == cluster.Network || r.broken != "" {
+	if r.Kind == cluster.Network || r.unreadable != "" {
 		return cluster.Call{Ref: r.ref(), Done: true}, nil
 	}
 	// The first launch is Create's; what is stopped after it was stopped by somebody.
 	j := job{act: cluster.Start, id: r.ID, identity: r.Identity, at: r.Created}
-	if _, alive := p.process(r); !alive && !p.mark(r, launchFile).At.IsZero() {
+	if _, alive := p.findProcess(r); !alive && !p.mark(r, launchFile).At.IsZero() {
 		return cluster.Call{Ref: r.ref(), Done: true}, nil
 	}
 	return p.settle(ctx, j)
@@ -96,16 +96,16 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 
 // record gives the record of a Want: the one there is, or a new one.
 func (p *Provider) record(w cluster.Want) (*record, error) {
-	unlock, err := p.shelf.lock()
+	unlock, err := p.data.lock()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if err := p.shelf.there(); err != nil {
+	if err := p.data.checkExists(); err != nil {
 		return nil, err
 	}
 	id := idOf(w)
-	if r, err := p.shelf.load(id); !isGone(err) {
+	if r, err := p.data.load(id); !isGone(err) {
 		return r, err
 	}
 	r := &record{
@@ -117,7 +117,7 @@ func (p *Provider) record(w cluster.Want) (*record, error) {
 		return nil, cluster.ProviderRefused.Errorf("%s: there is no zone %q", w.Name, w.Spec.Zone)
 	}
 	if w.Kind == cluster.Network {
-		networks, err := p.shelf.all(cluster.Network, "")
+		networks, err := p.data.list(cluster.Network, "")
 		if err != nil {
 			return nil, err
 		}
@@ -127,16 +127,16 @@ func (p *Provider) record(w cluster.Want) (*record, error) {
 		if r.Endpoint, err = p.freeEndpoint(r.Range, networks); err != nil {
 			return nil, err
 		}
-		return r, p.shelf.add(r, nil)
+		return r, p.data.add(r, nil)
 	}
-	if err := p.furnish(r); err != nil {
+	if err := p.specifyVM(r); err != nil {
 		return nil, err
 	}
-	return r, p.shelf.add(r, map[string][]byte{node.UserDataFile: w.Spec.UserData})
+	return r, p.data.add(r, map[string][]byte{node.UserDataFile: w.Spec.UserData})
 }
 
 // furnish checks what a VM is made of, and finds room for it.
-func (p *Provider) furnish(r *record) error {
+func (p *Provider) specifyVM(r *record) error {
 	offering, ok := p.options.offering(r.Spec.Offering)
 	if !ok {
 		return cluster.ProviderRefused.Errorf("%s: there is no offering %q", r.Name, r.Spec.Offering)
@@ -150,7 +150,7 @@ func (p *Provider) furnish(r *record) error {
 	}
 	var rangeText, endpoint string
 	if r.Spec.Network != "" {
-		network, err := p.shelf.load(r.Spec.Network)
+		network, err := p.data.load(r.Spec.Network)
 		if isGone(err) || err == nil && network.Kind != cluster.Network {
 			return cluster.ProviderRefused.Errorf("%s: there is no network %q", r.Name, r.Spec.Network)
 		}
@@ -159,15 +159,15 @@ func (p *Provider) furnish(r *record) error {
 		}
 		rangeText, endpoint = network.Range, network.Endpoint
 	}
-	vms, err := p.shelf.all(cluster.VM, "")
+	vms, err := p.data.list(cluster.VM, "")
 	if err != nil {
 		return err
 	}
 	r.Cores, r.MemoryMB = offering.Cores, offering.MemoryMB
-	if err := p.room(vms, 1, offering); err != nil {
+	if err := p.checkCapacity(vms, 1, offering); err != nil {
 		return err
 	}
-	at, err := p.freeHome(rangeText, vms)
+	at, err := p.freeListenAddrs(rangeText, vms)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (p *Provider) furnish(r *record) error {
 }
 
 // room checks the limits of the machine for n more VMs.
-func (p *Provider) room(vms []*record, n int, o Offering) error {
+func (p *Provider) checkCapacity(vms []*record, n int, o Offering) error {
 	cores, memory := 0, 0
 	for _, vm := range vms {
 		cores, memory = cores+vm.Cores, memory+vm.MemoryMB
@@ -208,14 +208,14 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	if !slices.Contains([]cluster.Action{cluster.Start, cluster.Stop, cluster.ForceStop, cluster.Destroy}, a) {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: nothing knows %q", ref.Name, a)
 	}
-	r, err := p.known(ref)
+	r, err := p.recordOf(ref)
 	switch {
 	case isGone(err) && a == cluster.Destroy:
 		return cluster.Call{Ref: ref, Done: true}, nil
 	case err != nil:
 		return cluster.Call{Ref: ref}, err
 	}
-	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.broken == "" && r.Tags[cluster.TagInstallation] != own {
+	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.unreadable == "" && r.Tags[cluster.TagInstallation] != own {
 		return cluster.Call{Ref: ref}, cluster.ProviderRefused.Errorf("%s is not of this installation", r.Name)
 	}
 	return p.settle(ctx, job{act: a, id: r.ID, identity: r.Identity, at: p.options.Now()})

@@ -24,64 +24,64 @@ func isGone(err error) bool { return errors.Is(err, cluster.ErrGone) }
 
 // known gives the record of a thing that was seen before. cluster.ErrGone if it
 // is not there, or is another one by now.
-func (p *Provider) known(ref cluster.Ref) (*record, error) {
+func (p *Provider) recordOf(ref cluster.Ref) (*record, error) {
 	if ref.ID == "" {
 		return nil, cluster.ProviderRefused.Errorf("%s: a thing is known by its id", ref.Name)
 	}
 	if ref.Kind != "" && folders[ref.Kind] == "" {
 		return nil, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", ref.ID, ref.Kind)
 	}
-	r, err := p.shelf.load(ref.ID)
+	r, err := p.data.load(ref.ID)
 	if err != nil {
 		return nil, err
 	}
-	if ref.Identity != "" && r.broken == "" && r.Identity != ref.Identity {
-		return nil, gone(ref.ID, nil)
+	if ref.Identity != "" && r.unreadable == "" && r.Identity != ref.Identity {
+		return nil, goneError(ref.ID, nil)
 	}
 	return r, nil
 }
 
 // Get reads one thing, with its user data.
 func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, error) {
-	p.reap()
+	p.reapChildren()
 	if err := ctx.Err(); err != nil {
 		return cluster.Resource{}, err
 	}
-	r, err := p.known(ref)
+	r, err := p.recordOf(ref)
 	if err != nil {
 		return cluster.Resource{}, err
 	}
-	shown, err := p.show(ctx, r)
-	if err != nil || r.Kind != cluster.VM || r.broken != "" {
+	shown, err := p.toResource(ctx, r)
+	if err != nil || r.Kind != cluster.VM || r.unreadable != "" {
 		return shown, err
 	}
-	shown.UserData, err = os.ReadFile(p.shelf.path(r.ID, node.UserDataFile))
+	shown.UserData, err = os.ReadFile(p.data.filePath(r.ID, node.UserDataFile))
 	if errors.Is(err, os.ErrNotExist) {
-		_, err = p.known(ref) // gone since, or the file alone is
+		_, err = p.recordOf(ref) // gone since, or the file alone is
 	} else {
-		err = trouble(err)
+		err = ioFault(err)
 	}
 	return shown, err
 }
 
 // show is a record as others see it.
-func (p *Provider) show(ctx context.Context, r *record) (cluster.Resource, error) {
+func (p *Provider) toResource(ctx context.Context, r *record) (cluster.Resource, error) {
 	shown := cluster.Resource{
 		Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity, Tags: maps.Clone(r.Tags), Power: cluster.Up, State: "Implemented",
 		Address: r.Address, Created: r.Created, Spec: r.Spec,
 	}
-	if r.Kind == cluster.Network && r.broken == "" {
+	if r.Kind == cluster.Network && r.unreadable == "" {
 		shown.Address = r.Range
 		return shown, nil
 	}
-	s, err := p.look(ctx, r)
+	s, err := p.observe(ctx, r)
 	shown.State, shown.Power = s.state, powers[s.state]
 	return shown, err
 }
 
 // Find looks for what a Want has made: by its key, its call id, or its name and tags.
 func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
-	p.reap()
+	p.reapChildren()
 	if err := ctx.Err(); err != nil {
 		return cluster.Resource{}, err
 	}
@@ -89,28 +89,28 @@ func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, 
 		return cluster.Resource{}, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", w.Name, w.Kind)
 	}
 	if w.Key != "" {
-		if r, err := p.shelf.load(idOf(w)); err == nil {
-			return p.show(ctx, r)
+		if r, err := p.data.load(idOf(w)); err == nil {
+			return p.toResource(ctx, r)
 		} else if !isGone(err) {
 			return cluster.Resource{}, err
 		}
 	}
-	all, err := p.shelf.all(w.Kind, "")
+	all, err := p.data.list(w.Kind, "")
 	if err != nil {
 		return cluster.Resource{}, err
 	}
 	for _, matches := range []func(*record) bool{
 		func(r *record) bool { return w.CallID != "" && r.CallID == w.CallID },
-		func(r *record) bool { return w.Name != "" && r.Name == w.Name && carries(r.Tags, w.Tags) },
+		func(r *record) bool { return w.Name != "" && r.Name == w.Name && hasTags(r.Tags, w.Tags) },
 	} {
 		if i := slices.IndexFunc(all, matches); i >= 0 {
-			return p.show(ctx, all[i])
+			return p.toResource(ctx, all[i])
 		}
 	}
 	return cluster.Resource{}, fmt.Errorf("%w: %s %s", cluster.ErrGone, w.Kind, w.Name)
 }
 
-func carries(tags, wanted map[string]string) bool {
+func hasTags(tags, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if tags[key] != value {
 			return false
@@ -122,7 +122,7 @@ func carries(tags, wanted map[string]string) bool {
 // List gives a page, in the order of ids: what is there all the time is seen,
 // whatever comes and goes meanwhile.
 func (p *Provider) List(ctx context.Context, f cluster.Filter, page cluster.Cursor) (cluster.Page, error) {
-	p.reap()
+	p.reapChildren()
 	if err := ctx.Err(); err != nil {
 		return cluster.Page{}, err
 	}
@@ -136,11 +136,11 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, page cluster.Curs
 	if folders[kind] == "" || f.Zone != "" && f.Zone != ZoneID {
 		return cluster.Page{}, nil
 	}
-	all, err := p.shelf.all(kind, string(page))
+	all, err := p.data.list(kind, string(page))
 	if err != nil {
 		return cluster.Page{}, err
 	}
-	all = slices.DeleteFunc(all, func(r *record) bool { return !p.passes(r, f) })
+	all = slices.DeleteFunc(all, func(r *record) bool { return !p.matches(r, f) })
 	var next cluster.Cursor
 	if len(all) > size {
 		all = all[:size]
@@ -151,7 +151,7 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, page cluster.Curs
 	group.SetLimit(atOnce)
 	for i, r := range all {
 		group.Go(func() (err error) {
-			items[i], err = p.show(ctx, r)
+			items[i], err = p.toResource(ctx, r)
 			return err
 		})
 	}
@@ -159,7 +159,7 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, page cluster.Curs
 }
 
 // passes applies a filter. In a network everybody is seen.
-func (p *Provider) passes(r *record, f cluster.Filter) bool {
+func (p *Provider) matches(r *record, f cluster.Filter) bool {
 	if f.Cluster != "" && r.Tags[cluster.TagCluster] != f.Cluster {
 		return false
 	}
@@ -178,7 +178,7 @@ func (p *Provider) Logs(ctx context.Context, ref cluster.Ref, lines int) (string
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	r, err := p.known(ref)
+	r, err := p.recordOf(ref)
 	if err != nil {
 		return "", err
 	}
@@ -188,9 +188,9 @@ func (p *Provider) Logs(ctx context.Context, ref cluster.Ref, lines int) (string
 	if lines <= 0 {
 		lines = 100
 	}
-	text, err := tail(p.shelf.path(r.ID, node.LogFile), lines)
+	text, err := tail(p.data.filePath(r.ID, node.LogFile), lines)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil // it was never started
 	}
-	return text, trouble(err)
+	return text, ioFault(err)
 }

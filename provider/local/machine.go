@@ -50,10 +50,10 @@ var powers = map[string]cluster.Power{
 }
 
 // probeTimeout is how long a health may take to answer.
-const probeTimeout = 2 * time.Second
+const defaultProbeTimeout = 2 * time.Second
 
 // sight is what can be seen of a VM.
-type sight struct {
+type observation struct {
 	state   string
 	process host.Process // that of the VM, proven; zero: none
 }
@@ -61,47 +61,47 @@ type sight struct {
 // A process that is ending answers a last time and then cannot be found any more,
 // before it is gone: what cannot be found is looked at again, this often, this soon.
 const (
-	looksAgain = 5
-	lookPause  = 40 * time.Millisecond
+	observeRetries = 5
+	observePause   = 40 * time.Millisecond
 )
 
 // look sees a VM. Only an error of the context is one.
-func (p *Provider) look(ctx context.Context, r *record) (sight, error) {
+func (p *Provider) observe(ctx context.Context, r *record) (observation, error) {
 	for try := 0; ; try++ {
-		s, err := p.lookOnce(ctx, r)
-		if err != nil || s.state != running || s.process != (host.Process{}) || try == looksAgain {
+		s, err := p.observeOnce(ctx, r)
+		if err != nil || s.state != running || s.process != (host.Process{}) || try == observeRetries {
 			return s, err
 		}
 		select {
 		case <-ctx.Done():
-			return sight{}, ctx.Err()
-		case <-time.After(lookPause):
+			return observation{}, ctx.Err()
+		case <-time.After(observePause):
 		}
 	}
 }
 
-func (p *Provider) lookOnce(ctx context.Context, r *record) (sight, error) {
-	if r.broken != "" {
-		return sight{state: unread}, nil
+func (p *Provider) observeOnce(ctx context.Context, r *record) (observation, error) {
+	if r.unreadable != "" {
+		return observation{state: unread}, nil
 	}
 	health, err := p.probe(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return sight{}, ctx.Err()
+			return observation{}, ctx.Err()
 		}
 		health = nil
 	}
-	process, alive := p.process(r)
+	process, alive := p.findProcess(r)
 	if !alive && health != nil {
 		switch by := host.Of(r.Identity, health.PID); {
-		case !by.Lives(): // it has ended since it answered
+		case !by.IsRunning(): // it has ended since it answered
 			health = nil
-		case by.Runs(p.shelf.path(r.ID)): // its file is lost or wrong, the process is not
+		case by.HasArgument(p.data.filePath(r.ID)): // its file is lost or wrong, the process is not
 			process, alive = by, true
 		}
 	}
-	return judge(facts{
-		alive: alive, process: process, healthy: health != nil, held: disk.Held(p.shelf.path(r.ID, node.LockFile)),
+	return decideState(facts{
+		alive: alive, process: process, healthy: health != nil, held: disk.Held(p.data.filePath(r.ID, node.LockFile)),
 		launch: p.mark(r, launchFile), halt: p.mark(r, haltFile), now: p.options.Now(), grace: p.options.StartWithin,
 	}), nil
 }
@@ -116,31 +116,31 @@ type facts struct {
 	grace          time.Duration // for a process that does not answer yet
 }
 
-func judge(f facts) sight {
+func decideState(f facts) observation {
 	switch {
 	case !f.alive && f.healthy:
-		return sight{state: running} // it answers, but cannot be found among the processes
+		return observation{state: running} // it answers, but cannot be found among the processes
 	case !f.alive && f.held:
-		return sight{state: silent} // its files are lost, and it does not say who it is
+		return observation{state: silent} // its files are lost, and it does not say who it is
 	case !f.alive:
-		return sight{state: stopped}
+		return observation{state: stopped}
 	case f.halt.Process.Same(f.process):
-		return sight{stopping, f.process}
+		return observation{stopping, f.process}
 	case f.healthy:
-		return sight{running, f.process}
+		return observation{running, f.process}
 	case f.launch.Process.Same(f.process) && f.now.Sub(f.launch.At) < f.grace:
-		return sight{starting, f.process}
+		return observation{starting, f.process}
 	}
-	return sight{silent, f.process}
+	return observation{silent, f.process}
 }
 
 // process finds the process of a VM: as it wrote itself, as it was started, or
 // as it was told to end.
-func (p *Provider) process(r *record) (host.Process, bool) {
+func (p *Provider) findProcess(r *record) (host.Process, bool) {
 	var written host.Process
-	_ = disk.ReadJSON(p.shelf.path(r.ID, node.ProcessFile), &written) // not there yet, or damaged: no process
+	_ = disk.ReadJSON(p.data.filePath(r.ID, node.ProcessFile), &written) // not there yet, or damaged: no process
 	for _, process := range []host.Process{written, p.mark(r, launchFile).Process, p.mark(r, haltFile).Process} {
-		if process.Identity == r.Identity && process.Lives() && process.Runs(p.shelf.path(r.ID)) {
+		if process.Identity == r.Identity && process.IsRunning() && process.HasArgument(p.data.filePath(r.ID)) {
 			return process, true
 		}
 	}
@@ -150,7 +150,7 @@ func (p *Provider) process(r *record) (host.Process, bool) {
 // mark reads a mark; the zero mark if there is none.
 func (p *Provider) mark(r *record, file string) mark {
 	var m mark
-	if disk.ReadJSON(p.shelf.path(r.ID, file), &m) != nil {
+	if disk.ReadJSON(p.data.filePath(r.ID, file), &m) != nil {
 		return mark{}
 	}
 	return m
@@ -158,7 +158,7 @@ func (p *Provider) mark(r *record, file string) mark {
 
 // probe asks for the health. An answer with another identity is none.
 func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.probing)
+	ctx, cancel := context.WithTimeout(ctx, p.probeTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.Node.Health+"/healthz", http.NoBody)
 	if err != nil {
@@ -181,10 +181,10 @@ func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
 
 // launch starts the process of a VM, in a session of its own.
 func (p *Provider) launch(r *record) error {
-	dir := p.shelf.path(r.ID)
+	dir := p.data.filePath(r.ID)
 	log, err := os.OpenFile(filepath.Join(dir, node.LogFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return trouble(err)
+		return ioFault(err)
 	}
 	defer log.Close()
 	cmd := exec.Command(p.options.Command[0], append(p.options.Command[1:len(p.options.Command):len(p.options.Command)], "--dir", dir)...)
@@ -200,18 +200,18 @@ func (p *Provider) launch(r *record) error {
 		return cluster.ProviderRefused.Errorf("%s: the node program does not start: %w", r.Name, err)
 	}
 	pid := cmd.Process.Pid
-	p.bear(pid)
+	p.addChild(pid)
 	m := mark{At: p.options.Now(), Process: host.Of(r.Identity, pid)}
 	_ = cmd.Process.Release() // it is reaped by its id
 	if err := disk.WriteJSON(filepath.Join(dir, launchFile), m); err != nil {
-		return trouble(err) // the process writes its own file, and is found by it
+		return ioFault(err) // the process writes its own file, and is found by it
 	}
 	return nil
 }
 
 // halt ends the process of a VM that look has proven: SIGTERM once, and SIGKILL
 // for it and its group if force says so. One that is not proven yet is let be.
-func (p *Provider) halt(r *record, s sight, force func(since time.Duration) bool) error {
+func (p *Provider) halt(r *record, s observation, force func(since time.Duration) bool) error {
 	if s.process == (host.Process{}) {
 		if s.state == silent {
 			return nil
@@ -221,8 +221,8 @@ func (p *Provider) halt(r *record, s sight, force func(since time.Duration) bool
 	m := p.mark(r, haltFile)
 	if !m.Process.Same(s.process) {
 		m = mark{At: p.options.Now(), Process: s.process}
-		if err := disk.WriteJSON(p.shelf.path(r.ID, haltFile), m); err != nil {
-			return trouble(err)
+		if err := disk.WriteJSON(p.data.filePath(r.ID, haltFile), m); err != nil {
+			return ioFault(err)
 		}
 		if err := s.process.Signal(syscall.SIGTERM, false); err != nil {
 			return refusedSignal(r, err)
@@ -242,14 +242,14 @@ func refusedSignal(r *record, err error) error {
 }
 
 // bear remembers a child, to be reaped when it has ended.
-func (p *Provider) bear(pid int) {
+func (p *Provider) addChild(pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.children[pid] = struct{}{}
 }
 
 // reap takes leave of children that have ended, or they would stay as zombies.
-func (p *Provider) reap() {
+func (p *Provider) reapChildren() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for pid := range p.children {
@@ -262,8 +262,8 @@ func (p *Provider) reap() {
 }
 
 // lastWords are what a process wrote last, for the one who wonders why it ended.
-func (p *Provider) lastWords(r *record) string {
-	text, err := tail(p.shelf.path(r.ID, node.LogFile), 2)
+func (p *Provider) logTail(r *record) string {
+	text, err := tail(p.data.filePath(r.ID, node.LogFile), 2)
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
 		return strings.HasPrefix(strings.TrimSpace(line), "remedy:") // it speaks to who starts nodes by hand
 	})

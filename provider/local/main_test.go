@@ -58,7 +58,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 const installation = "exam"
 
 // quick are times for tests.
-var quick = node.Times{Hello: 100 * time.Millisecond, Renew: 50 * time.Millisecond, Silence: time.Second, Watch: 50 * time.Millisecond, Retry: 20 * time.Millisecond}
+var quick = node.Times{Heartbeat: 100 * time.Millisecond, Renew: 50 * time.Millisecond, Silence: time.Second, Watch: 50 * time.Millisecond, Retry: 20 * time.Millisecond}
 
 // folder is a data directory. At the end of the test nothing may be left: no
 // process that has it in its command line, and no directory of a thing.
@@ -126,7 +126,7 @@ func purge(t *testing.T, p *Provider) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	defer cancel()
 	for _, kind := range []cluster.Kind{cluster.VM, cluster.Network} {
-		all, err := p.shelf.all(kind, "")
+		all, err := p.data.list(kind, "")
 		if err != nil {
 			t.Errorf("clean-up: %v", err)
 		}
@@ -144,5 +144,5 @@ func purge(t *testing.T, p *Provider) {
 			}
 		}
 	}
-	p.reap()
+	p.reapChildren()
 }

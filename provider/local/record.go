@@ -38,7 +38,7 @@ type record struct {
 	Endpoint string            `json:"endpoint,omitempty"` // of a network: host:port at which its cluster is reached
 	Node     node.Config       `json:"node,omitzero"`      // what its process reads
 
-	broken string // why the record cannot be read; then only ID and Kind are known
+	unreadable string // why the record cannot be read; then only ID and Kind are known
 }
 
 // ref is the name to come back to the thing.
@@ -52,7 +52,7 @@ const (
 )
 
 // shape of an id: what it names, and what tells it from others.
-var shape = regexp.MustCompile(`^(vm|network)-[0-9a-f]{24}$`)
+var idPattern = regexp.MustCompile(`^(vm|network)-[0-9a-f]{24}$`)
 
 // folders of the kinds.
 var folders = map[cluster.Kind]string{cluster.VM: "vms", cluster.Network: "networks"}
@@ -72,11 +72,11 @@ func idOf(w cluster.Want) string {
 }
 
 // shelf is the data directory.
-type shelf struct{ dir string }
+type dataDir struct{ root string }
 
-func (s shelf) folder(kind cluster.Kind) string { return filepath.Join(s.dir, folders[kind]) }
+func (s dataDir) folder(kind cluster.Kind) string { return filepath.Join(s.root, folders[kind]) }
 
-func (s shelf) path(id string, file ...string) string {
+func (s dataDir) filePath(id string, file ...string) string {
 	kind, _, _ := strings.Cut(id, "-")
 	return filepath.Join(append([]string{s.folder(cluster.Kind(kind)), id}, file...)...)
 }
@@ -89,10 +89,10 @@ func fileOf(kind cluster.Kind) string {
 }
 
 // open makes the data directory, or finds it.
-func (s shelf) open() error {
-	for _, dir := range []string{s.dir, s.folder(cluster.VM), s.folder(cluster.Network)} {
+func (s dataDir) open() error {
+	for _, dir := range []string{s.root, s.folder(cluster.VM), s.folder(cluster.Network)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return trouble(err)
+			return ioFault(err)
 		}
 	}
 	unlock, err := s.lock()
@@ -100,9 +100,9 @@ func (s shelf) open() error {
 		return err
 	}
 	defer unlock()
-	if err := s.there(); err != nil {
-		if err := disk.WriteJSON(filepath.Join(s.dir, node.MarkerFile), map[string]any{"made": time.Now().UTC()}); err != nil {
-			return trouble(err)
+	if err := s.checkExists(); err != nil {
+		if err := disk.WriteJSON(filepath.Join(s.root, node.MarkerFile), map[string]any{"made": time.Now().UTC()}); err != nil {
+			return ioFault(err)
 		}
 	}
 	s.sweep()
@@ -110,41 +110,41 @@ func (s shelf) open() error {
 }
 
 // there proves that the data directory is there: what is missing in it is gone.
-func (s shelf) there() error {
-	_, err := os.Stat(filepath.Join(s.dir, node.MarkerFile))
-	return trouble(err)
+func (s dataDir) checkExists() error {
+	_, err := os.Stat(filepath.Join(s.root, node.MarkerFile))
+	return ioFault(err)
 }
 
 // lock keeps others from making things at the same time, in this process and in others.
-func (s shelf) lock() (unlock func(), err error) {
-	f, err := disk.Lock(filepath.Join(s.dir, lockFile))
+func (s dataDir) lock() (unlock func(), err error) {
+	f, err := disk.Lock(filepath.Join(s.root, lockFile))
 	if err != nil {
-		return nil, trouble(err)
+		return nil, ioFault(err)
 	}
 	return func() { f.Close() }, nil
 }
 
 // sweep removes what a crash left half-made or half-removed. The lock is held.
-func (s shelf) sweep() {
+func (s dataDir) sweep() {
 	for _, folder := range folders {
-		entries, err := os.ReadDir(filepath.Join(s.dir, folder))
+		entries, err := os.ReadDir(filepath.Join(s.root, folder))
 		if err != nil {
 			continue // reading will tell
 		}
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), ".") {
-				os.RemoveAll(filepath.Join(s.dir, folder, e.Name()))
+				os.RemoveAll(filepath.Join(s.root, folder, e.Name()))
 			}
 		}
 	}
 }
 
 // add makes the directory of a record with all its files, or nothing. The lock is held.
-func (s shelf) add(r *record, files map[string][]byte) (err error) {
+func (s dataDir) add(r *record, files map[string][]byte) (err error) {
 	folder := s.folder(r.Kind)
 	half, err := os.MkdirTemp(folder, ".new-*") // 0700
 	if err != nil {
-		return trouble(err)
+		return ioFault(err)
 	}
 	defer func() {
 		if err != nil {
@@ -153,72 +153,72 @@ func (s shelf) add(r *record, files map[string][]byte) (err error) {
 	}()
 	for name, data := range files {
 		if err := disk.WriteFile(filepath.Join(half, name), data); err != nil {
-			return trouble(err)
+			return ioFault(err)
 		}
 	}
 	if err := disk.WriteJSON(filepath.Join(half, fileOf(r.Kind)), r); err != nil {
-		return trouble(err)
+		return ioFault(err)
 	}
-	if err := os.Rename(half, s.path(r.ID)); err != nil {
-		return trouble(err)
+	if err := os.Rename(half, s.filePath(r.ID)); err != nil {
+		return ioFault(err)
 	}
-	return trouble(disk.SyncDir(folder))
+	return ioFault(disk.SyncDir(folder))
 }
 
 // remove makes a directory gone at once, and then removes what was in it. The
 // lock is held: sweep would do the same.
-func (s shelf) remove(id string) error {
-	path := s.path(id)
+func (s dataDir) remove(id string) error {
+	path := s.filePath(id)
 	away := filepath.Join(filepath.Dir(path), ".gone-"+id+"-"+disk.Random(4))
 	if err := os.Rename(path, away); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return s.there()
+			return s.checkExists()
 		}
-		return trouble(err)
+		return ioFault(err)
 	}
 	if err := disk.SyncDir(filepath.Dir(path)); err != nil {
-		return trouble(err)
+		return ioFault(err)
 	}
-	return trouble(os.RemoveAll(away))
+	return ioFault(os.RemoveAll(away))
 }
 
 // load reads a record. cluster.ErrGone if its directory is proven not to be there.
-func (s shelf) load(id string) (*record, error) {
-	if !shape.MatchString(id) {
-		return nil, gone(id, s.there()) // we never made such a thing
+func (s dataDir) load(id string) (*record, error) {
+	if !idPattern.MatchString(id) {
+		return nil, goneError(id, s.checkExists()) // we never made such a thing
 	}
 	kind, _, _ := strings.Cut(id, "-")
 	r := &record{}
-	err := disk.ReadJSON(s.path(id, fileOf(cluster.Kind(kind))), r)
+	err := disk.ReadJSON(s.filePath(id, fileOf(cluster.Kind(kind))), r)
 	if err == nil && r.ID == id {
 		return r, nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, trouble(err)
+		return nil, ioFault(err)
 	}
-	switch _, dirErr := os.Stat(s.path(id)); {
+	switch _, dirErr := os.Stat(s.filePath(id)); {
 	case errors.Is(dirErr, fs.ErrNotExist):
-		return nil, gone(id, s.there())
+		return nil, goneError(id, s.checkExists())
 	case dirErr != nil:
-		return nil, trouble(dirErr)
+		return nil, ioFault(dirErr)
 	case err == nil:
 		err = errors.New("the record is that of another thing")
 	}
-	return &record{ID: id, Kind: cluster.Kind(kind), broken: err.Error()}, nil
+	return &record{ID: id, Kind: cluster.Kind(kind), unreadable: err.Error()}, nil
 }
 
 // all reads the records of a kind that come after an id, in the order of ids.
-func (s shelf) all(kind cluster.Kind, after string) ([]*record, error) {
+func (s dataDir) list(kind cluster.Kind, after string) ([]*record, error) {
 	entries, err := os.ReadDir(s.folder(kind)) // sorted
 	if err != nil {
-		return nil, trouble(err)
+		return nil, ioFault(err)
 	}
-	if err := s.there(); err != nil {
+	if err := s.checkExists(); err != nil {
 		return nil, err
 	}
 	var found []*record
 	for _, e := range entries {
-		if e.Name() <= after || !shape.MatchString(e.Name()) {
+		if e.Name() <= after || !idPattern.MatchString(e.Name()) {
 			continue
 		}
 		r, err := s.load(e.Name())
@@ -233,7 +233,7 @@ func (s shelf) all(kind cluster.Kind, after string) ([]*record, error) {
 	return found, nil
 }
 
-func gone(id string, trouble error) error {
+func goneError(id string, trouble error) error {
 	if trouble != nil {
 		return trouble
 	}
@@ -241,7 +241,7 @@ func gone(id string, trouble error) error {
 }
 
 // trouble tells what it means when a file cannot be read or written.
-func trouble(err error) error {
+func ioFault(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -8,7 +8,7 @@ import (
 )
 
 // tailMost bytes are read of a log at most.
-const tailMost = 1 << 20
+const maxTailBytes = 1 << 20
 
 // tail gives the newest lines of a file.
 func tail(path string, lines int) (string, error) {
@@ -21,7 +21,7 @@ func tail(path string, lines int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	from := max(0, size-tailMost)
+	from := max(0, size-maxTailBytes)
 	text := make([]byte, size-from)
 	n, err := f.ReadAt(text, from)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -31,7 +31,7 @@ func want(key string) cluster.Want {
 }
 
 // made gives a VM that is up, and its record.
-func made(t *testing.T, p *Provider, w cluster.Want) *record {
+func createVM(t *testing.T, p *Provider, w cluster.Want) *record {
 	t.Helper()
 	call, err := p.Create(t.Context(), w)
 	if err != nil {
@@ -40,7 +40,7 @@ func made(t *testing.T, p *Provider, w cluster.Want) *record {
 	if err := finish(t, p, call); err != nil {
 		t.Fatal(err)
 	}
-	r, err := p.known(call.Ref)
+	r, err := p.recordOf(call.Ref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func act(t *testing.T, p *Provider, r *record, a cluster.Action) error {
 }
 
 // awaits looks until a VM has the power.
-func awaits(t *testing.T, p *Provider, r *record, power cluster.Power) cluster.Resource {
+func awaitPower(t *testing.T, p *Provider, r *record, power cluster.Power) cluster.Resource {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		got, err := p.Get(t.Context(), r.ref())
@@ -88,7 +88,7 @@ func awaits(t *testing.T, p *Provider, r *record, power cluster.Power) cluster.R
 
 func processOf(t *testing.T, p *Provider, r *record) host.Process {
 	t.Helper()
-	process, alive := p.process(r)
+	process, alive := p.findProcess(r)
 	if !alive {
 		t.Fatal("it has no process")
 	}
@@ -124,11 +124,11 @@ func TestVMOutlivesTheServer(t *testing.T) {
 	_ = server.Wait() // it was killed
 
 	p := open(t, Options{Dir: dir})
-	r, err := p.known(cluster.Ref{ID: strings.TrimSpace(line)})
+	r, err := p.recordOf(cluster.Ref{ID: strings.TrimSpace(line)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	awaits(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.Up)
 	process := processOf(t, p, r)
 	if pgid, err := syscall.Getpgid(process.PID); err != nil || pgid != process.PID {
 		t.Errorf("its group is %d, %v", pgid, err)
@@ -145,24 +145,24 @@ func TestVMOutlivesTheServer(t *testing.T) {
 // starts again as the same thing.
 func TestVMKilledByHand(t *testing.T) {
 	p := open(t, Options{})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	first := processOf(t, p, r)
 	kill(t, first, syscall.SIGKILL)
-	if got := awaits(t, p, r, cluster.Down); got.State != stopped || got.Identity != r.Identity {
+	if got := awaitPower(t, p, r, cluster.Down); got.State != stopped || got.Identity != r.Identity {
 		t.Errorf("%+v", got)
 	}
 	if again, err := p.Create(t.Context(), want("a")); err != nil || !again.Done || again.Ref.ID != r.ID {
 		t.Errorf("the same want again: %+v, %v", again, err)
 	}
-	awaits(t, p, r, cluster.Down) // Create makes things; it does not start what somebody has stopped
+	awaitPower(t, p, r, cluster.Down) // Create makes things; it does not start what somebody has stopped
 	if err := act(t, p, r, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
-	awaits(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.Up)
 	if second := processOf(t, p, r); second.Same(first) {
 		t.Error("it is the same process")
 	}
-	p.reap()
+	p.reapChildren()
 	if _, err := os.Stat(filepath.Join("/proc", itoa(first.PID))); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the first process is left as a zombie: %v", err)
 	}
@@ -171,15 +171,15 @@ func TestVMKilledByHand(t *testing.T) {
 // Whoever removes the directory has removed the VM: it is gone, and its process ends.
 func TestVMDirectoryRemovedByHand(t *testing.T) {
 	p := open(t, Options{})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	process := processOf(t, p, r)
-	if err := os.RemoveAll(p.shelf.path(r.ID)); err != nil {
+	if err := os.RemoveAll(p.data.filePath(r.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Get(t.Context(), r.ref()); !isGone(err) {
 		t.Errorf("get: %v", err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); process.Lives(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); process.IsRunning(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("its process lives on")
 		}
@@ -203,17 +203,17 @@ func TestOthersAreNotKilled(t *testing.T) {
 		"its id, and no start time":       func(own host.Process) host.Process { own.PID, own.Start = innocent.Process.Pid, ""; return own },
 		"its id and time of another boot": func(host.Process) host.Process { o := host.Of("", innocent.Process.Pid); o.Boot = "x"; return o },
 	} {
-		r := made(t, p, want(name))
+		r := createVM(t, p, want(name))
 		own := processOf(t, p, r)
 		kill(t, own, syscall.SIGKILL)
-		awaits(t, p, r, cluster.Down)
+		awaitPower(t, p, r, cluster.Down)
 		forged := forge(own)
 		for file, value := range map[string]any{node.ProcessFile: forged, launchFile: mark{Process: forged}} {
-			if err := disk.WriteJSON(p.shelf.path(r.ID, file), value); err != nil {
+			if err := disk.WriteJSON(p.data.filePath(r.ID, file), value); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := awaits(t, p, r, cluster.Down); got.State != stopped {
+		if got := awaitPower(t, p, r, cluster.Down); got.State != stopped {
 			t.Errorf("%s: %s", name, got.State)
 		}
 		for _, a := range []cluster.Action{cluster.Stop, cluster.ForceStop, cluster.Destroy} {
@@ -221,7 +221,7 @@ func TestOthersAreNotKilled(t *testing.T) {
 				t.Errorf("%s: %s: %v", name, a, err)
 			}
 		}
-		if !host.Of("", innocent.Process.Pid).Lives() {
+		if !host.Of("", innocent.Process.Pid).IsRunning() {
 			t.Fatalf("%s: the innocent was killed", name)
 		}
 	}
@@ -230,9 +230,9 @@ func TestOthersAreNotKilled(t *testing.T) {
 // Only an answer with the identity makes a VM Up.
 func TestSomebodyElseAnswers(t *testing.T) {
 	p := open(t, Options{})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	kill(t, processOf(t, p, r), syscall.SIGKILL)
-	awaits(t, p, r, cluster.Down)
+	awaitPower(t, p, r, cluster.Down)
 	listener, err := net.Listen("tcp", r.Node.Health)
 	if err != nil {
 		t.Fatal(err)
@@ -258,32 +258,32 @@ func TestSomebodyElseAnswers(t *testing.T) {
 // A lost file of the process changes nothing: health names it, and it is proven.
 func TestVMWithoutItsFiles(t *testing.T) {
 	p := open(t, Options{})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	process := processOf(t, p, r)
-	os.Remove(p.shelf.path(r.ID, node.ProcessFile))
-	os.Remove(p.shelf.path(r.ID, launchFile))
-	awaits(t, p, r, cluster.Up)
-	if err := act(t, p, r, cluster.Stop); err != nil || process.Lives() {
-		t.Errorf("stop: %v; it lives: %t", err, process.Lives())
+	os.Remove(p.data.filePath(r.ID, node.ProcessFile))
+	os.Remove(p.data.filePath(r.ID, launchFile))
+	awaitPower(t, p, r, cluster.Up)
+	if err := act(t, p, r, cluster.Stop); err != nil || process.IsRunning() {
+		t.Errorf("stop: %v; it lives: %t", err, process.IsRunning())
 	}
 
 	// If it hangs as well, there is no proof: it is not down, and not killed.
 	// Without its directory it ends once it wakes.
-	r = made(t, p, want("b"))
+	r = createVM(t, p, want("b"))
 	process = processOf(t, p, r)
-	p.probing, p.options.Patience, p.options.StopWithin = 50*time.Millisecond, time.Nanosecond, time.Hour
+	p.probeTimeout, p.options.Patience, p.options.StopWithin = 50*time.Millisecond, time.Nanosecond, time.Hour
 	kill(t, process, syscall.SIGSTOP)
-	os.Remove(p.shelf.path(r.ID, node.ProcessFile))
-	os.Remove(p.shelf.path(r.ID, launchFile))
+	os.Remove(p.data.filePath(r.ID, node.ProcessFile))
+	os.Remove(p.data.filePath(r.ID, launchFile))
 	for _, a := range []cluster.Action{cluster.Stop, cluster.ForceStop, cluster.Destroy} {
 		if call, err := p.Act(t.Context(), r.ref(), a); err != nil || call.Done {
 			t.Errorf("%s without proof: %+v, %v", a, call, err)
 		}
 	}
-	awaits(t, p, r, cluster.UnknownPower)
+	awaitPower(t, p, r, cluster.UnknownPower)
 	p.options.StopWithin = time.Nanosecond
-	if err := act(t, p, r, cluster.Destroy); err != nil || !process.Lives() {
-		t.Errorf("destroy in the end: %v; it lives: %t", err, process.Lives())
+	if err := act(t, p, r, cluster.Destroy); err != nil || !process.IsRunning() {
+		t.Errorf("destroy in the end: %v; it lives: %t", err, process.IsRunning())
 	}
 	kill(t, process, syscall.SIGCONT) // folder waits for its end
 }
@@ -291,25 +291,25 @@ func TestVMWithoutItsFiles(t *testing.T) {
 // A process that hangs is neither up nor down, and destroy ends it all the same.
 func TestVMHangs(t *testing.T) {
 	p := open(t, Options{StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})
-	r := made(t, p, want("a"))
-	p.options.StartWithin, p.probing = time.Millisecond, 100*time.Millisecond
+	r := createVM(t, p, want("a"))
+	p.options.StartWithin, p.probeTimeout = time.Millisecond, 100*time.Millisecond
 	process := processOf(t, p, r)
 	kill(t, process, syscall.SIGSTOP)
-	if got := awaits(t, p, r, cluster.UnknownPower); got.State != silent {
+	if got := awaitPower(t, p, r, cluster.UnknownPower); got.State != silent {
 		t.Errorf("%+v", got)
 	}
 	if err := act(t, p, r, cluster.Start); fault.Of(err) != cluster.ProviderRefused {
 		t.Errorf("start of what hangs: %v", err)
 	}
-	if err := act(t, p, r, cluster.Destroy); err != nil || process.Lives() {
-		t.Errorf("destroy: %v; it lives: %t", err, process.Lives())
+	if err := act(t, p, r, cluster.Destroy); err != nil || process.IsRunning() {
+		t.Errorf("destroy: %v; it lives: %t", err, process.IsRunning())
 	}
 }
 
 // SIGTERM is a request. Stop leaves it at that, a forced stop and destroy do not.
 func TestVMIgnoresSIGTERM(t *testing.T) {
 	p := open(t, Options{Env: []string{"STUBBORN=1"}, StopWithin: 200 * time.Millisecond, Patience: 50 * time.Millisecond})
-	r := made(t, p, want("a"))
+	r := createVM(t, p, want("a"))
 	process := processOf(t, p, r)
 	call, err := p.Act(t.Context(), r.ref(), cluster.Stop)
 	if err != nil || call.Done || call.Job == "" {
@@ -318,20 +318,20 @@ func TestVMIgnoresSIGTERM(t *testing.T) {
 	if progress, err := p.Poll(t.Context(), call); err != nil || progress.Done || progress.After == 0 {
 		t.Errorf("poll: %+v, %v", progress, err)
 	}
-	if got := awaits(t, p, r, cluster.GoingDown); got.State != stopping || !process.Lives() {
+	if got := awaitPower(t, p, r, cluster.GoingDown); got.State != stopping || !process.IsRunning() {
 		t.Errorf("%+v", got)
 	}
-	if err := act(t, p, r, cluster.ForceStop); err != nil || process.Lives() {
-		t.Errorf("forced stop: %v; it lives: %t", err, process.Lives())
+	if err := act(t, p, r, cluster.ForceStop); err != nil || process.IsRunning() {
+		t.Errorf("forced stop: %v; it lives: %t", err, process.IsRunning())
 	}
 	if progress, err := p.Poll(t.Context(), call); err != nil || !progress.Done || progress.Err != nil {
 		t.Errorf("the stop after it: %+v, %v", progress, err)
 	}
 
-	second := made(t, p, want("b"))
+	second := createVM(t, p, want("b"))
 	process = processOf(t, p, second)
-	if err := act(t, p, second, cluster.Destroy); err != nil || process.Lives() {
-		t.Errorf("destroy: %v; it lives: %t", err, process.Lives())
+	if err := act(t, p, second, cluster.Destroy); err != nil || process.IsRunning() {
+		t.Errorf("destroy: %v; it lives: %t", err, process.IsRunning())
 	}
 	if _, err := p.Get(t.Context(), second.ref()); !isGone(err) {
 		t.Errorf("get: %v", err)
@@ -348,7 +348,7 @@ func TestCrashBeforeTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, half := range []string{".new-1234", ".gone-vm-1234"} {
-		if err := os.Mkdir(filepath.Join(p.shelf.folder(cluster.VM), half), 0o700); err != nil {
+		if err := os.Mkdir(filepath.Join(p.data.folder(cluster.VM), half), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -357,11 +357,11 @@ func TestCrashBeforeTheStart(t *testing.T) {
 	if err != nil || found.ID != intent.ID || found.Power != cluster.Down || found.Identity != intent.Identity {
 		t.Fatalf("find: %+v, %v", found, err)
 	}
-	if r := made(t, p, want("a")); r.Identity != intent.Identity {
+	if r := createVM(t, p, want("a")); r.Identity != intent.Identity {
 		t.Errorf("another thing was made: %s, not %s", r.Identity, intent.Identity)
 	}
-	awaits(t, p, intent, cluster.Up)
-	if entries, err := os.ReadDir(p.shelf.folder(cluster.VM)); err != nil || len(entries) != 1 {
+	awaitPower(t, p, intent, cluster.Up)
+	if entries, err := os.ReadDir(p.data.folder(cluster.VM)); err != nil || len(entries) != 1 {
 		t.Errorf("half-made things are left: %v, %v", entries, err)
 	}
 }
@@ -394,7 +394,7 @@ func TestVMDoesNotStart(t *testing.T) {
 func TestModes(t *testing.T) {
 	dir := folder(t)
 	p := open(t, Options{Dir: dir})
-	made(t, p, want("a"))
+	createVM(t, p, want("a"))
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -417,8 +417,8 @@ func TestModes(t *testing.T) {
 // leaves the process to end by itself.
 func TestBrokenRecord(t *testing.T) {
 	p := open(t, Options{})
-	r := made(t, p, want("a"))
-	if err := os.WriteFile(p.shelf.path(r.ID, node.File), []byte("{"), 0o600); err != nil {
+	r := createVM(t, p, want("a"))
+	if err := os.WriteFile(p.data.filePath(r.ID, node.File), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Broken {
@@ -440,11 +440,11 @@ func TestForeignIsNotDestroyed(t *testing.T) {
 	p := open(t, Options{})
 	w := want("theirs")
 	w.Tags = map[string]string{cluster.TagInstallation: "another"}
-	r := made(t, p, w)
+	r := createVM(t, p, w)
 	if err := act(t, p, r, cluster.Destroy); fault.Of(err) != cluster.ProviderRefused {
 		t.Errorf("destroy: %v", err)
 	}
-	awaits(t, p, r, cluster.Up)
+	awaitPower(t, p, r, cluster.Up)
 }
 
 // A job is all in its text: any server may poll it.

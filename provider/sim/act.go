@@ -15,13 +15,13 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 	if ref.ID == "" {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s without an id", ref.Kind, ref.Name)
 	}
-	t, ok := c.things[ref.ID]
+	t, ok := c.resources[ref.ID]
 	switch {
 	case !ok || t.Kind != ref.Kind:
 		if a == cluster.Destroy {
 			return cluster.Call{Ref: ref, Done: true}, nil
 		}
-		return cluster.Call{}, gone(ref)
+		return cluster.Call{}, goneError(ref)
 	case ref.Identity != "" && ref.Identity != t.Identity:
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
 	}
@@ -36,12 +36,12 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 	if t.Kind != cluster.VM {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s cannot %s", t.Kind, t.Name, a)
 	}
-	done, err := passable(t, a)
+	done, err := checkTransition(t, a)
 	switch {
 	case err != nil:
 		return cluster.Call{}, err
 	case done && callID != "":
-		return c.note(t, string(a), callID, now).call(), nil
+		return c.addFinishedJob(t, string(a), callID, now).call(), nil
 	case done:
 		return cluster.Call{Ref: t.ref(), Done: true}, nil
 	}
@@ -55,7 +55,7 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 }
 
 // passable says whether a VM is where the action leads, or why it cannot go there now.
-func passable(t *thing, a cluster.Action) (done bool, err error) {
+func checkTransition(t *resource, a cluster.Action) (done bool, err error) {
 	busy := cluster.ResourceInUse.Errorf("VM %s is %s", t.Name, t.State)
 	never := cluster.ProviderRefused.Errorf("VM %s is %s", t.Name, t.State)
 	up := a == cluster.Start
@@ -87,7 +87,7 @@ func passable(t *thing, a cluster.Action) (done bool, err error) {
 	}
 }
 
-func (c *Cloud) destroy(t *thing, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+func (c *Cloud) destroy(t *resource, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
 	took := c.o.Times.Rule
 	switch t.Kind {
 	case cluster.VM:
@@ -96,13 +96,13 @@ func (c *Cloud) destroy(t *thing, callID string, now time.Time, e *Entry, r *rul
 		took = 0
 	case cluster.Network:
 		took = c.o.Times.Network
-		for _, other := range c.within(t) {
+		for _, other := range c.inNetwork(t) {
 			if other.Kind == cluster.VM {
 				return cluster.Call{}, cluster.ResourceInUse.Errorf("network %s has VM %s", t.Name, other.Name)
 			}
 		}
 	case cluster.Address:
-		if _, lives := c.things[t.Spec.Network]; lives && t.SourceNAT {
+		if _, lives := c.resources[t.Spec.Network]; lives && t.SourceNAT {
 			return cluster.Call{}, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network", t.Address)
 		}
 	}
@@ -111,6 +111,6 @@ func (c *Cloud) destroy(t *thing, callID string, now time.Time, e *Entry, r *rul
 	return j.call(), nil
 }
 
-func gone(ref cluster.Ref) error {
+func goneError(ref cluster.Ref) error {
 	return fmt.Errorf("%s %s %s: %w", ref.Kind, ref.Name, ref.ID, cluster.ErrGone)
 }

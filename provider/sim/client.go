@@ -31,11 +31,11 @@ func (cl *Client) do(ctx context.Context, e Entry, effect func(now time.Time, e 
 			return err
 		}
 	}
-	if err := c.pass(ctx, e, c.o.Latency/2); err != nil {
+	if err := c.wait(ctx, e, c.o.Latency/2); err != nil {
 		return err
 	}
-	delay, err := c.carryOut(&e, effect)
-	if late := c.pass(ctx, e, delay+c.o.Latency-c.o.Latency/2); late != nil {
+	delay, err := c.execute(&e, effect)
+	if late := c.wait(ctx, e, delay+c.o.Latency-c.o.Latency/2); late != nil {
 		return late
 	}
 	if c.o.Around != nil {
@@ -47,36 +47,36 @@ func (cl *Client) do(ctx context.Context, e Entry, effect func(now time.Time, e 
 }
 
 // carryOut is the cloud's side of a call: what happens there, and what it tells.
-func (c *Cloud) carryOut(e *Entry, effect func(now time.Time, e *Entry, r *rule) error) (delay time.Duration, err error) {
+func (c *Cloud) execute(e *Entry, effect func(now time.Time, e *Entry, r *rule) error) (delay time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Now()
-	c.advance(now)
+	c.settle(now)
 	e.Seq, e.At = c.next(), now
-	r := c.strike(e)
-	var told error
+	r := c.matchRule(e)
+	var ruleErr error
 	if r != nil {
-		delay, told = r.Delay, r.answer(e)
+		delay, ruleErr = r.Delay, r.answerError(e)
 	}
 	switch {
 	case c.unreachable:
 		err = cluster.ProviderUnreachable.Errorf("%s: connection refused", e)
 	case c.refused:
 		err = cluster.CredentialsRefused.Errorf("%s: unable to verify the credentials", e)
-	case told != nil && r.When == Before:
-		err = told
+	case ruleErr != nil && r.When == Before:
+		err = ruleErr
 	default:
 		err = effect(now, e, r)
 		if r != nil && r.Do == Duplicate {
 			err = effect(now, e, r)
 		}
-		if told != nil {
-			err = told
+		if ruleErr != nil {
+			err = ruleErr
 		}
 		if failed := c.flush(); failed != nil {
 			err = failed
 		}
-		c.rouse()
+		c.wakeServe()
 	}
 	if err != nil {
 		e.Code, e.Err = codeOf(err), err.Error()
@@ -86,7 +86,7 @@ func (c *Cloud) carryOut(e *Entry, effect func(now time.Time, e *Entry, r *rule)
 }
 
 // pass lets time pass. The end of the context is a call without an answer.
-func (c *Cloud) pass(ctx context.Context, e Entry, d time.Duration) error {
+func (c *Cloud) wait(ctx context.Context, e Entry, d time.Duration) error {
 	err := ctx.Err()
 	if err == nil && d > 0 {
 		err = c.o.Sleep(ctx, d)
@@ -149,12 +149,12 @@ func (cl *Client) Poll(ctx context.Context, call cluster.Call) (p cluster.Progre
 func (cl *Client) Get(ctx context.Context, ref cluster.Ref) (got cluster.Resource, err error) {
 	e := Entry{Call: Get, Kind: ref.Kind, Name: ref.Name, ID: ref.ID}
 	err = cl.do(ctx, e, func(_ time.Time, e *Entry, _ *rule) error {
-		t, ok := cl.cloud.things[ref.ID]
+		t, ok := cl.cloud.resources[ref.ID]
 		if !ok || t.Kind != ref.Kind {
-			return gone(ref)
+			return goneError(ref)
 		}
 		e.Name = t.Name
-		got = t.resource()
+		got = t.toCluster()
 		got.UserData = slices.Clone(t.UserData)
 		return nil
 	})
@@ -167,10 +167,10 @@ func (cl *Client) Find(ctx context.Context, w cluster.Want) (got cluster.Resourc
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
 		t := cl.cloud.find(w, now)
 		if t == nil {
-			return gone(cluster.Ref{Kind: w.Kind, Name: w.Name})
+			return goneError(cluster.Ref{Kind: w.Kind, Name: w.Name})
 		}
 		e.ID = t.ID
-		got = t.resource()
+		got = t.toCluster()
 		return nil
 	})
 	return answer(got, err)

@@ -17,34 +17,34 @@ type Cloud struct {
 	*Client
 	o Options
 
-	mu        sync.Mutex
-	seq       int64
-	things    map[string]*thing // by id
-	byName    map[name]*thing
-	byKey     map[wantKey]*thing
-	byKind    map[cluster.Kind]*index
-	byInst    map[string]*index // by installation and kind
-	byCluster map[string]*index
-	byNetwork map[string]*index
-	configs   map[configKey]configText // of control nodes, as they were brought last
-	names     map[name]int             // how often a name was used
-	jobs      map[string]*job
-	byCall    map[string]*job
-	due       queue // jobs that end
-	hellos    queue // nodes that call home
-	used      map[string]*usage
-	addresses int // public ones given out so far
-	networks  int
-	hosts     int // addresses given to VMs without a network
-	byIP      map[string]*thing
+	mu         sync.Mutex
+	seq        int64
+	resources  map[string]*resource // by id
+	byName     map[name]*resource
+	byKey      map[wantKey]*resource
+	byKind     map[cluster.Kind]*index
+	byInst     map[string]*index // by installation and kind
+	byCluster  map[string]*index
+	byNetwork  map[string]*index
+	configs    map[configKey]configText // of control nodes, as they were brought last
+	names      map[name]int             // how often a name was used
+	jobs       map[string]*job
+	byCall     map[string]*job
+	due        queue // jobs that end
+	heartbeats queue // nodes that call home
+	used       map[string]*usage
+	addresses  int // public ones given out so far
+	networks   int
+	hosts      int // addresses given to VMs without a network
+	byIP       map[string]*resource
 
 	rules       []*rule
 	unreachable bool
 	refused     bool
-	calls       record[Entry]
-	deeds       record[Deed]
+	calls       boundedLog[Entry]
+	mutations   boundedLog[Mutation]
 	wake        context.CancelFunc // of Serve's sleep
-	sleeps      time.Time          // until then
+	sleepsUntil time.Time          // until then
 	file        *file
 }
 
@@ -54,10 +54,10 @@ var _ cluster.Provider = (*Cloud)(nil)
 func New(o Options) (*Cloud, error) {
 	o.fill()
 	c := &Cloud{
-		o: o, things: map[string]*thing{}, byName: map[name]*thing{}, byKey: map[wantKey]*thing{}, byKind: map[cluster.Kind]*index{},
+		o: o, resources: map[string]*resource{}, byName: map[name]*resource{}, byKey: map[wantKey]*resource{}, byKind: map[cluster.Kind]*index{},
 		byInst: map[string]*index{}, byCluster: map[string]*index{}, byNetwork: map[string]*index{}, names: map[name]int{},
-		jobs: map[string]*job{}, byCall: map[string]*job{}, used: map[string]*usage{}, byIP: map[string]*thing{},
-		calls: record[Entry]{most: o.Log}, deeds: record[Deed]{most: o.Log},
+		jobs: map[string]*job{}, byCall: map[string]*job{}, used: map[string]*usage{}, byIP: map[string]*resource{},
+		calls: boundedLog[Entry]{limit: o.Log}, mutations: boundedLog[Mutation]{limit: o.Log},
 	}
 	c.Client = c.As(o.Installation)
 	c.Inject(o.Script...)
@@ -84,48 +84,48 @@ func (c *Cloud) Close() error {
 }
 
 // enter puts a thing into every index it belongs to.
-func (c *Cloud) enter(t *thing) {
-	c.things[t.ID] = t
+func (c *Cloud) addToIndexes(t *resource) {
+	c.resources[t.ID] = t
 	c.byName[t.name()] = t
 	if t.WantKey != (wantKey{}) {
 		c.byKey[t.WantKey] = t
 	}
-	in(c.byKind, t.Kind).add(t)
-	c.enterTags(t)
+	indexFor(c.byKind, t.Kind).add(t)
+	c.addToTagIndexes(t)
 	if t.Spec.Network != "" {
-		in(c.byNetwork, t.Spec.Network).add(t)
+		indexFor(c.byNetwork, t.Spec.Network).add(t)
 	}
 	if t.Address != "" {
 		c.byIP[t.Address] = t
 	}
-	c.take(t, 1)
+	c.addUsage(t, 1)
 }
 
-func (c *Cloud) enterTags(t *thing) {
+func (c *Cloud) addToTagIndexes(t *resource) {
 	if t.Installation != "" {
-		in(c.byInst, t.Installation+"/"+string(t.Kind)).add(t)
+		indexFor(c.byInst, t.Installation+"/"+string(t.Kind)).add(t)
 	}
 	if t.Cluster != "" {
-		in(c.byCluster, t.Cluster).add(t)
+		indexFor(c.byCluster, t.Cluster).add(t)
 	}
 }
 
-func (c *Cloud) leaveTags(t *thing, was *thing) {
+func (c *Cloud) removeFromTagIndexes(t *resource, was *resource) {
 	if was.Installation != "" && (t.gone || t.Installation != was.Installation) {
-		leave(c.byInst, was.Installation+"/"+string(t.Kind), func(x *thing) bool { return !x.gone && x.Installation == was.Installation })
+		removeFromIndex(c.byInst, was.Installation+"/"+string(t.Kind), func(x *resource) bool { return !x.gone && x.Installation == was.Installation })
 	}
 	if was.Cluster != "" && (t.gone || t.Cluster != was.Cluster) {
-		leave(c.byCluster, was.Cluster, func(x *thing) bool { return !x.gone && x.Cluster == was.Cluster })
+		removeFromIndex(c.byCluster, was.Cluster, func(x *resource) bool { return !x.gone && x.Cluster == was.Cluster })
 	}
 }
 
 // remove takes a thing out of the world, and what cannot be without it.
-func (c *Cloud) remove(t *thing, by string) {
+func (c *Cloud) remove(t *resource, by string) {
 	if t.gone {
 		return
 	}
 	t.gone = true
-	delete(c.things, t.ID)
+	delete(c.resources, t.ID)
 	if c.byName[t.name()] == t {
 		delete(c.byName, t.name())
 	}
@@ -135,19 +135,19 @@ func (c *Cloud) remove(t *thing, by string) {
 	if c.byIP[t.Address] == t {
 		delete(c.byIP, t.Address)
 	}
-	leave(c.byKind, t.Kind, lives)
-	c.leaveTags(t, t)
+	removeFromIndex(c.byKind, t.Kind, isAlive)
+	c.removeFromTagIndexes(t, t)
 	if t.Spec.Network != "" {
-		leave(c.byNetwork, t.Spec.Network, lives)
+		removeFromIndex(c.byNetwork, t.Spec.Network, isAlive)
 	}
-	c.take(t, -1)
-	c.deed(Destroyed, by, t)
-	c.keepGone(t)
-	for _, other := range c.within(t) {
+	c.addUsage(t, -1)
+	c.recordMutation(Destroyed, by, t)
+	c.persistRemoval(t)
+	for _, other := range c.inNetwork(t) {
 		switch {
 		case t.Kind == cluster.VM && other.Kind == cluster.Balancer && slices.Contains(other.Spec.VMs, t.ID):
 			other.Spec.VMs = without(other.Spec.VMs, t.ID)
-			c.keep(other)
+			c.persist(other)
 		case t.Kind == cluster.VM && other.Kind == cluster.Forward && other.Spec.VM == t.ID,
 			t.Kind == cluster.Address && other.Spec.Address == t.ID,
 			t.Kind == cluster.Network && other.Kind != cluster.VM:
@@ -156,10 +156,10 @@ func (c *Cloud) remove(t *thing, by string) {
 	}
 }
 
-func lives(t *thing) bool { return !t.gone }
+func isAlive(t *resource) bool { return !t.gone }
 
 // within are the things of a network, or of the network that a thing is in.
-func (c *Cloud) within(t *thing) []*thing {
+func (c *Cloud) inNetwork(t *resource) []*resource {
 	network := t.Spec.Network
 	if t.Kind == cluster.Network {
 		network = t.ID
@@ -168,7 +168,7 @@ func (c *Cloud) within(t *thing) []*thing {
 	if !ok {
 		return nil
 	}
-	var all []*thing
+	var all []*resource
 	for _, other := range x.items {
 		if !other.gone && other != t {
 			all = append(all, other)
@@ -187,7 +187,7 @@ func without(all []string, one string) []string {
 	return rest
 }
 
-func in[K comparable](m map[K]*index, key K) *index {
+func indexFor[K comparable](m map[K]*index, key K) *index {
 	x, ok := m[key]
 	if !ok {
 		x = &index{}
@@ -196,12 +196,12 @@ func in[K comparable](m map[K]*index, key K) *index {
 	return x
 }
 
-func leave[K comparable](m map[K]*index, key K, belongs func(*thing) bool) {
+func removeFromIndex[K comparable](m map[K]*index, key K, belongs func(*resource) bool) {
 	x, ok := m[key]
 	if !ok {
 		return
 	}
-	if x.leave(belongs); len(x.items) == x.left {
+	if x.removed(belongs); len(x.items) == x.removedCount {
 		delete(m, key)
 	}
 }
@@ -235,7 +235,7 @@ func (c *Cloud) next() int64 {
 }
 
 // advance settles what is over by now. Everything begins with it.
-func (c *Cloud) advance(now time.Time) {
+func (c *Cloud) settle(now time.Time) {
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		e := heap.Pop(&c.due).(event)
 		if j, ok := c.jobs[e.id]; ok {
@@ -245,10 +245,10 @@ func (c *Cloud) advance(now time.Time) {
 }
 
 // Unreachable cuts every client off, or joins them again.
-func (c *Cloud) Unreachable(off bool) { c.verb(func(time.Time) { c.unreachable = off }) }
+func (c *Cloud) Unreachable(off bool) { c.mutate(func(time.Time) { c.unreachable = off }) }
 
 // RefuseCredentials makes every client's credentials invalid, or valid again.
-func (c *Cloud) RefuseCredentials(off bool) { c.verb(func(time.Time) { c.refused = off }) }
+func (c *Cloud) RefuseCredentials(off bool) { c.mutate(func(time.Time) { c.refused = off }) }
 
 // Outage tells what Unreachable and RefuseCredentials have set.
 func (c *Cloud) Outage() (unreachable, refused bool) {
@@ -258,21 +258,21 @@ func (c *Cloud) Outage() (unreachable, refused bool) {
 }
 
 // verb changes the world behind the clients' back.
-func (c *Cloud) verb(change func(now time.Time)) {
+func (c *Cloud) mutate(change func(now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Now()
-	c.advance(now)
+	c.settle(now)
 	change(now)
 	if err := c.flush(); err != nil {
 		panic(err) // the file was writable a moment ago, and a verb has no answer
 	}
-	c.rouse()
+	c.wakeServe()
 }
 
 // rouse ends Serve's sleep if something is due before its end.
-func (c *Cloud) rouse() {
-	if next := c.nextDue(); c.wake != nil && !next.IsZero() && next.Before(c.sleeps) {
+func (c *Cloud) wakeServe() {
+	if next := c.nextDue(); c.wake != nil && !next.IsZero() && next.Before(c.sleepsUntil) {
 		c.wake()
 	}
 }
@@ -283,8 +283,8 @@ func (c *Cloud) nextDue() time.Time {
 	if len(c.due) > 0 {
 		next = c.due[0].at
 	}
-	if len(c.hellos) > 0 && (next.IsZero() || c.hellos[0].at.Before(next)) {
-		next = c.hellos[0].at
+	if len(c.heartbeats) > 0 && (next.IsZero() || c.heartbeats[0].at.Before(next)) {
+		next = c.heartbeats[0].at
 	}
 	return next
 }

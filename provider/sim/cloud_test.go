@@ -17,7 +17,7 @@ import (
 func TestSameSeedSameWorld(t *testing.T) {
 	world := func(seed uint64) []cluster.Resource {
 		cloud := open(t, sim.Options{Seed: seed, Now: newClock().now})
-		wired(t, cloud)
+		withServer(t, cloud)
 		return cloud.All()
 	}
 	one, again, other := world(1), world(1), world(2)
@@ -142,7 +142,7 @@ func TestVisibleLate(t *testing.T) {
 
 func TestSourceNAT(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	page, err := cloud.List(t.Context(), cluster.Filter{Kind: cluster.Address, Network: things["net"].ID}, "")
 	if err != nil || len(page.Items) != 2 || !page.Items[0].SourceNAT || page.Items[1].SourceNAT {
 		t.Fatalf("%+v, %v", page.Items, err)
@@ -170,7 +170,7 @@ func TestCatalogueOfNetworks(t *testing.T) {
 	if _, err := cloud.AddNetwork("theirs", cluster.Owner{AccountID: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	entries, err := cloud.Catalog(t.Context(), owner, cluster.Network)
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%+v, %v", entries, err)
@@ -236,7 +236,7 @@ func TestInvariants(t *testing.T) {
 			t.Fatal(err)
 		}
 		names := rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
-		find := func() (cluster.Resource, bool) { return cloud.Look(cluster.VM, names.Draw(t, "name")) }
+		find := func() (cluster.Resource, bool) { return cloud.Lookup(cluster.VM, names.Draw(t, "name")) }
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
 				w := vm(names.Draw(t, "name"))
@@ -297,8 +297,8 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("%d carry our tag, %d are listed", tagged, listed)
 				}
 				made, destroyed := 0, 0
-				for _, d := range cloud.Deeds() {
-					switch d.What {
+				for _, d := range cloud.Mutations() {
+					switch d.Op {
 					case sim.Made:
 						made++
 					case sim.Destroyed:

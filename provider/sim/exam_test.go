@@ -64,14 +64,14 @@ func setup(t *testing.T, o sim.Options, inFile bool) providertest.Setup {
 			return r.Ref()
 		},
 		ForeignLives: func(_ *testing.T, vm cluster.Ref) bool {
-			r, ok := cloud.Look(cluster.VM, vm.ID)
+			r, ok := cloud.Lookup(cluster.VM, vm.ID)
 			return ok && r.Power == cluster.Up && len(r.Tags) == 0
 		},
 		Restart:     func(*testing.T) cluster.Provider { return cloud.As("exam") },
 		Unreachable: func(_ *testing.T, off bool) { cloud.Unreachable(off) },
 		Refuse:      func(_ *testing.T, off bool) { cloud.RefuseCredentials(off) },
 		LoseAnswer: func(*testing.T) {
-			cloud.Heal()
+			cloud.ClearRules()
 			cloud.Inject(sim.Rule{Call: sim.Create, Nth: 1, Do: sim.Lost})
 		},
 		Full: func(_ *testing.T, full bool) {

@@ -23,16 +23,16 @@ type file struct {
 	f       *os.File
 	lines   int
 	pending []line
-	dirty   map[*thing]bool
+	dirty   map[*resource]bool
 }
 
 type line struct {
-	Thing   *thing `json:"thing,omitempty"`
-	Gone    string `json:"gone,omitempty"` // id of a thing
-	Job     *job   `json:"job,omitempty"`
-	JobGone string `json:"jobGone,omitempty"`
-	World   *world `json:"world,omitempty"`
-	Names   []used `json:"names,omitempty"` // only what changed
+	Thing   *resource `json:"thing,omitempty"`
+	Gone    string    `json:"gone,omitempty"` // id of a thing
+	Job     *job      `json:"job,omitempty"`
+	JobGone string    `json:"jobGone,omitempty"`
+	World   *world    `json:"world,omitempty"`
+	Names   []used    `json:"names,omitempty"` // only what changed
 }
 
 // used is how often a name was.
@@ -47,26 +47,26 @@ type world struct {
 	Addresses, Networks, Hosts int
 }
 
-func (c *Cloud) keep(t *thing) {
+func (c *Cloud) persist(t *resource) {
 	if c.file != nil && !t.gone {
 		c.file.dirty[t] = true
 	}
 }
 
-func (c *Cloud) keepGone(t *thing) {
+func (c *Cloud) persistRemoval(t *resource) {
 	if c.file != nil {
 		delete(c.file.dirty, t)
 		c.file.pending = append(c.file.pending, line{Gone: t.ID})
 	}
 }
 
-func (c *Cloud) keepJob(j *job) {
+func (c *Cloud) persistJob(j *job) {
 	if c.file != nil {
 		c.file.pending = append(c.file.pending, line{Job: j})
 	}
 }
 
-func (c *Cloud) keepJobGone(j *job) {
+func (c *Cloud) persistJobRemoval(j *job) {
 	if c.file != nil {
 		c.file.pending = append(c.file.pending, line{JobGone: j.ID})
 	}
@@ -90,7 +90,7 @@ func (c *Cloud) flush() error {
 	}
 	c.file.pending = nil
 	clear(c.file.dirty)
-	if c.file.lines > 1000 && c.file.lines > 4*(len(c.things)+len(c.jobs)) {
+	if c.file.lines > 1000 && c.file.lines > 4*(len(c.resources)+len(c.jobs)) {
 		return c.rewrite()
 	}
 	return nil
@@ -117,24 +117,24 @@ func (f *file) close() error { return f.f.Close() }
 
 // load goes on with the world of a file; there may be none yet.
 func (c *Cloud) load(path string) error {
-	things, jobs := map[string]*thing{}, map[string]*job{}
+	things, jobs := map[string]*resource{}, map[string]*job{}
 	if err := c.read(path, things, jobs); err != nil {
 		return fmt.Errorf("sim: %s: %w", path, err)
 	}
-	all := make([]*thing, 0, len(things))
+	all := make([]*resource, 0, len(things))
 	for _, t := range things {
 		all = append(all, t)
 	}
-	slices.SortFunc(all, func(a, b *thing) int { return int(a.Seq - b.Seq) })
+	slices.SortFunc(all, func(a, b *resource) int { return int(a.Seq - b.Seq) })
 	now := c.o.Now()
 	for _, t := range all {
-		c.enter(t)
+		c.addToIndexes(t)
 		if t.Node != nil && (t.State == stateRunning || t.State == stateMigrating) {
 			at := t.Node.Booted
 			if at.Before(now) {
 				at = now
 			}
-			c.hear(t, at)
+			c.scheduleHeartbeat(t, at)
 		}
 	}
 	for _, j := range jobs {
@@ -144,19 +144,19 @@ func (c *Cloud) load(path string) error {
 		}
 		switch {
 		case j.Done:
-			heap.Push(&c.due, event{at: j.Ends.Add(keepJobs), seq: j.Seq, id: j.ID})
+			heap.Push(&c.due, event{at: j.Ends.Add(jobRetention), seq: j.Seq, id: j.ID})
 		case !j.Stuck:
 			heap.Push(&c.due, event{at: j.Ends, seq: j.Seq, id: j.ID})
 		}
 	}
-	c.file = &file{path: path, dirty: map[*thing]bool{}}
+	c.file = &file{path: path, dirty: map[*resource]bool{}}
 	if err := c.rewrite(); err != nil {
 		return fmt.Errorf("sim: %s: %w", path, err)
 	}
 	return nil
 }
 
-func (c *Cloud) read(path string, things map[string]*thing, jobs map[string]*job) error {
+func (c *Cloud) read(path string, things map[string]*resource, jobs map[string]*job) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -201,9 +201,9 @@ func (c *Cloud) rewrite() error {
 	if err != nil {
 		return err
 	}
-	fresh := &file{path: c.file.path, f: tmp, dirty: map[*thing]bool{}}
-	lines := make([]line, 0, len(c.things)+len(c.jobs)+1)
-	for _, t := range c.things {
+	fresh := &file{path: c.file.path, f: tmp, dirty: map[*resource]bool{}}
+	lines := make([]line, 0, len(c.resources)+len(c.jobs)+1)
+	for _, t := range c.resources {
 		lines = append(lines, line{Thing: t})
 	}
 	for _, j := range c.jobs {

@@ -17,7 +17,7 @@ func TestFile(t *testing.T) {
 	at := newClock()
 	o := sim.Options{File: filepath.Join(t.TempDir(), "cloud"), Now: at.now, Times: sim.Times{Stop: time.Minute}, Seed: 7}
 	before := open(t, o)
-	things := wired(t, before)
+	things := withServer(t, before)
 	if _, err := before.AddForeignVM("alien", things["net"].ID); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestFile(t *testing.T) {
 	if p, err := after.Poll(t.Context(), stop); err != nil || !p.Done || p.Err != nil {
 		t.Errorf("the job under way: %+v, %v", p, err)
 	}
-	if r, _ := after.Look(cluster.VM, "one"); r.Power != cluster.Down {
+	if r, _ := after.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
 		t.Errorf("its VM is %s", r.State)
 	}
 	if call, err := after.Create(t.Context(), vm("one")); err != nil || call.Ref.ID != things["one"].ID {
@@ -80,7 +80,7 @@ func TestFileIsWrittenAnew(t *testing.T) {
 	if err != nil || info.Size() > 1500*1000 {
 		t.Errorf("%d bytes, %v", info.Size(), err)
 	}
-	if r, _ := open(t, o).Look(cluster.VM, "one"); r.State != "2999" {
+	if r, _ := open(t, o).Lookup(cluster.VM, "one"); r.State != "2999" {
 		t.Errorf("state %s", r.State)
 	}
 }

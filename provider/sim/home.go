@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	helloEvery    = 30 * time.Second
-	hellosAtOnce  = 1024
-	endpointPort  = 6443
-	drainedReason = "drained"
+	heartbeatInterval = 30 * time.Second
+	maxHeartbeats     = 1024
+	endpointPort      = 6443
+	drainedReason     = "drained"
 )
 
 // node is what runs on a VM, as far as it was told by its user data. It is
@@ -47,7 +47,7 @@ type node struct {
 }
 
 // parse makes a node of user data; nil if they say nothing of a home.
-func (c *Cloud) parse(t *thing, userData []byte) *node {
+func (c *Cloud) parse(t *resource, userData []byte) *node {
 	if len(userData) == 0 {
 		return nil
 	}
@@ -66,33 +66,33 @@ func (c *Cloud) parse(t *thing, userData []byte) *node {
 }
 
 // boot sets a VM running, from at on; its node works a while later.
-func (c *Cloud) boot(t *thing, at time.Time) {
+func (c *Cloud) boot(t *resource, at time.Time) {
 	t.State = stateRunning
 	if n := t.Node; n != nil {
 		n.Boots++
 		n.Booted, n.Drained = at.Add(c.o.Times.Boot), false
-		c.hear(t, n.Booted)
+		c.scheduleHeartbeat(t, n.Booted)
 	}
-	c.keep(t)
+	c.persist(t)
 }
 
-func (t *thing) works(now time.Time) bool {
+func (t *resource) nodeRunning(now time.Time) bool {
 	return !t.gone && t.Node != nil && (t.State == stateRunning || t.State == stateMigrating) && !now.Before(t.Node.Booted)
 }
 
 // Serve lets nodes call home until the context ends. None waits for another,
 // as long as no more than hellosAtOnce speak.
 func (c *Cloud) Serve(ctx context.Context) error {
-	var speaking sync.WaitGroup
-	defer speaking.Wait()
-	places := make(chan struct{}, hellosAtOnce)
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	slots := make(chan struct{}, maxHeartbeats)
 	for ctx.Err() == nil {
 		sleeping, wake := context.WithCancel(ctx)
-		for _, one := range c.callers() {
-			places <- struct{}{}
-			speaking.Go(func() {
-				defer func() { <-places }()
-				c.talk(ctx, one)
+		for _, one := range c.dueHeartbeats() {
+			slots <- struct{}{}
+			sending.Go(func() {
+				defer func() { <-slots }()
+				c.sendHeartbeat(ctx, one)
 			})
 		}
 		c.mu.Lock()
@@ -100,7 +100,7 @@ func (c *Cloud) Serve(ctx context.Context) error {
 		if next := c.nextDue(); !next.IsZero() {
 			wait = max(next.Sub(now), 0)
 		}
-		c.wake, c.sleeps = wake, now.Add(wait)
+		c.wake, c.sleepsUntil = wake, now.Add(wait)
 		c.mu.Unlock()
 		if wait > 0 {
 			_ = c.o.Sleep(sleeping, wait) // woken or ended: the loop sees which
@@ -117,58 +117,58 @@ func (c *Cloud) Serve(ctx context.Context) error {
 // for the answers. It says when it is worth calling again; zero: nothing will
 // happen by itself.
 func (c *Cloud) Tick(ctx context.Context) time.Time {
-	var speaking sync.WaitGroup
-	places := make(chan struct{}, hellosAtOnce)
-	for _, one := range c.callers() {
-		places <- struct{}{}
-		speaking.Go(func() {
-			defer func() { <-places }()
-			c.talk(ctx, one)
+	var sending sync.WaitGroup
+	slots := make(chan struct{}, maxHeartbeats)
+	for _, one := range c.dueHeartbeats() {
+		slots <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-slots }()
+			c.sendHeartbeat(ctx, one)
 		})
 	}
-	speaking.Wait()
+	sending.Wait()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nextDue()
 }
 
 // talk is what a node is about to say.
-type talk struct {
-	id    string
-	boot  int64
-	token string
-	hello cluster.Hello
+type dueHeartbeat struct {
+	id        string
+	boot      int64
+	token     string
+	heartbeat cluster.Hello
 }
 
 // callers settles what is over and gives the talks that are due.
-func (c *Cloud) callers() []talk {
-	var talks []talk
+func (c *Cloud) dueHeartbeats() []dueHeartbeat {
+	var due []dueHeartbeat
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Now()
-	c.advance(now)
-	for len(c.hellos) > 0 && !c.hellos[0].at.After(now) {
-		e := heap.Pop(&c.hellos).(event)
-		t, ok := c.things[e.id]
-		if ok && t.Node.Boots == e.boot && !t.Node.Silent && t.works(now) {
-			talks = append(talks, talk{e.id, e.boot, t.Node.Token, c.hello(t, now)})
+	c.settle(now)
+	for len(c.heartbeats) > 0 && !c.heartbeats[0].at.After(now) {
+		e := heap.Pop(&c.heartbeats).(event)
+		t, ok := c.resources[e.id]
+		if ok && t.Node.Boots == e.boot && !t.Node.Silent && t.nodeRunning(now) {
+			due = append(due, dueHeartbeat{e.id, e.boot, t.Node.Token, c.heartbeat(t, now)})
 		}
 	}
-	return talks
+	return due
 }
 
-func (c *Cloud) talk(ctx context.Context, one talk) {
-	answer, err := c.o.Home(ctx, one.token, one.hello)
-	c.heard(one.id, one.boot, one.hello, answer, err)
+func (c *Cloud) sendHeartbeat(ctx context.Context, one dueHeartbeat) {
+	answer, err := c.o.Home(ctx, one.token, one.heartbeat)
+	c.handleAnswer(one.id, one.boot, one.heartbeat, answer, err)
 }
 
 // heard takes in what a node was told.
-func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.HelloAnswer, err error) {
+func (c *Cloud) handleAnswer(id string, boot int64, h cluster.Hello, answer cluster.HelloAnswer, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	defer c.rouse() // its next call may be the soonest
+	defer c.wakeServe() // its next call may be the soonest
 	now := c.o.Now()
-	t, ok := c.things[id]
+	t, ok := c.resources[id]
 	if !ok || t.Node.Boots != boot {
 		return
 	}
@@ -177,15 +177,15 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 	if err == nil {
 		n.Every = answer.Every
 	}
-	every := c.o.HelloEvery
+	every := c.o.HeartbeatInterval
 	if every == 0 {
 		if every = n.Every; every == 0 {
-			every = helloEvery
+			every = heartbeatInterval
 		}
 	}
 	if err != nil {
 		c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Cluster: n.Cluster, Code: codeOf(err), Err: err.Error()})
-		c.hear(t, now.Add(every))
+		c.scheduleHeartbeat(t, now.Add(every))
 		return
 	}
 	if answer.Credential != "" {
@@ -208,16 +208,16 @@ func (c *Cloud) heard(id string, boot int64, h cluster.Hello, answer cluster.Hel
 		every = min(every, time.Second) // it tells as soon as it is, or is no more
 	}
 	if before.Token != n.Token || before.Drained != n.Drained || before.Every != n.Every || len(before.Removed) != len(n.Removed) {
-		c.keep(t)
+		c.persist(t)
 		if failed := c.flush(); failed != nil {
 			c.calls.add(Entry{Seq: c.next(), At: now, Call: "home", Kind: t.Kind, Name: t.Name, ID: t.ID, Err: failed.Error()})
 		}
 	}
-	c.hear(t, now.Add(every))
+	c.scheduleHeartbeat(t, now.Add(every))
 }
 
 // hello is what a node says.
-func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
+func (c *Cloud) heartbeat(t *resource, now time.Time) cluster.Hello {
 	n := t.Node
 	h := cluster.Hello{Cluster: n.Cluster, Node: n.Name, Identity: t.Identity, Role: n.Role, Version: n.Version, Address: t.Address}
 	h.Ready, h.Reason = c.ready(t, now)
@@ -226,7 +226,7 @@ func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
 	}
 	h.Endpoint = c.endpoint(t)
 	for _, other := range c.nodes(n.Cluster) {
-		if ready, _ := c.ready(other, now); ready && other.works(now) && !slices.Contains(n.Removed, other.Node.Name) {
+		if ready, _ := c.ready(other, now); ready && other.nodeRunning(now) && !slices.Contains(n.Removed, other.Node.Name) {
 			h.Joined = append(h.Joined, other.Node.Name)
 		}
 	}
@@ -234,7 +234,7 @@ func (c *Cloud) hello(t *thing, now time.Time) cluster.Hello {
 	return h
 }
 
-func (c *Cloud) ready(t *thing, now time.Time) (ready bool, reason string) {
+func (c *Cloud) ready(t *resource, now time.Time) (ready bool, reason string) {
 	n := t.Node
 	switch {
 	case n.NotReady != "":
@@ -245,7 +245,7 @@ func (c *Cloud) ready(t *thing, now time.Time) (ready bool, reason string) {
 		return true, ""
 	}
 	for _, other := range c.nodes(n.Cluster) {
-		if other.Node.Role == cluster.Control && other.works(now) {
+		if other.Node.Role == cluster.Control && other.nodeRunning(now) {
 			return true, ""
 		}
 	}
@@ -253,12 +253,12 @@ func (c *Cloud) ready(t *thing, now time.Time) (ready bool, reason string) {
 }
 
 // nodes are those of a cluster, as its tags or, without tags, its user data say.
-func (c *Cloud) nodes(uuid string) []*thing {
+func (c *Cloud) nodes(uuid string) []*resource {
 	x, ok := c.byCluster[uuid]
 	if !ok {
 		return nil
 	}
-	var all []*thing
+	var all []*resource
 	for _, t := range x.items {
 		if !t.gone && t.Kind == cluster.VM && t.Node != nil && t.Node.Cluster == uuid {
 			all = append(all, t)
@@ -268,11 +268,11 @@ func (c *Cloud) nodes(uuid string) []*thing {
 }
 
 // endpoint is where the port of a control node is reached: by a rule if there is one.
-func (c *Cloud) endpoint(t *thing) string {
+func (c *Cloud) endpoint(t *resource) string {
 	host, port := t.Address, endpointPort
-	for _, r := range c.within(t) {
+	for _, r := range c.inNetwork(t) {
 		leads := r.Kind == cluster.Forward && r.Spec.VM == t.ID || r.Kind == cluster.Balancer && slices.Contains(r.Spec.VMs, t.ID)
-		if a, ok := c.things[r.Spec.Address]; ok && leads && r.Spec.PrivatePort == endpointPort {
+		if a, ok := c.resources[r.Spec.Address]; ok && leads && r.Spec.PrivatePort == endpointPort {
 			host, port = a.Address, r.Spec.Port
 			break
 		}
@@ -294,7 +294,7 @@ func (c *Cloud) Probe(_ context.Context, endpoint string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.o.Now()
-	c.advance(now)
+	c.settle(now)
 	t, ok := c.byIP[u.Hostname()]
 	if !ok || c.unreachable {
 		return fmt.Errorf("sim: %s: no route to host", endpoint)
@@ -302,7 +302,7 @@ func (c *Cloud) Probe(_ context.Context, endpoint string) error {
 	targets, open := []string{t.ID}, true
 	if t.Kind == cluster.Address {
 		targets, open = nil, false
-		for _, r := range c.within(t) {
+		for _, r := range c.inNetwork(t) {
 			if r.Spec.Address != t.ID || r.Spec.Port != port {
 				continue
 			}
@@ -320,7 +320,7 @@ func (c *Cloud) Probe(_ context.Context, endpoint string) error {
 		return fmt.Errorf("sim: %s: timeout: no firewall rule is open", endpoint)
 	}
 	for _, id := range targets {
-		if vm, ok := c.things[id]; ok && vm.works(now) && vm.Node.Role == cluster.Control {
+		if vm, ok := c.resources[id]; ok && vm.nodeRunning(now) && vm.Node.Role == cluster.Control {
 			return nil
 		}
 	}
@@ -337,7 +337,7 @@ type configText struct{ ca, config string }
 
 // keptConfigs bounds the configurations in memory: control nodes bring theirs
 // with each hello.
-const keptConfigs = 1000
+const maxConfigs = 1000
 
 // config is the CA of a cluster and how the cluster is reached: the same for the
 // same seed, cluster and endpoint.
@@ -345,7 +345,7 @@ func (c *Cloud) config(uuid, endpoint string, now time.Time) (ca, config string)
 	key := configKey{uuid, endpoint, now.Year()}
 	text, known := c.configs[key]
 	if !known {
-		if c.configs == nil || len(c.configs) >= keptConfigs {
+		if c.configs == nil || len(c.configs) >= maxConfigs {
 			c.configs = map[configKey]configText{}
 		}
 		text.ca, text.config = c.makeConfig(uuid, endpoint, now)

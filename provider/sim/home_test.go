@@ -16,29 +16,29 @@ import (
 )
 
 // home is a server that nodes call.
-type home struct {
-	mu     sync.Mutex
-	hellos []cluster.Hello
-	tokens []string
-	at     []time.Time
-	answer func(h cluster.Hello) (cluster.HelloAnswer, error)
+type fakeServer struct {
+	mu         sync.Mutex
+	heartbeats []cluster.Hello
+	tokens     []string
+	at         []time.Time
+	answer     func(h cluster.Hello) (cluster.HelloAnswer, error)
 }
 
-func (h *home) hello(_ context.Context, token string, said cluster.Hello) (cluster.HelloAnswer, error) {
+func (h *fakeServer) heartbeat(_ context.Context, token string, said cluster.Hello) (cluster.HelloAnswer, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.hellos, h.tokens, h.at = append(h.hellos, said), append(h.tokens, token), append(h.at, time.Now())
+	h.heartbeats, h.tokens, h.at = append(h.heartbeats, said), append(h.tokens, token), append(h.at, time.Now())
 	if h.answer != nil {
 		return h.answer(said)
 	}
 	return cluster.HelloAnswer{}, nil
 }
 
-func (h *home) of(node string) []cluster.Hello {
+func (h *fakeServer) of(node string) []cluster.Hello {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []cluster.Hello
-	for _, said := range h.hellos {
+	for _, said := range h.heartbeats {
 		if said.Node == node {
 			all = append(all, said)
 		}
@@ -76,10 +76,10 @@ func serve(t *testing.T, cloud *sim.Cloud) {
 // was given, every so often.
 func TestHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &home{answer: func(said cluster.Hello) (cluster.HelloAnswer, error) {
+		h := &fakeServer{answer: func(said cluster.Hello) (cluster.HelloAnswer, error) {
 			return cluster.HelloAnswer{Credential: "credential of " + said.Node}, nil
 		}}
-		cloud := open(t, sim.Options{Home: h.hello, HelloEvery: 10 * time.Second, Times: sim.Times{Create: time.Minute, Boot: 30 * time.Second}})
+		cloud := open(t, sim.Options{Home: h.heartbeat, HeartbeatInterval: 10 * time.Second, Times: sim.Times{Create: time.Minute, Boot: 30 * time.Second}})
 		serve(t, cloud)
 		began := time.Now()
 		if _, err := cloud.Create(t.Context(), node(t, "one", cluster.Control, "")); err != nil {
@@ -87,7 +87,7 @@ func TestHello(t *testing.T) {
 		}
 		time.Sleep(90*time.Second + 25*time.Second)
 		synctest.Wait()
-		one, _ := cloud.Look(cluster.VM, "one")
+		one, _ := cloud.Lookup(cluster.VM, "one")
 		said := h.of("one")
 		if len(said) != 3 || h.at[0].Sub(began) != 90*time.Second || h.at[2].Sub(began) != 110*time.Second {
 			t.Fatalf("%d hellos at %v", len(said), h.at)
@@ -115,7 +115,7 @@ func TestHello(t *testing.T) {
 func TestNodesDoNotWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slow, fast atomic.Int64
-		cloud := open(t, sim.Options{HelloEvery: 10 * time.Second, Home: func(_ context.Context, _ string, said cluster.Hello) (cluster.HelloAnswer, error) {
+		cloud := open(t, sim.Options{HeartbeatInterval: 10 * time.Second, Home: func(_ context.Context, _ string, said cluster.Hello) (cluster.HelloAnswer, error) {
 			if said.Node == "fast" {
 				fast.Add(1)
 			} else {
@@ -148,13 +148,13 @@ func TestHelloTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var refuse atomic.Bool
 		refuse.Store(true)
-		h := &home{answer: func(cluster.Hello) (cluster.HelloAnswer, error) {
+		h := &fakeServer{answer: func(cluster.Hello) (cluster.HelloAnswer, error) {
 			if refuse.Load() {
 				return cluster.HelloAnswer{}, errors.New("refused")
 			}
 			return cluster.HelloAnswer{Every: 20 * time.Second}, nil
 		}}
-		cloud := open(t, sim.Options{Home: h.hello})
+		cloud := open(t, sim.Options{Home: h.heartbeat})
 		serve(t, cloud)
 		counted := 0
 		heard := func(d time.Duration) int { // since it was last asked, and for d from now
@@ -203,8 +203,8 @@ func TestHelloTrouble(t *testing.T) {
 // Workers are ready while a control node works; the control node knows them.
 func TestJoin(t *testing.T) {
 	at := newClock()
-	h := &home{}
-	cloud := open(t, sim.Options{Home: h.hello, Now: at.now, HelloEvery: 10 * time.Second})
+	h := &fakeServer{}
+	cloud := open(t, sim.Options{Home: h.heartbeat, Now: at.now, HeartbeatInterval: 10 * time.Second})
 	round := func() map[string]cluster.Hello {
 		at.at = at.at.Add(10 * time.Second)
 		cloud.Tick(t.Context())
@@ -252,8 +252,8 @@ func TestJoin(t *testing.T) {
 // The endpoint is where rules lead to the control node, and answers only there.
 func TestEndpoint(t *testing.T) {
 	at := newClock()
-	h := &home{}
-	cloud := open(t, sim.Options{Home: h.hello, Now: at.now, HelloEvery: 10 * time.Second})
+	h := &fakeServer{}
+	cloud := open(t, sim.Options{Home: h.heartbeat, Now: at.now, HeartbeatInterval: 10 * time.Second})
 	net := mustMake(t, cloud, want(cluster.Network, "net", cluster.Spec{Zone: "zone-1", Offering: "isolated"}))
 	ip := mustMake(t, cloud, want(cluster.Address, "ip", cluster.Spec{Network: net.ID}))
 	control := mustMake(t, cloud, node(t, "control", cluster.Control, net.ID))

@@ -10,7 +10,7 @@ import (
 )
 
 // How long the cloud knows what became of a job.
-const keepJobs = 24 * time.Hour
+const jobRetention = 24 * time.Hour
 
 // What jobs do beside actions.
 const (
@@ -47,7 +47,7 @@ func (j *job) call() cluster.Call {
 }
 
 // begin starts a job on a thing. callID may be empty; r is the rule that struck.
-func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now time.Time, r *rule) *job {
+func (c *Cloud) begin(t *resource, what, callID string, took time.Duration, now time.Time, r *rule) *job {
 	seq := c.next()
 	j := &job{
 		Seq: seq, CallID: callID, What: what, Ref: t.ref(), Owner: t.Owner, Began: now, Ends: now.Add(took),
@@ -80,7 +80,7 @@ func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now tim
 	case string(cluster.Destroy):
 		t.State = stateExpunging
 	}
-	c.keep(t)
+	c.persist(t)
 	switch {
 	case r != nil && r.Do == Stuck:
 		j.Stuck = true
@@ -94,16 +94,16 @@ func (c *Cloud) begin(t *thing, what, callID string, took time.Duration, now tim
 		j.ID = ""
 		return j
 	}
-	c.keepJob(j)
+	c.persistJob(j)
 	return j
 }
 
 // note is a job that is over before it began, and takes no other's place.
-func (c *Cloud) note(t *thing, what, callID string, now time.Time) *job {
+func (c *Cloud) addFinishedJob(t *resource, what, callID string, now time.Time) *job {
 	j := &job{ID: callID, CallID: callID, Seq: c.next(), What: what, Ref: t.ref(), Owner: t.Owner, Began: now, Ends: now, Done: true}
 	c.jobs[j.ID], c.byCall[callID] = j, j
-	heap.Push(&c.due, event{at: now.Add(keepJobs), seq: j.Seq, id: j.ID})
-	c.keepJob(j)
+	heap.Push(&c.due, event{at: now.Add(jobRetention), seq: j.Seq, id: j.ID})
+	c.persistJob(j)
 	return j
 }
 
@@ -112,7 +112,7 @@ func (c *Cloud) drop(j *job) {
 	if c.byCall[j.CallID] == j {
 		delete(c.byCall, j.CallID)
 	}
-	c.keepJobGone(j)
+	c.persistJobRemoval(j)
 }
 
 // end lets a job have its effect, or forgets it if it has been over for long.
@@ -123,10 +123,10 @@ func (c *Cloud) end(j *job, at time.Time) {
 	}
 	j.Done, j.Stuck, j.Ends = true, false, at
 	if j.Began.Before(at) || j.Code != "" || c.byCall[j.CallID] == j {
-		heap.Push(&c.due, event{at: at.Add(keepJobs), seq: j.Seq, id: j.ID})
-		c.keepJob(j)
+		heap.Push(&c.due, event{at: at.Add(jobRetention), seq: j.Seq, id: j.ID})
+		c.persistJob(j)
 	}
-	t, ok := c.things[j.Ref.ID]
+	t, ok := c.resources[j.Ref.ID]
 	if !ok || t.Job != j.ID {
 		if j.What != string(cluster.Destroy) && j.Code == "" {
 			j.Code, j.Text = cluster.ProviderRefused.Code, "another job has taken the place of this one"
@@ -158,10 +158,10 @@ func (c *Cloud) end(j *job, at time.Time) {
 		}
 		t.State = t.Was
 	}
-	c.keep(t)
+	c.persist(t)
 }
 
-func (c *Cloud) created(t *thing, failed bool, at time.Time) {
+func (c *Cloud) created(t *resource, failed bool, at time.Time) {
 	switch {
 	case t.Kind == cluster.VM && failed:
 		t.State = stateError
@@ -176,7 +176,7 @@ func (c *Cloud) created(t *thing, failed bool, at time.Time) {
 
 // Unstick lets all stuck jobs end now.
 func (c *Cloud) Unstick() {
-	c.verb(func(now time.Time) {
+	c.mutate(func(now time.Time) {
 		var stuck []*job
 		for _, j := range c.jobs {
 			if j.Stuck {

@@ -75,7 +75,7 @@ func BenchmarkCreate(b *testing.B) {
 			b.Fatal(err)
 		}
 		if n >= 1000 {
-			w, _ := cloud.Look(cluster.VM, fmt.Sprintf("vm-%d", n-1000))
+			w, _ := cloud.Lookup(cluster.VM, fmt.Sprintf("vm-%d", n-1000))
 			if _, err := cloud.Act(b.Context(), w.Ref(), cluster.Destroy); err != nil {
 				b.Fatal(err)
 			}

@@ -73,20 +73,20 @@ func (e Entry) String() string {
 }
 
 // What is what became of a thing.
-type What string
+type MutationOp string
 
 // The deeds.
 const (
-	Made      What = "made"
-	Destroyed What = "destroyed"
-	Changed   What = "changed" // by a verb
+	Made      MutationOp = "made"
+	Destroyed MutationOp = "destroyed"
+	Changed   MutationOp = "changed" // by a verb
 )
 
 // Deed is a thing made, destroyed, or changed behind the clients' back.
-type Deed struct {
+type Mutation struct {
 	Seq          int64
 	At           time.Time
-	What         What
+	Op           MutationOp
 	By           string // "call", or the name of a verb
 	Kind         cluster.Kind
 	ID, Name     string
@@ -97,29 +97,29 @@ type Deed struct {
 }
 
 // record keeps the newest entries.
-type record[T any] struct {
-	most    int
+type boundedLog[T any] struct {
+	limit   int
 	entries []T
 	dropped int
 }
 
-func (r *record[T]) add(e T) {
-	if r.most < 0 {
+func (r *boundedLog[T]) add(e T) {
+	if r.limit < 0 {
 		r.dropped++
 		return
 	}
-	if len(r.entries) >= 2*r.most {
-		r.dropped += len(r.entries) - r.most
-		r.entries = slices.Delete(r.entries, 0, len(r.entries)-r.most)
+	if len(r.entries) >= 2*r.limit {
+		r.dropped += len(r.entries) - r.limit
+		r.entries = slices.Delete(r.entries, 0, len(r.entries)-r.limit)
 	}
 	r.entries = append(r.entries, e)
 }
 
-func (r *record[T]) all() []T { return slices.Clone(r.entries) }
+func (r *boundedLog[T]) all() []T { return slices.Clone(r.entries) }
 
-func (c *Cloud) deed(what What, by string, t *thing) {
-	c.deeds.add(Deed{
-		Seq: c.next(), At: c.o.Now(), What: what, By: by, Kind: t.Kind, ID: t.ID, Name: t.Name, Identity: t.Identity,
+func (c *Cloud) recordMutation(what MutationOp, by string, t *resource) {
+	c.mutations.add(Mutation{
+		Seq: c.next(), At: c.o.Now(), Op: what, By: by, Kind: t.Kind, ID: t.ID, Name: t.Name, Identity: t.Identity,
 		Installation: t.Installation, Cluster: t.Cluster, Foreign: t.Foreign,
 	})
 }
@@ -133,24 +133,24 @@ func (c *Cloud) Calls() []Entry {
 
 // Deeds are all things made, destroyed and changed so far, oldest first, as
 // far as Options.Log keeps them.
-func (c *Cloud) Deeds() []Deed {
+func (c *Cloud) Mutations() []Mutation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.deeds.all()
+	return c.mutations.all()
 }
 
 // Forgotten says how many calls and deeds the log no longer has.
-func (c *Cloud) Forgotten() (calls, deeds int) {
+func (c *Cloud) Dropped() (calls, mutations int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.calls.dropped, c.deeds.dropped
+	return c.calls.dropped, c.mutations.dropped
 }
 
 // ClearLog forgets calls and deeds.
 func (c *Cloud) ClearLog() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls.entries, c.deeds.entries = nil, nil
+	c.calls.entries, c.mutations.entries = nil, nil
 }
 
 // All is every thing there is, foreign and not yet visible ones too, in the
@@ -158,38 +158,38 @@ func (c *Cloud) ClearLog() {
 func (c *Cloud) All(kinds ...cluster.Kind) []cluster.Resource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.advance(c.o.Now())
-	all := make([]*thing, 0, len(c.things))
-	for _, t := range c.things {
+	c.settle(c.o.Now())
+	all := make([]*resource, 0, len(c.resources))
+	for _, t := range c.resources {
 		if len(kinds) == 0 || slices.Contains(kinds, t.Kind) {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(a, b *thing) int { return int(a.Seq - b.Seq) })
+	slices.SortFunc(all, func(a, b *resource) int { return int(a.Seq - b.Seq) })
 	resources := make([]cluster.Resource, len(all))
 	for i, t := range all {
-		resources[i] = t.resource()
+		resources[i] = t.toCluster()
 		resources[i].UserData = slices.Clone(t.UserData)
 	}
 	return resources
 }
 
 // Look reads a thing by id or name without a call. ok is false if there is none.
-func (c *Cloud) Look(kind cluster.Kind, idOrName string) (r cluster.Resource, ok bool) {
+func (c *Cloud) Lookup(kind cluster.Kind, idOrName string) (r cluster.Resource, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.advance(c.o.Now())
-	t := c.named(kind, idOrName)
+	c.settle(c.o.Now())
+	t := c.byNameOrID(kind, idOrName)
 	if t == nil {
 		return r, false
 	}
-	r = t.resource()
+	r = t.toCluster()
 	r.UserData = slices.Clone(t.UserData)
 	return r, true
 }
 
-func (c *Cloud) named(kind cluster.Kind, idOrName string) *thing {
-	if t, ok := c.things[idOrName]; ok && (kind == "" || t.Kind == kind) {
+func (c *Cloud) byNameOrID(kind cluster.Kind, idOrName string) *resource {
+	if t, ok := c.resources[idOrName]; ok && (kind == "" || t.Kind == kind) {
 		return t
 	}
 	return c.byName[name{string(kind), idOrName}]

@@ -19,7 +19,7 @@ func TestLog(t *testing.T) {
 	if _, err := cloud.Act(t.Context(), one.Ref(), cluster.Destroy); err != nil {
 		t.Fatal(err)
 	}
-	var calls, deeds []string
+	var calls, mutations []string
 	last := int64(0)
 	for _, e := range cloud.Calls() {
 		calls = append(calls, fmt.Sprintf("%s of %s: %s", e, e.Installation, e.Code))
@@ -35,17 +35,17 @@ func TestLog(t *testing.T) {
 	if !slices.Equal(calls, want) {
 		t.Errorf("calls %q", calls)
 	}
-	for _, d := range cloud.Deeds() {
-		deeds = append(deeds, fmt.Sprintf("%s %s by %s of %s %s", d.What, d.Name, d.By, d.Installation, d.Cluster))
+	for _, d := range cloud.Mutations() {
+		mutations = append(mutations, fmt.Sprintf("%s %s by %s of %s %s", d.Op, d.Name, d.By, d.Installation, d.Cluster))
 	}
-	if want := []string{"made one by call of pawl c1", "destroyed one by call of pawl c1"}; !slices.Equal(deeds, want) {
-		t.Errorf("deeds %q", deeds)
+	if want := []string{"made one by call of pawl c1", "destroyed one by call of pawl c1"}; !slices.Equal(mutations, want) {
+		t.Errorf("deeds %q", mutations)
 	}
 	if e := cloud.Calls()[0]; e.Key != "key/one" || e.CallID != "call-one" || e.Cluster != "c1" || e.ID != one.ID {
 		t.Errorf("%+v", e)
 	}
 	cloud.ClearLog()
-	if len(cloud.Calls())+len(cloud.Deeds()) > 0 {
+	if len(cloud.Calls())+len(cloud.Mutations()) > 0 {
 		t.Error("it is not cleared")
 	}
 }
@@ -57,10 +57,10 @@ func TestLogLimit(t *testing.T) {
 		for i := range 100 {
 			mustMake(t, cloud, vm(fmt.Sprint(i))) // two calls, one deed
 		}
-		calls, deeds := cloud.Calls(), cloud.Deeds()
-		lostCalls, lostDeeds := cloud.Forgotten()
-		if len(calls) < kept || len(calls) > 2*kept || len(calls)+lostCalls != 200 || len(deeds)+lostDeeds != 100 {
-			t.Errorf("at most %d: %d calls and %d forgotten, %d deeds and %d forgotten", most, len(calls), lostCalls, len(deeds), lostDeeds)
+		calls, mutations := cloud.Calls(), cloud.Mutations()
+		lostCalls, lostMutations := cloud.Dropped()
+		if len(calls) < kept || len(calls) > 2*kept || len(calls)+lostCalls != 200 || len(mutations)+lostMutations != 100 {
+			t.Errorf("at most %d: %d calls and %d forgotten, %d deeds and %d forgotten", most, len(calls), lostCalls, len(mutations), lostMutations)
 		}
 		if kept > 0 && calls[len(calls)-1].Name != "99" {
 			t.Errorf("the newest is %s", calls[len(calls)-1])

@@ -30,7 +30,7 @@ func (c *Cloud) create(w cluster.Want, now time.Time, e *Entry, r *rule) (cluste
 		}
 		c.remove(t, "call") // what is left of a create that failed
 	}
-	t := &thing{
+	t := &resource{
 		Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, WantKey: key,
 		Visible: now.Add(c.o.Visible),
 	}
@@ -61,19 +61,19 @@ func keyOf(w cluster.Want) wantKey {
 }
 
 // add gives a thing its place in the world.
-func (c *Cloud) add(t *thing, by string) {
+func (c *Cloud) add(t *resource, by string) {
 	t.Seq = c.next()
 	if t.Name == "" {
 		t.Name = fmt.Sprintf("%s-%d", t.Kind, t.Seq)
 	}
 	t.ID, t.Identity = c.id(t.name())
-	c.enter(t)
-	c.deed(Made, by, t)
-	c.keep(t)
+	c.addToIndexes(t)
+	c.recordMutation(Made, by, t)
+	c.persist(t)
 }
 
 // prepare checks a thing that is to be made and completes it.
-func (c *Cloud) prepare(t *thing, w cluster.Want) (took time.Duration, err error) {
+func (c *Cloud) prepare(t *resource, w cluster.Want) (took time.Duration, err error) {
 	if t.Name != "" && c.byName[t.name()] != nil {
 		return 0, cluster.ProviderRefused.Errorf("the name %s is taken by another %s", t.Name, t.Kind)
 	}
@@ -104,14 +104,14 @@ func (c *Cloud) prepare(t *thing, w cluster.Want) (took time.Duration, err error
 	}
 }
 
-func (c *Cloud) get(kind cluster.Kind, id string) (*thing, error) {
-	if t, ok := c.things[id]; ok && t.Kind == kind {
+func (c *Cloud) get(kind cluster.Kind, id string) (*resource, error) {
+	if t, ok := c.resources[id]; ok && t.Kind == kind {
 		return t, nil
 	}
 	return nil, cluster.ProviderRefused.Errorf("there is no %s %q", kind, id)
 }
 
-func (c *Cloud) usable(zone string) (*Zone, error) {
+func (c *Cloud) usableZone(zone string) (*Zone, error) {
 	z := c.zone(zone)
 	switch {
 	case z == nil:
@@ -122,8 +122,8 @@ func (c *Cloud) usable(zone string) (*Zone, error) {
 	return z, nil
 }
 
-func (c *Cloud) prepareVM(t *thing, w cluster.Want) error {
-	zone, err := c.usable(t.Spec.Zone)
+func (c *Cloud) prepareVM(t *resource, w cluster.Want) error {
+	zone, err := c.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
@@ -139,36 +139,36 @@ func (c *Cloud) prepareVM(t *thing, w cluster.Want) error {
 		return cluster.ProviderRefused.Errorf("user data of %d bytes; %d is the most", len(w.Spec.UserData), c.o.UserData)
 	}
 	if t.Spec.KeyPair != "" {
-		if pair := c.named(cluster.KeyPair, t.Spec.KeyPair); pair == nil || pair.Owner != t.Owner {
+		if pair := c.byNameOrID(cluster.KeyPair, t.Spec.KeyPair); pair == nil || pair.Owner != t.Owner {
 			return cluster.ProviderRefused.Errorf("the owner has no key pair %q", t.Spec.KeyPair)
 		}
 	}
 	t.Cores, t.MemoryMB = offering.Cores, offering.MemoryMB
-	if err := c.room(zone, t.Owner, t.weight()); err != nil {
+	if err := c.checkCapacity(zone, t.Owner, t.demand()); err != nil {
 		return err
 	}
 	t.Node = c.parse(t, w.Spec.UserData)
 	if !c.o.ForgetUserData {
 		t.UserData = slices.Clone(w.Spec.UserData)
 	}
-	t.Address, t.Host = c.private(t.Spec.Network), int(c.seq%16)
+	t.Address, t.Host = c.nextPrivateAddress(t.Spec.Network), int(c.seq%16)
 	return nil
 }
 
 // private is the next address of a network; without one, of the zone's own.
-func (c *Cloud) private(network string) string {
-	n, ok := c.things[network]
+func (c *Cloud) nextPrivateAddress(network string) string {
+	n, ok := c.resources[network]
 	if !ok {
 		c.hosts++
 		return fmt.Sprintf("172.%d.%d.%d", 16+c.hosts>>16&15, c.hosts>>8&255, c.hosts&255)
 	}
 	n.Hosts++
-	c.keep(n)
+	c.persist(n)
 	return fmt.Sprintf("10.%d.%d.%d", n.Nets>>8&255, n.Nets&255, 2+(n.Hosts-1)%252)
 }
 
-func (c *Cloud) prepareNetwork(t *thing) error {
-	zone, err := c.usable(t.Spec.Zone)
+func (c *Cloud) prepareNetwork(t *resource) error {
+	zone, err := c.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
@@ -176,11 +176,11 @@ func (c *Cloud) prepareNetwork(t *thing) error {
 	if offering == nil || offering.Disabled {
 		return cluster.ProviderRefused.Errorf("there is no network offering %q", t.Spec.Offering)
 	}
-	more := t.weight()
+	more := t.demand()
 	if !c.o.LateSourceNAT {
 		more.addresses++
 	}
-	if err := c.room(zone, t.Owner, more); err != nil {
+	if err := c.checkCapacity(zone, t.Owner, more); err != nil {
 		return err
 	}
 	c.networks++
@@ -192,37 +192,37 @@ func (c *Cloud) prepareNetwork(t *thing) error {
 }
 
 // sourceNAT gives a network the address that belongs to it.
-func (c *Cloud) sourceNAT(network *thing, now time.Time) {
-	t := &thing{
+func (c *Cloud) sourceNAT(network *resource, now time.Time) {
+	t := &resource{
 		Kind: cluster.Address, Name: network.Name + "-source-nat", Owner: network.Owner, Created: now, Visible: network.Visible,
-		Spec: cluster.Spec{Zone: network.Spec.Zone, Network: network.ID}, State: stateReady, SourceNAT: true, Address: c.public(),
+		Spec: cluster.Spec{Zone: network.Spec.Zone, Network: network.ID}, State: stateReady, SourceNAT: true, Address: c.nextPublicAddress(),
 	}
 	c.add(t, "call")
 }
 
-func (c *Cloud) public() string {
+func (c *Cloud) nextPublicAddress() string {
 	c.addresses++
 	n := c.addresses + 1
 	return fmt.Sprintf("198.%d.%d.%d", 18+n>>16&1, n>>8&255, n&255)
 }
 
-func (c *Cloud) prepareAddress(t *thing) error {
-	zone, err := c.usable(t.Spec.Zone)
+func (c *Cloud) prepareAddress(t *resource) error {
+	zone, err := c.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
 	if t.Spec.Network == "" {
 		return cluster.ProviderRefused.Errorf("an address needs a network")
 	}
-	if err := c.room(zone, t.Owner, t.weight()); err != nil {
+	if err := c.checkCapacity(zone, t.Owner, t.demand()); err != nil {
 		return err
 	}
-	t.SourceNAT = c.o.LateSourceNAT && !slices.ContainsFunc(c.within(t), func(o *thing) bool { return o.Kind == cluster.Address })
-	t.Address = c.public()
+	t.SourceNAT = c.o.LateSourceNAT && !slices.ContainsFunc(c.inNetwork(t), func(o *resource) bool { return o.Kind == cluster.Address })
+	t.Address = c.nextPublicAddress()
 	return nil
 }
 
-func (c *Cloud) prepareRule(t *thing) error {
+func (c *Cloud) prepareRule(t *resource) error {
 	address, err := c.get(cluster.Address, t.Spec.Address)
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (c *Cloud) prepareRule(t *thing) error {
 			return err
 		}
 	}
-	for _, other := range c.within(t) {
+	for _, other := range c.inNetwork(t) {
 		if other.Spec.Address == t.Spec.Address && sameLayer(other.Kind, t.Kind) && other.Spec.Protocol == t.Spec.Protocol && other.Spec.Port == t.Spec.Port {
 			return cluster.RuleConflict.Errorf("%s %s has %s port %d of %s", other.Kind, other.Name, t.Spec.Protocol, t.Spec.Port, address.Address)
 		}

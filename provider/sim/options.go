@@ -47,9 +47,9 @@ type Options struct {
 
 	// Home is where nodes call once they are booted, and every HelloEvery (0: as
 	// the answer says, else 30 s). It needs Serve or Tick. nil: they keep silent.
-	Home       func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
-	HelloEvery time.Duration
-	Parse      func(userData []byte) (cluster.Bootstrap, error) // nil: cluster.ParseBootstrap
+	Home              func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
+	HeartbeatInterval time.Duration
+	Parse             func(userData []byte) (cluster.Bootstrap, error) // nil: cluster.ParseBootstrap
 
 	File string // where the state is kept; empty: nowhere. One process only
 }

@@ -24,13 +24,13 @@ type Query struct {
 	Address string // rules of an address, by id
 	Owner   cluster.Owner
 	Tags    map[string]string
-	Where   func(Shown) bool // it sees neither tags nor services, and keeps nothing of what it sees
+	Where   func(View) bool // it sees neither tags nor services, and keeps nothing of what it sees
 
 	Offset, Limit int // Limit 0: all
 }
 
 // Shown is a thing as its cloud knows it.
-type Shown struct {
+type View struct {
 	cluster.Resource
 	Owner           cluster.Owner
 	Cores, MemoryMB int
@@ -39,13 +39,13 @@ type Shown struct {
 	System          bool
 }
 
-func (t *thing) shown() Shown {
-	return Shown{t.resource(), t.Owner, t.Cores, t.MemoryMB, t.Host, slices.Clone(t.Services), t.System}
+func (t *resource) view() View {
+	return View{t.toCluster(), t.Owner, t.Cores, t.MemoryMB, t.Host, slices.Clone(t.Services), t.System}
 }
 
 // glimpse is shown for a look at very many: nothing is copied.
-func (t *thing) glimpse() Shown {
-	return Shown{Resource: cluster.Resource{
+func (t *resource) shallowView() View {
+	return View{Resource: cluster.Resource{
 		Kind: t.Kind, ID: t.ID, Name: t.Name, Zone: t.Spec.Zone, Identity: t.Identity, Power: t.power(), State: t.State, Address: t.Address,
 		Created: t.Created, SourceNAT: t.SourceNAT, Spec: t.Spec,
 	}, Owner: t.Owner, Cores: t.Cores, MemoryMB: t.MemoryMB, Host: t.Host, System: t.System}
@@ -53,7 +53,7 @@ func (t *thing) glimpse() Shown {
 
 // Select gives the things of a query in the order they were made, and how many
 // there are in all. It counts as Get if it has an id, else as List.
-func (cl *Client) Select(ctx context.Context, q Query) (found []Shown, total int, err error) {
+func (cl *Client) Select(ctx context.Context, q Query) (found []View, total int, err error) {
 	e := Entry{Call: List, Kind: q.Kind, Name: q.Name, Cluster: q.Tags[cluster.TagCluster]}
 	if q.ID != "" {
 		e.Call, e.ID = Get, q.ID
@@ -68,32 +68,32 @@ func (cl *Client) Select(ctx context.Context, q Query) (found []Shown, total int
 	return found, total, nil
 }
 
-func (c *Cloud) search(q Query, now time.Time) (found []Shown, total int) {
+func (c *Cloud) search(q Query, now time.Time) (found []View, total int) {
 	for _, t := range c.candidates(q) {
 		if t.gone || q.ID == "" && now.Before(t.Visible) || !q.fits(t) {
 			continue
 		}
-		if q.Where != nil && !q.Where(t.glimpse()) {
+		if q.Where != nil && !q.Where(t.shallowView()) {
 			continue
 		}
 		if total++; total > q.Offset && (q.Limit <= 0 || len(found) < q.Limit) {
-			found = append(found, t.shown())
+			found = append(found, t.view())
 		}
 	}
 	return found, total
 }
 
-func (c *Cloud) candidates(q Query) []*thing {
-	one := func(t *thing) []*thing {
+func (c *Cloud) candidates(q Query) []*resource {
+	one := func(t *resource) []*resource {
 		if t == nil {
 			return nil
 		}
-		return []*thing{t}
+		return []*resource{t}
 	}
 	x := c.byKind[q.Kind]
 	switch {
 	case q.ID != "":
-		return one(c.things[q.ID])
+		return one(c.resources[q.ID])
 	case q.Name != "":
 		return one(c.byName[name{string(q.Kind), q.Name}])
 	case q.Tags[cluster.TagCluster] != "":
@@ -109,7 +109,7 @@ func (c *Cloud) candidates(q Query) []*thing {
 	return x.items
 }
 
-func (q *Query) fits(t *thing) bool {
+func (q *Query) fits(t *resource) bool {
 	switch {
 	case t.Kind != q.Kind, q.Name != "" && t.Name != q.Name, q.Zone != "" && t.Spec.Zone != q.Zone,
 		q.Network != "" && t.Spec.Network != q.Network, q.Address != "" && t.Spec.Address != q.Address,
@@ -157,12 +157,12 @@ func (cl *Client) EditAs(ctx context.Context, ref cluster.Ref, callID string, ch
 	e := Entry{Call: Edit, Kind: ref.Kind, Name: ref.Name, ID: ref.ID, CallID: callID}
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
 		c := cl.cloud
-		t, ok := c.things[ref.ID]
+		t, ok := c.resources[ref.ID]
 		if !ok || t.Kind != ref.Kind {
-			return gone(ref)
+			return goneError(ref)
 		}
 		e.Name = t.Name
-		tags, spec := t.tags(), t.resource().Spec
+		tags, spec := t.tags(), t.toCluster().Spec
 		if err := change(tags, &spec); err != nil {
 			return err
 		}
@@ -170,8 +170,8 @@ func (cl *Client) EditAs(ctx context.Context, ref cluster.Ref, callID string, ch
 			c.retag(t, tags)
 		}
 		t.Spec.VMs, t.Spec.CIDRs = spec.VMs, spec.CIDRs
-		c.keep(t)
-		call = c.note(t, "edit", callID, now).call()
+		c.persist(t)
+		call = c.addFinishedJob(t, "edit", callID, now).call()
 		return nil
 	})
 	return answer(call, err)
@@ -187,7 +187,7 @@ type Job struct {
 	Err          error     // of one that has ended
 }
 
-func (j *job) shown() Job {
+func (j *job) export() Job {
 	s := Job{ID: j.ID, What: j.What, Ref: j.Ref, Owner: j.Owner, Began: j.Began}
 	if j.Done {
 		s.Ended, s.Err = j.Ends, j.err()
@@ -200,7 +200,7 @@ func (cl *Client) Job(ctx context.Context, id string) (found Job, ok bool, err e
 	err = cl.do(ctx, Entry{Call: Poll, Job: id}, func(_ time.Time, e *Entry, _ *rule) error {
 		j, known := cl.cloud.jobs[id]
 		if known {
-			found, ok = j.shown(), true
+			found, ok = j.export(), true
 			e.Kind, e.Name, e.ID = j.Ref.Kind, j.Ref.Name, j.Ref.ID
 		}
 		return nil
@@ -228,7 +228,7 @@ func (cl *Client) Jobs(ctx context.Context) (all []Job, err error) {
 		}
 		slices.SortFunc(jobs, func(a, b *job) int { return int(a.Seq - b.Seq) })
 		for _, j := range jobs {
-			all = append(all, j.shown())
+			all = append(all, j.export())
 		}
 		return nil
 	})
@@ -236,13 +236,13 @@ func (cl *Client) Jobs(ctx context.Context) (all []Job, err error) {
 }
 
 // Room is what there is and what is taken. A Limit of 0 is none.
-type Room struct{ VMs, Cores, MemoryMB, Networks, Addresses Level }
+type Capacity struct{ VMs, Cores, MemoryMB, Networks, Addresses Level }
 
 // Level is how full something is.
 type Level struct{ Used, Limit int }
 
 // Rooms gives the room of a zone, and that of an owner's quota. It counts as Check.
-func (cl *Client) Rooms(ctx context.Context, zone string, owner cluster.Owner) (ofZone, ofOwner Room, err error) {
+func (cl *Client) Capacities(ctx context.Context, zone string, owner cluster.Owner) (ofZone, ofOwner Capacity, err error) {
 	err = cl.do(ctx, Entry{Call: Check}, func(time.Time, *Entry, *rule) error {
 		c := cl.cloud
 		u := c.usedBy("zone/" + zone)
@@ -250,37 +250,37 @@ func (cl *Client) Rooms(ctx context.Context, zone string, owner cluster.Owner) (
 		if z == nil {
 			z = &Zone{}
 		}
-		ofZone = Room{Level{u.vms, z.VMs}, Level{u.cores, z.Cores}, Level{u.memory, z.MemoryMB}, Level{u.networks, 0}, Level{u.addresses, z.Addresses}}
+		ofZone = Capacity{Level{u.vms, z.VMs}, Level{u.cores, z.Cores}, Level{u.memory, z.MemoryMB}, Level{u.networks, 0}, Level{u.addresses, z.Addresses}}
 		q, ok := c.o.Quotas[owner.AccountID]
 		if !ok {
 			q = c.o.Quota
 		}
 		u = c.usedBy("owner/" + owner.AccountID)
-		ofOwner = Room{Level{u.vms, q.VMs}, Level{u.cores, q.Cores}, Level{u.memory, q.MemoryMB}, Level{u.networks, q.Networks}, Level{u.addresses, q.Addresses}}
+		ofOwner = Capacity{Level{u.vms, q.VMs}, Level{u.cores, q.Cores}, Level{u.memory, q.MemoryMB}, Level{u.networks, q.Networks}, Level{u.addresses, q.Addresses}}
 		return nil
 	})
 	return ofZone, ofOwner, err
 }
 
 // LookShown is Look, with what Select shows.
-func (c *Cloud) LookShown(kind cluster.Kind, idOrName string) (Shown, bool) {
+func (c *Cloud) LookupView(kind cluster.Kind, idOrName string) (View, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.advance(c.o.Now())
-	t := c.named(kind, idOrName)
+	c.settle(c.o.Now())
+	t := c.byNameOrID(kind, idOrName)
 	if t == nil {
-		return Shown{}, false
+		return View{}, false
 	}
-	return t.shown(), true
+	return t.view(), true
 }
 
 // Within counts the VMs of a network, and its other things, without a call.
-func (c *Cloud) Within(network string) (vms, others int) {
+func (c *Cloud) CountInNetwork(network string) (vms, others int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.advance(c.o.Now())
-	if t, ok := c.things[network]; ok && t.Kind == cluster.Network {
-		for _, other := range c.within(t) {
+	c.settle(c.o.Now())
+	if t, ok := c.resources[network]; ok && t.Kind == cluster.Network {
+		for _, other := range c.inNetwork(t) {
 			if other.Kind == cluster.VM {
 				vms++
 			} else {

@@ -10,9 +10,9 @@ import (
 
 // find is the thing of a want: that of its call, or that of its name with its
 // tags, or with none at all while it was made by a call of the same owner.
-func (c *Cloud) find(w cluster.Want, now time.Time) *thing {
+func (c *Cloud) find(w cluster.Want, now time.Time) *resource {
 	if j, ok := c.byCall[w.CallID]; ok && w.CallID != "" {
-		if t, ok := c.things[j.Ref.ID]; ok {
+		if t, ok := c.resources[j.Ref.ID]; ok {
 			return t
 		}
 	}
@@ -43,7 +43,7 @@ func (c *Cloud) list(installation string, f cluster.Filter, at cluster.Cursor, n
 	if size <= 0 {
 		size = 500
 	}
-	x := c.narrowest(installation, f)
+	x := c.narrowestIndex(installation, f)
 	if x == nil {
 		return cluster.Page{}, nil
 	}
@@ -51,19 +51,19 @@ func (c *Cloud) list(installation string, f cluster.Filter, at cluster.Cursor, n
 	page := cluster.Page{Items: make([]cluster.Resource, 0, min(size, len(x.items)))}
 	last := after
 	for _, t := range x.items[x.after(after):] {
-		if !c.shows(t, installation, f, now) {
+		if !c.matches(t, installation, f, now) {
 			continue
 		}
 		if len(page.Items) == size {
 			page.Next = cluster.Cursor(strconv.FormatInt(last, 10))
 			break
 		}
-		page.Items, last = append(page.Items, t.resource()), t.Seq
+		page.Items, last = append(page.Items, t.toCluster()), t.Seq
 	}
 	return page, nil
 }
 
-func (c *Cloud) narrowest(installation string, f cluster.Filter) *index {
+func (c *Cloud) narrowestIndex(installation string, f cluster.Filter) *index {
 	switch {
 	case f.Network != "":
 		return c.byNetwork[f.Network]
@@ -76,7 +76,7 @@ func (c *Cloud) narrowest(installation string, f cluster.Filter) *index {
 	}
 }
 
-func (c *Cloud) shows(t *thing, installation string, f cluster.Filter, now time.Time) bool {
+func (c *Cloud) matches(t *resource, installation string, f cluster.Filter, now time.Time) bool {
 	switch {
 	case t.gone, t.Kind != f.Kind, now.Before(t.Visible), f.Zone != "" && t.Spec.Zone != f.Zone, f.Cluster != "" && t.Cluster != f.Cluster:
 		return false
@@ -101,9 +101,9 @@ func (c *Cloud) catalog(owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry
 	case cluster.NetworkOffering:
 		all = slices.Clone(c.o.NetworkOfferings)
 	case cluster.Network:
-		all = c.theirs(kind, owner, c.networkEntry)
+		all = c.ownedEntries(kind, owner, c.networkEntry)
 	case cluster.KeyPair:
-		all = c.theirs(kind, owner, func(t *thing) cluster.Entry { return cluster.Entry{ID: t.ID, Name: t.Name} })
+		all = c.ownedEntries(kind, owner, func(t *resource) cluster.Entry { return cluster.Entry{ID: t.ID, Name: t.Name} })
 	default:
 		return nil, cluster.ProviderRefused.Errorf("there is no catalogue of %s", kind)
 	}
@@ -114,9 +114,9 @@ func (c *Cloud) catalog(owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry
 }
 
 // theirs are an owner's things; the zero owner's: everybody's.
-func (c *Cloud) theirs(kind cluster.Kind, owner cluster.Owner, show func(*thing) cluster.Entry) []cluster.Entry {
+func (c *Cloud) ownedEntries(kind cluster.Kind, owner cluster.Owner, show func(*resource) cluster.Entry) []cluster.Entry {
 	var all []cluster.Entry
-	for _, t := range in(c.byKind, kind).items {
+	for _, t := range indexFor(c.byKind, kind).items {
 		if !t.gone && (owner == cluster.Owner{} || t.Owner == owner) {
 			all = append(all, show(t))
 		}
@@ -124,9 +124,9 @@ func (c *Cloud) theirs(kind cluster.Kind, owner cluster.Owner, show func(*thing)
 	return all
 }
 
-func (c *Cloud) networkEntry(t *thing) cluster.Entry {
+func (c *Cloud) networkEntry(t *resource) cluster.Entry {
 	e := cluster.Entry{ID: t.ID, Name: t.Name, Zone: t.Spec.Zone, Services: slices.Clone(t.Services), System: t.System, State: t.State, InUse: t.Cluster}
-	for _, other := range c.within(t) {
+	for _, other := range c.inNetwork(t) {
 		switch other.Kind {
 		case cluster.VM:
 			if other.Cluster != "" {
@@ -139,15 +139,15 @@ func (c *Cloud) networkEntry(t *thing) cluster.Entry {
 	return e
 }
 
-func (c *Cloud) retag(t *thing, tags map[string]string) {
-	was := &thing{Installation: t.Installation, Cluster: t.Cluster, Key: t.Key}
+func (c *Cloud) retag(t *resource, tags map[string]string) {
+	was := &resource{Installation: t.Installation, Cluster: t.Cluster, Key: t.Key}
 	t.setTags(tags)
-	c.leaveTags(t, was)
+	c.removeFromTagIndexes(t, was)
 	if t.Installation != was.Installation && t.Installation != "" {
-		in(c.byInst, t.Installation+"/"+string(t.Kind)).add(t)
+		indexFor(c.byInst, t.Installation+"/"+string(t.Kind)).add(t)
 	}
 	if t.Cluster != was.Cluster && t.Cluster != "" {
-		in(c.byCluster, t.Cluster).add(t)
+		indexFor(c.byCluster, t.Cluster).add(t)
 	}
-	c.keep(t)
+	c.persist(t)
 }

@@ -48,7 +48,7 @@ func mustGet(t *testing.T, p cluster.Provider, ref cluster.Ref) cluster.Resource
 }
 
 // wired is a network with an address, two VMs and the rules of a cluster.
-func wired(t *testing.T, cloud *sim.Cloud) map[string]cluster.Resource {
+func withServer(t *testing.T, cloud *sim.Cloud) map[string]cluster.Resource {
 	t.Helper()
 	things := map[string]cluster.Resource{}
 	put := func(k cluster.Kind, name string, spec cluster.Spec) {

@@ -21,7 +21,7 @@ func (u usage) times(n int) usage {
 }
 
 // over names the first limit that is exceeded. Limits of 0 are none.
-func (u usage) over(limit usage) string {
+func (u usage) exceeded(limit usage) string {
 	for _, x := range []struct {
 		what       string
 		have, most int
@@ -38,7 +38,7 @@ func (u usage) over(limit usage) string {
 
 // weight is what a thing takes, whatever its state: the room of a stopped VM is
 // kept for it.
-func (t *thing) weight() usage {
+func (t *resource) demand() usage {
 	switch t.Kind {
 	case cluster.VM:
 		return usage{vms: 1, cores: t.Cores, memory: t.MemoryMB}
@@ -51,14 +51,14 @@ func (t *thing) weight() usage {
 	}
 }
 
-func (c *Cloud) take(t *thing, sign int) {
+func (c *Cloud) addUsage(t *resource, sign int) {
 	for _, key := range []string{"zone/" + t.Spec.Zone, "owner/" + t.Owner.AccountID} {
 		u, ok := c.used[key]
 		if !ok {
 			u = &usage{}
 			c.used[key] = u
 		}
-		*u = u.plus(t.weight().times(sign))
+		*u = u.plus(t.demand().times(sign))
 	}
 }
 
@@ -78,31 +78,31 @@ func (c *Cloud) usedBy(key string) usage {
 }
 
 // room says whether there is room and quota for more: QUOTA_EXCEEDED, CAPACITY_EXHAUSTED.
-func (c *Cloud) room(zone *Zone, owner cluster.Owner, more usage) error {
-	if err := c.quota(owner, more); err != nil {
+func (c *Cloud) checkCapacity(zone *Zone, owner cluster.Owner, more usage) error {
+	if err := c.checkQuota(owner, more); err != nil {
 		return err
 	}
 	limit := usage{vms: zone.VMs, cores: zone.Cores, memory: zone.MemoryMB, addresses: zone.Addresses}
-	if text := within(c.usedBy("zone/"+zone.ID).plus(more), more, limit); text != "" {
+	if text := exceededBy(c.usedBy("zone/"+zone.ID).plus(more), more, limit); text != "" {
 		return cluster.CapacityExhausted.Errorf("zone %s: %s", zone.Name, text)
 	}
 	return nil
 }
 
-func (c *Cloud) quota(owner cluster.Owner, more usage) error {
+func (c *Cloud) checkQuota(owner cluster.Owner, more usage) error {
 	q, ok := c.o.Quotas[owner.AccountID]
 	if !ok {
 		q = c.o.Quota
 	}
 	limit := usage{vms: q.VMs, cores: q.Cores, memory: q.MemoryMB, networks: q.Networks, addresses: q.Addresses}
-	if text := within(c.usedBy("owner/"+owner.AccountID).plus(more), more, limit); text != "" {
+	if text := exceededBy(c.usedBy("owner/"+owner.AccountID).plus(more), more, limit); text != "" {
 		return cluster.QuotaExceeded.Errorf("account %s: %s", owner.AccountID, text)
 	}
 	return nil
 }
 
 // within asks only for what there is to be more of.
-func within(all, more, limit usage) string {
+func exceededBy(all, more, limit usage) string {
 	for _, x := range []struct {
 		more  int
 		limit *int
@@ -111,12 +111,12 @@ func within(all, more, limit usage) string {
 			*x.limit = 0
 		}
 	}
-	return all.over(limit)
+	return all.exceeded(limit)
 }
 
 // SetZone changes a zone, or adds it. What is there stays there.
 func (c *Cloud) SetZone(z Zone) {
-	c.verb(func(time.Time) {
+	c.mutate(func(time.Time) {
 		if old := c.zone(z.ID); old != nil {
 			*old = z
 			return
@@ -127,7 +127,7 @@ func (c *Cloud) SetZone(z Zone) {
 
 // SetQuota changes what an owner may have; an empty account: every other one.
 func (c *Cloud) SetQuota(account string, q Quota) {
-	c.verb(func(time.Time) {
+	c.mutate(func(time.Time) {
 		if account == "" {
 			c.o.Quota = q
 			return
@@ -176,12 +176,12 @@ func (c *Cloud) check(n cluster.Need) []cluster.Finding {
 	unfit(cluster.Offering, n.Offering, offering)
 	unfit(cluster.Template, n.Template, entry(c.o.Templates, n.Template))
 	if n.Network != "" {
-		if t := c.things[n.Network]; t == nil || t.Kind != cluster.Network || t.Spec.Zone != n.Zone {
+		if t := c.resources[n.Network]; t == nil || t.Kind != cluster.Network || t.Spec.Zone != n.Zone {
 			say(cluster.EntityRefused.Code, n.Network, "there is no network %q in zone %s", n.Network, n.Zone)
 		}
 	}
 	if n.KeyPair != "" {
-		if t := c.named(cluster.KeyPair, n.KeyPair); t == nil || t.Owner != n.Owner {
+		if t := c.byNameOrID(cluster.KeyPair, n.KeyPair); t == nil || t.Owner != n.Owner {
 			say(cluster.EntityRefused.Code, n.KeyPair, "the owner has no key pair %q", n.KeyPair)
 		}
 	}
@@ -192,7 +192,7 @@ func (c *Cloud) check(n cluster.Need) []cluster.Finding {
 	if n.Network == "" && slices.Contains(c.o.Kinds, cluster.Network) {
 		more.networks = 1
 	}
-	if err := c.room(zone, n.Owner, more); err != nil {
+	if err := c.checkCapacity(zone, n.Owner, more); err != nil {
 		say(codeOf(err), "", "%s", fault.Message(err))
 	}
 	return found

@@ -70,7 +70,7 @@ func (c *Cloud) Inject(rules ...Rule) {
 }
 
 // Heal removes all rules. Stuck jobs stay stuck.
-func (c *Cloud) Heal() {
+func (c *Cloud) ClearRules() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rules = nil
@@ -90,9 +90,9 @@ func (c *Cloud) Fired(label string) int {
 }
 
 // strike finds the rule that applies to a call.
-func (c *Cloud) strike(e *Entry) *rule {
+func (c *Cloud) matchRule(e *Entry) *rule {
 	for _, r := range c.rules {
-		if r.matches(e) && r.hits(c.o.Seed, e) {
+		if r.matches(e) && r.applies(c.o.Seed, e) {
 			r.fired++
 			e.Fault = r.Label
 			return r
@@ -112,7 +112,7 @@ func (r *rule) matches(e *Entry) bool {
 	return err == nil && ok
 }
 
-func (r *rule) hits(seed uint64, e *Entry) bool {
+func (r *rule) applies(seed uint64, e *Entry) bool {
 	r.matched++
 	switch {
 	case r.Nth > 0 && r.matched != r.Nth, r.Times > 0 && r.fired >= r.Times:
@@ -127,7 +127,7 @@ func (r *rule) hits(seed uint64, e *Entry) bool {
 }
 
 // answer is what the caller is told instead of the truth; nil: the truth.
-func (r *rule) answer(e *Entry) error {
+func (r *rule) answerError(e *Entry) error {
 	switch r.Do {
 	case Fail:
 		return r.err()

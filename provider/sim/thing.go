@@ -34,7 +34,7 @@ var powers = map[string]cluster.Power{
 }
 
 // thing is a resource of the cloud. It is stored as JSON.
-type thing struct {
+type resource struct {
 	Seq       int64
 	Kind      cluster.Kind
 	ID        string
@@ -76,20 +76,20 @@ type (
 	wantKey struct{ Installation, Cluster, Key string }
 )
 
-func (t *thing) name() name { return name{string(t.Kind), t.Name} }
+func (t *resource) name() name { return name{string(t.Kind), t.Name} }
 
-func (t *thing) power() cluster.Power {
+func (t *resource) power() cluster.Power {
 	if p, ok := powers[t.State]; ok {
 		return p
 	}
 	return cluster.UnknownPower
 }
 
-func (t *thing) ref() cluster.Ref {
+func (t *resource) ref() cluster.Ref {
 	return cluster.Ref{Kind: t.Kind, ID: t.ID, Name: t.Name, Zone: t.Spec.Zone, Identity: t.Identity}
 }
 
-func (t *thing) tags() map[string]string {
+func (t *resource) tags() map[string]string {
 	all := make(map[string]string, len(t.Tags)+3)
 	maps.Copy(all, t.Tags)
 	for _, tag := range [...][2]string{{cluster.TagInstallation, t.Installation}, {cluster.TagCluster, t.Cluster}, {cluster.TagKey, t.Key}} {
@@ -100,7 +100,7 @@ func (t *thing) tags() map[string]string {
 	return all
 }
 
-func (t *thing) setTags(tags map[string]string) {
+func (t *resource) setTags(tags map[string]string) {
 	t.Installation, t.Cluster, t.Key, t.Tags = tags[cluster.TagInstallation], tags[cluster.TagCluster], tags[cluster.TagKey], nil
 	for key, value := range tags {
 		switch key {
@@ -114,7 +114,7 @@ func (t *thing) setTags(tags map[string]string) {
 	}
 }
 
-func (t *thing) resource() cluster.Resource {
+func (t *resource) toCluster() cluster.Resource {
 	spec := t.Spec
 	spec.CIDRs, spec.VMs = slices.Clone(spec.CIDRs), slices.Clone(spec.VMs)
 	return cluster.Resource{
@@ -144,11 +144,11 @@ func (c *Cloud) hash(count int, key string) (id, identity string) {
 // index holds things in the order they were made. What has left it is dropped
 // when half of it is gone, so that nothing is moved for each.
 type index struct {
-	items []*thing
-	left  int
+	items        []*resource
+	removedCount int
 }
 
-func (x *index) add(t *thing) {
+func (x *index) add(t *resource) {
 	if n := len(x.items); n == 0 || x.items[n-1].Seq < t.Seq {
 		x.items = append(x.items, t)
 		return
@@ -158,7 +158,7 @@ func (x *index) add(t *thing) {
 		there = x.items[at] == t
 	}
 	if there {
-		x.left--
+		x.removedCount--
 		return
 	}
 	x.items = slices.Insert(x.items, at, t)
@@ -166,7 +166,7 @@ func (x *index) add(t *thing) {
 
 // after is the place of the first thing behind a sequence number.
 func (x *index) after(seq int64) int {
-	at, _ := slices.BinarySearchFunc(x.items, seq+1, func(t *thing, seq int64) int {
+	at, _ := slices.BinarySearchFunc(x.items, seq+1, func(t *resource, seq int64) int {
 		switch {
 		case t.Seq < seq:
 			return -1
@@ -179,8 +179,8 @@ func (x *index) after(seq int64) int {
 }
 
 // leave tells that a thing no longer belongs here; belongs says which still do.
-func (x *index) leave(belongs func(*thing) bool) {
-	if x.left++; x.left > 32 && x.left*2 > len(x.items) {
-		x.items, x.left = slices.DeleteFunc(x.items, func(t *thing) bool { return !belongs(t) }), 0
+func (x *index) removed(belongs func(*resource) bool) {
+	if x.removedCount++; x.removedCount > 32 && x.removedCount*2 > len(x.items) {
+		x.items, x.removedCount = slices.DeleteFunc(x.items, func(t *resource) bool { return !belongs(t) }), 0
 	}
 }

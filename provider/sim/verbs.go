@@ -11,17 +11,17 @@ import (
 // The verbs below are what others do to the cloud behind our back. They take
 // an id or a name, and give an error if there is no such thing.
 
-func (c *Cloud) change(kind cluster.Kind, idOrName, by string, do func(t *thing, now time.Time) error) error {
+func (c *Cloud) change(kind cluster.Kind, idOrName, by string, do func(t *resource, now time.Time) error) error {
 	var err error
-	c.verb(func(now time.Time) {
-		t := c.named(kind, idOrName)
+	c.mutate(func(now time.Time) {
+		t := c.byNameOrID(kind, idOrName)
 		if t == nil {
 			err = fmt.Errorf("sim: there is no %s %q", kind, idOrName)
 			return
 		}
 		if err = do(t, now); err == nil && !t.gone {
-			c.deed(Changed, by, t)
-			c.keep(t)
+			c.recordMutation(Changed, by, t)
+			c.persist(t)
 		}
 	})
 	return err
@@ -29,7 +29,7 @@ func (c *Cloud) change(kind cluster.Kind, idOrName, by string, do func(t *thing,
 
 // state sets a VM's state as if no job had ever been under way.
 func (c *Cloud) state(vm, by, state string) error {
-	return c.change(cluster.VM, vm, by, func(t *thing, now time.Time) error {
+	return c.change(cluster.VM, vm, by, func(t *resource, now time.Time) error {
 		t.Job = ""
 		if state == stateRunning {
 			c.boot(t, now)
@@ -57,7 +57,7 @@ func (c *Cloud) SetState(vm, state string) error { return c.state(vm, "SetState"
 
 // DestroyVM destroys and expunges a VM at once.
 func (c *Cloud) DestroyVM(vm string) error {
-	return c.change(cluster.VM, vm, "DestroyVM", func(t *thing, _ time.Time) error {
+	return c.change(cluster.VM, vm, "DestroyVM", func(t *resource, _ time.Time) error {
 		c.remove(t, "DestroyVM")
 		return nil
 	})
@@ -65,7 +65,7 @@ func (c *Cloud) DestroyVM(vm string) error {
 
 // Migrate moves a running VM to another host, which takes Times.Migrate.
 func (c *Cloud) Migrate(vm string) error {
-	return c.change(cluster.VM, vm, "Migrate", func(t *thing, now time.Time) error {
+	return c.change(cluster.VM, vm, "Migrate", func(t *resource, now time.Time) error {
 		if t.State != stateRunning {
 			return fmt.Errorf("sim: VM %s is %s", t.Name, t.State)
 		}
@@ -82,7 +82,7 @@ func (c *Cloud) StripTags(kind cluster.Kind, idOrName string) error {
 
 // SetTags replaces all tags of a thing.
 func (c *Cloud) SetTags(kind cluster.Kind, idOrName string, tags map[string]string) error {
-	return c.change(kind, idOrName, "SetTags", func(t *thing, _ time.Time) error {
+	return c.change(kind, idOrName, "SetTags", func(t *resource, _ time.Time) error {
 		c.retag(t, tags)
 		return nil
 	})
@@ -90,7 +90,7 @@ func (c *Cloud) SetTags(kind cluster.Kind, idOrName string, tags map[string]stri
 
 // ChangeRule changes what a rule says. Its address and network stay.
 func (c *Cloud) ChangeRule(kind cluster.Kind, idOrName string, change func(*cluster.Spec)) error {
-	return c.change(kind, idOrName, "ChangeRule", func(t *thing, _ time.Time) error {
+	return c.change(kind, idOrName, "ChangeRule", func(t *resource, _ time.Time) error {
 		address, network := t.Spec.Address, t.Spec.Network
 		change(&t.Spec)
 		t.Spec.Address, t.Spec.Network, t.Spec.UserData = address, network, nil
@@ -101,7 +101,7 @@ func (c *Cloud) ChangeRule(kind cluster.Kind, idOrName string, change func(*clus
 // Delete removes anything at once, and what cannot be without it; the VMs of a
 // network stay.
 func (c *Cloud) Delete(kind cluster.Kind, idOrName string) error {
-	return c.change(kind, idOrName, "Delete", func(t *thing, _ time.Time) error {
+	return c.change(kind, idOrName, "Delete", func(t *resource, _ time.Time) error {
 		c.remove(t, "Delete")
 		return nil
 	})
@@ -115,7 +115,7 @@ func (c *Cloud) DeleteNetwork(network string) error { return c.Delete(cluster.Ne
 func (c *Cloud) AddForeignVM(name, network string) (cluster.Resource, error) {
 	owner := cluster.Owner{AccountID: "somebody-else"}
 	c.mu.Lock()
-	if t := c.named(cluster.Network, network); t != nil {
+	if t := c.byNameOrID(cluster.Network, network); t != nil {
 		owner, network = t.Owner, t.ID
 	}
 	c.mu.Unlock()
@@ -137,11 +137,11 @@ func (c *Cloud) AddNetwork(name string, owner cluster.Owner) (cluster.Resource, 
 func (c *Cloud) Add(w cluster.Want) (cluster.Resource, error) {
 	var made cluster.Resource
 	var err error
-	c.verb(func(now time.Time) {
-		t := &thing{Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, Foreign: true}
+	c.mutate(func(now time.Time) {
+		t := &resource{Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, Foreign: true}
 		t.setTags(w.Tags)
 		t.Spec.UserData = nil
-		if network, ok := c.things[w.Spec.Network]; ok {
+		if network, ok := c.resources[w.Spec.Network]; ok {
 			t.Spec.Zone = network.Spec.Zone
 		}
 		if _, err = c.prepare(t, w); err != nil {
@@ -155,7 +155,7 @@ func (c *Cloud) Add(w cluster.Want) (cluster.Resource, error) {
 		if t.Kind == cluster.Network && !c.o.LateSourceNAT {
 			c.sourceNAT(t, now)
 		}
-		made = t.resource()
+		made = t.toCluster()
 	})
 	return made, err
 }
@@ -163,25 +163,25 @@ func (c *Cloud) Add(w cluster.Want) (cluster.Resource, error) {
 // NotReady lets a node say that it is not ready, and why; an empty reason: it
 // is again.
 func (c *Cloud) NotReady(vm, reason string) error {
-	return c.node(vm, "NotReady", func(_ *thing, n *node) { n.NotReady = reason })
+	return c.node(vm, "NotReady", func(_ *resource, n *node) { n.NotReady = reason })
 }
 
 // KeepVersion lets a node ignore that it is to upgrade itself, or no longer.
 func (c *Cloud) KeepVersion(vm string, keep bool) error {
-	return c.node(vm, "KeepVersion", func(_ *thing, n *node) { n.Stubborn = keep })
+	return c.node(vm, "KeepVersion", func(_ *resource, n *node) { n.Stubborn = keep })
 }
 
 // Silence lets a node say nothing more, or speak again.
 func (c *Cloud) Silence(vm string, silent bool) error {
-	return c.node(vm, "Silence", func(t *thing, n *node) {
+	return c.node(vm, "Silence", func(t *resource, n *node) {
 		if n.Silent = silent; !silent {
-			c.hear(t, c.o.Now())
+			c.scheduleHeartbeat(t, c.o.Now())
 		}
 	})
 }
 
-func (c *Cloud) node(vm, by string, change func(*thing, *node)) error {
-	return c.change(cluster.VM, vm, by, func(t *thing, _ time.Time) error {
+func (c *Cloud) node(vm, by string, change func(*resource, *node)) error {
+	return c.change(cluster.VM, vm, by, func(t *resource, _ time.Time) error {
 		if t.Node == nil {
 			return fmt.Errorf("sim: VM %s is no node: its user data tell no home", t.Name)
 		}
@@ -191,9 +191,9 @@ func (c *Cloud) node(vm, by string, change func(*thing, *node)) error {
 }
 
 // hear plans a node's next call home.
-func (c *Cloud) hear(t *thing, at time.Time) {
+func (c *Cloud) scheduleHeartbeat(t *resource, at time.Time) {
 	if c.o.Home == nil || t.Node == nil || t.Node.Silent {
 		return
 	}
-	heap.Push(&c.hellos, event{at: at, seq: t.Seq, id: t.ID, boot: t.Node.Boots})
+	heap.Push(&c.heartbeats, event{at: at, seq: t.Seq, id: t.ID, boot: t.Node.Boots})
 }

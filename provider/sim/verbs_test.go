@@ -28,12 +28,12 @@ func TestVerbs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := open(t, sim.Options{Times: sim.Times{Migrate: time.Hour}})
-			one := wired(t, cloud)["one"]
+			one := withServer(t, cloud)["one"]
 			if err := c.do(cloud); err != nil {
 				t.Fatal(err)
 			}
-			deeds := cloud.Deeds()
-			if last := deeds[len(deeds)-1]; c.power != "" && (last.What != sim.Changed || last.ID != one.ID) {
+			mutations := cloud.Mutations()
+			if last := mutations[len(mutations)-1]; c.power != "" && (last.Op != sim.Changed || last.ID != one.ID) {
 				t.Errorf("the log says %+v", last)
 			}
 			if c.power == "" {
@@ -107,7 +107,7 @@ func TestStripTags(t *testing.T) {
 
 func TestForeignVM(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	alien, err := cloud.AddForeignVM("alien", things["net"].ID)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestForeignVM(t *testing.T) {
 
 func TestDeleteNetwork(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	if err := cloud.DeleteNetwork("net"); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestDeleteNetwork(t *testing.T) {
 
 func TestChangeRule(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	if err := cloud.ChangeRule(cluster.Firewall, "fw", func(s *cluster.Spec) { s.CIDRs, s.Port = []string{"10.0.0.0/8"}, 22 }); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestChangeRule(t *testing.T) {
 // Rules that lead to a VM do not outlive it.
 func TestRulesOfADestroyedVM(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := wired(t, cloud)
+	things := withServer(t, cloud)
 	if err := cloud.DestroyVM("one"); err != nil {
 		t.Fatal(err)
 	}

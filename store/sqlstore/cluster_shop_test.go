@@ -36,7 +36,7 @@ var (
 
 func shopCloud() sim.Options {
 	return sim.Options{
-		Installation: shopInstallation, HelloEvery: 100 * time.Millisecond, Visible: 20 * time.Millisecond,
+		Installation: shopInstallation, HeartbeatInterval: 100 * time.Millisecond, Visible: 20 * time.Millisecond,
 		Times: sim.Times{Create: 60 * time.Millisecond, Destroy: 40 * time.Millisecond, Start: 40 * time.Millisecond, Stop: 40 * time.Millisecond, Network: 20 * time.Millisecond, Rule: 10 * time.Millisecond, Boot: 30 * time.Millisecond},
 	}
 }

@@ -238,8 +238,8 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				stands(t, books, cloud, uuid, size)
 			}
 			made := map[string]int{}
-			for _, d := range cloud.Deeds() {
-				if d.What == sim.Made {
+			for _, d := range cloud.Mutations() {
+				if d.Op == sim.Made {
 					if made[d.Name]++; made[d.Name] > 1 {
 						t.Errorf("%s %s was made twice", d.Kind, d.Name)
 					}

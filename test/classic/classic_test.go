@@ -47,16 +47,16 @@ var build = sync.OnceValues(func() (string, error) {
 var folder string
 
 // lab is one cluster of the operator in a namespace of its own.
-type lab struct {
+type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 }
 
-func newLab(t *testing.T) *lab {
+func newFixture(t *testing.T) *fixture {
 	plane := suite.Plane(t)
 	folder = plane.Dir()
-	return &lab{t: t, plane: plane, namespace: plane.Namespace(t)}
+	return &fixture{t: t, plane: plane, namespace: plane.Namespace(t)}
 }
 
 // operator is a process of the example.
@@ -68,7 +68,7 @@ type operator struct {
 }
 
 // start starts the operator; it is killed when the test ends.
-func (l *lab) start() *operator {
+func (l *fixture) start() *operator {
 	l.t.Helper()
 	program, err := build()
 	if err != nil {
@@ -115,7 +115,7 @@ func (o *operator) log() string {
 }
 
 // began gives the steps that the operator has begun, each once, in order.
-func (o *operator) began() []string {
+func (o *operator) begunSteps() []string {
 	var steps []string
 	for line := range strings.Lines(o.log()) {
 		var entry struct{ Msg, Step string }
@@ -129,7 +129,7 @@ func (o *operator) began() []string {
 	return steps
 }
 
-func (l *lab) create(data map[string]string) {
+func (l *fixture) create(data map[string]string) {
 	l.t.Helper()
 	_, err := l.plane.Client().CoreV1().ConfigMaps(l.namespace).Create(l.t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1", Labels: map[string]string{"dbcluster": "c1"}}, Data: data,
@@ -139,7 +139,7 @@ func (l *lab) create(data map[string]string) {
 	}
 }
 
-func (l *lab) patch(patch string) {
+func (l *fixture) patch(patch string) {
 	l.t.Helper()
 	_, err := l.plane.Client().CoreV1().ConfigMaps(l.namespace).Patch(l.t.Context(), "c1", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -147,7 +147,7 @@ func (l *lab) patch(patch string) {
 	}
 }
 
-func (l *lab) get() *corev1.ConfigMap {
+func (l *fixture) get() *corev1.ConfigMap {
 	l.t.Helper()
 	c, err := l.plane.Client().CoreV1().ConfigMaps(l.namespace).Get(l.t.Context(), "c1", metav1.GetOptions{})
 	if err != nil {
@@ -157,7 +157,7 @@ func (l *lab) get() *corev1.ConfigMap {
 }
 
 // eventually looks again and again until there is nothing to complain of.
-func (l *lab) eventually(what string, look func() error) {
+func (l *fixture) eventually(what string, look func() error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -176,7 +176,7 @@ func (l *lab) eventually(what string, look func() error) {
 	}
 }
 
-func (l *lab) until(state string) {
+func (l *fixture) until(state string) {
 	l.t.Helper()
 	l.eventually("the cluster", func() error {
 		if c := l.get(); c.Data["state"] != state {
@@ -186,7 +186,7 @@ func (l *lab) until(state string) {
 	})
 }
 
-func (l *lab) event(reason string) {
+func (l *fixture) event(reason string) {
 	l.t.Helper()
 	l.eventually("the event "+reason, func() error {
 		list, err := l.plane.Client().CoreV1().Events(l.namespace).List(l.t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=c1"})
@@ -208,7 +208,7 @@ func (l *lab) event(reason string) {
 // go on. The operator is killed within a step and started again. It ends
 // Running, and no step that was done is begun a second time.
 func TestInstall(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	first := l.start()
 	l.create(map[string]string{"readers": "2", "storageClass": "missing", "hold": "true"})
 
@@ -224,7 +224,7 @@ func TestInstall(t *testing.T) {
 
 	l.patch(`{"data":{"storageClass":"fast"},"metadata":{"annotations":{"interrupt.recover":"T"}}}`)
 	l.eventually("CreateManager", func() error {
-		if began := first.began(); !slices.Contains(began, "CreateManager") {
+		if began := first.begunSteps(); !slices.Contains(began, "CreateManager") {
 			return fmt.Errorf("the operator has begun %v", began)
 		}
 		return nil
@@ -235,11 +235,11 @@ func TestInstall(t *testing.T) {
 	l.until("Running")
 	l.event("WF_Completed")
 
-	if want := []string{"InitMeta", "PrepareStorage", "CreateWriter", "CreateReaders", "CreateManager"}; !slices.Equal(first.began(), want) {
-		t.Errorf("the first process has begun %v", first.began())
+	if want := []string{"InitMeta", "PrepareStorage", "CreateWriter", "CreateReaders", "CreateManager"}; !slices.Equal(first.begunSteps(), want) {
+		t.Errorf("the first process has begun %v", first.begunSteps())
 	}
-	if want := []string{"CreateManager", "AddToManager", "UpdateRunningStatus"}; !slices.Equal(second.began(), want) {
-		t.Errorf("the second process has begun %v", second.began())
+	if want := []string{"CreateManager", "AddToManager", "UpdateRunningStatus"}; !slices.Equal(second.begunSteps(), want) {
+		t.Errorf("the second process has begun %v", second.begunSteps())
 	}
 	if members := l.get().Data["members"]; members != "manager reader-0 reader-1 writer on fast" {
 		t.Errorf("the manager knows %q", members)
@@ -249,11 +249,11 @@ func TestInstall(t *testing.T) {
 			t.Errorf("the annotation %s stays", key)
 		}
 	}
-	l.owned()
+	l.checkOwned()
 }
 
 // owned checks that the records of flows go when their cluster goes.
-func (l *lab) owned() {
+func (l *fixture) checkOwned() {
 	l.t.Helper()
 	list, err := l.plane.Client().CoreV1().ConfigMaps(l.namespace).List(l.t.Context(), metav1.ListOptions{LabelSelector: "pawl.dev/kind=run"})
 	if err != nil || len(list.Items) == 0 {
@@ -268,7 +268,7 @@ func (l *lab) owned() {
 
 // What the PolarDB Stack engine has left in its ConfigMap goes on, once.
 func TestTakeOver(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	l.create(map[string]string{"readers": "0", "storageClass": "fast", "state": "Creating"})
 	done := func(step string) string { return `{"StepName":"` + step + `","stepStatus":"completed"}` }
 	left := `{"flowStatus":"running","flowName":"CreateCluster","startTime":"2021-07-21 08:32:47.492","initContext":{"_resourceName":"c1","_resourceNameSpace":"` + l.namespace + `"},"runningSteps":[` +
@@ -284,8 +284,8 @@ func TestTakeOver(t *testing.T) {
 	}
 	o := l.start()
 	l.until("Running")
-	if want := []string{"CreateManager", "AddToManager", "UpdateRunningStatus"}; !slices.Equal(o.began(), want) {
-		t.Errorf("the operator has begun %v", o.began())
+	if want := []string{"CreateManager", "AddToManager", "UpdateRunningStatus"}; !slices.Equal(o.begunSteps(), want) {
+		t.Errorf("the operator has begun %v", o.begunSteps())
 	}
 	if members := l.get().Data["members"]; members != "manager on slow" {
 		t.Errorf("the manager knows %q", members)
@@ -300,11 +300,11 @@ func TestTakeOver(t *testing.T) {
 // of a flow that the other has. Paused for longer than its lease and continued,
 // it saves nothing.
 func TestTwoOperators(t *testing.T) {
-	l := newLab(t)
+	l := newFixture(t)
 	first := l.start()
 	l.create(map[string]string{"readers": "1", "storageClass": "fast", "hold": "true"})
 	l.eventually("CreateManager", func() error {
-		if began := first.began(); !slices.Contains(began, "CreateManager") {
+		if began := first.begunSteps(); !slices.Contains(began, "CreateManager") {
 			return fmt.Errorf("the operator has begun %v", began)
 		}
 		return nil
@@ -314,7 +314,7 @@ func TestTwoOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.eventually("the second operator", func() error {
-		if began := second.began(); !slices.Contains(began, "CreateManager") {
+		if began := second.begunSteps(); !slices.Contains(began, "CreateManager") {
 			return fmt.Errorf("it has begun %v", began)
 		}
 		return nil
@@ -325,8 +325,8 @@ func TestTwoOperators(t *testing.T) {
 	time.Sleep(time.Second)
 	l.patch(`{"data":{"hold":"false"}}`)
 	l.until("Running")
-	if began := slices.Concat(first.began(), second.began()); len(began) != 8 { // CreateManager twice: the first never came to its end
-		t.Errorf("the operators have begun %v and %v", first.began(), second.began())
+	if began := slices.Concat(first.begunSteps(), second.begunSteps()); len(began) != 8 { // CreateManager twice: the first never came to its end
+		t.Errorf("the operators have begun %v and %v", first.begunSteps(), second.begunSteps())
 	}
 }
 

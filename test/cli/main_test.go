@@ -41,7 +41,7 @@ var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../dep
 func TestMain(m *testing.M) { suite.Main(m) }
 
 // world is where runs and clusters are worked on, and how pawl finds it.
-type world struct {
+type fixture struct {
 	t         *testing.T
 	name      string
 	namespace string
@@ -95,7 +95,7 @@ func engineOf(t *testing.T, op *sharedstorage.Operator, store workflow.Store) *w
 }
 
 // beside runs something until the test ends.
-func beside(t *testing.T, what string, run func(ctx context.Context) error) {
+func runInBackground(t *testing.T, what string, run func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -109,7 +109,7 @@ func beside(t *testing.T, what string, run func(ctx context.Context) error) {
 }
 
 // standalone is a store of this machine.
-func standalone(t *testing.T, namespace string) *world {
+func standalone(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{Path: path})
@@ -119,13 +119,13 @@ func standalone(t *testing.T, namespace string) *world {
 	t.Cleanup(func() { store.Close() })
 	op, clusters := operator(t, sharedstorage.Options{Home: local.Home{Objects: store.Objects()}})
 	engine := engineOf(t, op, store)
-	beside(t, "the engine", engine.Serve)
-	beside(t, "the controller", local.Controller{Operator: op, Objects: store.Objects(), Touch: engine.Touch, Log: quiet}.Serve)
-	return &world{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, sim: clusters, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
+	runInBackground(t, "the engine", engine.Serve)
+	runInBackground(t, "the controller", local.Controller{Operator: op, Objects: store.Objects(), Touch: engine.Touch, Log: quiet}.Serve)
+	return &fixture{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, sim: clusters, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
 }
 
 // onKubernetes is a namespace of a real control plane.
-func onKubernetes(t *testing.T, kind kubestore.Kind) *world {
+func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	t.Helper()
 	plane := suite.Plane(t)
 	namespace := plane.Namespace(t)
@@ -161,10 +161,10 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *world {
 	if err := errors.Join(kube.Setup(m, op, "", site, engine, 4), kube.SetupMPD(m, op, mpds, site, engine, 4)); err != nil {
 		t.Fatal(err)
 	}
-	beside(t, "the engine", engine.Serve)
-	beside(t, "requests", func(ctx context.Context) error { return store.ServeRequests(ctx, engine) })
-	beside(t, "the manager", m.Start)
-	w := &world{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, sim: clusters, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
+	runInBackground(t, "the engine", engine.Serve)
+	runInBackground(t, "requests", func(ctx context.Context) error { return store.ServeRequests(ctx, engine) })
+	runInBackground(t, "the manager", m.Start)
+	w := &fixture{t: t, home: t.TempDir(), program: program(t), name: "kubernetes", namespace: namespace, engine: engine, sim: clusters, env: []string{"KUBECONFIG=" + plane.Kubeconfig()}, flags: []string{"--kubernetes", "--flows", "testdata/flows"}}
 	if kind == kubestore.ConfigMap {
 		w.flags = append(w.flags, "--store", "configmap")
 	}
@@ -189,7 +189,7 @@ func program(t *testing.T) string {
 }
 
 // call runs a program as a person does.
-func (w *world) call(path string, args ...string) result {
+func (w *fixture) call(path string, args ...string) result {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -205,12 +205,12 @@ func (w *world) call(path string, args ...string) result {
 }
 
 // pawl runs a verb in this world.
-func (w *world) pawl(args ...string) result {
+func (w *fixture) pawl(args ...string) result {
 	return w.call(w.program, append(slices.Clone(args), w.flags...)...)
 }
 
 // await repeats a verb until it prints what is waited for.
-func (w *world) await(text string, args ...string) (r result, err error) {
+func (w *fixture) await(text string, args ...string) (r result, err error) {
 	wanted := regexp.MustCompile(text)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if r = w.pawl(args...); wanted.MatchString(r.out + r.err) {
@@ -223,9 +223,9 @@ func (w *world) await(text string, args ...string) (r result, err error) {
 }
 
 // client speaks to the API server as a test does.
-func (w *world) client() kubernetes.Interface { return suite.Plane(w.t).Client() }
+func (w *fixture) client() kubernetes.Interface { return suite.Plane(w.t).Client() }
 
 // key is a cluster of this world.
-func (w *world) key(name string) control.Ref {
+func (w *fixture) key(name string) control.Ref {
 	return control.Ref{Kind: sharedstorage.Kind, Namespace: w.namespace, Name: name}
 }

@@ -34,7 +34,7 @@ var changing = []struct{ what, as string }{
 	{` +`, " "},
 }
 
-func plain(text, run string) string {
+func normalize(text, run string) string {
 	if run != "" {
 		text = strings.ReplaceAll(text, run, "RUNID")
 		for n := 25; n >= 4; n-- {
@@ -53,14 +53,14 @@ func plain(text, run string) string {
 
 // line is one command of a script. RUN is the run of a subject; NS the namespace.
 type line struct {
-	args  string
-	until string // repeated until it prints this, and not compared
-	look  bool   // of what moves by itself: looked at again until both worlds print the same
-	code  int
+	args    string
+	until   string // repeated until it prints this, and not compared
+	observe bool   // of what moves by itself: looked at again until both worlds print the same
+	code    int
 }
 
 // say carries out a line in this world; an error is one of the test.
-func (w *world) say(subject string, l line) (result, string, error) {
+func (w *fixture) execute(subject string, l line) (result, string, error) {
 	text, run := strings.ReplaceAll(l.args, "NS", w.namespace), ""
 	if strings.Contains(text, "RUN") {
 		r := w.pawl("get", "runs", "-n", w.namespace, "--subject", strings.ReplaceAll(subject, "NS", w.namespace), "-o", "name", "--limit", "1")
@@ -68,7 +68,7 @@ func (w *world) say(subject string, l line) (result, string, error) {
 			return r, "", fmt.Errorf("%s: %s has no run: %s", w.name, subject, r)
 		}
 	}
-	args := words(strings.ReplaceAll(text, "RUN", run))
+	args := splitWords(strings.ReplaceAll(text, "RUN", run))
 	if l.until != "" {
 		r, err := w.await(l.until, args...)
 		return r, "", err
@@ -77,11 +77,11 @@ func (w *world) say(subject string, l line) (result, string, error) {
 	if r.code != l.code {
 		return r, "", fmt.Errorf("%s: pawl %s ended with %d, want %d\n%s", w.name, text, r.code, l.code, r)
 	}
-	return r, plain(r.out, run) + plain(r.err, run), nil
+	return r, normalize(r.out, run) + normalize(r.err, run), nil
 }
 
 // words splits a command at spaces; _ stands for a space within a word.
-func words(text string) []string {
+func splitWords(text string) []string {
 	all := strings.Fields(text)
 	for i := range all {
 		all[i] = strings.ReplaceAll(all[i], "_", " ")
@@ -90,25 +90,25 @@ func words(text string) []string {
 }
 
 // same plays a script in both worlds, line by line, and compares what they print.
-func same(t *testing.T, subject string, script []line, worlds ...*world) {
+func compareOutputs(t *testing.T, subject string, script []line, fixtures ...*fixture) {
 	t.Helper()
 	for _, l := range script {
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-			said, errs := make([]string, len(worlds)), make([]error, len(worlds))
+			said, errs := make([]string, len(fixtures)), make([]error, len(fixtures))
 			var all sync.WaitGroup
-			for n, w := range worlds {
-				all.Go(func() { _, said[n], errs[n] = w.say(subject, l) })
+			for n, w := range fixtures {
+				all.Go(func() { _, said[n], errs[n] = w.execute(subject, l) })
 			}
 			all.Wait()
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)
 			}
 			diff := cmp.Diff(said[0], said[1])
-			if diff != "" && l.look && time.Now().Before(deadline) {
+			if diff != "" && l.observe && time.Now().Before(deadline) {
 				continue
 			}
 			if diff != "" {
-				t.Errorf("pawl %s: %s prints something else than %s (-, +):\n%s", l.args, worlds[1].name, worlds[0].name, diff)
+				t.Errorf("pawl %s: %s prints something else than %s (-, +):\n%s", l.args, fixtures[1].name, fixtures[0].name, diff)
 			}
 			if l.until == "" {
 				t.Logf("$ pawl %s\n%s", l.args, said[0])
@@ -122,8 +122,8 @@ func same(t *testing.T, subject string, script []line, worlds ...*world) {
 // refusals and exit codes.
 func TestRunsLookTheSame(t *testing.T) {
 	kube := onKubernetes(t, kubestore.Run)
-	worlds := []*world{standalone(t, kube.namespace), kube}
-	same(t, "demo/NS/a", []line{
+	fixtures := []*fixture{standalone(t, kube.namespace), kube}
+	compareOutputs(t, "demo/NS/a", []line{
 		{args: "get -n NS"},
 		{args: "run Gated --subject demo/NS/a --input n=2 --request-id one -n NS --detach"},
 		{args: "get RUN -n NS", until: `.`},
@@ -153,29 +153,29 @@ func TestRunsLookTheSame(t *testing.T) {
 		{args: "get run zzzz -n NS", code: 1},
 		{args: "get run zzzz -n NS -o json", code: 1},
 		{args: "get runs --phase sleeping -n NS", code: 2},
-	}, worlds...)
-	same(t, "demo/NS/b", []line{
+	}, fixtures...)
+	compareOutputs(t, "demo/NS/b", []line{
 		{args: "run Gated --subject demo/NS/b --request-id two -n NS --detach", until: `accepted`},
 		{args: "get runs -n NS --subject demo/NS/b", until: `Waiting`},
 		{args: "cancel RUN --undo --reason enough -n NS"},
 		{args: "history RUN -n NS"},
 		{args: "get runs -n NS --active"},
-	}, worlds...)
+	}, fixtures...)
 }
 
 // A cluster on shared storage: applied, looked at, changed, annotated, deleted.
 func TestObjectsLookTheSame(t *testing.T) {
 	kube := onKubernetes(t, kubestore.Run)
-	worlds := []*world{standalone(t, kube.namespace), kube}
-	same(t, "SharedStorageCluster/NS/orders", []line{
+	fixtures := []*fixture{standalone(t, kube.namespace), kube}
+	compareOutputs(t, "SharedStorageCluster/NS/orders", []line{
 		{args: "get SharedStorageCluster -n NS"},
 		{args: "get SharedStorageCluster orders -n NS", code: 1},
 		{args: "apply -f testdata/cluster.yaml -n NS"},
 		{args: "get SharedStorageCluster orders -n NS", until: `orders +Running`},
-		{args: "get SharedStorageCluster -n NS -l tier=gold", look: true},
+		{args: "get SharedStorageCluster -n NS -l tier=gold", observe: true},
 		{args: "get SharedStorageCluster -n NS -l tier=silver"},
 		{args: "get all -n NS -o name"},
-		{args: "describe SharedStorageCluster orders -n NS", look: true},
+		{args: "describe SharedStorageCluster orders -n NS", observe: true},
 		{args: "apply -f testdata/cluster.yaml -n NS --wait 60s", until: `orders unchanged`},
 		{args: "annotate SharedStorageCluster orders team=blue -n NS"},
 		{args: "annotate SharedStorageCluster orders team=red -n NS", code: 2},
@@ -189,10 +189,10 @@ func TestObjectsLookTheSame(t *testing.T) {
 		{args: "describe SharedStorageCluster orders -n NS -o json", until: `"readers": 2,\n +"requests"`},
 		{args: "get SharedStorageCluster orders -n NS", until: `orders +Running`},
 		{args: "history SharedStorageCluster orders -n NS", until: `RunSucceeded`},
-		{args: "get runs -n NS --subject SharedStorageCluster/NS/orders", look: true},
+		{args: "get runs -n NS --subject SharedStorageCluster/NS/orders", observe: true},
 		{args: "delete SharedStorageCluster orders -n NS --wait 60s", until: `orders is gone`},
 		{args: "get SharedStorageCluster orders -n NS", code: 1},
 		{args: "delete SharedStorageCluster orders -n NS", code: 1},
 		{args: "delete SharedStorageCluster orders -n NS --ignore-not-found"},
-	}, worlds...)
+	}, fixtures...)
 }

@@ -95,7 +95,7 @@ func named(namespace, name string) *Demo {
 
 // world is a namespace of the plane, a client that reads past caches, and the
 // managers of a test.
-type world struct {
+type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
@@ -103,9 +103,9 @@ type world struct {
 	client    client.Client // its errors are as the API server's are
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, plane: suite.Plane(t), scheme: kinds(t)}
+	w := &fixture{t: t, plane: suite.Plane(t), scheme: kinds(t)}
 	w.namespace = w.plane.Namespace(t)
 	var err error
 	if w.client, err = client.New(w.plane.Config(), client.Options{Scheme: w.scheme}); err != nil {
@@ -114,7 +114,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) manager(change func(*controller.Options)) *controller.Manager {
+func (w *fixture) manager(change func(*controller.Options)) *controller.Manager {
 	w.t.Helper()
 	o := controller.Options{Scheme: w.scheme, Namespaces: []string{w.namespace}, LeaseNamespace: w.namespace, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
@@ -128,7 +128,7 @@ func (w *world) manager(change func(*controller.Options)) *controller.Manager {
 }
 
 // start runs a manager; stop ends it, and may be called again.
-func (w *world) start(m *controller.Manager) (stop func()) {
+func (w *fixture) start(m *controller.Manager) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -141,7 +141,7 @@ func (w *world) start(m *controller.Manager) (stop func()) {
 	return stop
 }
 
-func (w *world) put(name string, n int) {
+func (w *fixture) create(name string, n int) {
 	w.t.Helper()
 	d := named(w.namespace, name)
 	d.Spec.N = n
@@ -154,14 +154,14 @@ func (w *world) put(name string, n int) {
 	}
 }
 
-func (w *world) patch(name, change string) {
+func (w *fixture) patch(name, change string) {
 	w.t.Helper()
 	if err := w.client.Patch(w.t.Context(), named(w.namespace, name), client.RawPatch("application/merge-patch+json", []byte(change))); err != nil {
 		w.t.Errorf("patch %s: %v", name, err)
 	}
 }
 
-func (w *world) get(name string) *Demo {
+func (w *fixture) get(name string) *Demo {
 	w.t.Helper()
 	d := &Demo{}
 	if err := w.client.Get(w.t.Context(), client.ObjectKey{Namespace: w.namespace, Name: name}, d); err != nil {
@@ -171,7 +171,7 @@ func (w *world) get(name string) *Demo {
 }
 
 // until looks again and again until it finds nothing to complain of.
-func (w *world) until(what string, look func() error) {
+func (w *fixture) until(what string, look func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute) // a busy machine
 	defer cancel()
@@ -191,7 +191,7 @@ func (w *world) until(what string, look func() error) {
 }
 
 // events gives the notes of the Events about an object, by reason.
-func (w *world) events(name string) map[string]string {
+func (w *fixture) events(name string) map[string]string {
 	w.t.Helper()
 	var list corev1.EventList
 	if err := w.client.List(w.t.Context(), &list, client.InNamespace(w.namespace)); err != nil {

@@ -17,7 +17,7 @@ import (
 func TestControllerRuntimeIsAMechanism(t *testing.T) {
 	suite.Plane(t)
 	controltest.Mechanism(t, func(t *testing.T, s controltest.Setup) controltest.Rig {
-		w := newWorld(t)
+		w := newFixture(t)
 		m := w.manager(nil)
 		err := controller.Setup(m, controller.Controller[*Demo]{
 			For: &Demo{}, Conditions: conditions, Workers: s.Workers, MaxRetries: s.MaxRetries,
@@ -34,7 +34,7 @@ func TestControllerRuntimeIsAMechanism(t *testing.T) {
 		}
 		stop := func() {}
 		return controltest.Rig{
-			Put: w.put,
+			Put: w.create,
 			Status: func(name string, n int) {
 				patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"status":{"n":%d}}`, n))
 				if err := w.client.Status().Patch(t.Context(), named(w.namespace, name), patch); err != nil {

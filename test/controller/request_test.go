@@ -15,28 +15,28 @@ import (
 )
 
 // asking is an object whose run may be asked by its annotations.
-type asking struct {
-	*world
-	engine *workflow.Engine
-	ears   *ears
+type requestFixture struct {
+	*fixture
+	engine   *workflow.Engine
+	recorder *pauseRecorder
 }
 
 // ears hears what the engine is asked, before it is.
-type ears struct {
+type pauseRecorder struct {
 	*workflow.Engine
 	pausing func(by workflow.Actor)
 }
 
-func (e *ears) Pause(ctx context.Context, id string, by workflow.Actor) error {
+func (e *pauseRecorder) Pause(ctx context.Context, id string, by workflow.Actor) error {
 	if e.pausing != nil {
 		e.pausing(by)
 	}
 	return e.Engine.Pause(ctx, id, by)
 }
 
-func newAsking(t *testing.T) *asking {
+func newRequestFixture(t *testing.T) *requestFixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	opening, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	store, err := kubestore.Open(opening, kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, Only: true})
@@ -58,16 +58,16 @@ func newAsking(t *testing.T) *asking {
 			t.Error(err)
 		}
 	})
-	return &asking{w, engine, &ears{Engine: engine}}
+	return &requestFixture{w, engine, &pauseRecorder{Engine: engine}}
 }
 
-func (w *asking) begin() {
+func (w *requestFixture) begin() {
 	w.t.Helper()
 	runs, err := controller.RunsOf(w.engine)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	runs.Engine = w.ears
+	runs.Engine = w.recorder
 	m := w.manager(nil)
 	w.setup(m, func(c *controller.Controller[*Demo]) {
 		c.Runs, c.LastRequest = runs, func(d *Demo) **v1alpha1.RunRequest { return &d.Status.LastRequest }
@@ -76,7 +76,7 @@ func (w *asking) begin() {
 }
 
 // run starts a run of an object and waits until it waits.
-func (w *asking) run(name, request string) string {
+func (w *requestFixture) run(name, request string) string {
 	w.t.Helper()
 	subject := fmt.Sprintf("Demo/%s/%s/%s", w.namespace, name, w.get(name).UID)
 	r, err := w.engine.Start(w.t.Context(), workflow.Request{Flow: "Two", Subject: subject, RequestID: request})
@@ -87,7 +87,7 @@ func (w *asking) run(name, request string) string {
 	return r.ID
 }
 
-func (w *asking) phase(id string, want workflow.Phase) (r *workflow.Run) {
+func (w *requestFixture) phase(id string, want workflow.Phase) (r *workflow.Run) {
 	w.t.Helper()
 	w.until("the run is "+string(want), func() (err error) {
 		if r, err = w.engine.Get(w.t.Context(), id); err == nil && r.Phase != want {
@@ -98,13 +98,13 @@ func (w *asking) phase(id string, want workflow.Phase) (r *workflow.Run) {
 	return r
 }
 
-func (w *asking) annotate(name, key, value string) {
+func (w *requestFixture) annotate(name, key, value string) {
 	w.t.Helper()
 	w.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, "pawl.dev/"+key, value))
 }
 
 // answered waits for the answer to a request, and for its annotation to be gone.
-func (w *asking) answered(name, verb, id string) *v1alpha1.RunRequest {
+func (w *requestFixture) answered(name, verb, id string) *v1alpha1.RunRequest {
 	w.t.Helper()
 	var last *v1alpha1.RunRequest
 	w.until("an answer to "+verb+" "+id, func() error {
@@ -126,11 +126,11 @@ func (w *asking) answered(name, verb, id string) *v1alpha1.RunRequest {
 // stamped before anything else, each is accepted once, answered in status and
 // removed (workflow.md 2.5).
 func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
-	w := newAsking(t)
-	w.put("a", 1)
+	w := newRequestFixture(t)
+	w.create("a", 1)
 	id := w.run("a", "first")
 	stamps := make(chan string, 100)
-	w.ears.pausing = func(by workflow.Actor) { stamps <- by.RequestID + " " + w.get("a").Annotations["pawl.dev/pause"] }
+	w.recorder.pausing = func(by workflow.Actor) { stamps <- by.RequestID + " " + w.get("a").Annotations["pawl.dev/pause"] }
 	w.begin()
 
 	w.annotate("a", "pause", "true")
@@ -172,10 +172,10 @@ func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
 // What a run accepted before it ended is not asked of the next one: the program
 // that accepted it died before the annotation was removed.
 func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
-	w := newAsking(t)
-	w.put("a", 1)
+	w := newRequestFixture(t)
+	w.create("a", 1)
 	first := w.run("a", "first")
-	err := kubestore.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetful{}, func(kubestore.Answer) error { return nil })
+	err := kubestore.Acceptor{Engine: w.engine}.Accept(t.Context(), first, map[string]string{"pawl.dev/cancel": "c1,drop"}, forgetfulGuard{}, func(kubestore.Answer) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,18 +194,18 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 }
 
 // forgetful is a guard of a program that dies before the annotation is removed.
-type forgetful struct{}
+type forgetfulGuard struct{}
 
-func (forgetful) Set(context.Context, string, string, string) (bool, error) { return true, nil }
-func (forgetful) Remove(context.Context, string, string) (bool, error)      { return false, nil }
+func (forgetfulGuard) Set(context.Context, string, string, string) (bool, error) { return true, nil }
+func (forgetfulGuard) Remove(context.Context, string, string) (bool, error)      { return false, nil }
 
 // A request that is set while the one before it is accepted survives its removal.
 func TestANewerRequestSurvives(t *testing.T) {
-	w := newAsking(t)
-	w.put("a", 1)
+	w := newRequestFixture(t)
+	w.create("a", 1)
 	id := w.run("a", "first")
 	asked := make(chan string, 100)
-	w.ears.pausing = func(by workflow.Actor) {
+	w.recorder.pausing = func(by workflow.Actor) {
 		if by.RequestID == "pause/p1" {
 			w.annotate("a", "pause", "p2")
 		}
@@ -227,9 +227,9 @@ func TestANewerRequestSurvives(t *testing.T) {
 // A refused request becomes an Event and the answer in status, with code and
 // remedy; without a run every request is refused, and none stays behind.
 func TestARefusedRequestIsTold(t *testing.T) {
-	w := newAsking(t)
-	w.put("a", 1)
-	w.put("b", 1)
+	w := newRequestFixture(t)
+	w.create("a", 1)
+	w.create("b", 1)
 	id := w.run("a", "first")
 	w.begin()
 	for _, c := range []struct {

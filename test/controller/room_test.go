@@ -32,7 +32,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-func (w *world) setup(m *controller.Manager, change func(*controller.Controller[*Demo])) {
+func (w *fixture) setup(m *controller.Manager, change func(*controller.Controller[*Demo])) {
 	w.t.Helper()
 	c := controller.Controller[*Demo]{For: &Demo{}, Conditions: conditions, Reconcile: func(context.Context, control.Ref) outcome.Outcome { return outcome.Done() }}
 	change(&c)
@@ -44,7 +44,7 @@ func (w *world) setup(m *controller.Manager, change func(*controller.Controller[
 // An object that is given up says so: condition, Event, metric. The next change
 // tries again, and a pass that succeeds takes it back.
 func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.manager(func(o *controller.Options) { o.Listen = "127.0.0.1:0" })
 	var broken atomic.Bool
 	broken.Store(true)
@@ -60,7 +60,7 @@ func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
 			return outcome.Done()
 		}
 	})
-	w.put("a", 1)
+	w.create("a", 1)
 	w.start(m)
 	progressing := func() (metav1.Condition, error) {
 		c := meta.FindStatusCondition(w.get("a").Status.Conditions, controller.Progressing)
@@ -88,7 +88,7 @@ func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
 	if n := passes.Load(); n != 3 {
 		t.Errorf("%d passes until it was given up, want 3", n)
 	}
-	answer := w.ask(m, "/metrics")
+	answer := w.httpGet(m, "/metrics")
 	for _, line := range []string{
 		`pawl_controller_given_up_total{code="EXAM_DISK_FULL",controller="demo"} 1`,
 		`pawl_controller_failures_total{code="EXAM_DISK_FULL",controller="demo"} 3`,
@@ -100,7 +100,7 @@ func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
 		}
 	}
 	broken.Store(false)
-	w.put("a", 2)
+	w.create("a", 2)
 	w.until("the condition goes", func() error {
 		c, err := progressing()
 		if err == nil && c.Reason != "Done" {
@@ -123,7 +123,7 @@ func TestRetriesExhaustedIsToldAndTakenBack(t *testing.T) {
 	}
 }
 
-func (w *world) ask(m *controller.Manager, path string) string {
+func (w *fixture) httpGet(m *controller.Manager, path string) string {
 	w.t.Helper()
 	answer, err := http.Get("http://" + m.Addr() + path)
 	if err != nil {
@@ -141,8 +141,8 @@ func (w *world) ask(m *controller.Manager, path string) string {
 // A fault that an earlier process has written goes with the first pass that
 // does not fail.
 func TestAnEarlierProcessesFaultIsTakenBack(t *testing.T) {
-	w := newWorld(t)
-	w.put("a", 1)
+	w := newFixture(t)
+	w.create("a", 1)
 	d := w.get("a")
 	controller.SetConditions(&d.Status.Conditions, 1, time.Now(), controller.FaultCondition(controller.Progressing, metav1.ConditionFalse, control.RetriesExhausted.Errorf("too often")))
 	if err := w.client.Status().Update(t.Context(), d); err != nil {
@@ -167,7 +167,7 @@ func TestAnEarlierProcessesFaultIsTakenBack(t *testing.T) {
 // Who is not elected has full caches and makes no pass; when the leader ends,
 // it goes on at once.
 func TestOneLeaderAtATime(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var by [2]atomic.Int32
 	var managers [2]*controller.Manager
 	for i := range managers {
@@ -176,17 +176,17 @@ func TestOneLeaderAtATime(t *testing.T) {
 			c.Reconcile = func(context.Context, control.Ref) outcome.Outcome { by[i].Add(1); return outcome.Done() }
 		})
 	}
-	w.put("a", 1)
+	w.create("a", 1)
 	stop := w.start(managers[0])
 	w.until("the leader's pass", func() error { return atLeast(&by[0], 1) })
 	w.start(managers[1])
 	w.until("the other's caches", func() error {
-		if answer := w.ask(managers[1], "/readyz"); !strings.HasPrefix(answer, "200 OK") {
+		if answer := w.httpGet(managers[1], "/readyz"); !strings.HasPrefix(answer, "200 OK") {
 			return errors.New(answer)
 		}
 		return nil
 	})
-	w.put("a", 2)
+	w.create("a", 2)
 	w.until("the leader's next pass", func() error { return atLeast(&by[0], 2) })
 	if n := by[1].Load(); n != 0 {
 		t.Fatalf("%d passes by one who is not elected", n)
@@ -201,7 +201,7 @@ func TestOneLeaderAtATime(t *testing.T) {
 // Who loses the lease makes no pass any more: its passes are cancelled and
 // Start says so.
 func TestALostLeaseCancelsThePasses(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.manager(func(o *controller.Options) {
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 3*time.Second, 2*time.Second, 200*time.Millisecond
 	})
@@ -214,7 +214,7 @@ func TestALostLeaseCancelsThePasses(t *testing.T) {
 			return outcome.Fail(ctx.Err())
 		}
 	})
-	w.put("a", 1)
+	w.create("a", 1)
 	ended := make(chan error, 1)
 	go func() { ended <- m.Start(t.Context()) }()
 	<-begun
@@ -239,7 +239,7 @@ func TestAStoppedManagerLetsPassesFinish(t *testing.T) {
 		"the end of the drain cancels": {200 * time.Millisecond, control.ErrStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			m := w.manager(func(o *controller.Options) { o.Drain = c.drain })
 			begun, stopped, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 			w.setup(m, func(d *controller.Controller[*Demo]) {
@@ -255,7 +255,7 @@ func TestAStoppedManagerLetsPassesFinish(t *testing.T) {
 					return outcome.Done()
 				}
 			})
-			w.put("a", 1)
+			w.create("a", 1)
 			ctx, cancel := context.WithCancel(t.Context())
 			finished := make(chan error, 1)
 			go func() { finished <- m.Start(ctx) }()
@@ -282,7 +282,7 @@ func TestAStoppedManagerLetsPassesFinish(t *testing.T) {
 // An annotation is changed only from the value that was seen: a request that
 // came in between is not lost.
 func TestAnnotateTestsTheValue(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := controller.FaultClient(w.client)
 	const key = "pawl.dev/resume"
 	fresh := func(annotations map[string]string) *Demo {
@@ -349,7 +349,7 @@ func TestAnnotateTestsTheValue(t *testing.T) {
 }
 
 // counting counts what is written.
-func (w *world) counting(n *atomic.Int32) client.Client {
+func (w *fixture) counting(n *atomic.Int32) client.Client {
 	w.t.Helper()
 	inner, err := client.NewWithWatch(w.plane.Config(), client.Options{Scheme: w.scheme})
 	if err != nil {
@@ -365,10 +365,10 @@ func (w *world) counting(n *atomic.Int32) client.Client {
 
 // A pass writes status once, only if it has changed, and only over what it has seen.
 func TestADraftIsWrittenOnceAndOnlyOverWhatWasSeen(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var writes atomic.Int32
 	c := w.counting(&writes)
-	w.put("a", 1)
+	w.create("a", 1)
 	load := func() *controller.Draft[*Demo] {
 		d, err := controller.Load(t.Context(), c, c, client.ObjectKey{Namespace: w.namespace, Name: "a"}, &Demo{})
 		if err != nil {
@@ -401,7 +401,7 @@ func TestADraftIsWrittenOnceAndOnlyOverWhatWasSeen(t *testing.T) {
 		t.Errorf("%d writes, want 2", n)
 	}
 	d = load()
-	w.put("a", 2) // someone else
+	w.create("a", 2) // someone else
 	d.Object.Status.N = 4
 	save(d, false, fault.WriteConflict)
 	d = load()
@@ -410,7 +410,7 @@ func TestADraftIsWrittenOnceAndOnlyOverWhatWasSeen(t *testing.T) {
 	}
 	d.Object.Status.N = 4
 	save(d, false, control.NotFound)
-	w.put("a", 1)
+	w.create("a", 1)
 	save(d, false, fault.WriteConflict)
 	if got := w.get("a"); got.Status.N != 0 {
 		t.Errorf("an object of the same name got the status of another: %+v", got.Status)
@@ -419,9 +419,9 @@ func TestADraftIsWrittenOnceAndOnlyOverWhatWasSeen(t *testing.T) {
 
 // Finalizers of others are never lost, and one is added to no object that goes.
 func TestFinalizersAreGuarded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := controller.FaultClient(w.client)
-	w.put("a", 1)
+	w.create("a", 1)
 	const ours = "pawl.dev/exam"
 	check := func(err error, want *fault.Kind, finalizers ...string) {
 		t.Helper()
@@ -455,9 +455,9 @@ func TestFinalizersAreGuarded(t *testing.T) {
 
 // Apply owns what it sets, takes away what it sets no longer, and leaves the rest.
 func TestApplyOwnsItsFields(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := controller.Applier{Client: w.client, Owner: "pawl-exam"}
-	w.put("owner", 1)
+	w.create("owner", 1)
 	owner := w.get("owner")
 	apply := func(data map[string]string) *corev1.ConfigMap {
 		t.Helper()
@@ -481,7 +481,7 @@ func TestApplyOwnsItsFields(t *testing.T) {
 	if got := apply(map[string]string{"b": "1"}).Data; fmt.Sprint(got) != "map[b:1 c:3]" {
 		t.Errorf("the data are %v", got)
 	}
-	w.put("rival", 1)
+	w.create("rival", 1)
 	m := &corev1.ConfigMap{ObjectMeta: *first.ObjectMeta.DeepCopy()}
 	if err := a.Apply(t.Context(), m, w.get("rival")); fault.Of(err) != controller.Refused {
 		t.Errorf("an object that another controls: %v", err)
@@ -490,22 +490,24 @@ func TestApplyOwnsItsFields(t *testing.T) {
 
 // A kind without a CRD is named at once, with its remedy.
 func TestAKindWithoutCRDIsNamed(t *testing.T) {
-	w := newWorld(t)
-	w.scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "absent.pawl.dev", Version: "v1", Kind: "Lost"}, &lost{})
+	w := newFixture(t)
+	w.scheme.AddKnownTypeWithName(schema.GroupVersionKind{Group: "absent.pawl.dev", Version: "v1", Kind: "Lost"}, &unregisteredDemo{})
 	m := w.manager(nil)
-	w.setup(m, func(c *controller.Controller[*Demo]) { c.Owns = []client.Object{&lost{}} })
+	w.setup(m, func(c *controller.Controller[*Demo]) { c.Owns = []client.Object{&unregisteredDemo{}} })
 	if err := m.Start(t.Context()); fault.Of(err) != controller.KindMissing || !strings.Contains(err.Error(), "Lost") {
 		t.Errorf("Start gives %v", err)
 	}
 }
 
-type lost struct{ Demo }
+type unregisteredDemo struct{ Demo }
 
-func (l *lost) DeepCopyObject() runtime.Object { return &lost{*l.Demo.DeepCopyObject().(*Demo)} }
+func (l *unregisteredDemo) DeepCopyObject() runtime.Object {
+	return &unregisteredDemo{*l.Demo.DeepCopyObject().(*Demo)}
+}
 
 // Owned objects, signals and chosen changes wake the main object.
 func TestWhatElseWakes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	m := w.manager(nil)
 	var passes atomic.Int32
 	ring := make(chan control.Ref)
@@ -528,7 +530,7 @@ func TestWhatElseWakes(t *testing.T) {
 			}
 		}
 	})
-	w.put("a", 1)
+	w.create("a", 1)
 	stop := w.start(m)
 	n := int32(1)
 	w.until("the first pass", func() error { return atLeast(&passes, n) })
@@ -568,7 +570,7 @@ func TestWhatElseWakes(t *testing.T) {
 
 // A machine keeps its positions in the status; who has read an old version writes nothing.
 func TestPositionsAreComparedAndSet(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := controller.FaultClient(w.client)
 	var moves []string
 	p := &controller.Positions[*Demo]{
@@ -588,7 +590,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 	if out := m.Advance(t.Context(), ref); !out.IsDone() && fault.Of(out.Err()) != control.NotFound {
 		t.Errorf("an object that is not there: %v", out)
 	}
-	w.put("a", 2)
+	w.create("a", 2)
 	if out := m.Advance(t.Context(), ref); out.IsFail() {
 		t.Fatal(out)
 	}
@@ -603,7 +605,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 	if got, want := p.Subject(d), "Demo/"+w.namespace+"/a/"+string(d.Object.UID); got != want {
 		t.Errorf("the subject is %s, want %s", got, want)
 	}
-	w.put("a", 3)
+	w.create("a", 3)
 	if err := p.Write(t.Context(), d, machine.Move{From: at, To: machine.Position{State: "Small", Visit: 9}, Cause: machine.ByEvent}); fault.Of(err) != fault.WriteConflict {
 		t.Errorf("a write over a newer version: %v", err)
 	}
@@ -614,7 +616,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 
 // One API call in ten fails: no object is given up, and all come to their end.
 func TestTroubleOfTheAPIServerGivesNothingUp(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var calls, failed atomic.Int32
 	trouble := func() error {
 		if n := calls.Add(1); n%10 == 0 {
@@ -659,7 +661,7 @@ func TestTroubleOfTheAPIServerGivesNothingUp(t *testing.T) {
 		}
 	})
 	for i := range 5 {
-		w.put(fmt.Sprint("o-", i), 1)
+		w.create(fmt.Sprint("o-", i), 1)
 	}
 	w.start(m)
 	w.until("all ends", func() error {

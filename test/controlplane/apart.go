@@ -57,7 +57,7 @@ func (p *Plane) Apart(t testing.TB) (namespace, label string, k *kubelet.Kubelet
 	t.Cleanup(func() { // a node without power would keep its pods
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		err := p.empty(ctx, namespace)
+		err := p.terminateNamespace(ctx, namespace)
 		for _, name := range k.Names() {
 			err = errors.Join(err, k.StartNode(ctx, name))
 		}

@@ -78,7 +78,7 @@ func belongsTo(dir string) (found []kubelet.Proc) {
 }
 
 // own is what the owner of the test above does.
-func own() {
+func runOwner() {
 	p, err := controlplane.Start(controlplane.Options{Kubelet: kubelet.Options{Nodes: -1}})
 	if err != nil {
 		fmt.Println(err)

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv("TEST_OWNER") != "" {
-		own()
+		runOwner()
 	}
 	suite.Main(m)
 }

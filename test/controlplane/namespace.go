@@ -38,7 +38,7 @@ func (p *Plane) namespace(t testing.TB, annotations map[string]string) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
-		if err := p.leave(ctx, name); err != nil {
+		if err := p.drainNamespace(ctx, name); err != nil {
 			t.Errorf("leaving the test's namespace: %v", err)
 		}
 	})
@@ -46,8 +46,8 @@ func (p *Plane) namespace(t testing.TB, annotations map[string]string) string {
 }
 
 // leave begins to delete a namespace, and returns when nothing runs there.
-func (p *Plane) leave(ctx context.Context, name string) error {
-	if err := p.empty(ctx, name); err != nil {
+func (p *Plane) drainNamespace(ctx context.Context, name string) error {
+	if err := p.terminateNamespace(ctx, name); err != nil {
 		return err
 	}
 	p.background.Go(func() {
@@ -59,7 +59,7 @@ func (p *Plane) leave(ctx context.Context, name string) error {
 	defer tick.Stop()
 	for n := 1; p.running(name) > 0; n++ {
 		if n%10 == 0 { // one may have come meanwhile
-			if err := p.empty(ctx, name); err != nil {
+			if err := p.terminateNamespace(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -73,7 +73,7 @@ func (p *Plane) leave(ctx context.Context, name string) error {
 }
 
 // empty marks a namespace as deleted, and takes its pods away without grace.
-func (p *Plane) empty(ctx context.Context, name string) error {
+func (p *Plane) terminateNamespace(ctx context.Context, name string) error {
 	now := int64(0)
 	err := p.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 	if err == nil || apierrors.IsConflict(err) { // Conflict: it is deleted already
@@ -135,15 +135,15 @@ func (p *Plane) deleteNamespace(ctx context.Context, name string, every time.Dur
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := p.empty(ctx, name); err != nil {
+		if err := p.terminateNamespace(ctx, name); err != nil {
 			return err
 		}
 		ns, err := p.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) && p.running(name) == 0 {
 			return nil
 		}
-		if err == nil && held(ns) && time.Since(released) > 2*time.Second {
-			err = p.release(ctx, name)
+		if err == nil && hasFinalizers(ns) && time.Since(released) > 2*time.Second {
+			err = p.removeFinalizers(ctx, name)
 			released = time.Now()
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -151,14 +151,14 @@ func (p *Plane) deleteNamespace(ctx context.Context, name string, every time.Dur
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("namespace %s is not gone: %w: %s", name, ctx.Err(), remains(ns))
+			return fmt.Errorf("namespace %s is not gone: %w: %s", name, ctx.Err(), remainingContent(ns))
 		case <-tick.C:
 		}
 	}
 }
 
 // held says whether finalizers keep objects of a namespace that is deleted.
-func held(ns *corev1.Namespace) bool {
+func hasFinalizers(ns *corev1.Namespace) bool {
 	for _, c := range ns.Status.Conditions {
 		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
 			return true
@@ -167,7 +167,7 @@ func held(ns *corev1.Namespace) bool {
 	return false
 }
 
-func remains(ns *corev1.Namespace) string {
+func remainingContent(ns *corev1.Namespace) string {
 	var said []string
 	if ns != nil {
 		for _, c := range ns.Status.Conditions {
@@ -181,7 +181,7 @@ func remains(ns *corev1.Namespace) string {
 
 // release takes the finalizers off all deleted objects of a namespace, but for
 // those of Kubernetes itself: their controllers run.
-func (p *Plane) release(ctx context.Context, namespace string) error {
+func (p *Plane) removeFinalizers(ctx context.Context, namespace string) error {
 	objects, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (p *Plane) release(ctx context.Context, namespace string) error {
 			}
 			for _, o := range found.Items {
 				before := o.GetFinalizers()
-				after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return !served(f) })
+				after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return !isBuiltinFinalizer(f) })
 				if o.GetDeletionTimestamp() == nil || len(after) == len(before) {
 					continue
 				}
@@ -222,7 +222,7 @@ func (p *Plane) release(ctx context.Context, namespace string) error {
 }
 
 // served says whether a finalizer is one that the controller manager takes off.
-func served(finalizer string) bool {
+func isBuiltinFinalizer(finalizer string) bool {
 	domain, _, _ := strings.Cut(finalizer, "/")
 	return domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||
 		finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents

@@ -304,7 +304,7 @@ func (p *Plane) RestartAPIServer(down time.Duration) error {
 	}
 	defer log.Close()
 	// Open watches would hold a graceful stop for long: it ends as in a crash.
-	for _, other := range p.slot.left() {
+	for _, other := range p.slot.leftovers() {
 		if args := other.Args(); len(args) > 0 && args[0] == p.Binaries.APIServer {
 			if err := kubelet.End([]kubelet.Proc{other}); err != nil {
 				return err

@@ -148,7 +148,7 @@ func call(t *testing.T, pod *corev1.Pod, method, path string, form url.Values) s
 	return string(text)
 }
 
-func tell(t *testing.T, pod *corev1.Pod) (s self) {
+func describeSelf(t *testing.T, pod *corev1.Pod) (s self) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(call(t, pod, "GET", "/self", nil)), &s); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestProcessServesAtItsOwnAddressWithItsEnvironment(t *testing.T) {
 	if a.Status.PodIP == b.Status.PodIP {
 		t.Fatalf("both are at %s", a.Status.PodIP)
 	}
-	one, other := tell(t, a), tell(t, b)
+	one, other := describeSelf(t, a), describeSelf(t, b)
 	if one.PID == other.PID || k.PIDs(ns, "a")["main"] != one.PID {
 		t.Errorf("the processes are %d and %d; the kubelet knows %v", one.PID, other.PID, k.PIDs(ns, "a"))
 	}
@@ -228,7 +228,7 @@ func TestProcessServesAtItsOwnAddressWithItsEnvironment(t *testing.T) {
 		}
 		return nil
 	})
-	if again := tell(t, a); again.PID != one.PID {
+	if again := describeSelf(t, a); again.PID != one.PID {
 		t.Error("the change restarted it")
 	}
 }
@@ -239,7 +239,7 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	ns := p.Namespace(t)
 	create(t, p, ns, server("s", nil))
 	pod := await(t, p, ns, "s", "is Ready", podReady)
-	before := tell(t, pod)
+	before := describeSelf(t, pod)
 	if err := k.KillPod(ns, "s"); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 137 || end.Signal != 9 {
 		t.Errorf("its last end was %+v", end)
 	}
-	if after := tell(t, pod); after.PID == before.PID {
+	if after := describeSelf(t, pod); after.PID == before.PID {
 		t.Error("it is the same process")
 	}
 	call(t, pod, "POST", "/exit", url.Values{"code": {"3"}})
@@ -290,7 +290,7 @@ func TestProbesAreExecuted(t *testing.T) {
 		t.Errorf("before its startup probe it is %+v", s)
 	}
 	eventually(t, "the server", func(ctx context.Context) error { return dial(ctx, waits) })
-	root := tell(t, waits).Env[slices.IndexFunc(tell(t, waits).Env, func(e string) bool { return strings.HasPrefix(e, "CONTAINER_ROOT=") })]
+	root := describeSelf(t, waits).Env[slices.IndexFunc(describeSelf(t, waits).Env, func(e string) bool { return strings.HasPrefix(e, "CONTAINER_ROOT=") })]
 	call(t, waits, "POST", "/file", url.Values{"path": {strings.TrimPrefix(root, "CONTAINER_ROOT=") + "/data/go"}, "text": {"go"}})
 	waits = await(t, p, ns, "waits", "is Ready", podReady)
 	call(t, waits, "POST", "/sick", url.Values{"is": {"true"}})
@@ -337,7 +337,7 @@ func TestDeletionGivesGraceAndLeavesNothing(t *testing.T) {
 	logs := map[string]string{"polite": k.LogFile(ns, "polite", "main"), "stubborn": k.LogFile(ns, "stubborn", "main")}
 	var first []kubelet.Proc
 	for _, name := range []string{"polite", "stubborn", "family"} {
-		proc, ok := kubelet.Look(k.PIDs(ns, name)["main"])
+		proc, ok := kubelet.FindProcess(k.PIDs(ns, name)["main"])
 		if !ok {
 			t.Fatalf("%s has no process", name)
 		}
@@ -396,7 +396,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 	}
 	create(t, p, ns, server("s", bear))
 	pod := await(t, p, ns, "s", "is Ready", podReady)
-	before := tell(t, pod)
+	before := describeSelf(t, pod)
 	if err := k.CutNode(pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 	if s := must(p.Client().CoreV1().Pods(ns).Get(t.Context(), "s", metav1.GetOptions{}))(t).Status.ContainerStatuses[0]; !s.Ready {
 		t.Error("a silent node has reported")
 	}
-	if now := tell(t, pod); now.PID != before.PID {
+	if now := describeSelf(t, pod); now.PID != before.PID {
 		t.Error("a node without network has restarted it")
 	}
 	if err := k.StartNode(t.Context(), pod.Spec.NodeName); err != nil {
@@ -428,7 +428,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(before.PID, 0); err == nil {
-		if proc, ok := kubelet.Look(before.PID); ok {
+		if proc, ok := kubelet.FindProcess(before.PID); ok {
 			t.Errorf("the process survives without power: %v", proc)
 		}
 	}

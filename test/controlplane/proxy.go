@@ -31,7 +31,7 @@ type Proxy struct {
 	server     *http.Server
 
 	mu     sync.Mutex
-	rule   func(*Call) Act
+	rule   func(*Call) Reaction
 	calls  []Call
 	lag    time.Duration
 	frozen bool
@@ -73,7 +73,7 @@ func (c Call) String() string {
 }
 
 // Act is what happens to a request. The zero Act lets it pass.
-type Act struct {
+type Reaction struct {
 	// Before is called before the API server sees the request; it may block.
 	Before func()
 	// Drop keeps the request from the API server.
@@ -109,7 +109,7 @@ func (p *Plane) NewProxyAs(config *rest.Config) (*Proxy, error) {
 		Transport:      transport,
 		FlushInterval:  -1,
 		ErrorLog:       log.New(io.Discard, "", 0), // a program that was killed has broken its connections
-		ModifyResponse: x.answered,
+		ModifyResponse: x.onAnswer,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	x.server = &http.Server{Handler: x.handler(forward), ErrorLog: log.New(io.Discard, "", 0)}
@@ -135,7 +135,7 @@ func (x *Proxy) Kubeconfig() string { return x.kubeconfig }
 
 // Meet sets what happens to requests from now on; nil: they pass. It is asked
 // one request after the other, and must not ask the proxy.
-func (x *Proxy) Meet(rule func(*Call) Act) {
+func (x *Proxy) Intercept(rule func(*Call) Reaction) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.rule = rule
@@ -177,7 +177,7 @@ func (x *Proxy) handler(forward http.Handler) http.Handler {
 		x.mu.Lock()
 		call.At, call.number = time.Now(), len(x.calls)
 		x.calls = append(x.calls, *call)
-		act := Act{}
+		act := Reaction{}
 		if x.rule != nil {
 			act = x.rule(call)
 		}
@@ -189,9 +189,9 @@ func (x *Proxy) handler(forward http.Handler) http.Handler {
 		switch {
 		case act.Drop:
 		case act.Lose, act.Answer != nil:
-			forward.ServeHTTP(&blind{header: http.Header{}}, r.WithContext(context.WithoutCancel(ctx)))
+			forward.ServeHTTP(&bufferedResponse{header: http.Header{}}, r.WithContext(context.WithoutCancel(ctx)))
 		case act.After != nil:
-			kept := &blind{header: http.Header{}}
+			kept := &bufferedResponse{header: http.Header{}}
 			forward.ServeHTTP(kept, r.WithContext(context.WithoutCancel(ctx)))
 			act.After(kept.code)
 			for key, values := range kept.header {
@@ -210,12 +210,12 @@ func (x *Proxy) handler(forward http.Handler) http.Handler {
 		if act.Answer == nil {
 			panic(http.ErrAbortHandler)
 		}
-		say(w, act.Answer)
+		writeStatus(w, act.Answer)
 	})
 }
 
 // say answers with a status.
-func say(w http.ResponseWriter, s *metav1.Status) {
+func writeStatus(w http.ResponseWriter, s *metav1.Status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
 	body, err := json.Marshal(s)
 	if err != nil {
@@ -230,18 +230,18 @@ func say(w http.ResponseWriter, s *metav1.Status) {
 }
 
 // blind keeps an answer that the program is not to see yet.
-type blind struct {
+type bufferedResponse struct {
 	header http.Header
 	body   bytes.Buffer
 	code   int
 }
 
-func (b *blind) Header() http.Header         { return b.header }
-func (b *blind) Write(p []byte) (int, error) { return b.body.Write(p) }
-func (b *blind) WriteHeader(code int)        { b.code = code }
+func (b *bufferedResponse) Header() http.Header         { return b.header }
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
+func (b *bufferedResponse) WriteHeader(code int)        { b.code = code }
 
 // answered notes the answer of the API server, and slows down what a watch tells.
-func (x *Proxy) answered(resp *http.Response) error {
+func (x *Proxy) onAnswer(resp *http.Response) error {
 	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
 	if call == nil {
 		return nil
@@ -251,7 +251,7 @@ func (x *Proxy) answered(resp *http.Response) error {
 	x.calls[call.number].Code, x.calls[call.number].Answered = resp.StatusCode, true
 	x.mu.Unlock()
 	if call.Verb == "watch" && resp.StatusCode == http.StatusOK {
-		resp.Body = x.slow(resp.Body)
+		resp.Body = x.delayed(resp.Body)
 	}
 	return nil
 }

@@ -51,28 +51,28 @@ func TestProxy(t *testing.T) {
 		t.Errorf("it was %+v", last)
 	}
 
-	meet := func(act controlplane.Act) {
-		proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+	meet := func(act controlplane.Reaction) {
+		proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
 			if c.Verb != "create" {
-				return controlplane.Act{}
+				return controlplane.Reaction{}
 			}
 			return act
 		})
 	}
-	meet(controlplane.Act{Drop: true, Answer: &metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict}})
+	meet(controlplane.Reaction{Drop: true, Answer: &metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict}})
 	if err := create("refused"); !apierrors.IsConflict(err) || there("refused") {
 		t.Errorf("refused: %v, there %t", err, there("refused"))
 	}
 	code := 0
-	meet(controlplane.Act{Lose: true, After: func(c int) { code = c }})
+	meet(controlplane.Reaction{Lose: true, After: func(c int) { code = c }})
 	if err := create("lost"); err == nil || code != 201 || !there("lost") {
 		t.Errorf("lost: %v, answered %d, there %t", err, code, there("lost"))
 	}
-	meet(controlplane.Act{Drop: true})
+	meet(controlplane.Reaction{Drop: true})
 	if err := create("cut"); err == nil || there("cut") {
 		t.Errorf("cut: %v, there %t", err, there("cut"))
 	}
-	proxy.Meet(nil)
+	proxy.Intercept(nil)
 
 	watch, err := maps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=told"})
 	if err != nil {

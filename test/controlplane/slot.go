@@ -88,7 +88,7 @@ func (s *slot) open() error {
 
 // record notes a process, so that it can be ended when its owner was killed.
 func (s *slot) record(pid int) {
-	p, ok := kubelet.Look(pid)
+	p, ok := kubelet.FindProcess(pid)
 	if !ok {
 		return
 	}
@@ -99,7 +99,7 @@ func (s *slot) record(pid int) {
 }
 
 // left gives the recorded processes that are still there.
-func (s *slot) left() []kubelet.Proc { return recorded(s.dir) }
+func (s *slot) leftovers() []kubelet.Proc { return recorded(s.dir) }
 
 // free ends what is left of the plane, removes its folder unless it is to be
 // kept, and gives the slot back.
@@ -160,7 +160,7 @@ func recorded(dir string) []kubelet.Proc {
 		if _, err := fmt.Sscan(line, &pid, &started); err != nil {
 			continue // the last line of one that was killed as it wrote
 		}
-		if p, ok := kubelet.Look(pid); ok && p.Started == started {
+		if p, ok := kubelet.FindProcess(pid); ok && p.Started == started {
 			found = append(found, p)
 		}
 	}

@@ -65,7 +65,7 @@ func (s *Suite) close() error {
 		return nil
 	}
 	slot := s.plane.slot
-	started := slot.left()
+	started := slot.leftovers()
 	err := s.plane.Stop()
 	for _, p := range started {
 		if !p.Gone() {

@@ -35,7 +35,7 @@ func (d *Demo) Acts() []Act {
 		{Name: "Cancel", Title: "Scale to seven, and think better of it: cancel --undo", do: d.cancel},
 		{Name: "Crash", Title: "Scale to seven, and kill -9 pawl in the middle", do: d.crash},
 		{Name: "ScaleIn", Title: "Back to three", do: d.scaleIn},
-		{Name: "History", Title: "What happened", do: d.tell},
+		{Name: "History", Title: "What happened", do: d.summarize},
 		{Name: "Keys", Title: "All this time a client wrote: is every acknowledged key there?", do: d.keys},
 		{Name: "Delete", Title: "Delete: processes and data go", do: d.remove},
 	}
@@ -66,13 +66,13 @@ func (d *Demo) scaleOut(ctx context.Context) error {
 		func() error { return d.Set("members", 5) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() error {
-			run, err := d.at(ctx, "ScalingOut", "Old/List")
+			run, err := d.awaitStep(ctx, "ScalingOut", "Old/List")
 			if err != nil {
 				return err
 			}
 			return d.pawl(ctx, 0, "watch", short(run))
 		},
-		func() error { return d.reaches(ctx, "Running") },
+		func() error { return d.awaitState(ctx, "Running") },
 		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
 		func() error { return d.expect(ctx, 5) },
 	)
@@ -128,13 +128,13 @@ func (d *Demo) restart(ctx context.Context) error {
 			func() error { return d.Set("revision", 2) },
 			func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 			func() (err error) {
-				run, err = d.at(ctx, "Restarting", "Restart["+name+"-2]/Down/Stop")
+				run, err = d.awaitStep(ctx, "Restarting", "Restart["+name+"-2]/Down/Stop")
 				return err
 			},
 			func() error {
 				return d.pawl(ctx, 0, "pause", short(run), "--reason", "lunch")
 			},
-			func() error { return d.reaches(ctx, "Interrupted") },
+			func() error { return d.awaitState(ctx, "Interrupted") },
 			func() error {
 				return d.until(ctx, within, "all members are up while the run is paused", func(ctx context.Context) (bool, error) {
 					d.facts.ReadyWhenHeld = d.Ready(ctx, 5)
@@ -144,8 +144,8 @@ func (d *Demo) restart(ctx context.Context) error {
 			func() error { return d.pawl(ctx, 0, "get", kind) },
 			func() error { return d.etcdctl(ctx, "endpoint", "health", "--cluster") },
 			func() error { return d.pawl(ctx, 0, "resume", short(run), "--wait", "2m") },
-			func() error { return d.reaches(ctx, "Running") },
-			func() error { return d.remember(ctx, "RestartCluster", run) },
+			func() error { return d.awaitState(ctx, "Running") },
+			func() error { return d.saveHistory(ctx, "RestartCluster", run) },
 		)
 	}
 	fewest, err := d.fewestReady(ctx, 5, roll)
@@ -167,15 +167,15 @@ func (d *Demo) cancel(ctx context.Context) error {
 		func() error { return d.Set("members", 7) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() (err error) {
-			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
+			run, err = d.awaitStep(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
 			return err
 		},
 		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
 		func() error {
 			return d.pawl(ctx, 0, "cancel", short(run), "--undo", "--reason", "five are enough")
 		},
-		func() error { return d.remember(ctx, "ScaleOut", run) },
-		func() error { return d.reaches(ctx, "Cancelled") },
+		func() error { return d.saveHistory(ctx, "ScaleOut", run) },
+		func() error { return d.awaitState(ctx, "Cancelled") },
 		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
 		func() error {
 			err := d.expect(ctx, 5)
@@ -195,14 +195,14 @@ func (d *Demo) crash(ctx context.Context) error {
 		func() error { return d.Set("members", 7) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml") },
 		func() (err error) {
-			run, err = d.at(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
+			run, err = d.awaitStep(ctx, "ScalingOut", "Add["+name+"-6]/Join/Start")
 			return err
 		},
 		d.killServer,
 		func() error { return d.startServer(ctx) },
 		func() error { return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "2m") },
 		func() error { return d.pawl(ctx, 0, "history", short(run)) },
-		func() error { return d.remember(ctx, "ScaleOut after the crash", run) },
+		func() error { return d.saveHistory(ctx, "ScaleOut after the crash", run) },
 		func() error { return d.etcdctl(ctx, "member", "list", "-w", "table") },
 		func() error { return d.expect(ctx, 7) },
 	)
@@ -216,7 +216,7 @@ func (d *Demo) scaleIn(ctx context.Context) error {
 	)
 }
 
-func (d *Demo) tell(ctx context.Context) error {
+func (d *Demo) summarize(ctx context.Context) error {
 	return steps(
 		func() error { return d.pawl(ctx, 0, "get") },
 		func() error { return d.pawl(ctx, 0, "history", kind, name) },

@@ -75,7 +75,7 @@ func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	if err := d.pawl(ctx, 0, "apply", "-f", "cluster.yaml"); err != nil {
 		return Run{}, err
 	}
-	if err := d.reaches(ctx, state); err != nil {
+	if err := d.awaitState(ctx, state); err != nil {
 		return Run{}, err
 	}
 	o, err := d.object(ctx)
@@ -117,7 +117,7 @@ func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {
 	hit := false
 	if err := d.follow(ctx, run, func(e Event) bool {
 		hit = e.At.Before(d.killed)
-		return begins(step)(e)
+		return stepBegins(step)(e)
 	}); err != nil {
 		return fmt.Errorf("until run %s is at %s: %w", run, step, err)
 	}
@@ -133,7 +133,7 @@ func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {
 
 // Await waits until the object is in a state and etcd has this number of voters.
 func (d *Demo) Await(ctx context.Context, state string, voters int) error {
-	if err := d.reaches(ctx, state); err != nil {
+	if err := d.awaitState(ctx, state); err != nil {
 		return err
 	}
 	return d.expect(ctx, voters)
@@ -163,7 +163,7 @@ func (d *Demo) Ended(ctx context.Context, flow string) (events []Event, err erro
 }
 
 // reaches waits until the object is in a state.
-func (d *Demo) reaches(ctx context.Context, state string) error {
+func (d *Demo) awaitState(ctx context.Context, state string) error {
 	return d.until(ctx, within, "the cluster is "+state, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
 		return o.Status.State == state, err
@@ -171,20 +171,20 @@ func (d *Demo) reaches(ctx context.Context, state string) error {
 }
 
 // at waits until the run of the object's state has begun a step, and gives its id.
-func (d *Demo) at(ctx context.Context, state, step string) (run string, err error) {
+func (d *Demo) awaitStep(ctx context.Context, state, step string) (run string, err error) {
 	err = d.until(ctx, within, "there is a run of "+state, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
 		run = o.Status.Run.ID
 		return o.Status.State == state && run != "", err
 	})
 	if err == nil {
-		err = d.follow(ctx, run, begins(step))
+		err = d.follow(ctx, run, stepBegins(step))
 	}
 	return run, err
 }
 
 // begins holds for the event that a step begins with.
-func begins(step string) func(Event) bool {
+func stepBegins(step string) func(Event) bool {
 	return func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }
 }
 
@@ -195,7 +195,7 @@ func (d *Demo) history(ctx context.Context, run string) ([]Event, error) {
 }
 
 // remember keeps the history of the newest run of a flow for Facts.
-func (d *Demo) remember(ctx context.Context, flow, run string) error {
+func (d *Demo) saveHistory(ctx context.Context, flow, run string) error {
 	events, err := d.history(ctx, run)
 	d.facts.Histories[flow] = events
 	return err
@@ -288,7 +288,7 @@ const memberPatience = 20 * time.Second
 // untilElected asks a member again while an election takes its read away from it,
 // as etcd's own client does. The quorum is there: it has just elected a leader. A
 // member without one gives its read up by itself, and says something else.
-func untilElected(ask func() string) string {
+func retryDuringElection(ask func() string) string {
 	for range 20 {
 		if said := ask(); !strings.Contains(said, "etcdserver: leader changed") {
 			return said
@@ -309,7 +309,7 @@ func (d *Demo) ready(ctx context.Context, count int) (n int, said string) {
 	results := make([]string, count)
 	for i := range count {
 		all.Go(func() {
-			results[i] = untilElected(func() string { return asks(ctx, d.Client(i+1)+"/readyz", memberPatience) })
+			results[i] = retryDuringElection(func() string { return getError(ctx, d.Client(i+1)+"/readyz", memberPatience) })
 		})
 	}
 	all.Wait()

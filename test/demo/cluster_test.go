@@ -24,7 +24,7 @@ func TestFinding23AnElectionIsNoLostQuorum(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			got := untilElected(func() string {
+			got := retryDuringElection(func() string {
 				said := c.says[min(asked, len(c.says)-1)]
 				asked++
 				return said

@@ -23,20 +23,20 @@ const (
 
 // ClusterFacts are what was seen of the container cluster.
 type ClusterFacts struct {
-	Nodes          []string       // as they were created
-	SignedCount    int            // clusters in the answer to the signed call
-	SignedState    string         // of the first one there
-	ForgedStatus   int            // HTTP status of a call whose signature is of another call
-	NakedStatus    int            // HTTP status of /v1 without a token, once there is one
-	Path           []string       // from → to, as history tells it
-	Finding, Thing string         // of the drift report: type and resource
-	Killed         string         // name of the VM
-	Before, After  map[string]int // process ids of VMs by name, before and after the recovery
-	Crashed        string         // state in which pawl was killed
-	Outlived       map[string]int // process ids after the crash and the scaling
-	Open           []string       // journal rows that are not gone after the deletion
-	Leaks          int
-	Left           []string // files and processes after the deletion
+	Nodes             []string       // as they were created
+	SignedCount       int            // clusters in the answer to the signed call
+	SignedState       string         // of the first one there
+	ForgedStatus      int            // HTTP status of a call whose signature is of another call
+	NakedStatus       int            // HTTP status of /v1 without a token, once there is one
+	Path              []string       // from → to, as history tells it
+	Finding, Resource string         // of the drift report: type and resource
+	Killed            string         // name of the VM
+	Before, After     map[string]int // process ids of VMs by name, before and after the recovery
+	Crashed           string         // state in which pawl was killed
+	Outlived          map[string]int // process ids after the crash and the scaling
+	Open              []string       // journal rows that are not gone after the deletion
+	Leaks             int
+	Left              []string // files and processes after the deletion
 }
 
 // ClusterActs are the scenes of the second part: a container cluster whose VMs
@@ -98,7 +98,7 @@ func (d *Demo) listCluster(ctx context.Context) error {
 			_, err := d.curl(ctx, at+"/v1/clusters?name="+blue, http.StatusOK)
 			return err
 		},
-		func() error { return d.saves(ctx, &token, "token.json", "token", "create", "--name", "demo") },
+		func() error { return d.runAndSave(ctx, &token, "token.json", "token", "create", "--name", "demo") },
 		func() error {
 			d.token = token.Token
 			d.print("$ export PAWL_TOKEN=$(sed -n 's/.*\"token\": \"\\(.*\\)\".*/\\1/p' token.json)")
@@ -106,7 +106,7 @@ func (d *Demo) listCluster(ctx context.Context) error {
 			d.facts.Cluster.NakedStatus = status
 			return err
 		},
-		func() error { return d.saves(ctx, &key, "key.json", "key", "create", "--name", "demo") },
+		func() error { return d.runAndSave(ctx, &key, "key.json", "key", "create", "--name", "demo") },
 		func() error {
 			list := map[string]string{"command": "listContainerCluster", "apikey": key.ID, "name": blue, "response": "json"}
 			body, err := d.curl(ctx, at+"/client/api?"+signed(key.Secret, list), http.StatusOK)
@@ -156,7 +156,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 					if err != nil || len(report.Findings) == 0 {
 						return false, err
 					}
-					d.facts.Cluster.Finding, d.facts.Cluster.Thing = report.Findings[0].Type, report.Findings[0].Resource
+					d.facts.Cluster.Finding, d.facts.Cluster.Resource = report.Findings[0].Type, report.Findings[0].Resource
 					return true, nil
 				})
 			},
@@ -171,7 +171,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 		)
 	}
 	return steps(
-		func() error { return d.beside(ctx, watched, "cluster", "watch", blue) },
+		func() error { return d.runBeside(ctx, watched, "cluster", "watch", blue) },
 		func() error { return d.pawl(ctx, 0, "cluster", "history", blue) },
 		func() (err error) {
 			d.facts.Cluster.After, err = d.processes(ctx)
@@ -198,7 +198,7 @@ func (d *Demo) crashScaling(ctx context.Context) error {
 		d.killServer,
 		func() error { return d.startServer(ctx) },
 		func() error {
-			return d.beside(ctx, func() error { return d.clusterReaches(ctx, "Running") }, "cluster", "watch", blue)
+			return d.runBeside(ctx, func() error { return d.clusterReaches(ctx, "Running") }, "cluster", "watch", blue)
 		},
 		func() error { return d.pawl(ctx, 0, "cluster", "list") },
 		func() error { return d.pawl(ctx, 0, "cluster", "resources", blue) },
@@ -234,7 +234,7 @@ func (d *Demo) deleteCluster(ctx context.Context) error {
 		},
 		func() error {
 			d.print("$ ls vms/vms vms/networks; pgrep -f %s", filepath.Join(d.dir, "vms"))
-			d.facts.Cluster.Left = d.left(ctx)
+			d.facts.Cluster.Left = d.leftovers(ctx)
 			if n := len(d.facts.Cluster.Left); n > 0 {
 				return fmt.Errorf("%d things are left: %s", n, strings.Join(d.facts.Cluster.Left, ", "))
 			}
@@ -330,7 +330,7 @@ func lives(ctx context.Context, pid int, id string) bool {
 }
 
 // left is what is still there of any VM or network: folders and processes.
-func (d *Demo) left(ctx context.Context) (left []string) {
+func (d *Demo) leftovers(ctx context.Context) (left []string) {
 	for _, kind := range []string{"vms", "networks"} {
 		found, _ := filepath.Glob(filepath.Join(d.dir, "vms", kind, "*")) // the pattern is sound
 		left = append(left, found...)
@@ -358,7 +358,7 @@ func (d *Demo) endVMs() {
 }
 
 // beside shows a verb that does not end by itself while do runs.
-func (d *Demo) beside(ctx context.Context, do func() error, args ...string) error {
+func (d *Demo) runBeside(ctx context.Context, do func() error, args ...string) error {
 	d.print("$ pawl %s &", quoted(args))
 	cmd := d.command(ctx, d.options.Pawl, args...)
 	cmd.Stdout, cmd.Stderr = d.options.Out, d.options.Out
@@ -375,7 +375,7 @@ func (d *Demo) beside(ctx context.Context, do func() error, args ...string) erro
 const watchEvery = time.Second // of pawl cluster watch
 
 // saves types a command whose answer goes into a file of the state folder, for it holds a secret.
-func (d *Demo) saves(ctx context.Context, into any, file string, args ...string) error {
+func (d *Demo) runAndSave(ctx context.Context, into any, file string, args ...string) error {
 	d.print("$ pawl %s -o json > %s", quoted(args), file)
 	var out bytes.Buffer
 	cmd := d.command(ctx, d.options.Pawl, append(slices.Clone(args), "-o", "json")...)

@@ -170,7 +170,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 			said, _ := os.ReadFile(log.Name())
 			return false, fmt.Errorf("the server ended:\n%s", said)
 		default:
-			return answers(ctx, "http://"+d.server+"/readyz"), nil
+			return responds(ctx, "http://"+d.server+"/readyz"), nil
 		}
 	})
 }
@@ -272,10 +272,10 @@ func (d *Demo) clients(count int) []string {
 var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // answers reports a GET with status 200.
-func answers(ctx context.Context, url string) bool { return asks(ctx, url, 2*time.Second) == "" }
+func responds(ctx context.Context, url string) bool { return getError(ctx, url, 2*time.Second) == "" }
 
 // asks gives why a GET has no answer with status 200; empty: it has one.
-func asks(ctx context.Context, url string, patience time.Duration) string {
+func getError(ctx context.Context, url string, patience time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

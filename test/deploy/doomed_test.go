@@ -13,13 +13,13 @@ import (
 // made, in the middle of a change, interrupted and of the other kind; and it is said
 // of data that were to be kept that they are not.
 func TestFinding29KubectlDeleteNamespace(t *testing.T) {
-	h := installed(t)
+	h := installManifest(t)
 	h.namespace = h.plane.Namespace(t)
 	h.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
 	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1,"storage":{"onDelete":"Retain"}}}`)
-	const astray = `{"apiVersion":"pawl.dev/v1alpha1","kind":"SharedStorageCluster","metadata":{"name":"%s"},"spec":{"readers":1,"storage":{"claim":"%s"}}}`
-	h.pipe(fmt.Sprintf(astray, "astray", "no-such-claim"))
-	h.rests("orders", 1, nil)
+	const brokenCluster = `{"apiVersion":"pawl.dev/v1alpha1","kind":"SharedStorageCluster","metadata":{"name":"%s"},"spec":{"readers":1,"storage":{"claim":"%s"}}}`
+	h.applyObject(fmt.Sprintf(brokenCluster, "astray", "no-such-claim"))
+	h.awaitRunning("orders", 1, nil)
 	h.await(2*time.Minute, "a cluster is interrupted", func(context.Context) error {
 		state, err := h.try("get", "ssc", "astray", "-o", "jsonpath={.status.state}")
 		if err == nil && state != "Interrupted" {
@@ -28,7 +28,7 @@ func TestFinding29KubectlDeleteNamespace(t *testing.T) {
 		return err
 	})
 	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`) // a change is under way
-	h.pipe(fmt.Sprintf(astray, "fresh", ""))
+	h.applyObject(fmt.Sprintf(brokenCluster, "fresh", ""))
 	began := time.Now()
 	h.kubectl("delete", "namespace", h.namespace, "--timeout=3m")
 	t.Logf("the namespace was gone after %s", time.Since(began).Round(100*time.Millisecond))
@@ -44,7 +44,7 @@ func TestFinding29KubectlDeleteNamespace(t *testing.T) {
 }
 
 // pipe applies an object.
-func (h *house) pipe(object string) {
+func (h *fixture) applyObject(object string) {
 	h.t.Helper()
 	if out, err := h.shell(fmt.Sprintf("kubectl apply -n %s -f - <<'END'\n%s\nEND\n", h.namespace, object)); err != nil {
 		h.t.Fatalf("%v\n%s", err, out)

@@ -45,7 +45,7 @@ func options() controlplane.Options {
 func TestMain(m *testing.M) { suite.Main(m) }
 
 // house is a plane, the Deployment of operators there, and a namespace for clusters.
-type house struct {
+type fixture struct {
 	t            *testing.T
 	plane        *controlplane.Plane
 	system, name string
@@ -54,12 +54,12 @@ type house struct {
 }
 
 // built is a house without operators yet, but with what they are to work on.
-func built(t *testing.T, system, name string) *house {
+func newFixture(t *testing.T, system, name string) *fixture {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
-	h := &house{t: t, plane: suite.Plane(t), system: system, name: name}
+	h := &fixture{t: t, plane: suite.Plane(t), system: system, name: name}
 	s := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func built(t *testing.T, system, name string) *house {
 	h.namespace = h.plane.Namespace(t)
 	t.Cleanup(func() {
 		if t.Failed() {
-			h.tell()
+			h.logState()
 		}
 	})
 	return h
@@ -79,9 +79,9 @@ func built(t *testing.T, system, name string) *house {
 
 // installed applies install.yaml as it is and waits for its operators, but for one
 // thing: pods share a network here, so each listens at its own address.
-func installed(t *testing.T) *house {
+func installManifest(t *testing.T) *fixture {
 	t.Helper()
-	h := built(t, deploy.Namespace, deploy.Name)
+	h := newFixture(t, deploy.Namespace, deploy.Name)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	err := deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
@@ -93,18 +93,18 @@ func installed(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.rolled()
+	h.awaitOperators()
 	return h
 }
 
 // rolled waits for the operators.
-func (h *house) rolled() {
+func (h *fixture) awaitOperators() {
 	h.t.Helper()
 	h.kubectl("rollout", "status", "-n", h.system, "deployment/"+h.name, "--timeout=4m")
 }
 
 // still ends the operators, if there are any; their Deployment stays.
-func (h *house) still() {
+func (h *fixture) stopOperators() {
 	h.t.Helper()
 	if len(h.operators()) == 0 {
 		return
@@ -138,7 +138,7 @@ func listen(t *testing.T, deployment *unstructured.Unstructured) {
 	}
 }
 
-func (h *house) try(args ...string) (string, error) {
+func (h *fixture) try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	if !slices.Contains(args, "-n") {
@@ -152,7 +152,7 @@ func (h *house) try(args ...string) (string, error) {
 }
 
 // kubectl is what a person types.
-func (h *house) kubectl(args ...string) string {
+func (h *fixture) kubectl(args ...string) string {
 	h.t.Helper()
 	out, err := h.try(args...)
 	if err != nil {
@@ -161,7 +161,7 @@ func (h *house) kubectl(args ...string) string {
 	return out
 }
 
-func (h *house) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
+func (h *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit) // after the test too
 	defer cancel()
@@ -181,7 +181,7 @@ func (h *house) await(limit time.Duration, what string, holds func(ctx context.C
 }
 
 // rests waits until a cluster is Running with so many readers, of its newest spec.
-func (h *house) rests(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) (c *v1alpha1.SharedStorageCluster) {
+func (h *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) (c *v1alpha1.SharedStorageCluster) {
 	h.t.Helper()
 	h.await(4*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) error {
 		c = &v1alpha1.SharedStorageCluster{}
@@ -202,7 +202,7 @@ func (h *house) rests(name string, readers int32, also func(*v1alpha1.SharedStor
 }
 
 // done holds when all requests of some kinds were carried out.
-func done(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
+func carriedOut(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		for _, kind := range kinds {
 			if !slices.ContainsFunc(c.Status.Requests, func(r v1alpha1.RequestStatus) bool { return r.Kind == kind && r.State == "Done" }) {
@@ -214,7 +214,7 @@ func done(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
 }
 
 // operators are the operator's pods.
-func (h *house) operators() []corev1.Pod {
+func (h *fixture) operators() []corev1.Pod {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // after the test too
 	defer cancel()
@@ -226,7 +226,7 @@ func (h *house) operators() []corev1.Pod {
 }
 
 // tell shows what there was to see when a test has failed.
-func (h *house) tell() {
+func (h *fixture) logState() {
 	for _, pod := range h.operators() {
 		text, _ := os.ReadFile(h.plane.Kubelet.LogFile(h.system, pod.Name, "operator"))
 		h.t.Logf("%s said:\n%s", pod.Name, text[max(0, len(text)-6_000):])

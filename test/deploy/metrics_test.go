@@ -23,16 +23,16 @@ import (
 // What is no metric in an expression: functions, keywords, labels that matchers
 // and aggregations name.
 var (
-	quoted  = regexp.MustCompile(`"[^"]*"`)
-	matcher = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on|without)\s*\([^)]*\)|\[[^\]]*\]`)
-	word    = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
-	spoken  = []string{"absent", "and", "by", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "bool"}
+	quoted      = regexp.MustCompile(`"[^"]*"`)
+	matcher     = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on|without)\s*\([^)]*\)|\[[^\]]*\]`)
+	word        = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+	promQLWords = []string{"absent", "and", "by", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "bool"}
 )
 
 // metricsIn are the metrics of an expression.
 func metricsIn(expr string) (names []string) {
 	for _, name := range word.FindAllString(matcher.ReplaceAllString(quoted.ReplaceAllString(expr, ""), " "), -1) {
-		if !slices.Contains(spoken, name) {
+		if !slices.Contains(promQLWords, name) {
 			names = append(names, name)
 		}
 	}
@@ -116,8 +116,8 @@ func TestMetrics(t *testing.T) {
 	if len(wanted) < 20 {
 		t.Fatalf("%d expressions", len(wanted))
 	}
-	h := installed(t)
-	declared := code(t)
+	h := installManifest(t)
+	declared := metricsSource(t)
 	for _, expr := range wanted {
 		if len(metricsIn(expr)) == 0 {
 			t.Errorf("%s names no metric", expr)
@@ -183,7 +183,7 @@ func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 }
 
 // code is where the product declares what an operator counts.
-func code(t *testing.T) string {
+func metricsSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go"} {

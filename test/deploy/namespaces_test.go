@@ -24,7 +24,7 @@ import (
 )
 
 // seldom are rights that the short lives below do not need.
-var seldom = map[string]string{
+var rareRights = map[string]string{
 	"persistentvolumes: get": "for storage.volume",
 	"configmaps: get":        "a definition, when its run was begun by an operator of another version",
 }
@@ -46,7 +46,7 @@ func (r release) account() string {
 }
 
 // installed applies a release that serves some namespaces, and waits for its operator.
-func (r release) installed(h *house, namespaces []string, values map[string]any) []*unstructured.Unstructured {
+func (r release) install(h *fixture, namespaces []string, values map[string]any) []*unstructured.Unstructured {
 	h.t.Helper()
 	values = maps.Clone(values)
 	if values == nil {
@@ -69,19 +69,19 @@ func (r release) installed(h *house, namespaces []string, values map[string]any)
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() {
-		h.still()
+		h.stopOperators()
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
 		if _, err := deploy.Kubectl(ctx, h.plane, objects, "delete"); err != nil {
 			h.t.Error(err)
 		}
 	})
-	h.rolled()
+	h.awaitOperators()
 	return objects
 }
 
 // makeSystem makes the namespace of a release.
-func (h *house) makeSystem() {
+func (h *fixture) makeSystem() {
 	h.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.system, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if err := h.client.Create(h.t.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -90,7 +90,7 @@ func (h *house) makeSystem() {
 }
 
 // order makes the cluster of the examples.
-func (h *house) order(namespace string, readers int32) {
+func (h *fixture) createCluster(namespace string, readers int32) {
 	h.t.Helper()
 	text, err := os.ReadFile("../../examples/sharedstorage/cluster.yaml")
 	if err != nil {
@@ -107,7 +107,7 @@ func (h *house) order(namespace string, readers int32) {
 }
 
 // may says whether a user is allowed to do something.
-func (h *house) may(user string, groups []string, a authorizationv1.ResourceAttributes) bool {
+func (h *fixture) allowed(user string, groups []string, a authorizationv1.ResourceAttributes) bool {
 	h.t.Helper()
 	answer, err := h.plane.Client().AuthorizationV1().SubjectAccessReviews().Create(h.t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{User: user, Groups: groups, ResourceAttributes: &a},
@@ -120,7 +120,7 @@ func (h *house) may(user string, groups []string, a authorizationv1.ResourceAttr
 
 // confined checks that an account may work in the namespaces it serves, and
 // touch nothing in another.
-func (h *house) confined(account string, served []string, other string) {
+func (h *fixture) checkConfined(account string, served []string, other string) {
 	h.t.Helper()
 	for _, c := range []struct{ group, resource, name, verb string }{
 		{"", "secrets", "orders-auth", "get"}, {"", "secrets", "orders-auth", "delete"}, {"", "pods", "", "create"}, {"", "pods", "orders-1", "delete"}, {"", "pods", "", "list"},
@@ -129,12 +129,12 @@ func (h *house) confined(account string, served []string, other string) {
 	} {
 		a := authorizationv1.ResourceAttributes{Group: c.group, Resource: c.resource, Name: c.name, Verb: c.verb}
 		for _, a.Namespace = range served {
-			if !h.may(account, nil, a) {
+			if !h.allowed(account, nil, a) {
 				h.t.Errorf("%s may not %s %s in %s, which it serves", account, c.verb, c.resource, a.Namespace)
 			}
 		}
 		for _, a.Namespace = range []string{other, ""} {
-			if h.may(account, nil, a) {
+			if h.allowed(account, nil, a) {
 				h.t.Errorf("%s may %s %s in %q", account, c.verb, c.resource, a.Namespace)
 			}
 		}
@@ -144,8 +144,8 @@ func (h *house) confined(account string, served []string, other string) {
 // An operator of some namespaces brings clusters there through their lives with a
 // Role in each: nothing is refused, and there is nothing that it may do elsewhere.
 func TestNamespaces(t *testing.T) {
-	h := built(t, deploy.Namespace, deploy.Name)
-	h.still() // they serve all namespaces
+	h := newFixture(t, deploy.Namespace, deploy.Name)
+	h.stopOperators() // they serve all namespaces
 	t.Run("served", func(t *testing.T) {
 		t.Run("its own, runs are ConfigMaps", func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func TestNamespaces(t *testing.T) {
 }
 
 func servesItsOwn(t *testing.T) {
-	h := built(t, alone.system, alone.fullname())
+	h := newFixture(t, alone.system, alone.fullname())
 	other := h.namespace
 	h.makeSystem()
 	h.namespace = alone.system
@@ -169,65 +169,65 @@ func servesItsOwn(t *testing.T) {
 	if err := h.client.Create(t.Context(), token); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
-	objects := alone.installed(h, []string{alone.system}, map[string]any{
+	objects := alone.install(h, []string{alone.system}, map[string]any{
 		"operator":  map[string]any{"runs": "ConfigMap"},
 		"metrics":   map[string]any{"tokenSecret": map[string]any{"name": "scrape", "key": "key"}},
 		"dashboard": map[string]any{"enabled": true}, "networkPolicy": map[string]any{"enabled": true},
 	})
-	h.passes(2)
-	h.confined(alone.account(), []string{alone.system}, other)
-	h.still()
+	h.runLifecycle(2)
+	h.checkConfined(alone.account(), []string{alone.system}, other)
+	h.stopOperators()
 	h.archive(kubestore.ConfigMap)
 
 	granted, err := deploy.Given(objects, "Role", alone.system, alone.fullname())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, right := range deploy.Unused(granted, h.asked()) {
-		if right.Resource == "configmaps" && kept[right.String()] == "" {
+	for _, right := range deploy.Unused(granted, h.operatorRequests()) {
+		if right.Resource == "configmaps" && unusedRights[right.String()] == "" {
 			t.Errorf("the operator has a right that it does not use: %s", right)
 		}
 	}
 }
 
 func servesAnother(t *testing.T) {
-	h := built(t, apart.system, apart.fullname())
+	h := newFixture(t, apart.system, apart.fullname())
 	other := h.plane.Namespace(t)
 	h.makeSystem()
-	objects := apart.installed(h, []string{h.namespace}, nil)
-	h.order(h.namespace, 0)
-	h.rests("orders", 0, nil)
+	objects := apart.install(h, []string{h.namespace}, nil)
+	h.createCluster(h.namespace, 0)
+	h.awaitRunning("orders", 0, nil)
 	h.kubectl("delete", "ssc/orders", "--timeout=4m")
-	h.confined(apart.account(), []string{h.namespace}, other)
-	h.still()
-	h.needs(objects, "Role", h.system, h.asked())
+	h.checkConfined(apart.account(), []string{h.namespace}, other)
+	h.stopOperators()
+	h.checkUsed(objects, "Role", h.system, h.operatorRequests())
 }
 
 func servesTwo(t *testing.T) {
-	h := built(t, pair.system, pair.fullname())
+	h := newFixture(t, pair.system, pair.fullname())
 	second, other := h.plane.Namespace(t), h.plane.Namespace(t)
 	h.makeSystem()
-	objects := pair.installed(h, []string{h.namespace, second}, nil)
-	h.order(other, 1)
-	h.order(second, 0)
-	h.passes(1)
+	objects := pair.install(h, []string{h.namespace, second}, nil)
+	h.createCluster(other, 1)
+	h.createCluster(second, 0)
+	h.runLifecycle(1)
 	beside := *h
 	beside.namespace = second
-	beside.rests("orders", 0, nil)
+	beside.awaitRunning("orders", 0, nil)
 	beside.kubectl("delete", "ssc/orders", "--timeout=4m")
 	c := &v1alpha1.SharedStorageCluster{}
 	if err := h.client.Get(t.Context(), client.ObjectKey{Namespace: other, Name: "orders"}, c); err != nil || c.Status.State != "" || len(c.Finalizers) > 0 {
 		t.Errorf("a cluster that is not served: %+v, %v", c, err)
 	}
-	h.confined(pair.account(), []string{h.namespace, second}, other)
-	h.still()
-	requests := h.asked()
-	h.needs(objects, "ClusterRole", "", requests)
-	h.needs(objects, "Role", h.system, requests)
+	h.checkConfined(pair.account(), []string{h.namespace, second}, other)
+	h.stopOperators()
+	requests := h.operatorRequests()
+	h.checkUsed(objects, "ClusterRole", "", requests)
+	h.checkUsed(objects, "Role", h.system, requests)
 }
 
 // needs checks that an operator used what a role gives it there.
-func (h *house) needs(objects []*unstructured.Unstructured, kind, namespace string, requests []controlplane.Request) {
+func (h *fixture) checkUsed(objects []*unstructured.Unstructured, kind, namespace string, requests []controlplane.Request) {
 	h.t.Helper()
 	granted, err := deploy.Given(objects, kind, namespace, h.name)
 	if err != nil {
@@ -235,23 +235,23 @@ func (h *house) needs(objects []*unstructured.Unstructured, kind, namespace stri
 	}
 	there := slices.DeleteFunc(slices.Clone(requests), func(r controlplane.Request) bool { return r.Object.Namespace != namespace })
 	for _, right := range deploy.Unused(granted, there) {
-		if kept[right.String()] == "" && seldom[right.String()] == "" {
+		if unusedRights[right.String()] == "" && rareRights[right.String()] == "" {
 			h.t.Errorf("by %s %s/%s the operator has a right that it does not use: %s", kind, namespace, h.name, right)
 		}
 	}
 }
 
 // passes takes a cluster of one reader through a short life: a switch, so many readers, its end.
-func (h *house) passes(readers int32) {
+func (h *fixture) runLifecycle(readers int32) {
 	h.t.Helper()
 	h.step("a cluster of one reader", func() {
-		h.order(h.namespace, 1)
-		h.rests("orders", 1, nil)
+		h.createCluster(h.namespace, 1)
+		h.awaitRunning("orders", 1, nil)
 	})
 	h.step(fmt.Sprintf("a switch, and %d readers", readers), func() {
 		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2")
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"readers":%d}}`, readers))
-		h.rests("orders", readers, done("switch-writer"))
+		h.awaitRunning("orders", readers, carriedOut("switch-writer"))
 	})
 	h.step("delete", func() { h.kubectl("delete", "ssc/orders", "--timeout=4m") })
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // everything are options that a cluster without Prometheus' operator takes.
-func everything(namespace string) map[string]any {
+func allOptions(namespace string) map[string]any {
 	type m = map[string]any
 	type l = []any
 	label := m{"team": "data"}
@@ -40,7 +40,7 @@ func everything(namespace string) map[string]any {
 // The API server takes the chart with the defaults and with all options, each
 // field of it, and finds its pods within the Pod Security Standard "restricted".
 func TestOptions(t *testing.T) {
-	h := built(t, deploy.Namespace, deploy.Name)
+	h := newFixture(t, deploy.Namespace, deploy.Name)
 	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/warn=restricted")
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func TestOptions(t *testing.T) {
 		kinds  []string
 	}{
 		"defaults":   {nil, []string{"customresourcedefinition", "poddisruptionbudget", "deployment", "clusterrole"}},
-		"everything": {everything(h.namespace), []string{"networkpolicy", "poddisruptionbudget", "configmap", "service", "role", "rolebinding", "deployment"}},
+		"everything": {allOptions(h.namespace), []string{"networkpolicy", "poddisruptionbudget", "configmap", "service", "role", "rolebinding", "deployment"}},
 	} {
 		objects, err := deploy.Chart(ctx, "options", h.namespace, c.values)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // where they have them: who may view reads, who may edit changes, and only an
 // admin deletes whole collections. Status and history are nobody's to write.
 func TestPeople(t *testing.T) {
-	h := built(t, deploy.Namespace, deploy.Name)
+	h := newFixture(t, deploy.Namespace, deploy.Name)
 	elsewhere := h.plane.Namespace(t)
 	if err := deploy.Rights(t.Context(), h.plane); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestPeople(t *testing.T) {
 	h.await(time.Minute, "the roles have taken in Pawl's kinds", func(context.Context) error {
 		for role, verb := range map[string]string{"view": "list", "edit": "patch", "admin": "deletecollection"} {
 			for _, kind := range kinds[:3] {
-				if !h.may("who-may-"+role, nil, authorizationv1.ResourceAttributes{Namespace: h.namespace, Group: kind.group, Resource: kind.resource, Verb: verb}) {
+				if !h.allowed("who-may-"+role, nil, authorizationv1.ResourceAttributes{Namespace: h.namespace, Group: kind.group, Resource: kind.resource, Verb: verb}) {
 					return fmt.Errorf("who may %s may not %s %s", role, verb, kind.resource)
 				}
 			}
@@ -70,11 +70,11 @@ func TestPeople(t *testing.T) {
 			for _, verb := range may["admin"] {
 				a := authorizationv1.ResourceAttributes{Namespace: h.namespace, Group: kind.group, Resource: kind.resource, Subresource: kind.sub, Verb: verb}
 				want := slices.Contains(verbs, verb) && slices.Contains(kind.most, verb)
-				if got := h.may("who-may-"+role, nil, a); got != want {
+				if got := h.allowed("who-may-"+role, nil, a); got != want {
 					t.Errorf("who may %q: %s %s/%s is allowed: %t, want %t", role, verb, kind.resource, kind.sub, got, want)
 				}
 				a.Namespace = elsewhere
-				if h.may("who-may-"+role, nil, a) {
+				if h.allowed("who-may-"+role, nil, a) {
 					t.Errorf("who may %q in one namespace may %s %s/%s in another", role, verb, kind.resource, kind.sub)
 				}
 			}

@@ -23,41 +23,41 @@ import (
 
 // kept are rights that no request of the life below names, and why they are
 // needed all the same. A right that is neither used nor listed here is too much.
-var kept = map[string]string{
+var unusedRights = map[string]string{
 	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
 	"pods: patch":        "given to the managers of clusters; and when a reader is made the writer",
 	"pawl.dev/sharedstorageclusters/finalizers: update":     "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned",
 	"mpd.polardb.aliyun.com/mpdclusters/finalizers: update": "as above",
 	"events.k8s.io/events: patch":                           "an Event that is repeated within six minutes",
 	"pods: get":                                             "a pod that the cache does not know yet",
-	"pawl.dev/sharedstorageclusters: list":                  streamed,
-	"mpd.polardb.aliyun.com/mpdclusters: list":              streamed,
-	"coordination.k8s.io/leases: list":                      streamed,
-	"apps/deployments: list":                                streamed,
-	"configmaps: list":                                      streamed,
-	"services: list":                                        streamed,
-	"serviceaccounts: list":                                 streamed,
-	"secrets: list":                                         streamed,
-	"policy/poddisruptionbudgets: list":                     streamed,
-	"rbac.authorization.k8s.io/roles: list":                 streamed,
-	"rbac.authorization.k8s.io/rolebindings: list":          streamed,
-	"nodes: list":                                           streamed,
+	"pawl.dev/sharedstorageclusters: list":                  noStreaming,
+	"mpd.polardb.aliyun.com/mpdclusters: list":              noStreaming,
+	"coordination.k8s.io/leases: list":                      noStreaming,
+	"apps/deployments: list":                                noStreaming,
+	"configmaps: list":                                      noStreaming,
+	"services: list":                                        noStreaming,
+	"serviceaccounts: list":                                 noStreaming,
+	"secrets: list":                                         noStreaming,
+	"policy/poddisruptionbudgets: list":                     noStreaming,
+	"rbac.authorization.k8s.io/roles: list":                 noStreaming,
+	"rbac.authorization.k8s.io/rolebindings: list":          noStreaming,
+	"nodes: list":                                           noStreaming,
 }
 
-const streamed = "an API server that does not stream lists, as this one does: a watch begins with a list there"
+const noStreaming = "an API server that does not stream lists, as this one does: a watch begins with a list there"
 
 // The life of clusters under the rights of install.yaml, carried out by the
 // Deployment of install.yaml: nothing that the operator asks is refused, and it
 // has no right that it does not need.
 func TestRights(t *testing.T) {
-	h := installed(t)
+	h := installManifest(t)
 	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/enforce=restricted")
-	h.leads()
-	h.life()
-	h.still() // they know no flow Long, and would pause its runs
+	h.checkLeader()
+	h.exerciseOperator()
+	h.stopOperators() // they know no flow Long, and would pause its runs
 	h.archive(kubestore.Run)
 
-	requests := h.asked()
+	requests := h.operatorRequests()
 	granted, err := deploy.Granted()
 	if err != nil {
 		t.Fatal(err)
@@ -67,16 +67,16 @@ func TestRights(t *testing.T) {
 		given[right.String()] = true
 	}
 	for _, right := range deploy.Unused(granted, requests) {
-		if kept[right.String()] == "" {
+		if unusedRights[right.String()] == "" {
 			t.Errorf("the operator has a right that it does not use: %s", right)
 		}
 	}
-	for right := range kept {
+	for right := range unusedRights {
 		if !given[right] {
 			t.Errorf("%s is not given: it needs no reason", right)
 		}
 	}
-	t.Logf("%d requests, %d rights, %d of them for a reason", len(requests), len(granted), len(kept))
+	t.Logf("%d requests, %d rights, %d of them for a reason", len(requests), len(granted), len(unusedRights))
 }
 
 // forgotten is how many requests stand in the audit log of operators that were
@@ -84,7 +84,7 @@ func TestRights(t *testing.T) {
 var forgotten int
 
 // asked are the requests of the operators so far. None was refused.
-func (h *house) asked() []controlplane.Request {
+func (h *fixture) operatorRequests() []controlplane.Request {
 	h.t.Helper()
 	all, err := h.plane.Requests()
 	if err != nil {
@@ -102,7 +102,7 @@ func (h *house) asked() []controlplane.Request {
 }
 
 // leads checks that of two operators one has the lease.
-func (h *house) leads() {
+func (h *fixture) checkLeader() {
 	h.t.Helper()
 	h.await(time.Minute, "one of two operators leads", func(context.Context) error {
 		holder, err := h.try("-n", deploy.Namespace, "get", "lease", "pawl-operator", "-o", "jsonpath={.spec.holderIdentity}")
@@ -118,20 +118,20 @@ func (h *house) leads() {
 
 // life takes clusters through what an operator does, several of them at once:
 // it is the requests that count here, not the database.
-func (h *house) life() {
+func (h *fixture) exerciseOperator() {
 	h.t.Helper()
 	h.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
 	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1}}`)
-	h.rests("orders", 1, nil)
+	h.awaitRunning("orders", 1, nil)
 
 	h.step("scale out and extend", func() {
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":2,"storage":{"size":"2Gi"}}}`)
-		h.rests("orders", 2, nil)
+		h.awaitRunning("orders", 2, nil)
 	})
 	h.step("switch, restart, change the class, scale in", func() {
 		h.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer=2", "pawl.dev/restart=1")
 		h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":1,"class":{"name":"wide"}}}`)
-		h.rests("orders", 1, done("switch-writer", "restart"))
+		h.awaitRunning("orders", 1, carriedOut("switch-writer", "restart"))
 	})
 	h.step("what somebody deletes is put back", func() {
 		for _, name := range []string{"service/orders-ro", "serviceaccount/orders-manager", "role/orders-manager", "rolebinding/orders-manager", "pdb/orders", "configmap/orders-manager", "secret/orders-auth", "lease/orders-grant"} {
@@ -148,11 +148,11 @@ func (h *house) life() {
 				return nil
 			})
 		}
-		h.rests("orders", 1, nil)
+		h.awaitRunning("orders", 1, nil)
 	})
 	h.step("migrate", func() {
 		nodes := strings.Fields(h.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}"))
-		c := h.rests("orders", 1, nil)
+		c := h.awaitRunning("orders", 1, nil)
 		for id, i := range c.Status.Instances {
 			if id == c.Status.Writer {
 				continue
@@ -163,7 +163,7 @@ func (h *house) life() {
 			}
 			h.kubectl("annotate", "ssc", "orders", "pawl.dev/migrate="+id+"|"+to)
 		}
-		h.rests("orders", 1, done("migrate"))
+		h.awaitRunning("orders", 1, carriedOut("migrate"))
 	})
 	h.step("a request of a run that is refused", func() {
 		runs := strings.Fields(h.kubectl("get", "runs", "-o", "name"))
@@ -201,7 +201,7 @@ func (h *house) life() {
 	})
 }
 
-func (h *house) step(what string, do func()) {
+func (h *fixture) step(what string, do func()) {
 	h.t.Helper()
 	began := time.Now()
 	do()
@@ -211,7 +211,7 @@ func (h *house) step(what string, do func()) {
 // archive has a run with so many events that the oldest leave it, reads them
 // back, and lets retention take it away: with the operator's own token, as it
 // would be a month before the operator itself came to that.
-func (h *house) archive(kind kubestore.Kind) {
+func (h *fixture) archive(kind kubestore.Kind) {
 	h.t.Helper()
 	path, err := deploy.KubeconfigOf(h.t.Context(), h.plane, h.system, h.name)
 	if err != nil {

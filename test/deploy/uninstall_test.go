@@ -43,7 +43,7 @@ func uninstall(t *testing.T) (lines []string, crds string) {
 }
 
 // shell runs a line at the root of the repository, as a person does.
-func (h *house) shell(line string) (string, error) {
+func (h *fixture) shell(line string) (string, error) {
 	h.t.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
@@ -62,7 +62,7 @@ func (h *house) shell(line string) (string, error) {
 // away, and leaves the CRDs and what people have.
 func TestUninstall(t *testing.T) {
 	lines, crds := uninstall(t)
-	h := installed(t)
+	h := installManifest(t)
 	mine := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: "mine"}}
 	if err := h.client.Create(t.Context(), mine); err != nil {
 		t.Fatal(err)

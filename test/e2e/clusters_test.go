@@ -46,8 +46,8 @@ func TestContainerCluster(t *testing.T) {
 		if !slices.Equal(facts.Path, want) {
 			t.Errorf("the way is %q", facts.Path)
 		}
-		if facts.Finding != "power_state" || facts.Thing != facts.Killed {
-			t.Errorf("drift is %s of %s, killed was %s", facts.Finding, facts.Thing, facts.Killed)
+		if facts.Finding != "power_state" || facts.Resource != facts.Killed {
+			t.Errorf("drift is %s of %s, killed was %s", facts.Finding, facts.Resource, facts.Killed)
 		}
 		if len(facts.Before) != 3 || len(facts.After) != 3 {
 			t.Fatalf("processes: %v, later %v", facts.Before, facts.After)

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	writePace    = 5 * time.Millisecond // between two writes: real load, and a quiet machine
-	writeTimeout = time.Second          // after it the fate of a write is unknown
-	pageSize     = 1000                 // keys read at once
+	writeInterval = 5 * time.Millisecond // between two writes: real load, and a quiet machine
+	writeTimeout  = time.Second          // after it the fate of a write is unknown
+	pageSize      = 1000                 // keys read at once
 )
 
 // Writer puts one key after another and remembers which were acknowledged.
@@ -80,7 +80,7 @@ func (w *Writer) Close() {
 
 func (w *Writer) run(ctx context.Context, names Report) {
 	defer close(w.done)
-	pace := time.NewTicker(writePace)
+	pace := time.NewTicker(writeInterval)
 	defer pace.Stop()
 	for n := 1; ; n++ {
 		select {

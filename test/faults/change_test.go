@@ -36,7 +36,7 @@ var changes = []change{
 }
 
 // changed is what there is at the end of an undisturbed change.
-type changed struct {
+type changeBaseline struct {
 	form          string
 	writes, epoch int
 	instances     int // that were made until then
@@ -44,28 +44,28 @@ type changed struct {
 
 var undisturbedChanges struct {
 	once sync.Once
-	ends []changed
+	ends []changeBaseline
 }
 
 // referenceOfChanges lives the undisturbed changes, once.
-func referenceOfChanges(t *testing.T) []changed {
+func changeBaselines(t *testing.T) []changeBaseline {
 	t.Helper()
 	undisturbedChanges.once.Do(func() {
-		w := newWorld(t)
+		w := newFixture(t)
 		o := w.operator(alone(15 * time.Second)...)
 		o.start()
 		w.create()
-		w.rests(nil)
+		w.awaitAtRest(nil)
 		w.settled(o)
-		var ends []changed
+		var ends []changeBaseline
 		for _, c := range changes {
-			w.forgetRuns()
+			w.ignoreRuns()
 			before, began := o.count(flow), time.Now()
 			w.patch(tree{"spec": c.spec})
-			w.rests(c.done)
+			w.awaitAtRest(c.done)
 			took := time.Since(began)
-			ends = append(ends, changed{form: w.settled(o), writes: o.count(flow) - before, epoch: int(w.epoch()), instances: w.madeInAll("pods")})
-			w.stepsOnce()
+			ends = append(ends, changeBaseline{form: w.settled(o), writes: o.count(flow) - before, epoch: int(w.epoch()), instances: w.countCreated("pods")})
+			w.checkStepsOnce()
 			t.Logf("undisturbed: a %s in %s with %d writes", c.name, took.Round(100*time.Millisecond), ends[len(ends)-1].writes)
 		}
 		w.writers.rows()
@@ -82,11 +82,11 @@ func referenceOfChanges(t *testing.T) []changed {
 // change: no instance is left over, no id is used twice, no answered row is lost.
 func TestKilledWhileItChanges(t *testing.T) {
 	t.Parallel()
-	want := referenceOfChanges(t)
-	var all [][]point // of each change
+	want := changeBaselines(t)
+	var all [][]killPoint // of each change
 	lanes := 0
 	for _, c := range want {
-		all = append(all, points(c.writes+more, 1))
+		all = append(all, killPoints(c.writes+more, 1))
 		lanes = max(lanes, len(all[len(all)-1]))
 	}
 	var killed, reached, rows atomic.Int32
@@ -95,14 +95,14 @@ func TestKilledWhileItChanges(t *testing.T) {
 		for n := range lanes {
 			t.Run(fmt.Sprint(n+1), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
+				w := newFixture(t)
 				o := w.operator(alone(soon)...)
 				o.start()
 				w.create()
-				w.rests(nil)
+				w.awaitAtRest(nil)
 				for i, c := range changes {
 					quiet(o, time.Second) // nothing of what was before is counted
-					w.forgetRuns()
+					w.ignoreRuns()
 					edit := func() func(*v1alpha1.SharedStorageCluster) error {
 						w.patch(tree{"spec": c.spec})
 						return c.done
@@ -110,15 +110,15 @@ func TestKilledWhileItChanges(t *testing.T) {
 					began := time.Now()
 					if n < len(all[i]) {
 						killed.Add(1)
-						if w.survives(o, all[i][n], edit) {
+						if w.runWithKill(o, all[i][n], edit) {
 							reached.Add(1)
 						}
 						t.Logf("killed %s of a %s: done after %s", all[i][n], c.name, time.Since(began).Round(100*time.Millisecond))
 					} else {
-						w.rests(edit())
+						w.awaitAtRest(edit())
 					}
-					w.becomes(want[i].form)
-					w.unharmed(int64(want[i].epoch), want[i].instances)
+					w.awaitSnapshot(want[i].form)
+					w.checkInvariants(int64(want[i].epoch), want[i].instances)
 				}
 				rows.Add(int32(w.writers.rows()))
 			})

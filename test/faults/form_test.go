@@ -25,7 +25,7 @@ import (
 // form is what there is in the namespace, without what differs between two
 // undisturbed lives: names that were drawn, addresses, nodes, times, and which
 // of the instances is the writer.
-func (w *world) form(ctx context.Context) (string, error) {
+func (w *fixture) snapshot(ctx context.Context) (string, error) {
 	c, err := w.cluster(ctx)
 	if err != nil {
 		return "", err
@@ -50,14 +50,14 @@ func (w *world) form(ctx context.Context) (string, error) {
 	for _, condition := range s.Conditions {
 		say("condition %s %s %s, of the newest generation %t", condition.Type, condition.Status, condition.Reason, condition.ObservedGeneration == c.Generation)
 	}
-	if err := errors.Join(w.formOfObjects(ctx, roles, say), w.formOfRuns(ctx, say)); err != nil {
+	if err := errors.Join(w.snapshotObjects(ctx, roles, say), w.snapshotRuns(ctx, say)); err != nil {
 		return "", err
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n"), nil
 }
 
-func (w *world) formOfObjects(ctx context.Context, roles map[string]string, say func(string, ...any)) error {
+func (w *fixture) snapshotObjects(ctx context.Context, roles map[string]string, say func(string, ...any)) error {
 	for _, list := range []client.ObjectList{
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}, &corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{},
 		&appsv1.DeploymentList{}, &policyv1.PodDisruptionBudgetList{}, &rbacv1.RoleList{}, &rbacv1.RoleBindingList{}, &coordinationv1.LeaseList{},
@@ -102,7 +102,7 @@ func (w *world) formOfObjects(ctx context.Context, roles map[string]string, say 
 			names(l.Items, "binding", say)
 		case *coordinationv1.LeaseList:
 			for _, o := range l.Items {
-				if o.Name == blue+"-grant" {
+				if o.Name == clusterName+"-grant" {
 					var grant struct{ Writer string }
 					if err := json.Unmarshal([]byte(o.Annotations["pawl.dev/grant"]), &grant); err != nil {
 						return err
@@ -129,7 +129,7 @@ func isReady(pod *corev1.Pod) bool {
 }
 
 // forgetRuns leaves those that there are now out of forms, and out of what is checked.
-func (w *world) forgetRuns() {
+func (w *fixture) ignoreRuns() {
 	w.t.Helper()
 	runs, err := w.runs(w.t.Context())
 	if err != nil {
@@ -141,7 +141,7 @@ func (w *world) forgetRuns() {
 }
 
 // formOfRuns tells the runs and how far each step has come.
-func (w *world) formOfRuns(ctx context.Context, say func(string, ...any)) error {
+func (w *fixture) snapshotRuns(ctx context.Context, say func(string, ...any)) error {
 	runs, err := w.runs(ctx)
 	for _, r := range runs {
 		if w.old[r.UID] {
@@ -160,10 +160,10 @@ func (w *world) formOfRuns(ctx context.Context, say func(string, ...any)) error 
 }
 
 // becomes waits until the form is a wanted one.
-func (w *world) becomes(want string) {
+func (w *fixture) awaitSnapshot(want string) {
 	w.t.Helper()
 	w.awaitEvery(500*time.Millisecond, patience, "the end is that of an undisturbed life", func(ctx context.Context) error {
-		got, err := w.form(ctx)
+		got, err := w.snapshot(ctx)
 		if err == nil && got != want {
 			err = fmt.Errorf("%s", difference(want, got))
 		}
@@ -189,7 +189,7 @@ func difference(want, got string) string {
 }
 
 // epoch is that of the grant: it is raised once for each writer.
-func (w *world) epoch() int64 {
+func (w *fixture) epoch() int64 {
 	w.t.Helper()
 	c, err := w.cluster(w.t.Context())
 	if err != nil {
@@ -199,7 +199,7 @@ func (w *world) epoch() int64 {
 }
 
 // stepsOnce checks in the history of all runs that no step was done twice.
-func (w *world) stepsOnce() {
+func (w *fixture) checkStepsOnce() {
 	w.t.Helper()
 	store, err := kubestore.Open(w.t.Context(), kubestore.Options{Config: w.plane.Config(), Namespace: w.namespace, Only: true})
 	if err != nil {
@@ -212,12 +212,12 @@ func (w *world) stepsOnce() {
 	}
 	for _, r := range runs {
 		if !w.old[r.UID] {
-			w.onceIn(store, r)
+			w.checkRunStepsOnce(store, r)
 		}
 	}
 }
 
-func (w *world) onceIn(store *kubestore.Store, r v1alpha1.Run) {
+func (w *fixture) checkRunStepsOnce(store *kubestore.Store, r v1alpha1.Run) {
 	w.t.Helper()
 	events, err := store.History(w.t.Context(), cmp.Or(r.Status.ID, r.Name), 0, 0)
 	if err != nil {

@@ -20,15 +20,15 @@ func elected(lease time.Duration) []string {
 
 // freeze stops the first operator that asks for what a function chooses: the
 // request is on its way, and arrives when thaw is called and the process goes on.
-func (w *world) freeze(chosen func(*controlplane.Call) bool) (frozen chan *operator, thaw func()) {
+func (w *fixture) freeze(chosen func(*controlplane.Call) bool) (frozen chan *operator, thaw func()) {
 	frozen, thawed := make(chan *operator, 1), make(chan struct{})
 	var first atomic.Pointer[operator]
 	for _, o := range w.operators {
-		o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+		o.proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
 			if !flow(c) || !chosen(c) || !first.CompareAndSwap(nil, o) {
-				return controlplane.Act{}
+				return controlplane.Reaction{}
 			}
-			return controlplane.Act{
+			return controlplane.Reaction{
 				Before: func() {
 					o.signal(syscall.SIGSTOP)
 					w.t.Logf("frozen as it asks for: %s", c)
@@ -41,7 +41,7 @@ func (w *world) freeze(chosen func(*controlplane.Call) bool) (frozen chan *opera
 	}
 	thaw = sync.OnceFunc(func() {
 		for _, o := range w.operators {
-			o.proxy.Meet(nil)
+			o.proxy.Intercept(nil)
 		}
 		close(thawed)
 		if o := first.Load(); o != nil {
@@ -63,26 +63,26 @@ func writes(verb, resource, name string) func(*controlplane.Call) bool {
 // arrives and all that it remembers is old: nothing is done twice.
 func TestFrozenForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
-	want := reference(t)
-	w := newWorld(t)
+	want := undisturbedBaseline(t)
+	w := newFixture(t)
 	for range 2 {
 		w.operator(elected(6 * time.Second)...).keep()
 	}
 
 	frozen, thaw := w.freeze(writes("create", "pods", ""))
 	w.create()
-	o := w.frozen(frozen)
-	w.becomes(want.created)
-	w.thawed(o, thaw)
-	w.becomes(want.created)
-	w.unharmed(want.epoch, 2)
+	o := w.awaitFrozen(frozen)
+	w.awaitSnapshot(want.created)
+	w.resumeAndCheck(o, thaw)
+	w.awaitSnapshot(want.created)
+	w.checkInvariants(want.epoch, 2)
 
 	// The writer is switched, and back again while the one who began is frozen.
 	moments := []struct {
 		what   string
 		chosen func(*controlplane.Call) bool
 	}{
-		{"the grant", writes("update", "leases", blue+"-grant")},
+		{"the grant", writes("update", "leases", clusterName+"-grant")},
 		{"the new role of a pod", writes("patch", "pods", "")},
 		{"a step", func(c *controlplane.Call) bool {
 			return c.Resource == "runs" && c.Sub == "status" && strings.Contains(string(c.Body), "PromoteCandidate")
@@ -92,27 +92,27 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 		moments = moments[:2]
 	}
 	for i, m := range moments {
-		w.forgetRuns()
+		w.ignoreRuns()
 		frozen, thaw := w.freeze(m.chosen)
 		id := w.switchWriter()
-		o := w.frozen(frozen)
-		w.rests(written(id))
-		w.becomes(want.switched)
-		w.stepsOnce()
-		w.forgetRuns()
+		o := w.awaitFrozen(frozen)
+		w.awaitAtRest(writerIs(id))
+		w.awaitSnapshot(want.switched)
+		w.checkStepsOnce()
+		w.ignoreRuns()
 		back := w.switchWriter()
-		w.rests(written(back))
-		w.becomes(want.switched)
-		w.thawed(o, thaw)
-		w.becomes(want.switched)
-		w.rests(written(back))
-		w.unharmed(want.epoch+int64(2*(i+1)), 2)
+		w.awaitAtRest(writerIs(back))
+		w.awaitSnapshot(want.switched)
+		w.resumeAndCheck(o, thaw)
+		w.awaitSnapshot(want.switched)
+		w.awaitAtRest(writerIs(back))
+		w.checkInvariants(want.epoch+int64(2*(i+1)), 2)
 		t.Logf("frozen as it wrote %s: switched twice by the other one", m.what)
 	}
 }
 
 // frozen waits until an operator stands still, and names it.
-func (w *world) frozen(at chan *operator) *operator {
+func (w *fixture) awaitFrozen(at chan *operator) *operator {
 	w.t.Helper()
 	select {
 	case o := <-at:
@@ -126,7 +126,7 @@ func (w *world) frozen(at chan *operator) *operator {
 // thawed lets a frozen operator go on. It ends, as it has lost its lease, and
 // comes back as the one who waits. Nothing that it asks for is carried out but
 // what was on its way.
-func (w *world) thawed(o *operator, thaw func()) {
+func (w *fixture) resumeAndCheck(o *operator, thaw func()) {
 	w.t.Helper()
 	before, starts := len(o.proxy.Calls()), o.started()
 	thaw()

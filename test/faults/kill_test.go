@@ -17,12 +17,12 @@ const soon = 3 * time.Second
 
 // point is where an operator is killed: at its nth write, before the API server
 // sees it, or behind it and before the operator hears of it.
-type point struct {
+type killPoint struct {
 	n     int
 	after bool
 }
 
-func (p point) String() string {
+func (p killPoint) String() string {
 	if p.after {
 		return fmt.Sprintf("after write %d", p.n)
 	}
@@ -30,10 +30,10 @@ func (p point) String() string {
 }
 
 // points are those of a flow with so many writes: all, or a spread of them.
-func points(writes, sample int) (chosen []point) {
-	all := make([]point, 0, 2*writes)
+func killPoints(writes, sample int) (chosen []killPoint) {
+	all := make([]killPoint, 0, 2*writes)
 	for n := range writes {
-		all = append(all, point{n + 1, false}, point{n + 1, true})
+		all = append(all, killPoint{n + 1, false}, killPoint{n + 1, true})
 	}
 	if sample = max(sample, larger); everyPoint || sample >= len(all) {
 		return all
@@ -50,33 +50,33 @@ func points(writes, sample int) (chosen []point) {
 const more = 4
 
 // dieAt lets the operator be killed at a point, counted from now.
-func (o *operator) dieAt(p point) (died chan struct{}) {
+func (o *operator) killAt(p killPoint) (died chan struct{}) {
 	died = make(chan struct{})
 	n := 0
-	o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+	o.proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
 		if !flow(c) {
-			return controlplane.Act{}
+			return controlplane.Reaction{}
 		}
 		if n++; n != p.n {
-			return controlplane.Act{}
+			return controlplane.Reaction{}
 		}
 		die := func() {
 			o.kill()
 			close(died)
 		}
 		if p.after {
-			return controlplane.Act{After: func(int) { die() }, Lose: true}
+			return controlplane.Reaction{After: func(int) { die() }, Lose: true}
 		}
-		return controlplane.Act{Before: die, Drop: true}
+		return controlplane.Reaction{Before: die, Drop: true}
 	})
 	return died
 }
 
 // survives lets the operator die at a point of what is done now, starts it
 // again and waits for the end. It reports whether the point was reached.
-func (w *world) survives(o *operator, p point, do func() (also func(*v1alpha1.SharedStorageCluster) error)) bool {
+func (w *fixture) runWithKill(o *operator, p killPoint, do func() (also func(*v1alpha1.SharedStorageCluster) error)) bool {
 	w.t.Helper()
-	died := o.dieAt(p)
+	died := o.killAt(p)
 	also := do()
 	var rested time.Time
 	w.await(patience, "the operator dies, or blue is at rest", func(ctx context.Context) error {
@@ -104,13 +104,13 @@ func (w *world) survives(o *operator, p point, do func() (also func(*v1alpha1.Sh
 		}
 		return nil
 	})
-	o.proxy.Meet(nil)
+	o.proxy.Intercept(nil)
 	select {
 	case <-died:
 		o.start()
 	default:
 	}
-	w.rests(also)
+	w.awaitAtRest(also)
 	select {
 	case <-died:
 		return true
@@ -121,32 +121,32 @@ func (w *world) survives(o *operator, p point, do func() (also func(*v1alpha1.Sh
 
 // unharmed checks what holds at every end: each writer had one epoch, each
 // instance was made once, each step was done once, no row is lost.
-func (w *world) unharmed(epoch int64, instances int) {
+func (w *fixture) checkInvariants(epoch int64, instances int) {
 	w.t.Helper()
 	if got := w.epoch(); got != epoch {
 		w.t.Errorf("the epoch is %d, and %d without faults", got, epoch)
 	}
 	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
-		if n := w.madeInAll(kind); n > instances { // fewer: the answer came when nobody was there
+		if n := w.countCreated(kind); n > instances { // fewer: the answer came when nobody was there
 			w.t.Errorf("%d %s were created, %d without faults", n, kind, instances)
 		}
 	}
-	w.stepsOnce()
+	w.checkStepsOnce()
 	w.writers.rows()
 }
 
 // lane is a cluster during whose life the operator is killed again and again.
-type lane struct {
-	create   point
-	switches []point
+type killSequence struct {
+	create   killPoint
+	switches []killPoint
 }
 
 // lanes deal out the points.
-func lanes(l life) (all []lane) {
-	for _, p := range points(l.createWrites+more, 4) {
-		all = append(all, lane{create: p})
+func killSequences(l baseline) (all []killSequence) {
+	for _, p := range killPoints(l.createWrites+more, 4) {
+		all = append(all, killSequence{create: p})
 	}
-	for i, p := range points(l.switchWrites+more, 8) {
+	for i, p := range killPoints(l.switchWrites+more, 8) {
 		to := &all[i%len(all)]
 		to.switches = append(to.switches, p)
 	}
@@ -159,33 +159,33 @@ func lanes(l life) (all []lane) {
 // lost, and at no time two instances take writes.
 func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
-	want := reference(t)
+	want := undisturbedBaseline(t)
 	var creates, switches, reached, rows atomic.Int32
 	began := time.Now()
 	t.Run("lane", func(t *testing.T) {
-		for _, l := range lanes(want) {
+		for _, l := range killSequences(want) {
 			t.Run(l.create.String(), func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
+				w := newFixture(t)
 				o := w.operator(alone(soon)...)
 				o.start()
 				creates.Add(1)
-				if w.survives(o, l.create, func() func(*v1alpha1.SharedStorageCluster) error { w.create(); return nil }) {
+				if w.runWithKill(o, l.create, func() func(*v1alpha1.SharedStorageCluster) error { w.create(); return nil }) {
 					reached.Add(1)
 				}
-				w.becomes(want.created)
-				w.unharmed(want.epoch, 2)
+				w.awaitSnapshot(want.created)
+				w.checkInvariants(want.epoch, 2)
 				for i, p := range l.switches {
 					quiet(o, time.Second) // nothing of what was before is counted
-					w.forgetRuns()
+					w.ignoreRuns()
 					switches.Add(1)
 					began := time.Now()
-					if w.survives(o, p, func() func(*v1alpha1.SharedStorageCluster) error { return written(w.switchWriter()) }) {
+					if w.runWithKill(o, p, func() func(*v1alpha1.SharedStorageCluster) error { return writerIs(w.switchWriter()) }) {
 						reached.Add(1)
 					}
 					took := time.Since(began)
-					w.becomes(want.switched)
-					w.unharmed(want.epoch+int64(i)+1, 2)
+					w.awaitSnapshot(want.switched)
+					w.checkInvariants(want.epoch+int64(i)+1, 2)
 					t.Logf("killed %s: switched after %s", p, took.Round(100*time.Millisecond))
 				}
 				rows.Add(int32(w.writers.rows()))

@@ -65,24 +65,24 @@ func TestMain(m *testing.M) {
 }
 
 // world is a namespace with a cluster, blue, of one writer and one reader.
-type world struct {
+type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
 	client    client.Client // past all proxies
 	operators []*operator
-	writers   *writers
+	writers   *writeProbes
 	old       map[types.UID]bool // runs of what was done before
 }
 
-const blue = "blue"
+const clusterName = "blue"
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
-	w := &world{t: t, plane: suite.Plane(t), old: map[types.UID]bool{}}
+	w := &fixture{t: t, plane: suite.Plane(t), old: map[types.UID]bool{}}
 	w.namespace = w.plane.Namespace(t)
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -96,12 +96,12 @@ func newWorld(t *testing.T) *world {
 	if w.client, err = client.New(config, client.Options{Scheme: s}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.leave)
+	t.Cleanup(w.close)
 	return w
 }
 
 // leave ends what the world runs, and judges what was seen all the time.
-func (w *world) leave() {
+func (w *fixture) close() {
 	if w.writers != nil {
 		w.writers.stop()
 		for _, wrong := range w.writers.overlaps() {
@@ -110,18 +110,18 @@ func (w *world) leave() {
 	}
 	for _, o := range w.operators {
 		o.end()
-		o.keptToItsRole()
+		o.checkNothingForbidden()
 	}
 	if w.t.Failed() {
-		w.tell()
+		w.logState()
 	}
 }
 
 // create applies blue, and begins to look for its writers.
-func (w *world) create() {
+func (w *fixture) create() {
 	w.t.Helper()
 	readers := int32(1)
-	c := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: blue}}
+	c := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: clusterName}}
 	c.Spec.Engine.Type, c.Spec.Engine.Version, c.Spec.Class.Name = "postgres", "15", "small"
 	c.Spec.Readers, c.Spec.Durability = &readers, "strict"
 	c.Spec.Storage.OnDelete = "Delete"
@@ -131,17 +131,17 @@ func (w *world) create() {
 	w.writers = w.watchWriters()
 }
 
-func (w *world) cluster(ctx context.Context) (*v1alpha1.SharedStorageCluster, error) {
+func (w *fixture) cluster(ctx context.Context) (*v1alpha1.SharedStorageCluster, error) {
 	c := &v1alpha1.SharedStorageCluster{}
-	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: blue}, c)
+	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: clusterName}, c)
 }
 
 // patch edits blue as a person does.
-func (w *world) patch(change any) {
+func (w *fixture) patch(change any) {
 	w.t.Helper()
 	body, err := json.Marshal(change)
 	if err == nil {
-		c := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: blue}}
+		c := &v1alpha1.SharedStorageCluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: clusterName}}
 		err = w.client.Patch(w.t.Context(), c, client.RawPatch("application/merge-patch+json", body))
 	}
 	if err != nil {
@@ -152,13 +152,13 @@ func (w *world) patch(change any) {
 type tree map[string]any
 
 // annotate sets an annotation; nil takes it away.
-func (w *world) annotate(key string, value any) {
+func (w *fixture) annotate(key string, value any) {
 	w.t.Helper()
 	w.patch(tree{"metadata": tree{"annotations": tree{key: value}}})
 }
 
 // switchWriter asks for the other instance as the writer, and names it.
-func (w *world) switchWriter() string {
+func (w *fixture) switchWriter() string {
 	w.t.Helper()
 	c, err := w.cluster(w.t.Context())
 	if err != nil {
@@ -174,12 +174,12 @@ func (w *world) switchWriter() string {
 	return ""
 }
 
-func (w *world) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
+func (w *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
 	w.awaitEvery(150*time.Millisecond, limit, what, holds)
 }
 
-func (w *world) awaitEvery(look, limit time.Duration, what string, holds func(ctx context.Context) error) {
+func (w *fixture) awaitEvery(look, limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
@@ -207,7 +207,7 @@ const patience = 6 * time.Minute
 
 // rests waits until blue is Running, healthy and of its newest spec, with
 // nothing left to do.
-func (w *world) rests(also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
+func (w *fixture) awaitAtRest(also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
 	w.t.Helper()
 	var c *v1alpha1.SharedStorageCluster
 	w.await(patience, "blue is at rest", func(ctx context.Context) (err error) {
@@ -252,7 +252,7 @@ func atRest(c *v1alpha1.SharedStorageCluster) error {
 }
 
 // written holds when this instance is the writer.
-func written(id string) func(*v1alpha1.SharedStorageCluster) error {
+func writerIs(id string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		if c.Status.Writer != id {
 			return fmt.Errorf("the writer is %s, not %s", c.Status.Writer, id)

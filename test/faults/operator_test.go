@@ -26,7 +26,7 @@ import (
 
 // operator is `pawl operator` for the namespace of a world, behind a proxy.
 type operator struct {
-	w     *world
+	w     *fixture
 	proxy *controlplane.Proxy
 	log   string
 	args  []string
@@ -55,7 +55,7 @@ func alone(lease time.Duration) []string {
 var operators deploy.Operators
 
 // operator makes one. It does not run yet.
-func (w *world) operator(args ...string) *operator {
+func (w *fixture) operator(args ...string) *operator {
 	w.t.Helper()
 	path, err := operators.Kubeconfig(context.Background(), w.plane) // of all tests
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *world) operator(args ...string) *operator {
 var apiRestarts atomic.Int32
 
 // keptToItsRole checks that nothing was refused.
-func (o *operator) keptToItsRole() {
+func (o *operator) checkNothingForbidden() {
 	o.w.t.Helper()
 	if o.started() == 0 || apiRestarts.Load() != o.restarts {
 		return
@@ -201,7 +201,7 @@ func flow(c *controlplane.Call) bool {
 }
 
 // tell shows what there was to see when a test has failed.
-func (w *world) tell() {
+func (w *fixture) logState() {
 	for _, o := range w.operators {
 		text, _ := os.ReadFile(o.log)
 		w.t.Logf("an operator, started %d times, said:\n%s", o.started(), text[max(0, len(text)-8_000):])
@@ -223,14 +223,14 @@ func (w *world) tell() {
 }
 
 // pods are those of the instances.
-func (w *world) pods(ctx context.Context) ([]corev1.Pod, error) {
+func (w *fixture) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/cluster": blue, "pawl.dev/component": "instance"})
+	err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/cluster": clusterName, "pawl.dev/component": "instance"})
 	return list.Items, err
 }
 
 // runs are all of the namespace.
-func (w *world) runs(ctx context.Context) ([]v1alpha1.Run, error) {
+func (w *fixture) runs(ctx context.Context) ([]v1alpha1.Run, error) {
 	var list v1alpha1.RunList
 	err := w.client.List(ctx, &list, client.InNamespace(w.namespace))
 	return list.Items, err

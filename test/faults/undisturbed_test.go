@@ -13,7 +13,7 @@ import (
 
 // life is a life of blue without any fault: what there is at its ends, and how
 // many writes of the operator it took.
-type life struct {
+type baseline struct {
 	created, switched          string
 	createWrites, switchWrites int
 	epoch                      int64
@@ -21,49 +21,49 @@ type life struct {
 
 var undisturbed = struct {
 	once sync.Once
-	life
+	baseline
 }{}
 
 // reference lives the undisturbed life, once.
-func reference(t *testing.T) life {
+func undisturbedBaseline(t *testing.T) baseline {
 	t.Helper()
 	undisturbed.once.Do(func() {
-		w := newWorld(t)
+		w := newFixture(t)
 		o := w.operator(alone(15 * time.Second)...)
 		o.start()
 		began := time.Now()
 		w.create()
-		w.rests(nil)
+		w.awaitAtRest(nil)
 		created := time.Since(began)
-		l := life{created: w.settled(o), createWrites: o.count(flow), epoch: w.epoch()}
-		w.forgetRuns()
+		l := baseline{created: w.settled(o), createWrites: o.count(flow), epoch: w.epoch()}
+		w.ignoreRuns()
 		began = time.Now()
 		id := w.switchWriter()
-		w.rests(written(id))
+		w.awaitAtRest(writerIs(id))
 		switched := time.Since(began)
 		l.switched, l.switchWrites = w.settled(o), o.count(flow)-l.createWrites
-		w.stepsOnce()
+		w.checkStepsOnce()
 		rows := w.writers.rows()
 		if epoch := w.epoch(); epoch != l.epoch+1 {
 			t.Errorf("the epoch was %d, and is %d after a switch", l.epoch, epoch)
 		}
-		undisturbed.life = l
+		undisturbed.baseline = l
 		t.Logf("undisturbed: created in %s with %d writes, switched in %s with %d writes; %d rows",
 			created.Round(100*time.Millisecond), l.createWrites, switched.Round(100*time.Millisecond), l.switchWrites, rows)
 	})
 	if undisturbed.switched == "" {
 		t.Fatal("there is no undisturbed life to compare with")
 	}
-	return undisturbed.life
+	return undisturbed.baseline
 }
 
 // settled gives the form when the operator has written nothing for two seconds,
 // and nothing comes or goes.
-func (w *world) settled(o *operator) (form string) {
+func (w *fixture) settled(o *operator) (form string) {
 	w.t.Helper()
 	quiet(o, 2*time.Second)
 	w.awaitEvery(500*time.Millisecond, patience, "nothing comes or goes", func(ctx context.Context) (err error) {
-		if form, err = w.form(ctx); err != nil {
+		if form, err = w.snapshot(ctx); err != nil {
 			return err
 		}
 		for _, passing := range []string{"not at rest", "deleted true", "ready false", ", 0 ready", "Pending", " False ManagerUnreachable", "generation false"} {
@@ -96,14 +96,14 @@ func (o *operator) count(of func(*controlplane.Call) bool) (n int) {
 }
 
 // made holds for what was created, and not only asked for.
-func made(resource string) func(*controlplane.Call) bool {
+func isCreate(resource string) func(*controlplane.Call) bool {
 	return func(c *controlplane.Call) bool { return c.Verb == "create" && c.Resource == resource && c.Code == 201 }
 }
 
 // madeInAll is how many objects of a kind all operators have created.
-func (w *world) madeInAll(resource string) (n int) {
+func (w *fixture) countCreated(resource string) (n int) {
 	for _, o := range w.operators {
-		n += o.count(made(resource))
+		n += o.count(isCreate(resource))
 	}
 	return n
 }

@@ -19,20 +19,20 @@ import (
 )
 
 // when calls a function, once, as soon as the operator asks for something.
-func (o *operator) when(chosen func(*controlplane.Call) bool) (reached chan struct{}) {
+func (o *operator) onRequest(chosen func(*controlplane.Call) bool) (reached chan struct{}) {
 	reached = make(chan struct{})
 	once := false
-	o.proxy.Meet(func(c *controlplane.Call) controlplane.Act {
+	o.proxy.Intercept(func(c *controlplane.Call) controlplane.Reaction {
 		if !once && chosen(c) {
 			once = true
 			close(reached)
 		}
-		return controlplane.Act{}
+		return controlplane.Reaction{}
 	})
 	return reached
 }
 
-func (w *world) reached(what string, reached chan struct{}) {
+func (w *fixture) awaitReached(what string, reached chan struct{}) {
 	w.t.Helper()
 	select {
 	case <-reached:
@@ -42,19 +42,19 @@ func (w *world) reached(what string, reached chan struct{}) {
 }
 
 // remove deletes an object at once.
-func (w *world) remove(obj client.Object) {
+func (w *fixture) remove(obj client.Object) {
 	w.t.Helper()
 	if err := w.client.Delete(w.t.Context(), obj, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func named(w *world, name string) metav1.ObjectMeta {
+func named(w *fixture, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
 }
 
 // deleteRun deletes the run that is under way.
-func (w *world) deleteRun() {
+func (w *fixture) deleteRun() {
 	w.t.Helper()
 	runs, err := w.runs(w.t.Context())
 	if err != nil {
@@ -74,17 +74,17 @@ func (w *world) deleteRun() {
 // asked for is done all the same.
 func TestRunsAndPodsAreDeleted(t *testing.T) {
 	t.Parallel()
-	reference(t)
-	w := newWorld(t)
+	undisturbedBaseline(t)
+	w := newFixture(t)
 	o := w.operator(alone(15 * time.Second)...)
 	o.start()
 
-	begun := o.when(writes("create", "pods", ""))
+	begun := o.onRequest(writes("create", "pods", ""))
 	w.create()
-	w.reached("the first pod", begun)
+	w.awaitReached("the first pod", begun)
 	w.deleteRun()
-	w.rests(nil)
-	w.onlyTwo()
+	w.awaitAtRest(nil)
+	w.awaitTwoInstances()
 	w.writers.rows()
 
 	for _, m := range []struct {
@@ -92,24 +92,24 @@ func TestRunsAndPodsAreDeleted(t *testing.T) {
 		at   func(*controlplane.Call) bool
 		do   func(c *v1alpha1.SharedStorageCluster)
 	}{
-		{"the run, behind the grant", writes("update", "leases", blue+"-grant"), func(*v1alpha1.SharedStorageCluster) { w.deleteRun() }},
-		{"the old writer's pod", writes("update", "leases", blue+"-grant"), func(c *v1alpha1.SharedStorageCluster) {
+		{"the run, behind the grant", writes("update", "leases", clusterName+"-grant"), func(*v1alpha1.SharedStorageCluster) { w.deleteRun() }},
+		{"the old writer's pod", writes("update", "leases", clusterName+"-grant"), func(c *v1alpha1.SharedStorageCluster) {
 			w.remove(&corev1.Pod{ObjectMeta: named(w, c.Status.Instances[c.Status.Writer].Name)})
 		}},
 	} {
 		quiet(o, time.Second)
-		w.forgetRuns()
-		c := w.rests(nil)
-		reached := o.when(m.at)
+		w.ignoreRuns()
+		c := w.awaitAtRest(nil)
+		reached := o.onRequest(m.at)
 		began := time.Now()
 		id := w.switchWriter()
-		w.reached(m.what, reached)
+		w.awaitReached(m.what, reached)
 		m.do(c)
-		c = w.rests(nil)
+		c = w.awaitAtRest(nil)
 		if c.Status.Writer != id && !rejected(c) {
 			t.Errorf("%s was deleted: the writer is %s, not %s, and nothing says why: %+v", m.what, c.Status.Writer, id, c.Status.Requests)
 		}
-		w.onlyTwo()
+		w.awaitTwoInstances()
 		w.writers.rows()
 		t.Logf("%s was deleted in the middle of a switch: at rest after %s", m.what, time.Since(began).Round(100*time.Millisecond))
 	}
@@ -132,7 +132,7 @@ func other(c *v1alpha1.SharedStorageCluster) string {
 
 // onlyTwo waits until there are two instances and nothing more: one pod and one
 // claim of each, one writer.
-func (w *world) onlyTwo() {
+func (w *fixture) awaitTwoInstances() {
 	w.t.Helper()
 	w.await(patience, "there are two instances and nothing more", func(ctx context.Context) error {
 		pods, err := w.pods(ctx)
@@ -160,14 +160,14 @@ func (w *world) onlyTwo() {
 // takes over. No answered row is lost.
 func TestClaimsAreDeleted(t *testing.T) {
 	t.Parallel()
-	reference(t)
-	w := newWorld(t)
+	undisturbedBaseline(t)
+	w := newFixture(t)
 	o := w.operator("--no-leader-election", "--lease", "15s", "--writer-lease", "6s")
 	o.start()
 	w.create()
 	for _, role := range []string{"reader", "writer"} {
-		c := w.rests(nil)
-		w.safe()
+		c := w.awaitAtRest(nil)
+		w.awaitFailoverSafe()
 		id := c.Status.Writer
 		if role == "reader" {
 			id = other(c)
@@ -176,7 +176,7 @@ func TestClaimsAreDeleted(t *testing.T) {
 		began := time.Now()
 		w.remove(&corev1.PersistentVolumeClaim{ObjectMeta: named(w, gone)})
 		w.remove(&corev1.Pod{ObjectMeta: named(w, gone)})
-		w.rests(func(c *v1alpha1.SharedStorageCluster) error {
+		w.awaitAtRest(func(c *v1alpha1.SharedStorageCluster) error {
 			for id, i := range c.Status.Instances {
 				if i.Name == gone {
 					return fmt.Errorf("%s is still instance %s", gone, id)
@@ -184,7 +184,7 @@ func TestClaimsAreDeleted(t *testing.T) {
 			}
 			return nil
 		})
-		w.onlyTwo()
+		w.awaitTwoInstances()
 		rows := w.writers.rows()
 		t.Logf("the claim and the pod of the %s were deleted: at rest after %s, %d rows", role, time.Since(began).Round(100*time.Millisecond), rows)
 	}
@@ -192,11 +192,11 @@ func TestClaimsAreDeleted(t *testing.T) {
 
 // safe waits until a failover would lose nothing: the manager knows that each
 // answered commit is at an instance that is there.
-func (w *world) safe() {
+func (w *fixture) awaitFailoverSafe() {
 	w.t.Helper()
 	w.await(patience, "the manager may fail over without loss", func(ctx context.Context) error {
 		kept := &corev1.ConfigMap{}
-		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: blue + "-manager"}, kept); err != nil {
+		if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: clusterName + "-manager"}, kept); err != nil {
 			return err
 		}
 		var state struct {
@@ -228,18 +228,18 @@ func (w *world) safe() {
 // operator works on it; then they delete it in the middle of a switch.
 func TestEditedInTheMiddle(t *testing.T) {
 	t.Parallel()
-	reference(t)
-	w := newWorld(t)
+	undisturbedBaseline(t)
+	w := newFixture(t)
 	o := w.operator(alone(15 * time.Second)...)
 	o.start()
 
-	begun := o.when(writes("create", "pods", ""))
+	begun := o.onRequest(writes("create", "pods", ""))
 	w.create()
 	ctx, stop := context.WithCancel(t.Context())
 	var tool sync.WaitGroup
 	edits := 0
 	tool.Go(func() {
-		c := &v1alpha1.SharedStorageCluster{ObjectMeta: named(w, blue)}
+		c := &v1alpha1.SharedStorageCluster{ObjectMeta: named(w, clusterName)}
 		for ; ctx.Err() == nil; pause(ctx, 250*time.Millisecond) {
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/touched":"%d"}}}`, edits)
 			if err := w.client.Patch(ctx, c, client.RawPatch("application/merge-patch+json", []byte(patch))); err == nil {
@@ -250,15 +250,15 @@ func TestEditedInTheMiddle(t *testing.T) {
 	defer tool.Wait()
 	defer stop()
 
-	w.reached("the first pod", begun)
+	w.awaitReached("the first pod", begun)
 	w.patch(tree{"spec": tree{"readers": 2}}) // while one reader is being made
-	w.rests(nil)
+	w.awaitAtRest(nil)
 
-	promoting := o.when(writes("update", "leases", blue+"-grant"))
+	promoting := o.onRequest(writes("update", "leases", clusterName+"-grant"))
 	id := w.switchWriter()
-	w.reached("the grant of the switch", promoting)
+	w.awaitReached("the grant of the switch", promoting)
 	w.patch(tree{"spec": tree{"readers": 1, "parameters": tree{"work_mem": "8MB"}}}) // two wishes in the middle of a switch
-	c := w.rests(func(c *v1alpha1.SharedStorageCluster) error {
+	c := w.awaitAtRest(func(c *v1alpha1.SharedStorageCluster) error {
 		if c.Status.ParametersHash == "" || len(c.Status.Instances) != 2 {
 			return fmt.Errorf("%d instances, parameters %q", len(c.Status.Instances), c.Status.ParametersHash)
 		}
@@ -268,9 +268,9 @@ func TestEditedInTheMiddle(t *testing.T) {
 	if !switched || c.Status.Writer != id {
 		t.Errorf("the writer is %s, not %s: %+v", c.Status.Writer, id, c.Status.Requests)
 	}
-	w.onlyTwo()
+	w.awaitTwoInstances()
 	for _, name := range []string{c.Status.Instances[id].Name, c.Status.Instances[other(c)].Name} {
-		w.setting(name, "work_mem", "8MB")
+		w.checkSetting(name, "work_mem", "8MB")
 	}
 	w.writers.rows()
 	stop()
@@ -280,10 +280,10 @@ func TestEditedInTheMiddle(t *testing.T) {
 		t.Errorf("the tool edited %d times", edits)
 	}
 
-	promoting = o.when(writes("update", "leases", blue+"-grant"))
+	promoting = o.onRequest(writes("update", "leases", clusterName+"-grant"))
 	w.switchWriter()
-	w.reached("the grant of the next switch", promoting)
-	w.remove(&v1alpha1.SharedStorageCluster{ObjectMeta: named(w, blue)})
+	w.awaitReached("the grant of the next switch", promoting)
+	w.remove(&v1alpha1.SharedStorageCluster{ObjectMeta: named(w, clusterName)})
 	w.await(patience, "nothing is left", func(ctx context.Context) error {
 		if _, err := w.cluster(ctx); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the cluster is there still: %w", err)
@@ -297,7 +297,7 @@ func TestEditedInTheMiddle(t *testing.T) {
 }
 
 // setting asks an instance for a parameter.
-func (w *world) setting(pod, name, want string) {
+func (w *fixture) checkSetting(pod, name, want string) {
 	w.t.Helper()
 	w.await(patience, pod+" runs with "+name+" "+want, func(ctx context.Context) error {
 		p := &corev1.Pod{}

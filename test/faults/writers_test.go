@@ -18,8 +18,8 @@ import (
 // whatever it is said to be. It knows which commits were answered, and when an
 // instance took writes for certain: from the answer to one row to the question
 // of the next one of the same session.
-type writers struct {
-	w    *world
+type writeProbes struct {
+	w    *fixture
 	end  context.CancelFunc
 	all  sync.WaitGroup
 	once sync.Once
@@ -29,18 +29,18 @@ type writers struct {
 	next     int64
 	answered []int64
 	last     time.Time
-	spans    []*span
+	spans    []*writableSpan
 }
 
 // span is a time in which an instance took writes.
-type span struct {
+type writableSpan struct {
 	pod      string
 	from, to time.Time
 }
 
-func (w *world) watchWriters() *writers {
+func (w *fixture) watchWriters() *writeProbes {
 	ctx, cancel := context.WithCancel(context.Background())
-	ws := &writers{w: w, end: cancel}
+	ws := &writeProbes{w: w, end: cancel}
 	ws.all.Go(func() {
 		known := map[types.UID]context.CancelFunc{}
 		for ctx.Err() == nil {
@@ -79,7 +79,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // probe writes to one instance, in session after session.
-func (ws *writers) probe(ctx context.Context, pod corev1.Pod) {
+func (ws *writeProbes) probe(ctx context.Context, pod corev1.Pod) {
 	for ctx.Err() == nil {
 		if conn, err := ws.connect(ctx, pod.Status.PodIP); err == nil {
 			ws.session(ctx, conn, pod.Name)
@@ -91,7 +91,7 @@ func (ws *writers) probe(ctx context.Context, pod corev1.Pod) {
 	}
 }
 
-func (ws *writers) connect(ctx context.Context, address string) (*pgx.Conn, error) {
+func (ws *writeProbes) connect(ctx context.Context, address string) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	ws.mu.Lock()
@@ -99,7 +99,7 @@ func (ws *writers) connect(ctx context.Context, address string) (*pgx.Conn, erro
 	ws.mu.Unlock()
 	if password == "" {
 		secret := &corev1.Secret{}
-		if err := ws.w.client.Get(ctx, client.ObjectKey{Namespace: ws.w.namespace, Name: blue + "-auth"}, secret); err != nil {
+		if err := ws.w.client.Get(ctx, client.ObjectKey{Namespace: ws.w.namespace, Name: clusterName + "-auth"}, secret); err != nil {
 			return nil, err
 		}
 		password = string(secret.Data["password"])
@@ -118,8 +118,8 @@ const readOnly = "25006" // SQLSTATE of a write to a server in recovery
 
 // session writes until the server is gone. A commit that was not answered may
 // have happened: its number is not used again.
-func (ws *writers) session(ctx context.Context, conn *pgx.Conn, pod string) {
-	var now *span
+func (ws *writeProbes) session(ctx context.Context, conn *pgx.Conn, pod string) {
+	var now *writableSpan
 	exec := func(sql string, args ...any) error {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
@@ -151,7 +151,7 @@ func (ws *writers) session(ctx context.Context, conn *pgx.Conn, pod string) {
 		ws.mu.Lock()
 		ws.answered, ws.last = append(ws.answered, n), time.Now()
 		if now == nil {
-			now = &span{pod, ws.last, ws.last}
+			now = &writableSpan{pod, ws.last, ws.last}
 			ws.spans = append(ws.spans, now)
 		} else {
 			now.to = asked
@@ -166,13 +166,13 @@ func refused(err error) bool {
 	return errors.As(err, &e) && e.Code == readOnly
 }
 
-func (ws *writers) stop() {
+func (ws *writeProbes) stop() {
 	ws.once.Do(ws.end)
 	ws.all.Wait()
 }
 
 // overlaps are the times in which two instances took writes at once.
-func (ws *writers) overlaps() (wrong []string) {
+func (ws *writeProbes) overlaps() (wrong []string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for i, a := range ws.spans {
@@ -194,7 +194,7 @@ func (ws *writers) overlaps() (wrong []string) {
 
 // rows waits until each row whose commit was answered is on every instance, and
 // a commit has been answered since the call. It gives their number.
-func (ws *writers) rows() int {
+func (ws *writeProbes) rows() int {
 	ws.w.t.Helper()
 	since := time.Now()
 	var answered []int64
@@ -226,7 +226,7 @@ func (ws *writers) rows() int {
 	return len(answered)
 }
 
-func (ws *writers) count(ctx context.Context, address string, rows []int64) (there int, err error) {
+func (ws *writeProbes) count(ctx context.Context, address string, rows []int64) (there int, err error) {
 	conn, err := ws.connect(ctx, address)
 	if err != nil {
 		return 0, err

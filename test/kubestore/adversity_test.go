@@ -15,16 +15,18 @@ import (
 )
 
 // deeds is what the steps of a test have done, by key.
-type deeds struct {
+type stepEffects struct {
 	mu   sync.Mutex
 	open map[string]int
 	done map[string]int
 	bad  []string
 }
 
-func newDeeds() *deeds { return &deeds{open: map[string]int{}, done: map[string]int{}} }
+func newStepEffects() *stepEffects {
+	return &stepEffects{open: map[string]int{}, done: map[string]int{}}
+}
 
-func (d *deeds) do(_ context.Context, t *workflow.Task) outcome.Outcome {
+func (d *stepEffects) perform(_ context.Context, t *workflow.Task) outcome.Outcome {
 	d.mu.Lock()
 	if d.open[t.Key()]++; d.open[t.Key()] > 1 {
 		d.bad = append(d.bad, "two copies of "+t.Key())
@@ -47,15 +49,15 @@ func TestOneCallInTenBreaks(t *testing.T) {
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
 		t.Run(string(kind), func(t *testing.T) {
 			space := namespace(t, plane.Client())
-			d := newDeeds()
+			d := newStepEffects()
 			flows := []workflow.Flow{
 				{Name: "Main", Steps: []workflow.Step{
-					{Name: "One", Do: d.do, Retry: workflow.Retry{Attempts: 1}},
+					{Name: "One", Do: d.perform, Retry: workflow.Retry{Attempts: 1}},
 					{Name: "Child", Flow: "Child", Retry: workflow.Retry{Attempts: 1}},
 					{Name: "Told", Wait: &workflow.WaitFor{Signal: "go"}},
-					{Name: "Two", Do: d.do, Retry: workflow.Retry{Attempts: 1}},
+					{Name: "Two", Do: d.perform, Retry: workflow.Retry{Attempts: 1}},
 				}},
-				{Name: "Child", Steps: []workflow.Step{{Name: "Inner", Do: d.do, Retry: workflow.Retry{Attempts: 1}}}},
+				{Name: "Child", Steps: []workflow.Step{{Name: "Inner", Do: d.perform, Retry: workflow.Retry{Attempts: 1}}}},
 			}
 			var engines []*workflow.Engine
 			var stores []*kubestore.Store

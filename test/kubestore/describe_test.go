@@ -21,7 +21,7 @@ var diskFull = fault.Declare(fault.Kind{Code: "DISK_FULL", Class: fault.Blocked,
 func TestDescribeTellsWhatToDo(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
-	d := openDesk(t, workflow.Flow{Name: "Archive", Steps: []workflow.Step{
+	d := openFixture(t, workflow.Flow{Name: "Archive", Steps: []workflow.Step{
 		{Name: "Wait", Skippable: true, Do: func(context.Context, *workflow.Task) outcome.Outcome {
 			return outcome.Wait(time.Hour, "ReaderLags", "reader 2 is 3 MB behind")
 		}},

@@ -26,7 +26,7 @@ var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "shar
 
 // ruled is what a rule of a CRD says: of an object as it was, edits that are
 // refused with this message and nothing else, and edits that are accepted.
-type ruled struct {
+type validationCase struct {
 	resource, message string
 	was               string
 	refused           []string
@@ -34,17 +34,17 @@ type ruled struct {
 }
 
 // ruledRun is the rule of a field of a Run that is written once.
-func ruledRun(field, message, one, other string) []ruled {
+func validRun(field, message, one, other string) []validationCase {
 	spec := func(value string) string { return fmt.Sprintf("{spec: {%s: %s}}", field, value) }
 	mail := "{spec: {mail: 1, signals: {'000001': {id: a, name: go}}}}"
-	return []ruled{
+	return []validationCase{
 		{"runs", message, fmt.Sprintf("{spec: {flow: F, %s: %s}}", field, one), []string{spec(other), spec("null")}, []string{spec(one), mail}},
 		{"runs", message, "{spec: {flow: F}}", []string{spec(one)}, []string{mail}},
 	}
 }
 
-func allRuled() []ruled {
-	rows := []ruled{
+func allRuled() []validationCase {
+	rows := []validationCase{
 		{"runs", "flow cannot be changed: start another run", "{spec: {flow: F, input: {n: 1}}}", []string{"{spec: {flow: G}}"}, []string{"{spec: {flow: F}}", "{spec: {input: {n: 2}}}", "{spec: {input: null}}"}},
 		{"runs", "birth cannot be changed", "{spec: {flow: F, birth: {phase: Running, revision: 1}}}", []string{"{spec: {birth: null}}"}, []string{"{spec: {mail: 3}}"}},
 		{"runs", "birth cannot be changed", "{spec: {flow: F}}", []string{"{spec: {birth: {phase: Running}}}"}, []string{"{spec: {mail: 3}}"}},
@@ -57,17 +57,17 @@ func allRuled() []ruled {
 		{"sharedstorageclusters", "cloneFrom counts at creation only", "{spec: {}}", []string{"{spec: {cloneFrom: blue}}"}, []string{"{spec: {readers: 1}}"}},
 	}
 	for _, field := range []string{"run: other", "first: 2", "last: 3", "events: '[]'"} {
-		rows = append(rows, ruled{"runhistories", "history is never changed", "{run: r, first: 1, last: 2, events: '[{}]'}", []string{"{" + field + "}"}, []string{"{metadata: {labels: {kept: by}}}"}})
+		rows = append(rows, validationCase{"runhistories", "history is never changed", "{run: r, first: 1, last: 2, events: '[{}]'}", []string{"{" + field + "}"}, []string{"{metadata: {labels: {kept: by}}}"}})
 	}
 	for _, text := range []string{"subject", "inputText"} {
-		rows = append(rows, ruledRun(text, text+" cannot be changed: start another run", "a/b/c", "a/b/d")...)
+		rows = append(rows, validRun(text, text+" cannot be changed: start another run", "a/b/c", "a/b/d")...)
 	}
 	for _, text := range []string{"requestID", "actor", "reason", "parent", "parentRef", "createdAt"} {
-		rows = append(rows, ruledRun(text, text+" cannot be changed", "one", "another")...)
+		rows = append(rows, validRun(text, text+" cannot be changed", "one", "another")...)
 	}
-	rows = append(rows, ruledRun("labels", "labels cannot be changed: start another run", "{tenant: a}", "{tenant: b}")...)
-	rows = append(rows, ruledRun("inline", "inline cannot be changed", "true", "false")...)
-	return append(rows, ruledRun("depth", "depth cannot be changed", "1", "2")...)
+	rows = append(rows, validRun("labels", "labels cannot be changed: start another run", "{tenant: a}", "{tenant: b}")...)
+	rows = append(rows, validRun("inline", "inline cannot be changed", "true", "false")...)
+	return append(rows, validRun("depth", "depth cannot be changed", "1", "2")...)
 }
 
 // Each rule of the CRDs, as the API server judges it. A rule without a row fails, but for

@@ -22,14 +22,14 @@ import (
 var runKind = schema.GroupVersionResource{Group: "pawl.dev", Version: "v1alpha1", Resource: "runs"}
 
 // desk is a store with an engine that serves what objects ask for.
-type desk struct {
+type fixture struct {
 	*testing.T
 	space string
 	store *kubestore.Store
 	runs  dynamic.ResourceInterface
 }
 
-func openDesk(t *testing.T, flows ...workflow.Flow) *desk {
+func openFixture(t *testing.T, flows ...workflow.Flow) *fixture {
 	t.Helper()
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())
@@ -39,10 +39,10 @@ func openDesk(t *testing.T, flows ...workflow.Flow) *desk {
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeRequests(ctx, e) }()
 	t.Cleanup(func() { stop(); <-ended })
-	return &desk{T: t, space: space, store: s, runs: dynamic.NewForConfigOrDie(plane.Config()).Resource(runKind).Namespace(space)}
+	return &fixture{T: t, space: space, store: s, runs: dynamic.NewForConfigOrDie(plane.Config()).Resource(runKind).Namespace(space)}
 }
 
-func (d *desk) create(name string, spec map[string]any) {
+func (d *fixture) create(name string, spec map[string]any) {
 	d.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "pawl.dev/v1alpha1", "kind": "Run", "metadata": map[string]any{"name": name}, "spec": spec}}
 	if _, err := d.runs.Create(d.Context(), o, metav1.CreateOptions{}); err != nil {
@@ -50,7 +50,7 @@ func (d *desk) create(name string, spec map[string]any) {
 	}
 }
 
-func (d *desk) annotate(name, key, value string) {
+func (d *fixture) annotate(name, key, value string) {
 	d.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, key, value)
 	if _, err := d.runs.Patch(d.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
@@ -59,7 +59,7 @@ func (d *desk) annotate(name, key, value string) {
 }
 
 // await looks at an object until it is as wanted.
-func (d *desk) await(name, what string, good func(o *unstructured.Unstructured) bool) *unstructured.Unstructured {
+func (d *fixture) await(name, what string, good func(o *unstructured.Unstructured) bool) *unstructured.Unstructured {
 	d.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		o, err := d.runs.Get(d.Context(), name, metav1.GetOptions{})
@@ -90,7 +90,7 @@ func phaseIs(phase workflow.Phase) func(*unstructured.Unstructured) bool {
 // A Run that a person creates is started, under its own name, once (workflow.md 2.5).
 func TestAnObjectStartsARun(t *testing.T) {
 	var got struct{ Readers int }
-	d := openDesk(t,
+	d := openFixture(t,
 		workflow.Flow{Name: "Read", Steps: []workflow.Step{{Name: "Input", Do: func(_ context.Context, t *workflow.Task) outcome.Outcome { return outcome.Fail(t.Input(&got)) }}}},
 		workflow.Flow{Name: "Wait", Steps: []workflow.Step{{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}}}})
 	d.create("mine", map[string]any{"flow": "Read", "subject": "kind/space/a", "input": map[string]any{"readers": int64(2)}, "actor": "ann"})
@@ -125,7 +125,7 @@ func TestAnObjectStartsARun(t *testing.T) {
 // Each annotation is accepted once and removed; a refusal stands in status with
 // its remedy, and in an Event.
 func TestAnnotationsOnARun(t *testing.T) {
-	d := openDesk(t, workflow.Flow{Name: "Wait", Steps: []workflow.Step{
+	d := openFixture(t, workflow.Flow{Name: "Wait", Steps: []workflow.Step{
 		{Name: "One", Wait: &workflow.WaitFor{Signal: "go"}, Skippable: true},
 		{Name: "Two", Wait: &workflow.WaitFor{Signal: "go"}},
 	}})

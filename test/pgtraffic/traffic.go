@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	pace     = 20 * time.Millisecond // between two attempts to connect
+	interval = 20 * time.Millisecond // between two attempts to connect
 	patience = 5 * time.Second       // after which the fate of a commit is unknown
 )
 
@@ -55,7 +55,7 @@ func Start(route Route) *Writer {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(pace):
+			case <-time.After(interval):
 			}
 		}
 	}()
@@ -138,7 +138,7 @@ func (w *Writer) Begun(ctx context.Context) error {
 }
 
 // Lap gives the longest time between two answers since the last Lap.
-func (w *Writer) Lap() (pause time.Duration) {
+func (w *Writer) AwaitNext() (pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pause, w.pause = w.pause, 0

@@ -23,7 +23,7 @@ func TestCloudMonkey(t *testing.T) {
 			t.Skip("cmk is neither in the PATH nor in bin/")
 		}
 	}
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	home := t.TempDir()
 	run := func(args ...string) (string, error) {
 		c := exec.CommandContext(t.Context(), cmk, append([]string{"-o", "json"}, args...)...)

@@ -98,14 +98,14 @@ func TestCS(t *testing.T) {
 	if none := c.must("listContainerCluster"); len(none) != 0 {
 		t.Errorf("an empty list: %v", none)
 	}
-	const odd = "it's ~ a * test (+/=&%) äöü"
-	where := []string{fmt.Sprint("zoneid=", zone), fmt.Sprint("serviceofferingid=", offering), "description=" + odd}
+	const oddText = "it's ~ a * test (+/=&%) äöü"
+	where := []string{fmt.Sprint("zoneid=", zone), fmt.Sprint("serviceofferingid=", offering), "description=" + oddText}
 	blue, _ := c.must(append([]string{"createContainerCluster", "name=blue", "size=2"}, where...)...)["containercluster"].(map[string]any)
-	if blue["state"] != "Running" || blue["size"] != "2" || blue["description"] != odd || blue["password"] == nil {
+	if blue["state"] != "Running" || blue["size"] != "2" || blue["description"] != oddText || blue["password"] == nil {
 		t.Fatalf("create: %v", blue)
 	}
 	green, _ := c.must(append([]string{"--post", "createKubernetesCluster", "name=green", "size=1", "kubernetesversionid=v1"}, where...)...)["kubernetescluster"].(map[string]any)
-	if green["state"] != "Running" || green["size"] != 1.0 || green["description"] != odd {
+	if green["state"] != "Running" || green["size"] != 1.0 || green["description"] != oddText {
 		t.Fatalf("create by POST: %v", green)
 	}
 	id, other := fmt.Sprint("id=", blue["id"]), fmt.Sprint("id=", green["id"])
@@ -149,7 +149,7 @@ func TestCS(t *testing.T) {
 
 // What is refused reaches a CLI as an error in the right envelope.
 func TestCSErrors(t *testing.T) {
-	h := newHouse(t, false)
+	h := newFixture(t, false)
 	c := newCS(t, h.url, h.key)
 	c.with("CLOUDSTACK_SECRET=wrong").refused("listzonesresponse", 401, "credentials", "listZones")
 	c.with("CLOUDSTACK_KEY=unknown").refused("listzonesresponse", 401, "credentials", "listZones")
@@ -165,7 +165,7 @@ func TestCSErrors(t *testing.T) {
 	}
 	c.refused("listzonesresponse", 431, "projectid", "listZones", "projectid=1") // finding 19
 
-	strict := newHouse(t, true)
+	strict := newFixture(t, true)
 	c = newCS(t, strict.url, strict.key)
 	c.with("CLOUDSTACK_EXPIRATION=-1").refused("listzonesresponse", 401, "credentials", "listZones")
 	made := []string{"createContainerCluster", "name=blue", "zoneid=z1", "serviceofferingid=o1", "size=2"}

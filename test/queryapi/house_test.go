@@ -17,33 +17,33 @@ import (
 )
 
 // house is a server with the query face, and the key of a user.
-type house struct {
-	url  string
-	key  account.Key
-	desk *account.Desk
-	fake *querytest.Fake
+type fixture struct {
+	url      string
+	key      account.Key
+	accounts *account.Desk
+	fake     *querytest.Fake
 }
 
-func newHouse(t *testing.T, enforce bool) *house {
+func newFixture(t *testing.T, enforce bool) *fixture {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	now := func() time.Time { return time.Now().UTC() }
-	h := &house{desk: &account.Desk{Store: account.NewMemory()}}
-	uma, err := h.desk.CreateAccount(t.Context(), account.System(), account.Want{Name: "uma"})
+	h := &fixture{accounts: &account.Desk{Store: account.NewMemory()}}
+	uma, err := h.accounts.CreateAccount(t.Context(), account.System(), account.Want{Name: "uma"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.key, err = h.desk.CreateKey(t.Context(), account.System(), account.NewCredential{Account: uma.ID}); err != nil {
+	if h.key, err = h.accounts.CreateKey(t.Context(), account.System(), account.NewCredential{Account: uma.ID}); err != nil {
 		t.Fatal(err)
 	}
-	h.fake = querytest.New(h.desk.Store, now)
+	h.fake = querytest.New(h.accounts.Store, now)
 	h.fake.Polls = 2
 	engine, err := workflow.New(workflow.NewMemory(), nil, workflow.Options{Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
-	face := query.New(query.Options{Clusters: h.fake, Desk: h.desk, EnforcePostAndExpiry: enforce, Logger: quiet})
-	s, err := server.New(server.Options{Engine: engine, Accounts: server.Directed{Desk: h.desk}, Logger: quiet,
+	face := query.New(query.Options{Clusters: h.fake, Desk: h.accounts, EnforcePostAndExpiry: enforce, Logger: quiet})
+	s, err := server.New(server.Options{Engine: engine, Accounts: server.Directed{Desk: h.accounts}, Logger: quiet,
 		Mount: map[string]http.Handler{query.Path: face}})
 	if err != nil {
 		t.Fatal(err)

@@ -74,14 +74,14 @@ func workerOf(vms []*cloudstack.VirtualMachine) string {
 func realService(t *testing.T) (url string, key account.Key) {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	desk := &account.Desk{Store: account.NewMemory()}
+	accounts := &account.Desk{Store: account.NewMemory()}
 	var clusters *service.Service
 	cloud, err := sim.New(sim.Options{Installation: "test", Home: func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 		return clusters.Hello(ctx, token, h)
 	}})
 	must(t, err)
 	clusters, err = service.New(service.Options{
-		Books: cluster.NewMemory(), Directory: server.Directory{Store: desk.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
+		Books: cluster.NewMemory(), Directory: server.Directory{Store: accounts.Store}, Installation: "test", HomeURL: "http://127.0.0.1",
 		Providers: []service.Named{{Name: "sim", Provider: cloud}}, Logger: quiet,
 		Versions: []service.Version{{ID: "v1", Name: "1.30.1", Semantic: "1.30.1", Template: cluster.Entity{ID: "node-image", Name: "node-image"}}},
 		Probe: func(ctx context.Context, c *cluster.Cluster, _ *cluster.Details) error {
@@ -92,7 +92,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 	engine, err := workflow.New(workflow.NewMemory(), clusters.Flows(), workflow.Options{Hooks: []workflow.Hook{clusters.Hook()}, Logger: quiet})
 	must(t, err)
 	must(t, clusters.Bind(engine))
-	key, err = desk.CreateKey(t.Context(), account.System(), account.NewCredential{Name: "sdk"})
+	key, err = accounts.CreateKey(t.Context(), account.System(), account.NewCredential{Name: "sdk"})
 	must(t, err)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -100,7 +100,7 @@ func realService(t *testing.T) (url string, key account.Key) {
 	for _, part := range []func(context.Context) error{engine.Serve, clusters.Serve, cloud.Serve} {
 		go func() { ended <- part(ctx) }()
 	}
-	listener := httptest.NewServer(query.New(query.Options{Clusters: clusters, Desk: desk, Logger: quiet}))
+	listener := httptest.NewServer(query.New(query.Options{Clusters: clusters, Desk: accounts, Logger: quiet}))
 	t.Cleanup(func() {
 		listener.Close()
 		cancel()

@@ -14,11 +14,11 @@ import (
 // it works where both are enforced.
 func TestGoSDK(t *testing.T) {
 	for _, enforce := range []bool{false, true} {
-		t.Run(fmt.Sprint("enforced ", enforce), func(t *testing.T) { sdk(t, newHouse(t, enforce)) })
+		t.Run(fmt.Sprint("enforced ", enforce), func(t *testing.T) { sdk(t, newFixture(t, enforce)) })
 	}
 }
 
-func sdk(t *testing.T, h *house) {
+func sdk(t *testing.T, h *fixture) {
 	cs := cloudstack.NewAsyncClient(h.url, h.key.ID, h.key.Secret.Reveal(), false)
 	k := cs.Kubernetes
 

@@ -20,15 +20,15 @@ import (
 // writer comes back with its data, and no answered row is lost.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
 	for kill := range 3 {
 		time.Sleep(time.Duration(1+2*kill) * time.Second)
 		w.end(syscall.SIGKILL)
 		w.start()
 	}
-	c := w.rests("orders", 2, nil)
-	w.streams(c)
+	c := w.awaitRunning("orders", 2, nil)
+	w.checkReplication(c)
 	var pods corev1.PodList
 	if err := w.client.List(t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/component": "instance"}); err != nil || len(pods.Items) != 3 {
 		t.Errorf("%d pods of instances: %v", len(pods.Items), err)
@@ -44,18 +44,18 @@ func TestKilled(t *testing.T) {
 		return err
 	})
 	old := c.Status.Instances[c.Status.Writer]
-	f.Lap()
+	f.AwaitNext()
 	err := w.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: old.Name}}, client.GracePeriodSeconds(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = w.rests("orders", 2, func(c *v1alpha1.SharedStorageCluster) error {
+	c = w.awaitRunning("orders", 2, func(c *v1alpha1.SharedStorageCluster) error {
 		if now := c.Status.Instances[c.Status.Writer]; now.Name == old.Name && now.Address == old.Address {
 			return fmt.Errorf("%s is the writer still", old.Name)
 		}
 		return nil
 	})
-	w.streams(c)
+	w.checkReplication(c)
 	w.await(4*time.Minute, "the client writes again", func(context.Context) error {
 		if silent := f.Silence(); silent > time.Second {
 			return fmt.Errorf("the last row was answered %s ago", silent)

@@ -37,12 +37,12 @@ func TestExam(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	operators := manager(t, plane, scheme)
+	operators := newManager(t, plane, scheme)
 	porttest.Run(t, func(t *testing.T) porttest.Rig {
 		t.Parallel()
 		namespace, label, nodes := plane.Apart(t)
-		d := &desk{t: t, manager: operators, nodes: label}
-		d.site = d.open()
+		d := &suiteFixture{t: t, manager: operators, nodes: label}
+		d.store = d.openStore()
 		return porttest.Rig{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
 			Await: await,
@@ -65,7 +65,7 @@ func TestExam(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Again:  func(*testing.T) port.Ports { d.site = d.open(); return d.ports() },
+			Again:  func(*testing.T) port.Ports { d.store = d.openStore(); return d.ports() },
 			Insert: d.insert, Rows: d.rows,
 			Reload: map[string]string{"work_mem": "8MB"}, Restart: map[string]string{"max_connections": "50"}, Wrong: map[string]string{"work_mem": "much"},
 		}
@@ -85,7 +85,7 @@ func await(t *testing.T, limit time.Duration, what string, holds func() error) {
 }
 
 // manager reads and writes as the operator does, with caches and no more rights.
-func manager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *controller.Manager {
+func newManager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *controller.Manager {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig(t, plane))
 	if err != nil {
@@ -113,23 +113,23 @@ func manager(t *testing.T, plane *controlplane.Plane, scheme *runtime.Scheme) *c
 
 // seeing is a client that sees what it has written: the exam asks at once, and
 // its caches tell of pods and claims a moment later.
-func seeing(c client.Client) client.Client { return &seer{c} }
+func readYourWrites(c client.Client) client.Client { return &readYourWritesClient{c} }
 
-type seer struct{ client.Client }
+type readYourWritesClient struct{ client.Client }
 
-func (s *seer) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
+func (s *readYourWritesClient) Create(ctx context.Context, obj client.Object, o ...client.CreateOption) error {
 	return s.after(ctx, obj, s.Client.Create(ctx, obj, o...))
 }
 
-func (s *seer) Patch(ctx context.Context, obj client.Object, patch client.Patch, o ...client.PatchOption) error {
+func (s *readYourWritesClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, o ...client.PatchOption) error {
 	return s.after(ctx, obj, s.Client.Patch(ctx, obj, patch, o...))
 }
 
-func (s *seer) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
+func (s *readYourWritesClient) Update(ctx context.Context, obj client.Object, o ...client.UpdateOption) error {
 	return s.after(ctx, obj, s.Client.Update(ctx, obj, o...))
 }
 
-func (s *seer) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
+func (s *readYourWritesClient) Delete(ctx context.Context, obj client.Object, o ...client.DeleteOption) error {
 	err := s.Client.Delete(ctx, obj, o...)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *seer) Delete(ctx context.Context, obj client.Object, o ...client.Delete
 	return nil
 }
 
-func (s *seer) after(ctx context.Context, obj client.Object, err error) error {
+func (s *readYourWritesClient) after(ctx context.Context, obj client.Object, err error) error {
 	if err == nil {
 		version := number(obj)
 		s.until(ctx, obj, func(now client.Object, err error) bool { return err == nil && number(now) >= version })
@@ -152,7 +152,7 @@ func number(obj client.Object) uint64 {
 }
 
 // until looks for a while: others write too, and what they do is none of this.
-func (s *seer) until(ctx context.Context, obj client.Object, holds func(client.Object, error) bool) {
+func (s *readYourWritesClient) until(ctx context.Context, obj client.Object, holds func(client.Object, error) bool) {
 	var now client.Object
 	switch obj.(type) {
 	case *corev1.Pod:
@@ -171,44 +171,44 @@ func (s *seer) until(ctx context.Context, obj client.Object, holds func(client.O
 }
 
 // desk is where one question is sat.
-type desk struct {
+type suiteFixture struct {
 	t       *testing.T
 	manager *controller.Manager
-	site    *kube.Site
+	store   *kube.Site
 	nodes   string
 }
 
 // open makes a site, as an operator that has just started does. Leases are long
 // enough for a machine that stands still for seconds.
-func (d *desk) open() *kube.Site {
+func (d *suiteFixture) openStore() *kube.Site {
 	d.t.Helper()
-	site, err := kube.NewSite(kube.Options{Client: seeing(d.manager.GetClient()), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
+	site, err := kube.NewSite(kube.Options{Client: readYourWrites(d.manager.GetClient()), Live: d.manager.Live(), Image: "pawl:dev", User: engineUser(d.t), Lease: 6 * time.Second})
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	return site
 }
 
-func (d *desk) ports() port.Ports {
-	p := d.site.Ports()
-	p.Instances = own{p.Instances, d.nodes}
+func (d *suiteFixture) ports() port.Ports {
+	p := d.store.Ports()
+	p.Instances = labelledInstances{p.Instances, d.nodes}
 	return p
 }
 
 // own are instances that can stand on the nodes of their question only.
-type own struct {
+type labelledInstances struct {
 	port.Instances
 	label string
 }
 
-func (o own) Nodes(ctx context.Context, c port.Ref) ([]port.Node, error) {
+func (o labelledInstances) Nodes(ctx context.Context, c port.Ref) ([]port.Node, error) {
 	nodes, err := o.Instances.Nodes(ctx, c)
 	return slices.DeleteFunc(nodes, func(n port.Node) bool { return n.Labels[controlplane.ApartLabel] != o.label }), err
 }
 
 // insert commits a row. An engine that restarts meanwhile is asked again, and
 // has the row once.
-func (d *desk) insert(id port.Ref, row string) (err error) {
+func (d *suiteFixture) insert(id port.Ref, row string) (err error) {
 	for range 100 {
 		err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
 			if _, err := c.Exec(ctx, "CREATE TABLE IF NOT EXISTS exam (row text PRIMARY KEY)"); err != nil {
@@ -225,7 +225,7 @@ func (d *desk) insert(id port.Ref, row string) (err error) {
 	return err
 }
 
-func (d *desk) rows(id port.Ref) (rows []string, err error) {
+func (d *suiteFixture) rows(id port.Ref) (rows []string, err error) {
 	err = d.session(id, func(ctx context.Context, c *pgx.Conn) error {
 		found, err := c.Query(ctx, "SELECT row FROM exam ORDER BY row")
 		if err != nil {
@@ -237,18 +237,18 @@ func (d *desk) rows(id port.Ref) (rows []string, err error) {
 	return rows, err
 }
 
-func (d *desk) session(id port.Ref, do func(context.Context, *pgx.Conn) error) error {
+func (d *suiteFixture) session(id port.Ref, do func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
 	defer cancel()
-	place, err := d.site.Instances().Place(ctx, id)
+	place, err := d.store.Instances().Place(ctx, id)
 	if err != nil {
 		return err
 	}
-	password, err := d.site.Password(ctx, id.Cluster())
+	password, err := d.store.Password(ctx, id.Cluster())
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, where(password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port}))
+	conn, err := pgx.Connect(ctx, connString(password, v1alpha1.InstanceStatus{Address: place.Engine.Host, Port: place.Engine.Port}))
 	if err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ import (
 // writes, and no row whose commit was answered is lost; a delete leaves nothing.
 func TestLife(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	began := time.Now()
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
 	w.kubectl("wait", "--for=condition=Ready", "ssc/orders", "--timeout=8m")
 	t.Logf("Ready %s after kubectl apply", time.Since(began).Round(100*time.Millisecond))
-	c := w.rests("orders", 2, nil)
+	c := w.awaitRunning("orders", 2, nil)
 	t.Logf("Running with two readers %s after kubectl apply\n%s", time.Since(began).Round(100*time.Millisecond), w.kubectl("get", "ssc,pods", "-o", "wide"))
-	w.streams(c)
+	w.checkReplication(c)
 
 	w.await(time.Minute, "a drain may take one instance", func(context.Context) error {
 		out, err := w.try("get", "pdb", "orders", "-o", "jsonpath={.status.expectedPods} {.status.disruptionsAllowed}")
@@ -38,35 +38,35 @@ func TestLife(t *testing.T) {
 
 	step(t, "scale out", func() {
 		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`)
-		c = w.rests("orders", 3, nil)
-		w.streams(c)
+		c = w.awaitRunning("orders", 3, nil)
+		w.checkReplication(c)
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
 
 	old := c.Status.Writer
 	target := reader(c)
 	step(t, "switch the writer", func() {
 		w.kubectl("annotate", "ssc", "orders", "pawl.dev/switch-writer="+target)
-		c = w.rests("orders", 3, func(c *v1alpha1.SharedStorageCluster) error {
+		c = w.awaitRunning("orders", 3, func(c *v1alpha1.SharedStorageCluster) error {
 			if c.Status.Writer != target {
 				return fmt.Errorf("the writer is %s, not %s", c.Status.Writer, target)
 			}
 			return nil
 		})
-		w.streams(c)
+		w.checkReplication(c)
 	})
-	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.Lap().Round(time.Millisecond))
+	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.AwaitNext().Round(time.Millisecond))
 
 	step(t, "restart", func() {
 		w.kubectl("annotate", "ssc", "orders", "pawl.dev/restart=cluster")
-		c = w.rests("orders", 3, done("restart"))
-		w.streams(c)
+		c = w.awaitRunning("orders", 3, carriedOut("restart"))
+		w.checkReplication(c)
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
 
 	step(t, "change the class", func() {
 		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
-		c = w.rests("orders", 3, func(c *v1alpha1.SharedStorageCluster) error {
+		c = w.awaitRunning("orders", 3, func(c *v1alpha1.SharedStorageCluster) error {
 			for id, i := range c.Status.Instances {
 				if i.Class != "wide" {
 					return fmt.Errorf("instance %s is of class %s", id, i.Class)
@@ -74,13 +74,13 @@ func TestLife(t *testing.T) {
 			}
 			return nil
 		})
-		w.streams(c)
-		got, err := ask[string](t.Context(), w, "orders", c.Status.Instances[c.Status.Writer], "SHOW max_connections")
+		w.checkReplication(c)
+		got, err := queryRow[string](t.Context(), w, "orders", c.Status.Instances[c.Status.Writer], "SHOW max_connections")
 		if err != nil || got != "150" {
 			t.Errorf("max_connections of the writer: %q, %v", got, err)
 		}
 	})
-	t.Logf("longest write pause: %s", f.Lap().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
 
 	rows, _ := f.end(c)
 	t.Logf("%d rows were committed and are on all instances", rows)
@@ -115,7 +115,7 @@ func step(t *testing.T, what string, do func()) {
 }
 
 // done holds when a request of a kind was carried out.
-func done(kind string) func(*v1alpha1.SharedStorageCluster) error {
+func carriedOut(kind string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		for _, r := range c.Status.Requests {
 			if r.Kind == kind && r.State == "Done" {
@@ -140,11 +140,11 @@ func reader(c *v1alpha1.SharedStorageCluster) string {
 
 // streams asks the engines themselves: one writer, all others are in recovery and
 // receive from it, and the Services know them.
-func (w *world) streams(c *v1alpha1.SharedStorageCluster) {
+func (w *fixture) checkReplication(c *v1alpha1.SharedStorageCluster) {
 	w.t.Helper()
 	w.await(4*time.Minute, "the engines are what status says", func(ctx context.Context) error {
 		for id, i := range c.Status.Instances {
-			recovers, err := ask[bool](ctx, w, c.Name, i, "SELECT pg_is_in_recovery()")
+			recovers, err := queryRow[bool](ctx, w, c.Name, i, "SELECT pg_is_in_recovery()")
 			if err != nil {
 				return fmt.Errorf("instance %s: %w", id, err)
 			}
@@ -152,12 +152,12 @@ func (w *world) streams(c *v1alpha1.SharedStorageCluster) {
 				return fmt.Errorf("instance %s: in recovery is %t, the writer is %s", id, recovers, c.Status.Writer)
 			}
 		}
-		n, err := ask[int](ctx, w, c.Name, c.Status.Instances[c.Status.Writer], "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
+		n, err := queryRow[int](ctx, w, c.Name, c.Status.Instances[c.Status.Writer], "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
 		if err != nil || n != int(c.Status.Readers) {
 			return fmt.Errorf("%d readers stream, %d are there: %v", n, c.Status.Readers, err)
 		}
 		for role, want := range map[string]int{"rw": 1, "ro": int(c.Status.Readers)} {
-			pods, err := w.routed(ctx, c.Name, role)
+			pods, err := w.routedPods(ctx, c.Name, role)
 			if err != nil || len(pods) != want {
 				return fmt.Errorf("Service %s-%s finds %d pods, want %d: %v", c.Name, role, len(pods), want, err)
 			}

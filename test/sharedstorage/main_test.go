@@ -48,14 +48,14 @@ func options() controlplane.Options {
 }
 
 // abreast is how many tests run at a time: most of their time they wait.
-const abreast = "4"
+const parallelTests = "4"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		if err := flag.Set("test.parallel", abreast); err != nil {
+		if err := flag.Set("test.parallel", parallelTests); err != nil {
 			panic(err)
 		}
 	}
@@ -80,7 +80,7 @@ const shared = "shared"
 
 // world is a namespace with an operator of its own, which may do what
 // deploy/install.yaml lets it do and no more.
-type world struct {
+type fixture struct {
 	t          *testing.T
 	plane      *controlplane.Plane
 	kubeconfig string // the operator's
@@ -112,12 +112,12 @@ type operator struct {
 	ending bool
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
-	w := &world{t: t, plane: suite.Plane(t)}
+	w := &fixture{t: t, plane: suite.Plane(t)}
 	w.namespace = w.plane.NamespaceOn(t, shared)
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, mpd.AddToScheme} {
@@ -138,7 +138,7 @@ func newWorld(t *testing.T) *world {
 			t.Errorf("the operator wants more than its role (%v):\n%s", err, deploy.Forbidden(said))
 		}
 		if t.Failed() {
-			w.tell()
+			w.logState()
 		}
 	})
 	return w
@@ -147,7 +147,7 @@ func newWorld(t *testing.T) *world {
 // start runs `pawl operator`, for this namespace only. One that ends by itself,
 // as it has lost its lease on a machine that stood still, is begun anew, as a
 // Deployment does. One that panics is not.
-func (w *world) start() {
+func (w *fixture) start() {
 	w.t.Helper()
 	user := engineUser(w.t)
 	cmd, err := w.launch(user)
@@ -161,7 +161,7 @@ func (w *world) start() {
 		for {
 			_ = cmd.Wait() // how it ended is in its log
 			time.Sleep(500 * time.Millisecond)
-			if next := w.again(o, user); next != nil {
+			if next := w.restart(o, user); next != nil {
 				cmd = next
 				continue
 			}
@@ -171,7 +171,7 @@ func (w *world) start() {
 }
 
 // again begins an operator anew; nil: it is to stay ended.
-func (w *world) again(o *operator, user int64) *exec.Cmd {
+func (w *fixture) restart(o *operator, user int64) *exec.Cmd {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text, _ := os.ReadFile(w.log)
@@ -186,7 +186,7 @@ func (w *world) again(o *operator, user int64) *exec.Cmd {
 	return next
 }
 
-func (w *world) launch(user int64) (*exec.Cmd, error) {
+func (w *fixture) launch(user int64) (*exec.Cmd, error) {
 	root, err := controlplane.Root()
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (w *world) launch(user int64) (*exec.Cmd, error) {
 }
 
 // end ends the operator.
-func (w *world) end(sig syscall.Signal) {
+func (w *fixture) end(sig syscall.Signal) {
 	w.t.Helper()
 	o := w.operator
 	signal := func(sig syscall.Signal) {
@@ -224,7 +224,7 @@ func (w *world) end(sig syscall.Signal) {
 }
 
 // tell shows what there was to see when a test has failed.
-func (w *world) tell() {
+func (w *fixture) logState() {
 	text, _ := os.ReadFile(w.log)
 	w.t.Logf("the operator said:\n%s", text[max(0, len(text)-12_000):])
 	for _, args := range [][]string{{"get", "ssc,runs,pods,pvc,deploy", "-o", "wide"}, {"describe", "ssc"}, {"get", "events"}} {
@@ -235,7 +235,7 @@ func (w *world) tell() {
 	w.t.Log("logs:", logs, w.plane.Dir())
 }
 
-func (w *world) try(args ...string) (string, error) {
+func (w *fixture) try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // some wait
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.plane.Binaries.Kubectl, slices.Concat([]string{"--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace}, args)...)
@@ -246,7 +246,7 @@ func (w *world) try(args ...string) (string, error) {
 }
 
 // kubectl is what a person types.
-func (w *world) kubectl(args ...string) string {
+func (w *fixture) kubectl(args ...string) string {
 	w.t.Helper()
 	out, err := w.try(args...)
 	if err != nil {
@@ -255,7 +255,7 @@ func (w *world) kubectl(args ...string) string {
 	return out
 }
 
-func (w *world) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
+func (w *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
 	defer cancel()
@@ -276,14 +276,14 @@ func (w *world) await(limit time.Duration, what string, holds func(ctx context.C
 	}
 }
 
-func (w *world) cluster(ctx context.Context, name string) (*v1alpha1.SharedStorageCluster, error) {
+func (w *fixture) cluster(ctx context.Context, name string) (*v1alpha1.SharedStorageCluster, error) {
 	c := &v1alpha1.SharedStorageCluster{}
 	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, c)
 }
 
 // rests waits until a cluster is Running with so many readers, all healthy, of
 // its newest spec, and nothing is left to do.
-func (w *world) rests(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
+func (w *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
 	w.t.Helper()
 	var c *v1alpha1.SharedStorageCluster
 	w.await(8*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) (err error) {
@@ -312,26 +312,26 @@ func (w *world) rests(name string, readers int32, also func(*v1alpha1.SharedStor
 }
 
 // password is that of the user postgres.
-func (w *world) password(ctx context.Context, name string) (string, error) {
+func (w *fixture) password(ctx context.Context, name string) (string, error) {
 	secret := &corev1.Secret{}
 	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-auth"}, secret)
 	return string(secret.Data["password"]), err
 }
 
 // where is the connection string of an instance.
-func where(password string, i v1alpha1.InstanceStatus) string {
+func connString(password string, i v1alpha1.InstanceStatus) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, password)
 }
 
 // ask answers one question in an instance.
-func ask[T any](ctx context.Context, w *world, name string, i v1alpha1.InstanceStatus, sql string, args ...any) (value T, err error) {
+func queryRow[T any](ctx context.Context, w *fixture, name string, i v1alpha1.InstanceStatus, sql string, args ...any) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	password, err := w.password(ctx, name)
 	if err != nil {
 		return value, err
 	}
-	conn, err := pgx.Connect(ctx, where(password, i))
+	conn, err := pgx.Connect(ctx, connString(password, i))
 	if err != nil {
 		return value, err
 	}
@@ -342,7 +342,7 @@ func ask[T any](ctx context.Context, w *world, name string, i v1alpha1.InstanceS
 
 // routed is the instance a Service sends clients to, as its selector finds it:
 // the fake kubelet's pods have no route from Services.
-func (w *world) routed(ctx context.Context, name, role string) ([]corev1.Pod, error) {
+func (w *fixture) routedPods(ctx context.Context, name, role string) ([]corev1.Pod, error) {
 	service := &corev1.Service{}
 	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-" + role}, service); err != nil {
 		return nil, err
@@ -361,15 +361,15 @@ func (w *world) routed(ctx context.Context, name, role string) ([]corev1.Pod, er
 // traffic is a client that commits rows through the Service, until it is stopped.
 type traffic struct {
 	*pgtraffic.Writer
-	w    *world
+	w    *fixture
 	name string
 }
 
-func (w *world) write(name string) *traffic {
+func (w *fixture) write(name string) *traffic {
 	w.t.Helper()
 	f := &traffic{w: w, name: name}
 	f.Writer = pgtraffic.Start(func(ctx context.Context) (string, error) {
-		pods, err := w.routed(ctx, name, "rw")
+		pods, err := w.routedPods(ctx, name, "rw")
 		if err == nil && len(pods) == 0 {
 			err = errors.New("the Service has no instance")
 		}
@@ -380,7 +380,7 @@ func (w *world) write(name string) *traffic {
 		if err != nil {
 			return "", err
 		}
-		return where(password, v1alpha1.InstanceStatus{Address: pods[0].Status.PodIP, Port: 5432}), nil
+		return connString(password, v1alpha1.InstanceStatus{Address: pods[0].Status.PodIP, Port: 5432}), nil
 	})
 	w.t.Cleanup(func() { f.Stop() })
 	ctx, cancel := context.WithTimeout(w.t.Context(), 4*time.Minute)
@@ -394,7 +394,7 @@ func (w *world) write(name string) *traffic {
 // end stops writing and finds out whether each answered row is on each instance.
 func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Duration) {
 	f.w.t.Helper()
-	pause = f.Lap()
+	pause = f.AwaitNext()
 	rows = f.Stop()
 	password, err := f.w.password(f.w.t.Context(), f.name)
 	if err != nil {
@@ -402,7 +402,7 @@ func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Du
 	}
 	for id, i := range c.Status.Instances {
 		f.w.await(4*time.Minute, "each answered row is on instance "+id, func(ctx context.Context) error {
-			missing, err := f.Missing(ctx, where(password, i))
+			missing, err := f.Missing(ctx, connString(password, i))
 			if err == nil && missing > 0 {
 				err = fmt.Errorf("%d of %d answered rows are not on instance %s (%s)", missing, rows, id, i.Role)
 			}

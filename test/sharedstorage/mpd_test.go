@@ -16,7 +16,7 @@ import (
 // the names of states are those of PolarDB Stack; a local one is refused.
 func TestMPDCluster(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
 	get := func(ctx context.Context, name string) (*mpd.MPDCluster, error) {
 		c := &mpd.MPDCluster{}

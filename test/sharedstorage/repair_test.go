@@ -12,7 +12,7 @@ import (
 )
 
 // belongings are the objects of a cluster that somebody may delete, beside data.
-func belongings(c string) []string {
+func replaceableObjects(c string) []string {
 	all := []string{"lease/" + c + "-grant", "secret/" + c + "-auth", "configmap/" + c + "-manager", "deployment/" + c + "-manager", "pdb/" + c}
 	for _, role := range []string{"rw", "ro"} {
 		all = append(all, "service/"+c+"-"+role)
@@ -29,11 +29,11 @@ func belongings(c string) []string {
 // sample; PAWL_TEST_PAIRS=1 takes all of them (make test-points).
 func TestFinding28DeletedAtRest(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
-	c := w.rests("orders", 2, nil)
+	c := w.awaitRunning("orders", 2, nil)
 	f := w.write("orders")
-	all := belongings("orders")
+	all := replaceableObjects("orders")
 	var strikes [][]string
 	for n, name := range all {
 		strikes = append(strikes, []string{name})
@@ -44,7 +44,7 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 		}
 	}
 	for _, names := range strikes {
-		f.Lap()
+		f.AwaitNext()
 		before := w.uids(names)
 		began := time.Now()
 		w.kubectl(append([]string{"delete", "--wait=false"}, names...)...)
@@ -57,16 +57,16 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 			return nil
 		})
 		back := time.Since(began)
-		c = w.rests("orders", 2, nil)
+		c = w.awaitRunning("orders", 2, nil)
 		w.await(4*time.Minute, "the client writes after "+strings.Join(names, " and "), func(context.Context) error {
 			if silent := f.Silence(); silent > 2*time.Second {
 				return fmt.Errorf("the last row was answered %s ago", silent)
 			}
 			return nil
 		})
-		t.Logf("%-60s back after %6s, whole after %6s, longest write pause %s", strings.Join(names, " "), back.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond), f.Lap().Round(time.Millisecond))
+		t.Logf("%-60s back after %6s, whole after %6s, longest write pause %s", strings.Join(names, " "), back.Round(10*time.Millisecond), time.Since(began).Round(10*time.Millisecond), f.AwaitNext().Round(time.Millisecond))
 	}
-	w.streams(c)
+	w.checkReplication(c)
 	w.await(time.Minute, "Events tell of it", func(context.Context) error {
 		events, err := w.try("get", "events", "-o", "jsonpath={.items[*].reason}")
 		for _, reason := range []string{"Restored", "GrantRestored", "SecretReplaced", "ManagerRestored", "PodRenewed"} {
@@ -81,15 +81,15 @@ func TestFinding28DeletedAtRest(t *testing.T) {
 }
 
 // strikes deletes the objects of a cluster in turn, one after the other.
-type strikes struct {
-	w       *world
+type deletions struct {
+	w       *fixture
 	names   []string
 	next    int
 	deleted map[string]int // how often
 }
 
 // strike deletes the next object that is there, and gives its name and uid.
-func (s *strikes) strike() (name, uid string) {
+func (s *deletions) deleteNext() (name, uid string) {
 	for range s.names {
 		name = s.names[s.next%len(s.names)]
 		s.next++
@@ -106,7 +106,7 @@ func (s *strikes) strike() (name, uid string) {
 // during asks for a flow, and as long as it is under way it deletes objects, the next
 // one as soon as the last is back or cannot come any more. A flow may be over before
 // anything is deleted: what was not is deleted during the next one.
-func (s *strikes) during(flow string, most int, ask func(), ended func(ctx context.Context) error) {
+func (s *deletions) during(flow string, most int, ask func(), ended func(ctx context.Context) error) {
 	s.w.t.Helper()
 	began := time.Now()
 	ask()
@@ -121,7 +121,7 @@ func (s *strikes) during(flow string, most int, ask func(), ended func(ctx conte
 			under = now != "" && now != uid || time.Since(at) > 5*time.Second
 		}
 		if under && len(told) < most {
-			if name, uid = s.strike(); name != "" {
+			if name, uid = s.deleteNext(); name != "" {
 				told, at = append(told, name), time.Now()
 			}
 		}
@@ -137,8 +137,8 @@ func (s *strikes) during(flow string, most int, ask func(), ended func(ctx conte
 // the plane can serve and begins each of them with each object (make test-points).
 func TestFinding28DeletedInEachFlow(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	s := &strikes{w: w, names: belongings("orders"), deleted: map[string]int{}}
+	w := newFixture(t)
+	s := &deletions{w: w, names: replaceableObjects("orders"), deleted: map[string]int{}}
 	whole := os.Getenv("PAWL_TEST_PAIRS") != ""
 	rounds, most := 1, 3
 	if whole {
@@ -168,7 +168,7 @@ func TestFinding28DeletedInEachFlow(t *testing.T) {
 	}
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml")
 	s.during("CreateSharedStorageCluster", most, func() { w.kubectl("apply", "-f", "../../examples/sharedstorage/cluster.yaml") }, rests)
-	c = w.rests("orders", readers, nil)
+	c = w.awaitRunning("orders", readers, nil)
 	f := w.write("orders")
 	for round := range rounds {
 		flows := []struct {
@@ -195,10 +195,10 @@ func TestFinding28DeletedInEachFlow(t *testing.T) {
 			}
 			readers = flow.readers
 			s.during(flow.name, most, flow.ask, rests)
-			c = w.rests("orders", readers, nil)
+			c = w.awaitRunning("orders", readers, nil)
 		}
 	}
-	for ; !whole && len(s.deleted) < len(s.names); c = w.rests("orders", readers, nil) { // those for which no flow took long enough
+	for ; !whole && len(s.deleted) < len(s.names); c = w.awaitRunning("orders", readers, nil) { // those for which no flow took long enough
 		s.during("RestartCluster", most, request("restart", func() string { return "cluster" }), rests)
 	}
 	w.await(time.Minute, "all objects are there", func(context.Context) error {
@@ -215,7 +215,7 @@ func TestFinding28DeletedInEachFlow(t *testing.T) {
 		}
 		return nil
 	})
-	w.streams(c)
+	w.checkReplication(c)
 	rows, pause := f.end(c)
 	t.Logf("%d rows were committed and are on all instances, the longest write pause was %s; deleted: %v", rows, pause.Round(time.Millisecond), s.deleted)
 	s.during("DeleteCluster", most, func() { w.kubectl("delete", "ssc", "orders", "--wait=false") }, func(context.Context) error {
@@ -232,7 +232,7 @@ func TestFinding28DeletedInEachFlow(t *testing.T) {
 	})
 }
 
-func (w *world) uids(names []string) map[string]string {
+func (w *fixture) uids(names []string) map[string]string {
 	all := map[string]string{}
 	for _, name := range names {
 		out, _ := w.try("get", name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")

@@ -18,7 +18,7 @@ import (
 
 const chartDir = "../../deploy/chart"
 
-var everything = map[string]any{
+var allOptions = map[string]any{
 	"metrics":        map[string]any{"tokenSecret": map[string]any{"name": "scrape"}},
 	"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true}, "dashboard": map[string]any{"enabled": true},
 	"networkPolicy": map[string]any{"enabled": true}, "crds": map[string]any{"mpd": true}, "namespaces": []any{"a"},
@@ -88,7 +88,7 @@ func allowed(t *testing.T, role Object) map[string]bool {
 
 // The linter of Helm finds no fault, with the defaults and with all options.
 func TestLint(t *testing.T) {
-	for name, values := range map[string]map[string]any{"defaults": nil, "everything": everything} {
+	for name, values := range map[string]map[string]any{"defaults": nil, "everything": allOptions} {
 		t.Run(name, func(t *testing.T) {
 			for _, m := range lint.RunAll(chartDir, values, "ops").Messages {
 				if m.Severity > support.InfoSev {
@@ -214,7 +214,7 @@ func TestOptions(t *testing.T) {
 	if got := kinds(render(t, nil)); !slices.Equal(got, usual) {
 		t.Errorf("by default: %v", got)
 	}
-	full := kinds(render(t, everything))
+	full := kinds(render(t, allOptions))
 	for _, kind := range []string{"ConfigMap", "NetworkPolicy", "PrometheusRule", "Service", "ServiceMonitor"} {
 		if !slices.Contains(full, kind) {
 			t.Errorf("with everything there is no %s: %v", kind, full)
@@ -251,7 +251,7 @@ func TestCRDs(t *testing.T) {
 // The operator's pod is what the Pod Security Standard "restricted" wants, and
 // more: a file system that cannot be written, and limits. Two of them, a leader.
 func TestRestricted(t *testing.T) {
-	d := find(t, render(t, everything), "Deployment", "ops", "pawl")
+	d := find(t, render(t, allOptions), "Deployment", "ops", "pawl")
 	pod := at(t, d, "spec", "template", "spec")
 	for _, c := range []struct {
 		path []any

@@ -57,7 +57,7 @@ func rows(path string, node *yaml.Node) (all []string, err error) {
 	for n := 0; n+1 < len(node.Content); n += 2 {
 		key, value := node.Content[n], node.Content[n+1]
 		name := path + key.Value
-		comment := said(key.HeadComment)
+		comment := describe(key.HeadComment)
 		if comment == "" {
 			if value.Kind != yaml.MappingNode || len(value.Content) == 0 {
 				return nil, fmt.Errorf("line %d: %s has no comment", key.Line, name)
@@ -79,7 +79,7 @@ func rows(path string, node *yaml.Node) (all []string, err error) {
 }
 
 // said is the last paragraph of a comment: what stands before belongs to the file.
-func said(comment string) string {
+func describe(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	var words []string
 	for line := range strings.SplitSeq(paragraphs[len(paragraphs)-1], "\n") {

@@ -28,7 +28,7 @@ import (
 
 func main() {
 	dirs := flag.String("in", ".", "comma-separated folders of the modules to test")
-	tally := flag.String("tally", "", "file that the results are added to")
+	counts := flag.String("tally", "", "file that the results are added to")
 	total := flag.String("total", "", "print the sum of the results in this file and end")
 	flag.Parse()
 
@@ -37,7 +37,7 @@ func main() {
 	if *total != "" {
 		err = results.load(*total)
 	} else {
-		err = run(results, strings.Split(*dirs, ","), flag.Args(), *tally)
+		err = run(results, strings.Split(*dirs, ","), flag.Args(), *counts)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testsum:", err)
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-func run(results Results, dirs, args []string, tally string) error {
+func run(results Results, dirs, args []string, counts string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var errs []error
@@ -69,8 +69,8 @@ func run(results Results, dirs, args []string, tally string) error {
 		}
 		results.add(part)
 	}
-	if tally != "" {
-		errs = append(errs, results.save(tally))
+	if counts != "" {
+		errs = append(errs, results.save(counts))
 	}
 	if ctx.Err() != nil {
 		errs = append(errs, errors.New("stopped before the end"))
@@ -109,7 +109,7 @@ func Read(ctx context.Context, events io.Reader, results Results, out io.Writer)
 			case json.Unmarshal(line, &e) != nil:
 				fmt.Fprintf(out, "%s", line) // the go command speaks
 			default:
-				results.fold(e)
+				results.merge(e)
 				printer.fold(e)
 			}
 		}

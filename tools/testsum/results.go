@@ -39,7 +39,7 @@ func (r Results) note(result Result, pkg, test string) {
 	}
 }
 
-func (r Results) fold(e event) {
+func (r Results) merge(e event) {
 	switch {
 	case e.Action == "fail" && e.Test == "":
 		if e.FailedBuild != "" || !r.failedIn(e.Package) {

@@ -47,11 +47,11 @@ type Config struct {
 
 // Times of a node. Zero fields are the defaults.
 type Times struct {
-	Hello   time.Duration `json:"hello,omitempty"`   // between hellos, if home does not say: 10 s
-	Renew   time.Duration `json:"renew,omitempty"`   // between renewals of a worker: 10 s
-	Silence time.Duration `json:"silence,omitempty"` // after which a worker leaves the list: 30 s
-	Watch   time.Duration `json:"watch,omitempty"`   // between looks whether its directory is still there: 1 s
-	Retry   time.Duration `json:"retry,omitempty"`   // the first pause after a failure, doubling to 15 times: 1 s
+	Heartbeat time.Duration `json:"hello,omitempty"`   // between hellos, if home does not say: 10 s
+	Renew     time.Duration `json:"renew,omitempty"`   // between renewals of a worker: 10 s
+	Silence   time.Duration `json:"silence,omitempty"` // after which a worker leaves the list: 30 s
+	Watch     time.Duration `json:"watch,omitempty"`   // between looks whether its directory is still there: 1 s
+	Retry     time.Duration `json:"retry,omitempty"`   // the first pause after a failure, doubling to 15 times: 1 s
 }
 
 func (t Times) filled() Times {
@@ -60,7 +60,7 @@ func (t Times) filled() Times {
 			*d = value
 		}
 	}
-	or(&t.Hello, 10*time.Second)
+	or(&t.Heartbeat, 10*time.Second)
 	or(&t.Renew, 10*time.Second)
 	or(&t.Silence, 30*time.Second)
 	or(&t.Watch, time.Second)

@@ -18,24 +18,24 @@ import (
 
 // control serves the cluster's endpoint.
 type control struct {
-	ca      *authority
-	roster  *roster
-	key     []byte // signs leases
-	times   Times
-	self    func() Member
-	cluster string
-	now     func() time.Time
-	changed func() // home should hear: somebody came or left, or brought an unknown token
+	ca         *authority
+	membership *membership
+	key        []byte // signs leases
+	times      Times
+	self       func() Member
+	cluster    string
+	now        func() time.Time
+	wake       func() // home should hear: somebody came or left, or brought an unknown token
 
 	mu        sync.Mutex
 	tokenHash string // hex SHA-256 of the join token; empty: none is valid
 	members   map[string]string
 	closed    bool // draining: only renewals
-	asked     time.Time
+	lastWake  time.Time
 }
 
 // askEvery is the least time between two hellos that unknown tokens cause.
-const askEvery = time.Second
+const minWakeInterval = time.Second
 
 // newControl opens what a control node keeps in its directory. token is the
 // join token of its user data: valid until home says which one is.
@@ -48,7 +48,7 @@ func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time)
 	if err != nil {
 		return nil, err
 	}
-	h := &control{ca: ca, roster: newRoster(c.Times.Silence), key: key, times: c.Times, cluster: b.Cluster, now: now, changed: func() {}}
+	h := &control{ca: ca, membership: newMembership(c.Times.Silence), key: key, times: c.Times, cluster: b.Cluster, now: now, wake: func() {}}
 	if b.Token != "" {
 		h.tokenHash = hashOf(b.Token.Reveal())
 	}
@@ -56,11 +56,11 @@ func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time)
 }
 
 // told takes over what home says.
-func (h *control) told(a cluster.HelloAnswer) {
+func (h *control) handleAnswer(a cluster.HelloAnswer) {
 	h.mu.Lock()
 	h.tokenHash, h.members, h.closed = a.JoinToken, a.Members, a.Drain
 	h.mu.Unlock()
-	h.roster.forget(a.Removed)
+	h.membership.forget(a.Removed)
 }
 
 // admits reports whether a node may join with what it brings, and whether that
@@ -88,7 +88,7 @@ func (h *control) lease(name, identity string) string {
 // list gives the joined nodes and the control node itself.
 func (h *control) list() []Member {
 	self := h.self()
-	others := slices.DeleteFunc(h.roster.list(h.now()), func(m Member) bool { return m.Name == self.Name })
+	others := slices.DeleteFunc(h.membership.list(h.now()), func(m Member) bool { return m.Name == self.Name })
 	return append([]Member{self}, others...)
 }
 
@@ -114,10 +114,10 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 	}
 	if ok, _ := h.admits(m, bearer(r)); !ok {
 		refuse(w, http.StatusUnauthorized, "the token is not one of this cluster")
-		h.unknown()
+		h.onUnknownToken()
 		return
 	}
-	isNew, ok := h.roster.renew(h.now(), m)
+	isNew, ok := h.membership.renew(h.now(), m)
 	if !ok {
 		refuse(w, http.StatusForbidden, "this node was removed from the cluster")
 		return
@@ -128,21 +128,21 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 	}
 	answer(w, http.StatusOK, a)
 	if isNew {
-		h.changed()
+		h.wake()
 	}
 }
 
 // unknown asks home at once what is new: a token of a run that has just begun is
 // heard of with the next hello. Strangers cannot make it ask more often.
-func (h *control) unknown() {
+func (h *control) onUnknownToken() {
 	h.mu.Lock()
-	due := !h.closed && h.now().Sub(h.asked) >= askEvery
+	due := !h.closed && h.now().Sub(h.lastWake) >= minWakeInterval
 	if due {
-		h.asked = h.now()
+		h.lastWake = h.now()
 	}
 	h.mu.Unlock()
 	if due {
-		h.changed()
+		h.wake()
 	}
 }
 
@@ -155,10 +155,10 @@ func (h *control) leave(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "only the node itself may leave")
 		return
 	}
-	left := h.roster.leave(m.Name, m.Identity)
+	left := h.membership.leave(m.Name, m.Identity)
 	w.WriteHeader(http.StatusNoContent)
 	if left {
-		h.changed()
+		h.wake()
 	}
 }
 

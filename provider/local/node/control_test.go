@@ -65,7 +65,7 @@ func TestControlAdmits(t *testing.T) {
 		{"a lease while it drains", nil, w1, h.lease("w1", "id1"), true},
 	} {
 		if c.told != nil {
-			h.told(*c.told)
+			h.handleAnswer(*c.told)
 		}
 		if got, _ := h.admits(c.who, c.token); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
@@ -109,7 +109,7 @@ func endpoint(t *testing.T, h *control) *httptest.Server {
 func TestEndpoint(t *testing.T) {
 	h := testControl(t, t.TempDir())
 	changes := 0
-	h.changed = func() { changes++ }
+	h.wake = func() { changes++ }
 	s := endpoint(t, h)
 	to, err := controlCaller(s.URL, cluster.CAHash(h.ca.pem))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestEndpoint(t *testing.T) {
 	if changes != 3 {
 		t.Errorf("%d changes were told, want 3: it came, a wrong token, it left", changes)
 	}
-	h.told(cluster.HelloAnswer{Removed: []string{"w1"}})
+	h.handleAnswer(cluster.HelloAnswer{Removed: []string{"w1"}})
 	if _, err := to.join(ctx, a.Lease, w1); err == nil {
 		t.Error("a removed node joined")
 	}
@@ -184,12 +184,12 @@ func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
 	h := testControl(t, t.TempDir())
 	h.now = func() time.Time { return now }
 	asks := 0
-	h.changed = func() { asks++ }
+	h.wake = func() { asks++ }
 	s := httptest.NewServer(h.handler())
 	defer s.Close()
 	for i, want := range []int{1, 1, 2} {
 		if i == 2 {
-			now = now.Add(askEvery)
+			now = now.Add(minWakeInterval)
 		}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/join", strings.NewReader(`{"name":"w9","identity":"id9"}`))
 		if err != nil {
@@ -205,9 +205,9 @@ func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
 			t.Errorf("try %d: %d, asked home %d times, want %d", i+1, response.StatusCode, asks, want)
 		}
 	}
-	h.told(cluster.HelloAnswer{Drain: true})
+	h.handleAnswer(cluster.HelloAnswer{Drain: true})
 	now = now.Add(time.Minute)
-	if h.unknown(); asks != 2 {
+	if h.onUnknownToken(); asks != 2 {
 		t.Error("it asks while it drains")
 	}
 }

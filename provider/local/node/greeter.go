@@ -10,27 +10,27 @@ import (
 )
 
 // greeter says hello at home for as long as the node lives.
-type greeter struct {
-	times      Times
-	token      string // of the user data: pays for the first hello
-	credential string // pays for those that follow; empty until home gives it
-	say        func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
-	hello      func() cluster.Hello
-	heard      func(cluster.HelloAnswer)
-	keep       func(credential string) error
-	bell       <-chan struct{} // something changed that home should know
-	log        *slog.Logger
+type heartbeater struct {
+	times          Times
+	token          string // of the user data: pays for the first hello
+	credential     string // pays for those that follow; empty until home gives it
+	send           func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
+	heartbeat      func() cluster.Hello
+	onAnswer       func(cluster.HelloAnswer)
+	saveCredential func(credential string) error
+	wake           <-chan struct{} // something changed that home should know
+	log            *slog.Logger
 }
 
 // The time between hellos is home's to say, within reason.
 const (
-	leastEvery = 50 * time.Millisecond
-	mostEvery  = time.Minute
+	minInterval = 50 * time.Millisecond
+	maxInterval = time.Minute
 )
 
 // run goes on when home is silent or refuses: the server may have been
 // restarted, and its books brought back.
-func (g *greeter) run(ctx context.Context) {
+func (g *heartbeater) run(ctx context.Context) {
 	tries, last := 0, "none yet"
 	byToken := g.credential == ""
 	for ctx.Err() == nil {
@@ -38,9 +38,9 @@ func (g *greeter) run(ctx context.Context) {
 		if byToken {
 			token = g.token
 		}
-		a, err := g.say(ctx, token, g.hello())
+		a, err := g.send(ctx, token, g.heartbeat())
 		if err == nil && a.Credential != "" {
-			if err = g.keep(a.Credential); err == nil {
+			if err = g.saveCredential(a.Credential); err == nil {
 				g.credential, byToken = a.Credential, false
 			}
 		}
@@ -51,10 +51,10 @@ func (g *greeter) run(ctx context.Context) {
 		switch {
 		case err == nil:
 			tries = 0
-			g.heard(a)
-			pause = g.times.Hello
+			g.onAnswer(a)
+			pause = g.times.Heartbeat
 			if a.Every > 0 {
-				pause = min(max(a.Every, leastEvery), mostEvery)
+				pause = min(max(a.Every, minInterval), maxInterval)
 			}
 		default:
 			tries++
@@ -64,7 +64,7 @@ func (g *greeter) run(ctx context.Context) {
 			}
 		}
 		last = note(g.log, "home", last, err)
-		if !await(ctx, pause, g.bell) {
+		if !await(ctx, pause, g.wake) {
 			return
 		}
 	}
@@ -87,14 +87,14 @@ func note(log *slog.Logger, whom, last string, err error) string {
 }
 
 // await ends after a time or a bell; false: the context has ended.
-func await(ctx context.Context, d time.Duration, bell <-chan struct{}) bool {
+func await(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
 	case <-timer.C:
-	case <-bell:
+	case <-wake:
 	}
 	return true
 }

@@ -16,13 +16,13 @@ import (
 )
 
 // script is a home that answers as it is told, and notes who came when.
-type script struct {
+type fakeHome struct {
 	began   time.Time
 	answers []func() (cluster.HelloAnswer, error) // the last one again and again
 	heard   []string
 }
 
-func (s *script) say(_ context.Context, token string, _ cluster.Hello) (cluster.HelloAnswer, error) {
+func (s *fakeHome) answer(_ context.Context, token string, _ cluster.Hello) (cluster.HelloAnswer, error) {
 	s.heard = append(s.heard, fmt.Sprintf("%s %s", time.Since(s.began), token))
 	answer := s.answers[0]
 	if len(s.answers) > 1 {
@@ -31,11 +31,11 @@ func (s *script) say(_ context.Context, token string, _ cluster.Hello) (cluster.
 	return answer()
 }
 
-func says(a cluster.HelloAnswer) func() (cluster.HelloAnswer, error) {
+func answersWith(a cluster.HelloAnswer) func() (cluster.HelloAnswer, error) {
 	return func() (cluster.HelloAnswer, error) { return a, nil }
 }
 
-func fails(err error) func() (cluster.HelloAnswer, error) {
+func answersError(err error) func() (cluster.HelloAnswer, error) {
 	return func() (cluster.HelloAnswer, error) { return cluster.HelloAnswer{}, err }
 }
 
@@ -54,46 +54,46 @@ func TestGreeter(t *testing.T) {
 		want       []string
 	}{
 		"token, then credential": {
-			answers: []func() (cluster.HelloAnswer, error){says(cluster.HelloAnswer{Credential: "cred"}), says(cluster.HelloAnswer{})},
+			answers: []func() (cluster.HelloAnswer, error){answersWith(cluster.HelloAnswer{Credential: "cred"}), answersWith(cluster.HelloAnswer{})},
 			want:    []string{"0s token", "10s cred", "20s cred"},
 		},
 		"credential of the last life": {
-			credential: "cred", answers: []func() (cluster.HelloAnswer, error){says(every(30 * time.Second))},
+			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(30 * time.Second))},
 			want: []string{"0s cred", "30s cred"},
 		},
 		"home says how often, within reason": {
-			credential: "cred", answers: []func() (cluster.HelloAnswer, error){says(every(time.Hour)), says(every(1))},
+			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(time.Hour)), answersWith(every(1))},
 			want: []string{"0s cred", "1m0s cred", "1m0.05s cred"},
 		},
 		"home is down: pauses double up to 15 s, and then it goes on": {
 			answers: []func() (cluster.HelloAnswer, error){
-				fails(errDown), fails(errDown), fails(errDown), fails(errDown), fails(errDown), fails(errDown), fails(errDown),
-				says(cluster.HelloAnswer{Credential: "cred"}), fails(errDown), says(cluster.HelloAnswer{}),
+				answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown),
+				answersWith(cluster.HelloAnswer{Credential: "cred"}), answersError(errDown), answersWith(cluster.HelloAnswer{}),
 			},
 			want: []string{"0s token", "1s token", "3s token", "7s token", "15s token", "30s token", "45s token", "1m0s token", "1m10s cred", "1m11s cred"},
 		},
 		"no credential in the answer: the token again": {
-			answers: []func() (cluster.HelloAnswer, error){says(cluster.HelloAnswer{})},
+			answers: []func() (cluster.HelloAnswer, error){answersWith(cluster.HelloAnswer{})},
 			want:    []string{"0s token", "10s token"},
 		},
 		"a refused credential: the token has its turn": {
-			credential: "old", answers: []func() (cluster.HelloAnswer, error){fails(errStrict), fails(errStrict), fails(errStrict), says(cluster.HelloAnswer{Credential: "new"}), says(cluster.HelloAnswer{})},
+			credential: "old", answers: []func() (cluster.HelloAnswer, error){answersError(errStrict), answersError(errStrict), answersError(errStrict), answersWith(cluster.HelloAnswer{Credential: "new"}), answersWith(cluster.HelloAnswer{})},
 			want: []string{"0s old", "1s token", "3s old", "7s token", "17s new"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				home := &script{began: time.Now(), answers: c.answers}
+				home := &fakeHome{began: time.Now(), answers: c.answers}
 				ctx, cancel := context.WithCancel(t.Context())
 				kept := c.credential
-				g := &greeter{
-					times: Times{}.filled(), token: "token", credential: c.credential, hello: func() cluster.Hello { return cluster.Hello{} },
-					heard: func(cluster.HelloAnswer) {}, keep: func(s string) error { kept = s; return nil }, log: quiet,
-					say: func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
+				g := &heartbeater{
+					times: Times{}.filled(), token: "token", credential: c.credential, heartbeat: func() cluster.Hello { return cluster.Hello{} },
+					onAnswer: func(cluster.HelloAnswer) {}, saveCredential: func(s string) error { kept = s; return nil }, log: quiet,
+					send: func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 						if len(home.heard) == len(c.want)-1 {
 							cancel()
 						}
-						return home.say(ctx, token, h)
+						return home.answer(ctx, token, h)
 					},
 				}
 				g.run(ctx)
@@ -112,17 +112,17 @@ func TestGreeter(t *testing.T) {
 func TestGreeterBellAndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		home := &script{began: time.Now(), answers: []func() (cluster.HelloAnswer, error){
-			says(cluster.HelloAnswer{}), says(cluster.HelloAnswer{}), fails(errDown), fails(errDown), fails(errDown), says(cluster.HelloAnswer{}),
+		home := &fakeHome{began: time.Now(), answers: []func() (cluster.HelloAnswer, error){
+			answersWith(cluster.HelloAnswer{}), answersWith(cluster.HelloAnswer{}), answersError(errDown), answersError(errDown), answersError(errDown), answersWith(cluster.HelloAnswer{}),
 		}}
-		bell := make(chan struct{}, 1)
-		g := &greeter{
-			times: Times{}.filled(), token: "token", hello: func() cluster.Hello { return cluster.Hello{} }, heard: func(cluster.HelloAnswer) {},
-			say: home.say, bell: bell, log: slog.New(slog.NewTextHandler(&log, nil)),
+		wake := make(chan struct{}, 1)
+		g := &heartbeater{
+			times: Times{}.filled(), token: "token", heartbeat: func() cluster.Hello { return cluster.Hello{} }, onAnswer: func(cluster.HelloAnswer) {},
+			send: home.answer, wake: wake, log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
-		time.AfterFunc(3*time.Second, func() { ring(bell) })
+		time.AfterFunc(3*time.Second, func() { notify(wake) })
 		g.run(ctx)
 		if want := []string{"0s token", "3s token", "13s token", "14s token", "16s token", "20s token"}; !slices.Equal(home.heard, want) {
 			t.Errorf("hellos at %v, want %v", home.heard, want)

@@ -8,13 +8,13 @@ import (
 )
 
 // place is where a worker is to join, and whether it is to leave.
-type place struct {
+type joinTarget struct {
 	control, caHash string
 	drain           bool
 }
 
 // link is the way to a control node. A *caller is one.
-type link interface {
+type controlClient interface {
 	join(ctx context.Context, token string, m Member) (joinAnswer, error)
 	leave(ctx context.Context, token string, m Member) error
 	close()
@@ -22,22 +22,22 @@ type link interface {
 
 // joiner keeps a worker in the list of its control node.
 type joiner struct {
-	times  Times
-	self   Member
-	lease  string                      // of the present control node
-	tokens func() []string             // what may pay for joining, best first
-	place  func() place                // the newest
-	dial   func(p place) (link, error) // a way to it
-	keep   func(lease string) error    // for the next start
-	state  func(ready bool, reason string)
-	heard  func(joinAnswer) // nil: nobody listens
-	bell   <-chan struct{}  // the place changed
-	now    func() time.Time
-	log    *slog.Logger
+	times     Times
+	self      Member
+	lease     string                                    // of the present control node
+	tokens    func() []string                           // what may pay for joining, best first
+	target    func() joinTarget                         // the newest
+	dial      func(p joinTarget) (controlClient, error) // a way to it
+	saveLease func(lease string) error                  // for the next start
+	setReady  func(ready bool, reason string)
+	onAnswer  func(joinAnswer) // nil: nobody listens
+	wake      <-chan struct{}  // the place changed
+	now       func() time.Time
+	log       *slog.Logger
 }
 
 // farewell is how long leaving may take when the node ends.
-const farewell = time.Second
+const leaveTimeout = time.Second
 
 // Why a worker is not ready.
 const (
@@ -52,8 +52,8 @@ const (
 // drain that was taken back. It leaves when it ends.
 func (j *joiner) run(ctx context.Context) {
 	var (
-		at     place
-		to     link
+		at     joinTarget
+		to     controlClient
 		joined time.Time // the newest renewal; zero: not in the list
 		tries  int
 		last   = "none yet"
@@ -62,7 +62,7 @@ func (j *joiner) run(ctx context.Context) {
 		if to == nil || joined.IsZero() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(ctx, farewell)
+		ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		if err := to.leave(ctx, j.lease, j.self); err != nil {
 			j.log.Warn("leaving without a word", "error", err)
@@ -76,7 +76,7 @@ func (j *joiner) run(ctx context.Context) {
 		}
 	}()
 	for ctx.Err() == nil {
-		p := j.place()
+		p := j.target()
 		if p.control != at.control || p.caHash != at.caHash {
 			if to != nil {
 				to.close()
@@ -87,9 +87,9 @@ func (j *joiner) run(ctx context.Context) {
 		switch {
 		case p.drain:
 			leave(ctx)
-			j.state(false, draining)
+			j.setReady(false, draining)
 		case p.control == "" || p.caHash == "":
-			j.state(false, waitsForControl)
+			j.setReady(false, waitsForControl)
 		default:
 			var err error
 			if to == nil {
@@ -104,30 +104,30 @@ func (j *joiner) run(ctx context.Context) {
 			}
 			if err == nil {
 				joined, tries = j.now(), 0
-				if j.state(true, ""); j.heard != nil {
-					j.heard(a)
+				if j.setReady(true, ""); j.onAnswer != nil {
+					j.onAnswer(a)
 				}
 				if a.Renew > 0 {
-					pause = max(a.Renew, leastEvery)
+					pause = max(a.Renew, minInterval)
 				}
 			} else {
 				tries++
 				pause = j.times.pause(tries)
 				if errors.Is(err, errRefused) || j.now().Sub(joined) > j.times.Silence {
 					joined = time.Time{}
-					j.state(false, notJoined+": "+err.Error())
+					j.setReady(false, notJoined+": "+err.Error())
 				}
 			}
 			last = note(j.log, "the control node", last, err)
 		}
-		if !await(ctx, pause, j.bell) {
+		if !await(ctx, pause, j.wake) {
 			return
 		}
 	}
 }
 
 // enter brings the lease, and the tokens if that does not count.
-func (j *joiner) enter(ctx context.Context, to link) (a joinAnswer, err error) {
+func (j *joiner) enter(ctx context.Context, to controlClient) (a joinAnswer, err error) {
 	err = errRefused
 	for i, token := range append([]string{j.lease}, j.tokens()...) {
 		if token == "" {
@@ -136,7 +136,7 @@ func (j *joiner) enter(ctx context.Context, to link) (a joinAnswer, err error) {
 		if a, err = to.join(ctx, token, j.self); err == nil {
 			if a.Lease != "" && a.Lease != j.lease {
 				j.lease = a.Lease
-				err = j.keep(a.Lease)
+				err = j.saveLease(a.Lease)
 			}
 			if i > 0 {
 				j.log.Info("joined the cluster")

@@ -13,27 +13,27 @@ import (
 )
 
 // stage is a world of control nodes in which a joiner is tried.
-type stage struct {
+type joinerTest struct {
 	mu     sync.Mutex
 	began  time.Time
 	accept map[string]bool // "control token": it is let in
 	down   map[string]bool // controls that do not answer
 	lines  []string        // what happened, and when
 	kept   string
-	where  place
+	where  joinTarget
 	turn   chan struct{}
 }
 
-type door struct {
-	s       *stage
+type fakeControl struct {
+	s       *joinerTest
 	control string
 }
 
-func (s *stage) note(format string, args ...any) {
+func (s *joinerTest) note(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf("%s ", time.Since(s.began))+fmt.Sprintf(format, args...))
 }
 
-func (d door) join(_ context.Context, token string, _ Member) (joinAnswer, error) {
+func (d fakeControl) join(_ context.Context, token string, _ Member) (joinAnswer, error) {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	switch {
@@ -49,17 +49,17 @@ func (d door) join(_ context.Context, token string, _ Member) (joinAnswer, error
 	return joinAnswer{Lease: "lease@" + d.control}, nil
 }
 
-func (d door) leave(ctx context.Context, token string, _ Member) error {
+func (d fakeControl) leave(ctx context.Context, token string, _ Member) error {
 	d.s.mu.Lock()
 	defer d.s.mu.Unlock()
 	d.s.note("%s is left by %s", d.control, token)
 	return ctx.Err()
 }
 
-func (d door) close() {}
+func (d fakeControl) close() {}
 
 // unseen is a change that the joiner is not told of; set rings its bell.
-func (s *stage) unseen(change func()) func() {
+func (s *joinerTest) unseen(change func()) func() {
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -67,10 +67,10 @@ func (s *stage) unseen(change func()) func() {
 	}
 }
 
-func (s *stage) set(change func()) func() {
+func (s *joinerTest) set(change func()) func() {
 	return func() {
 		s.unseen(change)()
-		ring(s.turn)
+		notify(s.turn)
 	}
 }
 
@@ -79,12 +79,12 @@ func (s *stage) set(change func()) func() {
 func TestJoiner(t *testing.T) {
 	for name, c := range map[string]struct {
 		lease  string
-		plan   func(s *stage) map[time.Duration]func()
+		plan   func(s *joinerTest) map[time.Duration]func()
 		length time.Duration
 		want   string
 	}{
 		"joins, renews and leaves": {
-			plan:   func(*stage) map[time.Duration]func() { return nil },
+			plan:   func(*joinerTest) map[time.Duration]func() { return nil },
 			length: 25 * time.Second,
 			want: `0s c1 takes token
 0s ready
@@ -94,7 +94,7 @@ func TestJoiner(t *testing.T) {
 		},
 		"its lease outlives a restart": {
 			lease: "lease@c1",
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				s.accept = map[string]bool{"c1 lease@c1": true}
 				return nil
 			},
@@ -103,7 +103,7 @@ func TestJoiner(t *testing.T) {
 		},
 		"the token is spent: what home and it know": {
 			lease: "lease@c0",
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				s.accept = map[string]bool{"c1 hash": true}
 				return nil
 			},
@@ -111,15 +111,15 @@ func TestJoiner(t *testing.T) {
 			want:   "0s c1 refuses lease@c0\n0s c1 refuses token\n0s c1 takes hash\n0s ready\n5s c1 is left by lease@c1",
 		},
 		"nobody told it where": {
-			plan: func(s *stage) map[time.Duration]func() {
-				s.where = place{}
-				return map[time.Duration]func(){4 * time.Second: s.set(func() { s.where = place{control: "c1", caHash: "x"} })}
+			plan: func(s *joinerTest) map[time.Duration]func() {
+				s.where = joinTarget{}
+				return map[time.Duration]func(){4 * time.Second: s.set(func() { s.where = joinTarget{control: "c1", caHash: "x"} })}
 			},
 			length: 5 * time.Second,
 			want:   "0s WaitsForControl\n4s c1 takes token\n4s ready\n5s c1 is left by lease@c1",
 		},
 		"silence of the control node": {
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				return map[time.Duration]func(){15 * time.Second: s.unseen(func() { s.down["c1"] = true }), 70 * time.Second: s.unseen(func() { s.down["c1"] = false })}
 			},
 			length: 85 * time.Second,
@@ -140,7 +140,7 @@ func TestJoiner(t *testing.T) {
 1m25s c1 is left by lease@c1`,
 		},
 		"drain, and its end": {
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				return map[time.Duration]func(){
 					3 * time.Second: s.set(func() { s.where.drain = true }), 7 * time.Second: s.set(func() { s.where.drain = false }),
 				}
@@ -149,15 +149,15 @@ func TestJoiner(t *testing.T) {
 			want:   "0s c1 takes token\n0s ready\n3s c1 is left by lease@c1\n3s Draining\n7s c1 takes lease@c1\n7s ready\n8s c1 is left by lease@c1",
 		},
 		"a new control node": {
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				s.accept["c2 hash"] = true
-				return map[time.Duration]func(){3 * time.Second: s.set(func() { s.where = place{control: "c2", caHash: "y"} })}
+				return map[time.Duration]func(){3 * time.Second: s.set(func() { s.where = joinTarget{control: "c2", caHash: "y"} })}
 			},
 			length: 4 * time.Second,
 			want:   "0s c1 takes token\n0s ready\n3s c2 refuses lease@c1\n3s c2 refuses token\n3s c2 takes hash\n4s c2 is left by lease@c2",
 		},
 		"removed": {
-			plan: func(s *stage) map[time.Duration]func() {
+			plan: func(s *joinerTest) map[time.Duration]func() {
 				return map[time.Duration]func(){3 * time.Second: s.unseen(func() { clear(s.accept) })}
 			},
 			length: 10500 * time.Millisecond,
@@ -166,7 +166,7 @@ func TestJoiner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &stage{began: time.Now(), accept: map[string]bool{"c1 token": true}, down: map[string]bool{}, where: place{control: "c1", caHash: "x"}, turn: make(chan struct{}, 1), kept: c.lease}
+				s := &joinerTest{began: time.Now(), accept: map[string]bool{"c1 token": true}, down: map[string]bool{}, where: joinTarget{control: "c1", caHash: "x"}, turn: make(chan struct{}, 1), kept: c.lease}
 				for at, do := range c.plan(s) {
 					time.AfterFunc(at, do)
 				}
@@ -175,10 +175,10 @@ func TestJoiner(t *testing.T) {
 				var last string
 				j := &joiner{
 					times: Times{}.filled(), lease: c.lease, tokens: func() []string { return []string{"token", "hash"} },
-					place: func() place { s.mu.Lock(); defer s.mu.Unlock(); return s.where },
-					dial:  func(p place) (link, error) { return door{s, p.control}, nil },
-					keep:  func(lease string) error { s.kept = lease; return nil },
-					state: func(ready bool, reason string) {
+					target:    func() joinTarget { s.mu.Lock(); defer s.mu.Unlock(); return s.where },
+					dial:      func(p joinTarget) (controlClient, error) { return fakeControl{s, p.control}, nil },
+					saveLease: func(lease string) error { s.kept = lease; return nil },
+					setReady: func(ready bool, reason string) {
 						s.mu.Lock()
 						defer s.mu.Unlock()
 						if ready {
@@ -189,7 +189,7 @@ func TestJoiner(t *testing.T) {
 						}
 						last = reason
 					},
-					bell: s.turn, now: time.Now, log: quiet,
+					wake: s.turn, now: time.Now, log: quiet,
 				}
 				j.run(ctx)
 				want := strings.Split(c.want, "\n")

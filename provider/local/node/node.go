@@ -51,7 +51,7 @@ func run(ctx context.Context, dir string, logger *slog.Logger) error {
 		return err
 	}
 	d.Node.Times = d.Node.Times.filled()
-	n := &node{dir: dir, config: d.Node, log: logger, started: time.Now(), reason: "Starting", bell: make(chan struct{}, 1), turn: make(chan struct{}, 1), again: make(chan struct{}, 1)}
+	n := &node{dir: dir, config: d.Node, log: logger, started: time.Now(), reason: "Starting", heartbeatNow: make(chan struct{}, 1), joinNow: make(chan struct{}, 1), restartAPI: make(chan struct{}, 1)}
 	if version := n.read(versionFile); version != "" {
 		n.config.Version = version
 	}
@@ -78,22 +78,22 @@ func takeLock(ctx context.Context, path string) (*os.File, error) {
 }
 
 type node struct {
-	dir     string
-	config  Config
-	boot    cluster.Bootstrap
-	log     *slog.Logger
-	started time.Time
-	head    *control      // of a control node, once it has a CA
-	lead    func() error  // makes it work as one
-	leads   atomic.Bool   // it serves the endpoint of the cluster
-	bell    chan struct{} // home should hear something
-	turn    chan struct{} // the worker's place changed
-	again   chan struct{} // the endpoint of a control node is to begin anew
+	dir              string
+	config           Config
+	boot             cluster.Bootstrap
+	log              *slog.Logger
+	started          time.Time
+	controlNode      *control      // of a control node, once it has a CA
+	startControlNode func() error  // makes it work as one
+	holdsEndpoint    atomic.Bool   // it serves the endpoint of the cluster
+	heartbeatNow     chan struct{} // home should hear something
+	joinNow          chan struct{} // the worker's place changed
+	restartAPI       chan struct{} // the endpoint of a control node is to begin anew
 
 	mu         sync.Mutex
 	ready      bool
 	reason     string
-	where      place
+	target     joinTarget
 	credential string
 }
 
@@ -109,10 +109,10 @@ func (n *node) serve(ctx context.Context) error {
 	group.Go(func() error { return n.watch(ctx) })
 	if known {
 		if err := n.join(ctx, group); err != nil {
-			n.state(false, "Broken: "+err.Error())
+			n.setReady(false, "Broken: "+err.Error())
 			n.log.Error("the node does not work", "error", err)
 		}
-		n.callHome(ctx, group)
+		n.startHeartbeats(ctx, group)
 	}
 	n.log.Info("the node is up", "name", n.config.Name, "role", n.config.Role, "version", n.config.Version, "health", n.config.Health)
 	err = group.Wait()
@@ -130,10 +130,10 @@ func (n *node) readUserData() bool {
 		n.boot, err = cluster.ParseBootstrap(text)
 	}
 	if err != nil {
-		n.state(false, "NoBootstrap: "+err.Error())
+		n.setReady(false, "NoBootstrap: "+err.Error())
 		return false
 	}
-	n.where = place{control: n.boot.Control, caHash: n.boot.CAHash}
+	n.target = joinTarget{control: n.boot.Control, caHash: n.boot.CAHash}
 	if n.config.Role == "" {
 		n.config.Role = n.boot.Role
 	}
@@ -147,20 +147,20 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 		return err
 	}
 	if n.config.Role == cluster.Control {
-		n.lead = func() error { return n.startControl(ctx, group, address) }
+		n.startControlNode = func() error { return n.startControl(ctx, group, address) }
 		if n.read(caFile) != "" {
-			return n.lead()
+			return n.startControlNode()
 		}
-		n.state(false, waitsForCA) // home brings it with its first answer
+		n.setReady(false, waitsForCA) // home brings it with its first answer
 		return nil
 	}
-	n.state(false, waitsForControl)
+	n.setReady(false, waitsForControl)
 	j := &joiner{
-		times: n.config.Times, self: n.self(), lease: n.read(leaseFile), tokens: n.tokens, now: time.Now, log: n.log, bell: n.turn,
-		place: func() place { n.mu.Lock(); defer n.mu.Unlock(); return n.where },
-		dial:  func(p place) (link, error) { return controlCaller(p.control, p.caHash) },
-		keep:  func(lease string) error { return disk.WriteFile(filepath.Join(n.dir, leaseFile), []byte(lease)) },
-		state: n.state,
+		times: n.config.Times, self: n.member(), lease: n.read(leaseFile), tokens: n.tokens, now: time.Now, log: n.log, wake: n.joinNow,
+		target:    func() joinTarget { n.mu.Lock(); defer n.mu.Unlock(); return n.target },
+		dial:      func(p joinTarget) (controlClient, error) { return controlCaller(p.control, p.caHash) },
+		saveLease: func(lease string) error { return disk.WriteFile(filepath.Join(n.dir, leaseFile), []byte(lease)) },
+		setReady:  n.setReady,
 	}
 	group.Go(func() error { j.run(ctx); return nil })
 	return nil
@@ -173,7 +173,7 @@ func (n *node) startControl(ctx context.Context, group *errgroup.Group, address 
 	if err != nil {
 		return err
 	}
-	head.self, head.changed = n.self, func() { ring(n.bell) }
+	head.self, head.wake = n.member, func() { notify(n.heartbeatNow) }
 	addresses := []string{address}
 	if n.config.Endpoint != "" {
 		shared, _, err := net.SplitHostPort(n.config.Endpoint)
@@ -190,30 +190,30 @@ func (n *node) startControl(ctx context.Context, group *errgroup.Group, address 
 	if err != nil {
 		return err
 	}
-	n.head = head
+	n.controlNode = head
 	group.Go(func() error { return n.serveControl(ctx, listener, config) })
 	if n.config.Endpoint == "" {
-		n.state(true, "")
+		n.setReady(true, "")
 		return nil
 	}
-	n.state(false, notJoined)
+	n.setReady(false, notJoined)
 	n.mu.Lock()
-	n.where = place{control: "https://" + n.config.Endpoint, caHash: cluster.CAHash(head.ca.pem)}
+	n.target = joinTarget{control: "https://" + n.config.Endpoint, caHash: cluster.CAHash(head.ca.pem)}
 	n.mu.Unlock()
-	self := n.self()
+	self := n.member()
 	j := &joiner{
-		times: n.config.Times, self: self, lease: head.lease(self.Name, self.Identity), tokens: func() []string { return nil }, now: time.Now, log: n.log, bell: n.turn,
-		place: func() place { n.mu.Lock(); defer n.mu.Unlock(); return n.where },
-		dial:  func(p place) (link, error) { return controlCaller(p.control, p.caHash) },
-		keep:  func(string) error { return nil }, // it is computed
-		state: func(ready bool, reason string) {
-			if !n.is(upgrading) {
-				n.state(ready, reason)
+		times: n.config.Times, self: self, lease: head.lease(self.Name, self.Identity), tokens: func() []string { return nil }, now: time.Now, log: n.log, wake: n.joinNow,
+		target:    func() joinTarget { n.mu.Lock(); defer n.mu.Unlock(); return n.target },
+		dial:      func(p joinTarget) (controlClient, error) { return controlCaller(p.control, p.caHash) },
+		saveLease: func(string) error { return nil }, // it is computed
+		setReady: func(ready bool, reason string) {
+			if !n.hasReason(upgrading) {
+				n.setReady(ready, reason)
 			}
 		},
-		heard: func(a joinAnswer) {
-			if !n.leads.Load() {
-				head.roster.follow(a.Nodes)
+		onAnswer: func(a joinAnswer) {
+			if !n.holdsEndpoint.Load() {
+				head.membership.follow(a.Nodes)
 			}
 		},
 	}
@@ -226,7 +226,7 @@ func (n *node) serveControl(ctx context.Context, listener net.Listener, config *
 	for {
 		stopping, end := context.WithCancel(ctx)
 		group, serving := errgroup.WithContext(stopping)
-		n.httpServer(serving, group, listener, n.head.handler())
+		n.httpServer(serving, group, listener, n.controlNode.handler())
 		if n.config.Endpoint != "" {
 			group.Go(func() error { return n.holdEndpoint(serving, config) })
 		}
@@ -234,7 +234,7 @@ func (n *node) serveControl(ctx context.Context, listener net.Listener, config *
 		case <-serving.Done(): // the node ends, or its API has failed
 			end()
 			return group.Wait()
-		case <-n.again:
+		case <-n.restartAPI:
 		}
 		end()
 		if err := group.Wait(); err != nil {
@@ -244,8 +244,8 @@ func (n *node) serveControl(ctx context.Context, listener net.Listener, config *
 		if listener, err = newTLSListener(n.config.API, config); err != nil {
 			return err
 		}
-		n.state(n.config.Endpoint == "", "")
-		ring(n.turn)
+		n.setReady(n.config.Endpoint == "", "")
+		notify(n.joinNow)
 	}
 }
 
@@ -263,16 +263,16 @@ func (n *node) holdEndpoint(ctx context.Context, config *tls.Config) error {
 			continue // another one has it
 		}
 		n.log.Info("this control node serves the endpoint", "endpoint", n.config.Endpoint)
-		n.leads.Store(true)
+		n.holdsEndpoint.Store(true)
 		holding, end := context.WithCancel(ctx)
 		group, serving := errgroup.WithContext(holding)
-		n.httpServer(serving, group, listener, n.head.handler())
-		ring(n.turn) // it is a member of its own list
+		n.httpServer(serving, group, listener, n.controlNode.handler())
+		notify(n.joinNow) // it is a member of its own list
 		for await(serving, every, nil) && !n.drains() {
 		}
 		end()
 		err = group.Wait()
-		n.leads.Store(false)
+		n.holdsEndpoint.Store(false)
 		if err != nil {
 			n.log.Warn("the endpoint was given up", "error", err)
 		}
@@ -283,7 +283,7 @@ func (n *node) holdEndpoint(ctx context.Context, config *tls.Config) error {
 func (n *node) drains() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.where.drain
+	return n.target.drain
 }
 
 // upgrade makes the node another version in its place: CA, keys and members
@@ -299,20 +299,20 @@ func (n *node) upgrade(to cluster.NodeUpgrade) {
 	n.config.Version = to.Version
 	n.mu.Unlock()
 	n.log.Info("upgraded in place", "from", from, "to", to.Version)
-	n.state(false, upgrading)
-	ring(n.again)
+	n.setReady(false, upgrading)
+	notify(n.restartAPI)
 }
 
-func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
+func (n *node) startHeartbeats(ctx context.Context, group *errgroup.Group) {
 	n.credential = n.read(credentialFile)
 	home, err := homeCaller(n.boot)
 	if err != nil {
 		n.log.Error("no way home", "error", err)
 		return
 	}
-	g := &greeter{
-		times: n.config.Times, token: n.boot.Token.Reveal(), credential: n.credential, say: home.hello, hello: n.hello, heard: n.heard, bell: n.bell, log: n.log,
-		keep: func(credential string) error {
+	g := &heartbeater{
+		times: n.config.Times, token: n.boot.Token.Reveal(), credential: n.credential, send: home.heartbeat, heartbeat: n.heartbeat, onAnswer: n.handleAnswer, wake: n.heartbeatNow, log: n.log,
+		saveCredential: func(credential string) error {
 			n.mu.Lock()
 			n.credential = credential
 			n.mu.Unlock()
@@ -327,30 +327,30 @@ func (n *node) callHome(ctx context.Context, group *errgroup.Group) {
 }
 
 // heard takes over what home says.
-func (n *node) heard(a cluster.HelloAnswer) {
+func (n *node) handleAnswer(a cluster.HelloAnswer) {
 	if n.config.Role == cluster.Control {
-		n.heardAsControl(a)
+		n.handleControlAnswer(a)
 		return
 	}
 	n.mu.Lock()
-	next := n.where
+	next := n.target
 	next.drain = a.Drain
 	if a.Control != "" && a.CAHash != "" {
 		next.control, next.caHash = a.Control, a.CAHash
 	}
-	changed := next != n.where
-	n.where = next
+	changed := next != n.target
+	n.target = next
 	n.mu.Unlock()
 	if changed {
-		ring(n.turn)
+		notify(n.joinNow)
 	}
 }
 
 // heardAsControl begins the work of a control node with the first answer, which
 // brings the CA of the cluster.
-func (n *node) heardAsControl(a cluster.HelloAnswer) {
-	if n.head == nil {
-		if n.lead == nil {
+func (n *node) handleControlAnswer(a cluster.HelloAnswer) {
+	if n.controlNode == nil {
+		if n.startControlNode == nil {
 			return // its configuration is broken
 		}
 		var err error
@@ -358,30 +358,30 @@ func (n *node) heardAsControl(a cluster.HelloAnswer) {
 			err = keepAuthority(n.dir, a.CACert, a.CAKey)
 		}
 		if err == nil {
-			err = n.lead()
+			err = n.startControlNode()
 		}
 		if err != nil {
-			n.state(false, "Broken: "+err.Error())
+			n.setReady(false, "Broken: "+err.Error())
 			n.log.Error("the node does not work", "error", err)
 			return
 		}
 	}
-	n.head.told(a)
+	n.controlNode.handleAnswer(a)
 	n.mu.Lock()
-	turned := n.where.drain != a.Drain
-	n.where.drain = a.Drain
+	turned := n.target.drain != a.Drain
+	n.target.drain = a.Drain
 	n.mu.Unlock()
 	if turned {
-		ring(n.turn)
+		notify(n.joinNow)
 	}
 	switch {
-	case a.Upgrade != nil && a.Upgrade.Version != n.self().Version:
+	case a.Upgrade != nil && a.Upgrade.Version != n.member().Version:
 		n.upgrade(*a.Upgrade)
 	case a.Drain:
-		n.state(false, draining)
-	case n.is(upgrading), n.config.Endpoint != "": // it is ready when it is a member
+		n.setReady(false, draining)
+	case n.hasReason(upgrading), n.config.Endpoint != "": // it is ready when it is a member
 	default:
-		n.state(true, "")
+		n.setReady(true, "")
 	}
 }
 
@@ -397,26 +397,26 @@ func (n *node) tokens() []string {
 	return tokens
 }
 
-func (n *node) is(reason string) bool {
+func (n *node) hasReason(reason string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.reason == reason
 }
 
 // state takes over whether the node is ready, and tells home.
-func (n *node) state(ready bool, reason string) {
+func (n *node) setReady(ready bool, reason string) {
 	n.mu.Lock()
 	changed := n.ready != ready || n.reason != reason
 	n.ready, n.reason = ready, reason
 	n.mu.Unlock()
 	if changed {
 		n.log.Info("readiness", "ready", ready, "reason", reason)
-		ring(n.bell)
+		notify(n.heartbeatNow)
 	}
 }
 
 // self is the node as a list shows it.
-func (n *node) self() Member {
+func (n *node) member() Member {
 	address, _, _ := net.SplitHostPort(n.config.Health) // the provider has written it
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -426,18 +426,18 @@ func (n *node) self() Member {
 	}
 }
 
-func (n *node) hello() cluster.Hello {
-	self := n.self()
+func (n *node) heartbeat() cluster.Hello {
+	self := n.member()
 	h := cluster.Hello{
 		Cluster: n.boot.Cluster, Node: n.boot.Node, Identity: self.Identity, Role: n.boot.Role, Version: self.Version, Address: self.Address, Ready: self.Ready,
 	}
 	n.mu.Lock()
 	h.Reason = n.reason
 	n.mu.Unlock()
-	if n.head != nil {
-		h.Endpoint, h.CACert = "https://"+cmp.Or(n.config.Endpoint, n.config.API), n.head.ca.pem
-		h.Config = n.head.config(h.Endpoint)
-		for _, m := range n.head.list() {
+	if n.controlNode != nil {
+		h.Endpoint, h.CACert = "https://"+cmp.Or(n.config.Endpoint, n.config.API), n.controlNode.ca.pem
+		h.Config = n.controlNode.config(h.Endpoint)
+		for _, m := range n.controlNode.list() {
 			if m.Ready {
 				h.Joined = append(h.Joined, m.Name)
 			}
@@ -449,7 +449,7 @@ func (n *node) hello() cluster.Hello {
 func (n *node) healthHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		self := n.self()
+		self := n.member()
 		n.mu.Lock()
 		reason := n.reason
 		n.mu.Unlock()
@@ -474,7 +474,7 @@ func (n *node) httpServer(ctx context.Context, group *errgroup.Group, listener n
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
 		if server.Shutdown(last) != nil {
 			server.Close()
@@ -485,7 +485,7 @@ func (n *node) httpServer(ctx context.Context, group *errgroup.Group, listener n
 
 // patience is how many looks a node waits for the whole data directory, which
 // may be away for a while: unmounted, or moved.
-const patience = 10
+const maxMissedWatches = 10
 
 // watch ends the node when its directory is no longer its own: at once if it
 // alone is gone, later if all of the provider's is.
@@ -500,7 +500,7 @@ func (n *node) watch(ctx context.Context) error {
 			continue
 		}
 		_, err := os.Stat(filepath.Join(n.dir, "..", "..", MarkerFile))
-		if lost++; err == nil || lost > patience {
+		if lost++; err == nil || lost > maxMissedWatches {
 			return errRemoved
 		}
 	}
@@ -516,9 +516,9 @@ func (n *node) read(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-func ring(bell chan struct{}) {
+func notify(wake chan struct{}) {
 	select {
-	case bell <- struct{}{}:
+	case wake <- struct{}{}:
 	default: // it rings already
 	}
 }

@@ -10,20 +10,20 @@ import (
 
 // roster is the list of joined nodes of a control node. It is not kept: after
 // a restart the nodes' renewals fill it again.
-type roster struct {
+type membership struct {
 	silence time.Duration
 	mu      sync.Mutex
 	nodes   map[string]Member
 	removed map[string]bool // names that home told to forget; never given again
 }
 
-func newRoster(silence time.Duration) *roster {
-	return &roster{silence: silence, nodes: map[string]Member{}, removed: map[string]bool{}}
+func newMembership(silence time.Duration) *membership {
+	return &membership{silence: silence, nodes: map[string]Member{}, removed: map[string]bool{}}
 }
 
 // renew enters a node or hears it again. It is new if it was not in the list,
 // and refused if home had it forgotten.
-func (r *roster) renew(now time.Time, m Member) (isNew, ok bool) {
+func (r *membership) renew(now time.Time, m Member) (isNew, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweep(now)
@@ -42,7 +42,7 @@ func (r *roster) renew(now time.Time, m Member) (isNew, ok bool) {
 
 // follow takes over the list of the control node that leads: what is not in it
 // has left.
-func (r *roster) follow(members []Member) {
+func (r *membership) follow(members []Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	clear(r.nodes)
@@ -54,7 +54,7 @@ func (r *roster) follow(members []Member) {
 }
 
 // leave takes a node out of the list, unless another one has its name by now.
-func (r *roster) leave(name, identity string) bool {
+func (r *membership) leave(name, identity string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.nodes[name].Identity != identity {
@@ -65,7 +65,7 @@ func (r *roster) leave(name, identity string) bool {
 }
 
 // forget takes nodes out of the list for ever.
-func (r *roster) forget(names []string) {
+func (r *membership) forget(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range names {
@@ -75,13 +75,13 @@ func (r *roster) forget(names []string) {
 }
 
 // list gives the nodes that are not silent, by name.
-func (r *roster) list(now time.Time) []Member {
+func (r *membership) list(now time.Time) []Member {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweep(now)
 	return slices.SortedFunc(maps.Values(r.nodes), func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (r *roster) sweep(now time.Time) {
+func (r *membership) sweep(now time.Time) {
 	maps.DeleteFunc(r.nodes, func(_ string, m Member) bool { return now.Sub(m.Seen) > r.silence })
 }

@@ -20,7 +20,7 @@ func names(members []Member) string {
 // Workers leave the list after 30 s of silence, and not before.
 func TestRosterForgetsTheSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRoster(Times{}.filled().Silence)
+		r := newMembership(Times{}.filled().Silence)
 		began := time.Now()
 		for _, name := range []string{"w2", "w1"} {
 			if isNew, ok := r.renew(time.Now(), Member{Name: name, Identity: name}); !isNew || !ok {
@@ -49,7 +49,7 @@ func TestRosterForgetsTheSilent(t *testing.T) {
 
 func TestRosterLeaveAndForget(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := newRoster(time.Minute)
+	r := newMembership(time.Minute)
 	r.renew(now, Member{Name: "w1", Identity: "old"})
 	if isNew, _ := r.renew(now.Add(time.Second), Member{Name: "w1", Identity: "new"}); !isNew {
 		t.Error("another node of the name is a new one")
@@ -72,7 +72,7 @@ func TestRosterLeaveAndForget(t *testing.T) {
 func TestRosterInvariant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const silence = 30 * time.Second
-		r, now := newRoster(silence), time.Unix(1000, 0)
+		r, now := newMembership(silence), time.Unix(1000, 0)
 		seen, removed := map[string]time.Time{}, map[string]bool{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)

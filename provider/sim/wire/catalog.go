@@ -185,7 +185,7 @@ func listCapacity(r *request) (answer, error) {
 		if id := r.get("zoneid"); id != "" && id != z.ID {
 			continue
 		}
-		room, _, err := r.client.Rooms(r.ctx, z.ID, r.user.owner())
+		room, _, err := r.client.Capacities(r.ctx, z.ID, r.user.owner())
 		if err != nil {
 			return answer{}, err
 		}
@@ -210,16 +210,16 @@ func listCapacity(r *request) (answer, error) {
 	return answer{key: "capacity", list: all, total: len(all)}, nil
 }
 
-func (r *request) rooms() (sim.Room, cluster.Owner, error) {
+func (r *request) capacities() (sim.Capacity, cluster.Owner, error) {
 	owner, err := r.owner()
 	if err != nil {
-		return sim.Room{}, owner, err
+		return sim.Capacity{}, owner, err
 	}
-	_, room, err := r.client.Rooms(r.ctx, "", owner)
+	_, room, err := r.client.Capacities(r.ctx, "", owner)
 	return room, owner, err
 }
 
-func most(l sim.Level) int {
+func limitOf(l sim.Level) int {
 	if l.Limit == 0 {
 		return -1
 	}
@@ -227,7 +227,7 @@ func most(l sim.Level) int {
 }
 
 func listLimits(r *request) (answer, error) {
-	room, owner, err := r.rooms()
+	room, owner, err := r.capacities()
 	if err != nil {
 		return answer{}, err
 	}
@@ -242,7 +242,7 @@ func listLimits(r *request) (answer, error) {
 	} {
 		if want, err := r.number("resourcetype", x.kind); err == nil && want == x.kind {
 			all = append(all, object{
-				"resourcetype": x.kind, "resourcetypename": x.name, "max": most(x.l), "account": owner.AccountID, "domainid": owner.DomainID,
+				"resourcetype": x.kind, "resourcetypename": x.name, "max": limitOf(x.l), "account": owner.AccountID, "domainid": owner.DomainID,
 			})
 		}
 	}
@@ -254,7 +254,7 @@ func listAccounts(r *request) (answer, error) {
 	if r.get("name") != "" {
 		r.params.Set("account", r.get("name"))
 	}
-	room, owner, err := r.rooms()
+	room, owner, err := r.capacities()
 	if err != nil {
 		return answer{}, err
 	}

@@ -19,7 +19,7 @@ func (r *request) jobObject(j sim.Job) object {
 	}
 	o["completed"], o["jobresulttype"] = date(j.Ended), "object"
 	if j.Err != nil {
-		bad := r.told(j.Err)
+		bad := r.failureOf(j.Err)
 		if bad == nil {
 			bad = &failure{530, 4250, j.Err.Error()}
 		}
@@ -27,7 +27,7 @@ func (r *request) jobObject(j sim.Job) object {
 		return with(o, object{"jobstatus": 2, "jobresultcode": 530, "jobresult": object{"errorcode": bad.code, "errortext": bad.text}})
 	}
 	o["jobstatus"], o["jobresult"] = 1, object{"success": true}
-	if x, ok := r.o.Cloud.LookShown(j.Ref.Kind, j.Ref.ID); ok && (j.What == "create" || j.Ref.Kind == cluster.VM && j.What != "edit") {
+	if x, ok := r.o.Cloud.LookupView(j.Ref.Kind, j.Ref.ID); ok && (j.What == "create" || j.Ref.Kind == cluster.VM && j.What != "edit") {
 		key, shown := r.any(x)
 		o["jobresult"] = object{key: shown}
 	}

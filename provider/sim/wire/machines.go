@@ -20,7 +20,7 @@ func listMachines(r *request) (answer, error) {
 		q.Like = r.get("name")
 	}
 	ids, state := r.texts("ids"), r.get("state")
-	q.Where = func(x sim.Shown) bool {
+	q.Where = func(x sim.View) bool {
 		if len(ids) > 0 && !slices.Contains(ids, x.ID) || state != "" && !strings.EqualFold(state, x.State) {
 			return false
 		}
@@ -77,7 +77,7 @@ func (r *request) create(w cluster.Want) (answer, error) {
 
 // act does something to the thing that the parameter id names.
 func (r *request) act(kind cluster.Kind, a cluster.Action) (answer, error) {
-	x, err := r.thing(kind, "id")
+	x, err := r.resource(kind, "id")
 	if err != nil {
 		return answer{}, err
 	}
@@ -104,7 +104,7 @@ func destroyMachine(r *request) (answer, error) {
 }
 
 func expungeMachine(r *request) (answer, error) {
-	x, err := r.thing(cluster.VM, "id")
+	x, err := r.resource(cluster.VM, "id")
 	if err != nil {
 		return answer{}, err
 	}
@@ -115,7 +115,7 @@ func expungeMachine(r *request) (answer, error) {
 }
 
 func userData(r *request) (answer, error) {
-	x, err := r.thing(cluster.VM, "virtualmachineid")
+	x, err := r.resource(cluster.VM, "virtualmachineid")
 	if err != nil {
 		return answer{}, err
 	}
@@ -146,7 +146,7 @@ func registerKeyPair(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	x, _ := r.o.Cloud.LookShown(cluster.KeyPair, call.Ref.ID)
+	x, _ := r.o.Cloud.LookupView(cluster.KeyPair, call.Ref.ID)
 	return answer{key: "keypair", one: keyPair(x)}, nil
 }
 
@@ -155,7 +155,7 @@ func deleteKeyPair(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	x, ok := r.o.Cloud.LookShown(cluster.KeyPair, r.get("name"))
+	x, ok := r.o.Cloud.LookupView(cluster.KeyPair, r.get("name"))
 	if !ok || x.Owner != owner {
 		return answer{}, refuse("A key pair with name '%s' does not exist", r.get("name"))
 	}

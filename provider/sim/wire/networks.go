@@ -28,7 +28,7 @@ func createNetwork(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	x, _ := r.o.Cloud.LookShown(cluster.Network, call.Ref.ID)
+	x, _ := r.o.Cloud.LookupView(cluster.Network, call.Ref.ID)
 	return answer{key: "network", one: r.network(x)}, nil
 }
 
@@ -41,7 +41,7 @@ func listAddresses(r *request) (answer, error) {
 	}
 	q.Network = r.get("associatednetworkid")
 	ip, nat := r.get("ipaddress"), r.get("issourcenat")
-	q.Where = func(x sim.Shown) bool {
+	q.Where = func(x sim.View) bool {
 		return (ip == "" || x.Address == ip) && (nat == "" || x.SourceNAT == r.is("issourcenat", false))
 	}
 	return r.list("publicipaddress", q, r.address)
@@ -57,7 +57,7 @@ func associate(r *request) (answer, error) {
 
 func disassociate(r *request) (answer, error) { return r.act(cluster.Address, cluster.Destroy) }
 
-func (r *request) rules(kind cluster.Kind, key, addressParam string, show func(sim.Shown) object) (answer, error) {
+func (r *request) rules(kind cluster.Kind, key, addressParam string, show func(sim.View) object) (answer, error) {
 	q, err := r.query(kind)
 	if err != nil {
 		return answer{}, err
@@ -84,7 +84,7 @@ func listBalancers(r *request) (answer, error) {
 
 // rule makes a rule for an address of the caller; it belongs to whom the address does.
 func (r *request) rule(kind cluster.Kind, name, addressParam, portParam string, fill func(*cluster.Spec) error) (answer, error) {
-	address, err := r.thing(cluster.Address, addressParam)
+	address, err := r.resource(cluster.Address, addressParam)
 	if err != nil {
 		return answer{}, err
 	}
@@ -114,7 +114,7 @@ func createFirewall(r *request) (answer, error) {
 
 func createForward(r *request) (answer, error) {
 	made, err := r.rule(cluster.Forward, "", "ipaddressid", "publicport", func(s *cluster.Spec) error {
-		vm, err := r.thing(cluster.VM, "virtualmachineid")
+		vm, err := r.resource(cluster.VM, "virtualmachineid")
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func createForward(r *request) (answer, error) {
 		s.PrivatePort, err = r.number("privateport", s.Port)
 		return err
 	})
-	return r.opened(made, err, "ipaddressid")
+	return r.withFirewallRule(made, err, "ipaddressid")
 }
 
 func createBalancer(r *request) (answer, error) {
@@ -130,12 +130,12 @@ func createBalancer(r *request) (answer, error) {
 		s.PrivatePort, err = r.number("privateport", s.Port)
 		return err
 	})
-	return r.opened(made, err, "publicipid")
+	return r.withFirewallRule(made, err, "publicipid")
 }
 
 // opened adds the firewall rule that comes with a rule unless openfirewall says
 // no: that is the API's default, and open to the world.
-func (r *request) opened(made answer, err error, addressParam string) (answer, error) {
+func (r *request) withFirewallRule(made answer, err error, addressParam string) (answer, error) {
 	if err != nil || !r.is("openfirewall", true) {
 		return made, err
 	}
@@ -154,7 +154,7 @@ func deleteForward(r *request) (answer, error)  { return r.act(cluster.Forward, 
 func deleteBalancer(r *request) (answer, error) { return r.act(cluster.Balancer, cluster.Destroy) }
 
 func balancerMembers(r *request) (answer, error) {
-	x, err := r.thing(cluster.Balancer, "id")
+	x, err := r.resource(cluster.Balancer, "id")
 	if err != nil {
 		return answer{}, err
 	}
@@ -165,7 +165,7 @@ func balancerMembers(r *request) (answer, error) {
 	// One read of the cloud, so that its faults reach this list too.
 	found, total, err := r.client.Select(r.ctx, sim.Query{
 		Kind: cluster.VM, Network: x.Spec.Network, Offset: offset, Limit: limit,
-		Where: func(vm sim.Shown) bool { return slices.Contains(x.Spec.VMs, vm.ID) },
+		Where: func(vm sim.View) bool { return slices.Contains(x.Spec.VMs, vm.ID) },
 	})
 	if err != nil {
 		return answer{}, err
@@ -178,13 +178,13 @@ func balancerMembers(r *request) (answer, error) {
 }
 
 func (r *request) members(change func(have, given []string) ([]string, error)) (answer, error) {
-	x, err := r.thing(cluster.Balancer, "id")
+	x, err := r.resource(cluster.Balancer, "id")
 	if err != nil {
 		return answer{}, err
 	}
 	given := r.texts("virtualmachineids")
 	for _, id := range given {
-		if vm, err := r.look(cluster.VM, id); err != nil || vm == nil {
+		if vm, err := r.lookup(cluster.VM, id); err != nil || vm == nil {
 			return answer{}, invalidID(r.command.name, id)
 		}
 	}

@@ -26,7 +26,7 @@ type request struct {
 	job     string // id of the job of an asynchronous one
 }
 
-const mostOnPage = 500
+const maxPageSize = 500
 
 func (r *request) handle() (answer, error) {
 	for p := range strings.FieldsSeq(r.command.params) {
@@ -179,10 +179,10 @@ func (r *request) page() (offset, limit int, err error) {
 		return 0, 0, nil
 	case (page == 0) != (size == 0):
 		return 0, 0, refuse("page and pagesize go together")
-	case size > mostOnPage || size < 0:
-		return 0, 0, refuse("pagesize %d; %d is the most", size, mostOnPage)
+	case size > maxPageSize || size < 0:
+		return 0, 0, refuse("pagesize %d; %d is the most", size, maxPageSize)
 	case page == 0:
-		return 0, mostOnPage, nil
+		return 0, maxPageSize, nil
 	}
 	return (max(page, 1) - 1) * size, size, nil
 }
@@ -193,7 +193,7 @@ func invalidID(command, id string) error {
 
 // list answers a query. An id that finds nothing is an empty list for every
 // second id, and a refusal for the others: the API does both.
-func (r *request) list(key string, q sim.Query, show func(sim.Shown) object) (answer, error) {
+func (r *request) list(key string, q sim.Query, show func(sim.View) object) (answer, error) {
 	found, total, err := r.client.Select(r.ctx, q)
 	if err != nil {
 		return answer{}, err
@@ -209,24 +209,24 @@ func (r *request) list(key string, q sim.Query, show func(sim.Shown) object) (an
 }
 
 // thing reads one of the caller's things, for a parameter that names it.
-func (r *request) thing(kind cluster.Kind, param string) (sim.Shown, error) {
+func (r *request) resource(kind cluster.Kind, param string) (sim.View, error) {
 	q := sim.Query{Kind: kind, ID: r.get(param)}
 	if !isID(q.ID) {
-		return sim.Shown{}, invalidID(r.command.name, q.ID)
+		return sim.View{}, invalidID(r.command.name, q.ID)
 	}
-	found, err := r.look(kind, q.ID)
+	found, err := r.lookup(kind, q.ID)
 	if err != nil {
-		return sim.Shown{}, err
+		return sim.View{}, err
 	}
 	if found == nil {
-		return sim.Shown{}, invalidID(r.command.name, q.ID)
+		return sim.View{}, invalidID(r.command.name, q.ID)
 	}
 	return *found, nil
 }
 
 // look is a reading for the server's own use: no client's call, so it is in no log.
-func (r *request) look(kind cluster.Kind, id string) (*sim.Shown, error) {
-	x, ok := r.o.Cloud.LookShown(kind, id)
+func (r *request) lookup(kind cluster.Kind, id string) (*sim.View, error) {
+	x, ok := r.o.Cloud.LookupView(kind, id)
 	switch {
 	case !ok:
 		return nil, nil
@@ -241,7 +241,7 @@ func refuse(format string, args ...any) *failure {
 }
 
 // told is what the API says of an error; nil: nothing at all.
-func (s *Server) told(err error) *failure {
+func (s *Server) failureOf(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
 		return f
@@ -256,7 +256,7 @@ func (s *Server) told(err error) *failure {
 		return &failure{429, 4545, text}
 	case kind == cluster.CredentialsRefused:
 		return unauthorized
-	case s.o.Vague && slices.Contains([]*fault.Kind{cluster.CapacityExhausted, cluster.ResourceInUse}, kind):
+	case s.o.VagueErrors && slices.Contains([]*fault.Kind{cluster.CapacityExhausted, cluster.ResourceInUse}, kind):
 		return &failure{530, 4250, "Unable to do this; see the management server's log"}
 	case kind == cluster.CapacityExhausted:
 		return &failure{533, 4335, text}

@@ -23,14 +23,14 @@ import (
 const key, secret = "KEY", "SECRET"
 
 // rig is a server with a client that knows nothing but how to sign.
-type rig struct {
+type fixture struct {
 	t     *testing.T
 	cloud *sim.Cloud
 	srv   *httptest.Server
 	key   string
 }
 
-func newRig(t *testing.T, o sim.Options, w wire.Options) *rig {
+func newFixture(t *testing.T, o sim.Options, w wire.Options) *fixture {
 	t.Helper()
 	cloud, err := sim.New(o)
 	if err != nil {
@@ -45,10 +45,10 @@ func newRig(t *testing.T, o sim.Options, w wire.Options) *rig {
 	}
 	srv := httptest.NewServer(wire.New(w))
 	t.Cleanup(srv.Close)
-	return &rig{t, cloud, srv, key}
+	return &fixture{t, cloud, srv, key}
 }
 
-func (r *rig) as(key string) *rig { return &rig{r.t, r.cloud, r.srv, key} }
+func (r *fixture) as(key string) *fixture { return &fixture{r.t, r.cloud, r.srv, key} }
 
 // signed are the parameters of a command as a client sends them.
 func signed(secret string, p map[string]string) string {
@@ -65,7 +65,7 @@ func signed(secret string, p map[string]string) string {
 }
 
 // do sends a command: pairs of names and values.
-func (r *rig) do(method, command string, pairs ...string) (status int, body map[string]any, err error) {
+func (r *fixture) do(method, command string, pairs ...string) (status int, body map[string]any, err error) {
 	r.t.Helper()
 	p := map[string]string{"command": command, "apikey": r.key, "response": "json"}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -104,7 +104,7 @@ func (r *rig) do(method, command string, pairs ...string) (status int, body map[
 }
 
 // ok is a command that succeeds.
-func (r *rig) ok(command string, pairs ...string) map[string]any {
+func (r *fixture) ok(command string, pairs ...string) map[string]any {
 	r.t.Helper()
 	status, body, err := r.do(http.MethodPost, command, pairs...)
 	if err != nil || status != 200 {
@@ -114,7 +114,7 @@ func (r *rig) ok(command string, pairs ...string) map[string]any {
 }
 
 // fails is a command that is refused; it gives the text.
-func (r *rig) fails(code int, command string, pairs ...string) string {
+func (r *fixture) fails(code int, command string, pairs ...string) string {
 	r.t.Helper()
 	status, body, err := r.do(http.MethodPost, command, pairs...)
 	if err != nil || status != code || body["errorcode"] != float64(code) {
@@ -124,7 +124,7 @@ func (r *rig) fails(code int, command string, pairs ...string) string {
 }
 
 // job follows an asynchronous command and gives its result.
-func (r *rig) job(command string, pairs ...string) (id string, result map[string]any) {
+func (r *fixture) job(command string, pairs ...string) (id string, result map[string]any) {
 	r.t.Helper()
 	asked := r.ok(command, pairs...)
 	id, _ = asked["id"].(string)
@@ -148,7 +148,7 @@ func (r *rig) job(command string, pairs ...string) (id string, result map[string
 	return "", nil
 }
 
-func (r *rig) list(key, command string, pairs ...string) []map[string]any {
+func (r *fixture) list(key, command string, pairs ...string) []map[string]any {
 	r.t.Helper()
 	body := r.ok(command, pairs...)
 	items, _ := body[key].([]any)
@@ -168,7 +168,7 @@ func (r *rig) list(key, command string, pairs ...string) []map[string]any {
 	return all
 }
 
-func (r *rig) deploy(name string, more ...string) string {
+func (r *fixture) deploy(name string, more ...string) string {
 	r.t.Helper()
 	id, result := r.job("deployVirtualMachine", append([]string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "name", name}, more...)...)
 	if vm, _ := result["virtualmachine"].(map[string]any); vm["state"] != "Running" || vm["id"] != id {

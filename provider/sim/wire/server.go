@@ -52,9 +52,9 @@ type Options struct {
 	Enforce   bool
 	PerSecond int // most calls of a key; 0: no limit
 	// Vague answers 530 where a server could have said more.
-	Vague bool
+	VagueErrors bool
 	// Heard is told of every request that was authenticated, before its effect.
-	Heard func(command string, params url.Values, method string)
+	OnRequest func(command string, params url.Values, method string)
 }
 
 // Server is an http.Handler for any path.
@@ -151,13 +151,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, envelope, nil, bad)
 		return
 	}
-	if s.o.Heard != nil {
-		s.o.Heard(cmd.name, params, r.Method)
+	if s.o.OnRequest != nil {
+		s.o.OnRequest(cmd.name, params, r.Method)
 	}
 	req := &request{Server: s, ctx: r.Context(), params: params, user: user, command: cmd}
 	got, err := req.handle()
 	if err != nil {
-		bad = s.told(err)
+		bad = s.failureOf(err)
 		if bad == nil {
 			panic(http.ErrAbortHandler) // no answer: the connection ends
 		}

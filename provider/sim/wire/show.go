@@ -11,7 +11,7 @@ import (
 )
 
 // common is what every thing of an owner shows.
-func (s *Server) common(x sim.Shown) object {
+func (s *Server) common(x sim.View) object {
 	o := object{"id": x.ID, "account": x.Owner.AccountID, "domainid": x.Owner.DomainID, "domain": x.Owner.DomainID}
 	if tags := s.tags(x); len(tags) > 0 {
 		o["tags"] = tags
@@ -19,7 +19,7 @@ func (s *Server) common(x sim.Shown) object {
 	return o
 }
 
-func (s *Server) tags(x sim.Shown) []object {
+func (s *Server) tags(x sim.View) []object {
 	var all []object
 	for _, key := range slices.Sorted(maps.Keys(x.Tags)) {
 		all = append(all, object{
@@ -46,20 +46,20 @@ func with(o object, more object) object {
 }
 
 func (s *Server) name(kind cluster.Kind, id string) string {
-	if x, ok := s.o.Cloud.LookShown(kind, id); ok {
+	if x, ok := s.o.Cloud.LookupView(kind, id); ok {
 		return x.Name
 	}
 	return ""
 }
 
 func (s *Server) ip(address string) string {
-	if x, ok := s.o.Cloud.LookShown(cluster.Address, address); ok {
+	if x, ok := s.o.Cloud.LookupView(cluster.Address, address); ok {
 		return x.Address
 	}
 	return ""
 }
 
-func (s *Server) machine(x sim.Shown) object {
+func (s *Server) machine(x sim.View) object {
 	o := with(s.common(x), object{
 		"name": x.Name, "displayname": x.Name, "state": x.State, "zoneid": x.Zone, "zonename": x.Zone, "created": date(x.Created),
 		"serviceofferingid": x.Spec.Offering, "serviceofferingname": x.Spec.Offering, "templateid": x.Spec.Template, "templatename": x.Spec.Template,
@@ -74,9 +74,9 @@ func (s *Server) machine(x sim.Shown) object {
 	return o
 }
 
-func (s *Server) network(x sim.Shown) object {
+func (s *Server) network(x sim.View) object {
 	state := "Allocated"
-	if vms, _ := s.o.Cloud.Within(x.ID); vms > 0 {
+	if vms, _ := s.o.Cloud.CountInNetwork(x.ID); vms > 0 {
 		state = "Implemented"
 	}
 	services := make([]object, len(x.Services))
@@ -90,7 +90,7 @@ func (s *Server) network(x sim.Shown) object {
 	})
 }
 
-func (s *Server) address(x sim.Shown) object {
+func (s *Server) address(x sim.View) object {
 	return with(s.common(x), object{
 		"ipaddress": x.Address, "allocated": date(x.Created), "zoneid": x.Zone, "zonename": x.Zone, "issourcenat": x.SourceNAT,
 		"isstaticnat": false, "issystem": false, "associatednetworkid": x.Spec.Network,
@@ -98,21 +98,21 @@ func (s *Server) address(x sim.Shown) object {
 	})
 }
 
-func ruleState(x sim.Shown) string {
+func ruleState(x sim.View) string {
 	if x.Power == cluster.Up {
 		return "Active"
 	}
 	return "Add"
 }
 
-func (s *Server) firewall(x sim.Shown) object {
+func (s *Server) firewall(x sim.View) object {
 	return with(s.common(x), object{
 		"protocol": x.Spec.Protocol, "startport": x.Spec.Port, "endport": x.Spec.Port, "ipaddressid": x.Spec.Address,
 		"ipaddress": s.ip(x.Spec.Address), "networkid": x.Spec.Network, "cidrlist": strings.Join(x.Spec.CIDRs, ","), "state": ruleState(x),
 	})
 }
 
-func (s *Server) forward(x sim.Shown) object {
+func (s *Server) forward(x sim.View) object {
 	public, private := strconv.Itoa(x.Spec.Port), strconv.Itoa(x.Spec.PrivatePort)
 	return with(s.common(x), object{
 		"protocol": x.Spec.Protocol, "publicport": public, "publicendport": public, "privateport": private, "privateendport": private,
@@ -121,7 +121,7 @@ func (s *Server) forward(x sim.Shown) object {
 	})
 }
 
-func (s *Server) balancer(x sim.Shown) object {
+func (s *Server) balancer(x sim.View) object {
 	return with(s.common(x), object{
 		"name": x.Name, "algorithm": "roundrobin", "protocol": x.Spec.Protocol, "publicport": strconv.Itoa(x.Spec.Port),
 		"privateport": strconv.Itoa(x.Spec.PrivatePort), "publicipid": x.Spec.Address, "publicip": s.ip(x.Spec.Address),
@@ -129,12 +129,12 @@ func (s *Server) balancer(x sim.Shown) object {
 	})
 }
 
-func keyPair(x sim.Shown) object {
+func keyPair(x sim.View) object {
 	return object{"name": x.Name, "fingerprint": x.Identity, "account": x.Owner.AccountID, "domainid": x.Owner.DomainID}
 }
 
 // any shows a thing by its kind, with the key it stands under in a job's result.
-func (s *Server) any(x sim.Shown) (key string, o object) {
+func (s *Server) any(x sim.View) (key string, o object) {
 	switch x.Kind {
 	case cluster.VM:
 		return "virtualmachine", s.machine(x)

@@ -23,9 +23,9 @@ func (r *request) edit(change func(tags map[string]string) error) (answer, error
 		return answer{}, err
 	}
 	ids := r.texts("resourceids")
-	var all []*sim.Shown
+	var all []*sim.View
 	for _, id := range ids {
-		x, err := r.look(kind, id)
+		x, err := r.lookup(kind, id)
 		if err != nil {
 			return answer{}, err
 		}

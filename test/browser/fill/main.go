@@ -57,7 +57,7 @@ func run(ctx context.Context, dir string, clusters int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cloud.Close()) }()
-	f := filler{books: store.Clusters(), cloud: cloud, now: time.Now().UTC()}
+	f := filler{records: store.Clusters(), cloud: cloud, now: time.Now().UTC()}
 	for i := range clusters {
 		if err := f.cluster(ctx, i); err != nil {
 			return fmt.Errorf("cluster %d: %w", i, err)
@@ -67,9 +67,9 @@ func run(ctx context.Context, dir string, clusters int) (err error) {
 }
 
 type filler struct {
-	books cluster.Ledger
-	cloud *sim.Cloud
-	now   time.Time
+	records cluster.Ledger
+	cloud   *sim.Cloud
+	now     time.Time
 }
 
 // cluster enters a cluster of a control node and a worker, as a service would have left it.
@@ -116,7 +116,7 @@ func (f *filler) cluster(ctx context.Context, i int) error {
 		row.ProviderID, row.Identity = made.ID, made.Identity
 		change.Journal = append(change.Journal, row)
 	}
-	return f.books.Commit(ctx, change)
+	return f.records.Commit(ctx, change)
 }
 
 func (f *filler) vm(name, uuid, key string) (cluster.Resource, error) {

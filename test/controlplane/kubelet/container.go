@@ -49,11 +49,11 @@ func newContainer(w *worker, spec *corev1.Container, init bool) *container {
 // live runs the container, again and again as its policy wants, until it has
 // ended for good or run is done: then it is given its grace. It returns the
 // last exit code.
-func (c *container) live(run context.Context) int32 {
+func (c *container) supervise(run context.Context) int32 {
 	pause := c.w.k.o.Backoff
 	for again := false; ; again = true {
 		began := time.Now()
-		code, started := c.once(run)
+		code, started := c.runOnce(run)
 		if run.Err() != nil {
 			return code
 		}
@@ -84,7 +84,7 @@ func (c *container) live(run context.Context) int32 {
 }
 
 // once starts the container and waits for its end.
-func (c *container) once(run context.Context) (code int32, started bool) {
+func (c *container) runOnce(run context.Context) (code int32, started bool) {
 	p, err := c.start(run)
 	if err != nil {
 		why := "CreateContainerError"
@@ -240,7 +240,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 		return s, nil, err
 	}
 	home := filepath.Join(s.root, "tmp")
-	if err := errors.Join(os.MkdirAll(home, 0o755), give(s.root, s.cred, -1), give(home, s.cred, -1)); err != nil {
+	if err := errors.Join(os.MkdirAll(home, 0o755), chown(s.root, s.cred, -1), chown(home, s.cred, -1)); err != nil {
 		return s, nil, err
 	}
 	base := map[string]string{
@@ -273,7 +273,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 	if c.spec.WorkingDir != "" {
 		if s.dir = s.mapping.rewrite(c.spec.WorkingDir); s.dir == c.spec.WorkingDir {
 			s.dir = filepath.Join(s.root, c.spec.WorkingDir)
-			if err := errors.Join(os.MkdirAll(s.dir, 0o755), give(s.dir, s.cred, -1)); err != nil {
+			if err := errors.Join(os.MkdirAll(s.dir, 0o755), chown(s.dir, s.cred, -1)); err != nil {
 				return s, nil, err
 			}
 		}
@@ -295,7 +295,7 @@ func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, ima
 			return nil, fmt.Errorf("there is no volume %q", mount.Name)
 		}
 		if writable(pod, mount.Name) {
-			if err := give(folder, s.cred, fsGroup(pod)); err != nil {
+			if err := chown(folder, s.cred, fsGroup(pod)); err != nil {
 				return nil, err
 			}
 		}
@@ -306,7 +306,7 @@ func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, ima
 		if sub != "" {
 			folder = filepath.Join(folder, filepath.Clean("/"+sub))
 			if _, err := os.Stat(folder); err != nil {
-				if err := errors.Join(os.MkdirAll(folder, 0o755), give(folder, s.cred, fsGroup(pod))); err != nil {
+				if err := errors.Join(os.MkdirAll(folder, 0o755), chown(folder, s.cred, fsGroup(pod))); err != nil {
 					return nil, err
 				}
 			}

@@ -88,18 +88,18 @@ func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 		ref := from.ConfigMapKeyRef
 		m, err := k.client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
-			return "", false, unless(missing(err, ref.Optional), err)
+			return "", false, ignoreIf(missing(err, ref.Optional), err)
 		}
 		value, ok := m.Data[ref.Key]
-		return value, ok, unless(ok || optional(ref.Optional), fmt.Errorf("the ConfigMap %s has no key %s", ref.Name, ref.Key))
+		return value, ok, ignoreIf(ok || optional(ref.Optional), fmt.Errorf("the ConfigMap %s has no key %s", ref.Name, ref.Key))
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
 		s, err := k.client.CoreV1().Secrets(pod.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 		if err != nil {
-			return "", false, unless(missing(err, ref.Optional), err)
+			return "", false, ignoreIf(missing(err, ref.Optional), err)
 		}
 		value, ok := s.Data[ref.Key]
-		return string(value), ok, unless(ok || optional(ref.Optional), fmt.Errorf("the Secret %s has no key %s", ref.Name, ref.Key))
+		return string(value), ok, ignoreIf(ok || optional(ref.Optional), fmt.Errorf("the Secret %s has no key %s", ref.Name, ref.Key))
 	}
 	return "", false, fmt.Errorf("its source is none that the fake kubelet knows")
 }
@@ -224,7 +224,7 @@ func optional(o *bool) bool { return o != nil && *o }
 
 func missing(err error, o *bool) bool { return apierrors.IsNotFound(err) && optional(o) }
 
-func unless(fine bool, err error) error {
+func ignoreIf(fine bool, err error) error {
 	if fine {
 		return nil
 	}

@@ -24,8 +24,8 @@ type Mode int
 
 // The modes.
 const (
-	Paper   Mode = iota // nothing runs; a function says which pod is Ready
-	Process             // containers are processes of this machine
+	StatusOnly Mode = iota // nothing runs; a function says which pod is Ready
+	Process                // containers are processes of this machine
 )
 
 // Options of a kubelet. Config is required, and Dir in the mode Process.
@@ -74,12 +74,12 @@ type Kubelet struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	nodes   map[string]*node
-	workers map[types.UID]*worker
-	rules   map[string]func(*corev1.Pod) bool // by namespace
-	papers  map[types.UID]string              // addresses of pods on paper
-	count   int                               // of pods, for their folders
+	mu             sync.Mutex
+	nodes          map[string]*node
+	workers        map[types.UID]*worker
+	rules          map[string]func(*corev1.Pod) bool // by namespace
+	statusOnlyPods map[types.UID]string              // addresses of pods on paper
+	count          int                               // of pods, for their folders
 }
 
 // Start creates the nodes and begins to serve their pods. Stop it before the
@@ -98,11 +98,11 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 	}
 	k := &Kubelet{
 		o: o, client: client,
-		queue:   workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
-		nodes:   map[string]*node{},
-		workers: map[types.UID]*worker{},
-		rules:   map[string]func(*corev1.Pod) bool{},
-		papers:  map[types.UID]string{},
+		queue:          workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second)),
+		nodes:          map[string]*node{},
+		workers:        map[types.UID]*worker{},
+		rules:          map[string]func(*corev1.Pod) bool{},
+		statusOnlyPods: map[types.UID]string{},
 	}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	for n := 1; n <= o.Nodes; n++ {
@@ -130,7 +130,7 @@ func Start(ctx context.Context, o Options) (*Kubelet, error) {
 	for range 8 {
 		k.wg.Go(k.serve)
 	}
-	k.wg.Go(k.look)
+	k.wg.Go(k.pollReadiness)
 	return k, nil
 }
 
@@ -167,7 +167,7 @@ func (k *Kubelet) watch(informer cache.SharedIndexInformer, factory informers.Sh
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = gone.Obj
 		}
-		if pod, ok := obj.(*corev1.Pod); ok && k.mine(pod.Spec.NodeName) {
+		if pod, ok := obj.(*corev1.Pod); ok && k.ownsNode(pod.Spec.NodeName) {
 			k.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 		}
 	}
@@ -176,7 +176,7 @@ func (k *Kubelet) watch(informer cache.SharedIndexInformer, factory informers.Sh
 	}); err != nil {
 		return err
 	}
-	if k.o.Mode == Paper {
+	if k.o.Mode == StatusOnly {
 		return nil
 	}
 	// A running pod sees its ConfigMaps and Secrets change.
@@ -206,7 +206,7 @@ func (k *Kubelet) Stop() {
 	}
 	k.mu.Unlock()
 	for _, w := range all {
-		w.cut()
+		w.killAll()
 	}
 	k.wg.Wait()
 }
@@ -269,18 +269,18 @@ func (k *Kubelet) sync(name types.NamespacedName) error {
 		pod = nil // gone: a lister knows no other error
 	}
 	if k.o.Mode == Process {
-		k.hand(name, localized(pod, k.o.Users))
+		k.dispatch(name, withLocalUsers(pod, k.o.Users))
 		return nil
 	}
 	if pod == nil || !k.reachable(pod.Spec.NodeName) {
 		return nil
 	}
-	return k.paper(pod)
+	return k.syncStatusOnly(pod)
 }
 
 // look asks the functions of the mode Paper again and again.
-func (k *Kubelet) look() {
-	if k.o.Mode != Paper {
+func (k *Kubelet) pollReadiness() {
+	if k.o.Mode != StatusOnly {
 		return
 	}
 	tick := time.NewTicker(200 * time.Millisecond)

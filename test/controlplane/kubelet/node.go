@@ -154,7 +154,7 @@ func (k *Kubelet) Names() []string {
 	return slices.Sorted(maps.Keys(k.nodes))
 }
 
-func (k *Kubelet) mine(name string) bool {
+func (k *Kubelet) ownsNode(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.nodes[name] != nil
@@ -171,23 +171,23 @@ func (k *Kubelet) reachable(name string) bool {
 // neither renews its lease nor reports nor honours deletions, until StartNode.
 // The control plane notices after its own grace (Options of controlplane).
 func (k *Kubelet) StopNode(name string) error {
-	if err := k.silence(name, true); err != nil {
+	if err := k.setSilent(name, true); err != nil {
 		return err
 	}
-	for _, w := range k.on(name) {
-		w.cut()
+	for _, w := range k.workersOf(name) {
+		w.killAll()
 	}
 	return nil
 }
 
 // CutNode takes a node from the network of the control plane: its processes
 // live on, and it neither reports nor hears anything, until StartNode.
-func (k *Kubelet) CutNode(name string) error { return k.silence(name, true) }
+func (k *Kubelet) CutNode(name string) error { return k.setSilent(name, true) }
 
 // StartNode brings a node back. Pods that are still bound to it start anew
 // after StopNode, with a restart counted; those that were deleted meanwhile end.
 func (k *Kubelet) StartNode(ctx context.Context, name string) error {
-	if err := k.silence(name, false); err != nil {
+	if err := k.setSilent(name, false); err != nil {
 		return err
 	}
 	if err := k.report(ctx, name); err != nil {
@@ -202,14 +202,14 @@ func (k *Kubelet) StartNode(ctx context.Context, name string) error {
 			k.queue.Add(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
 		}
 	}
-	for _, w := range k.on(name) {
+	for _, w := range k.workersOf(name) {
 		k.queue.Add(w.name)
 		w.publish()
 	}
 	return nil
 }
 
-func (k *Kubelet) silence(name string, silent bool) error {
+func (k *Kubelet) setSilent(name string, silent bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := k.nodes[name]
@@ -221,7 +221,7 @@ func (k *Kubelet) silence(name string, silent bool) error {
 }
 
 // on gives the workers of a node.
-func (k *Kubelet) on(name string) []*worker {
+func (k *Kubelet) workersOf(name string) []*worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var found []*worker

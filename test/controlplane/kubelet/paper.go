@@ -11,7 +11,7 @@ import (
 )
 
 // ask says whether a pod on paper is to be Ready.
-func (k *Kubelet) ask(pod *corev1.Pod) bool {
+func (k *Kubelet) wantsReady(pod *corev1.Pod) bool {
 	k.mu.Lock()
 	ready, ok := k.rules[pod.Namespace]
 	k.mu.Unlock()
@@ -26,38 +26,38 @@ func (k *Kubelet) stale(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || over(pod) {
 		return false
 	}
-	return pod.Status.Phase != corev1.PodRunning || k.ask(pod) != isReady(pod)
+	return pod.Status.Phase != corev1.PodRunning || k.wantsReady(pod) != isReady(pod)
 }
 
 // paper brings the status of a pod to what the function says, or ends the pod.
-func (k *Kubelet) paper(pod *corev1.Pod) error {
+func (k *Kubelet) syncStatusOnly(pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil {
-		return k.endPaper(pod)
+		return k.endStatusOnly(pod)
 	}
 	if over(pod) || !k.stale(pod) {
 		return nil
 	}
 	k.mu.Lock()
-	address := k.papers[pod.UID]
+	address := k.statusOnlyPods[pod.UID]
 	if address == "" {
 		address = k.o.Addresses.pod()
-		k.papers[pod.UID] = address
+		k.statusOnlyPods[pod.UID] = address
 	}
 	host := k.nodes[pod.Spec.NodeName].address
 	k.mu.Unlock()
-	ready := k.ask(pod)
+	ready := k.wantsReady(pod)
 	facts := podFacts{address: address, host: host, started: pod.CreationTimestamp, initialized: true}
 	for _, c := range pod.Spec.InitContainers {
-		facts.init = append(facts.init, paperContainer(c, true, !alwaysRestarts(c)))
+		facts.init = append(facts.init, statusOnlyContainer(c, true, !alwaysRestarts(c)))
 	}
 	done := ready && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways // a Job's pod
 	for _, c := range pod.Spec.Containers {
-		facts.main = append(facts.main, paperContainer(c, ready, done))
+		facts.main = append(facts.main, statusOnlyContainer(c, ready, done))
 	}
 	return k.patchStatus(pod, facts.status(pod))
 }
 
-func paperContainer(c corev1.Container, ready, done bool) corev1.ContainerStatus {
+func statusOnlyContainer(c corev1.Container, ready, done bool) corev1.ContainerStatus {
 	now, started := metav1.NewTime(time.Now().Truncate(time.Second)), true
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "paper://" + c.Image, ContainerID: "paper://" + c.Name}
 	if done {
@@ -69,14 +69,14 @@ func paperContainer(c corev1.Container, ready, done bool) corev1.ContainerStatus
 	return s
 }
 
-func (k *Kubelet) endPaper(pod *corev1.Pod) error {
+func (k *Kubelet) endStatusOnly(pod *corev1.Pod) error {
 	if len(pod.Finalizers) > 0 && !over(pod) { // the Job controller waits for an end
 		if err := k.patchStatus(pod, corev1.PodStatus{Phase: corev1.PodFailed}); err != nil {
 			return err
 		}
 	}
 	k.mu.Lock()
-	delete(k.papers, pod.UID)
+	delete(k.statusOnlyPods, pod.UID)
 	k.mu.Unlock()
 	return k.remove(pod)
 }

@@ -22,7 +22,7 @@ import (
 func (c *container) watch(ctx context.Context, p *process) {
 	begun := time.Now()
 	if probe := c.spec.StartupProbe; probe != nil {
-		if !c.begin(ctx, p, probe, begun) {
+		if !c.awaitStartup(ctx, p, probe, begun) {
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (c *container) watch(ctx context.Context, p *process) {
 }
 
 // begin waits until the startup probe succeeds, or ends the container.
-func (c *container) begin(ctx context.Context, p *process, probe *corev1.Probe, begun time.Time) (started bool) {
+func (c *container) awaitStartup(ctx context.Context, p *process, probe *corev1.Probe, begun time.Time) (started bool) {
 	c.repeat(ctx, p, probe, begun, func(good bool) bool {
 		if started = good; !good {
 			c.unhealthy(p, probe)

@@ -87,7 +87,7 @@ func (s setup) exec(ctx context.Context, argv []string) ([]byte, error) {
 // tree gives all processes of the container.
 func (p *process) tree() []Proc {
 	found := map[int]Proc{}
-	if first, ok := Look(p.cmd.Process.Pid); ok {
+	if first, ok := FindProcess(p.cmd.Process.Pid); ok {
 		found[first.PID] = first
 	}
 	for _, other := range Procs() {
@@ -95,7 +95,7 @@ func (p *process) tree() []Proc {
 			found[other.PID] = other
 		}
 	}
-	for _, other := range below(p.cmd.Process.Pid) {
+	for _, other := range descendants(p.cmd.Process.Pid) {
 		found[other.PID] = other
 	}
 	all := make([]Proc, 0, len(found))
@@ -143,7 +143,7 @@ func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
 // sweep ends what the first process has left behind.
 func (p *process) sweep() error {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // most often there is none
-	return End(marked(p.root))
+	return End(processesOfRoot(p.root))
 }
 
 // link puts a link to a target at a path of a container's root.

@@ -21,12 +21,12 @@ type Proc struct {
 }
 
 // Look finds a process. One that has ended and waits for its parent is gone.
-func Look(pid int) (Proc, bool) {
-	p, ok := look(pid)
+func FindProcess(pid int) (Proc, bool) {
+	p, ok := readProcess(pid)
 	return p, ok && !p.zombie
 }
 
-func look(pid int) (Proc, bool) {
+func readProcess(pid int) (Proc, bool) {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return Proc{}, false
@@ -64,7 +64,7 @@ func Procs() []Proc {
 		if err != nil {
 			continue
 		}
-		if p, ok := Look(pid); ok {
+		if p, ok := FindProcess(pid); ok {
 			all = append(all, p)
 		}
 	}
@@ -97,7 +97,7 @@ func (p Proc) Environ(name string) string {
 
 // Gone says whether the process has ended.
 func (p Proc) Gone() bool {
-	now, ok := Look(p.PID)
+	now, ok := FindProcess(p.PID)
 	return !ok || now.Started != p.Started
 }
 
@@ -121,7 +121,7 @@ func End(all []Proc) error {
 }
 
 // below gives the processes that a process has started, and those that these have.
-func below(pid int) []Proc {
+func descendants(pid int) []Proc {
 	children := map[int][]Proc{}
 	for _, p := range Procs() {
 		children[p.Parent] = append(children[p.Parent], p)
@@ -137,7 +137,7 @@ func below(pid int) []Proc {
 }
 
 // marked gives the processes whose RootVariable is this folder.
-func marked(root string) []Proc {
+func processesOfRoot(root string) []Proc {
 	var found []Proc
 	for _, p := range Procs() {
 		if p.Environ(RootVariable) == root {

@@ -11,13 +11,13 @@ func ran(code int32) corev1.ContainerStatus {
 }
 
 var (
-	runs   = corev1.ContainerStatus{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-	sick   = corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-	waits  = corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
-	backs  = corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, LastTerminationState: ran(1).State}
-	always = corev1.RestartPolicyAlways
-	fails  = corev1.RestartPolicyOnFailure
-	never  = corev1.RestartPolicyNever
+	runs       = corev1.ContainerStatus{Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	notReady   = corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	waits      = corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}
+	backingOff = corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}, LastTerminationState: ran(1).State}
+	always     = corev1.RestartPolicyAlways
+	onFailure  = corev1.RestartPolicyOnFailure
+	never      = corev1.RestartPolicyNever
 )
 
 // A phase says an end only when no container will run again.
@@ -33,10 +33,10 @@ func TestPhase(t *testing.T) {
 		{"an init container fails and may not again", never, podFacts{init: []corev1.ContainerStatus{ran(1)}, main: []corev1.ContainerStatus{waits}}, corev1.PodFailed},
 		{"an init container fails and may again", always, podFacts{init: []corev1.ContainerStatus{ran(1)}, main: []corev1.ContainerStatus{waits}}, corev1.PodPending},
 		{"one runs", always, podFacts{initialized: true, main: []corev1.ContainerStatus{runs, waits}}, corev1.PodRunning},
-		{"one backs off", always, podFacts{initialized: true, main: []corev1.ContainerStatus{backs}}, corev1.PodRunning},
+		{"one backs off", always, podFacts{initialized: true, main: []corev1.ContainerStatus{backingOff}}, corev1.PodRunning},
 		{"it ended and will be restarted", always, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodRunning},
-		{"it failed and will be restarted", fails, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(3)}}, corev1.PodRunning},
-		{"it succeeded", fails, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
+		{"it failed and will be restarted", onFailure, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(3)}}, corev1.PodRunning},
+		{"it succeeded", onFailure, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
 		{"it failed for good", never, podFacts{initialized: true, main: []corev1.ContainerStatus{ran(0), ran(3)}}, corev1.PodFailed},
 		{"a sidecar still runs", never, podFacts{initialized: true, init: []corev1.ContainerStatus{runs}, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodRunning},
 		{"a sidecar was ended after the others", never, podFacts{initialized: true, init: []corev1.ContainerStatus{ran(143)}, main: []corev1.ContainerStatus{ran(0)}}, corev1.PodSucceeded},
@@ -63,7 +63,7 @@ func TestReadyNeedsEachContainerAndGate(t *testing.T) {
 		want bool
 	}{
 		{"all ready", &corev1.Pod{}, []corev1.ContainerStatus{runs, runs}, true},
-		{"one not ready", &corev1.Pod{}, []corev1.ContainerStatus{runs, sick}, false},
+		{"one not ready", &corev1.Pod{}, []corev1.ContainerStatus{runs, notReady}, false},
 		{"none yet", &corev1.Pod{}, nil, false},
 		{"the gate is closed", gated, []corev1.ContainerStatus{runs}, false},
 		{"the gate is open", opened, []corev1.ContainerStatus{runs}, true},

@@ -17,10 +17,10 @@ func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Cre
 	}
 	user, group, never := image.User, image.User, false
 	if s := pod.Spec.SecurityContext; s != nil {
-		user, group, never = choose(s.RunAsUser, user), choose(s.RunAsGroup, choose(s.RunAsUser, group)), optional(s.RunAsNonRoot)
+		user, group, never = valueOr(s.RunAsUser, user), valueOr(s.RunAsGroup, valueOr(s.RunAsUser, group)), optional(s.RunAsNonRoot)
 	}
 	if s := c.SecurityContext; s != nil {
-		user, group = choose(s.RunAsUser, user), choose(s.RunAsGroup, choose(s.RunAsUser, group))
+		user, group = valueOr(s.RunAsUser, user), valueOr(s.RunAsGroup, valueOr(s.RunAsUser, group))
 		if s.RunAsNonRoot != nil {
 			never = *s.RunAsNonRoot
 		}
@@ -41,7 +41,7 @@ func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Cre
 }
 
 // localized gives a pod with the ids of this machine's users.
-func localized(pod *corev1.Pod, users map[int64]int64) *corev1.Pod {
+func withLocalUsers(pod *corev1.Pod, users map[int64]int64) *corev1.Pod {
 	if pod == nil || len(users) == 0 {
 		return pod
 	}
@@ -76,7 +76,7 @@ func fsGroup(pod *corev1.Pod) int {
 	return -1
 }
 
-func choose(p *int64, otherwise int64) int64 {
+func valueOr(p *int64, otherwise int64) int64 {
 	if p == nil {
 		return otherwise
 	}
@@ -84,7 +84,7 @@ func choose(p *int64, otherwise int64) int64 {
 }
 
 // give makes a folder the user's.
-func give(folder string, cred *syscall.Credential, group int) error {
+func chown(folder string, cred *syscall.Credential, group int) error {
 	if cred == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ func TestUsersOfImagesAreThoseOfTheMachine(t *testing.T) {
 		InitContainers:  []corev1.Container{{SecurityContext: &corev1.SecurityContext{RunAsUser: id(65532)}}},
 		Containers:      []corev1.Container{{SecurityContext: &corev1.SecurityContext{RunAsUser: id(999), RunAsGroup: id(0)}}, {}},
 	}}
-	got := localized(pod, map[int64]int64{999: 101})
+	got := withLocalUsers(pod, map[int64]int64{999: 101})
 	s := got.Spec
 	if *s.SecurityContext.RunAsUser != 101 || *s.SecurityContext.RunAsGroup != 101 || *s.SecurityContext.FSGroup != 101 ||
 		*s.InitContainers[0].SecurityContext.RunAsUser != 65532 || *s.Containers[0].SecurityContext.RunAsUser != 101 || *s.Containers[0].SecurityContext.RunAsGroup != 0 {
@@ -24,7 +24,7 @@ func TestUsersOfImagesAreThoseOfTheMachine(t *testing.T) {
 	if *pod.Spec.SecurityContext.RunAsUser != 999 {
 		t.Error("the pod of the cache was changed")
 	}
-	if localized(nil, nil) != nil || localized(pod, nil) != pod {
+	if withLocalUsers(nil, nil) != nil || withLocalUsers(pod, nil) != pod {
 		t.Error("without users nothing is changed")
 	}
 }

@@ -121,7 +121,7 @@ func (k *Kubelet) configMap(ctx context.Context, namespace, name string, items [
 	for key, value := range m.BinaryData {
 		data[key] = value
 	}
-	return chosen("ConfigMap "+name, data, items, mode, opt)
+	return selectItems("ConfigMap "+name, data, items, mode, opt)
 }
 
 func (k *Kubelet) secret(ctx context.Context, namespace, name string, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
@@ -132,11 +132,11 @@ func (k *Kubelet) secret(ctx context.Context, namespace, name string, items []co
 	if err != nil {
 		return nil, err
 	}
-	return chosen("Secret "+name, s.Data, items, mode, opt)
+	return selectItems("Secret "+name, s.Data, items, mode, opt)
 }
 
 // chosen gives the files that items name, or all of them.
-func chosen(what string, data map[string][]byte, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
+func selectItems(what string, data map[string][]byte, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
 	files := map[string]file{}
 	if len(items) == 0 {
 		for key, value := range data {

@@ -49,7 +49,7 @@ type worker struct {
 }
 
 // hand gives a pod to its worker: nil when it is gone.
-func (k *Kubelet) hand(name types.NamespacedName, pod *corev1.Pod) {
+func (k *Kubelet) dispatch(name types.NamespacedName, pod *corev1.Pod) {
 	k.mu.Lock()
 	var others []*worker
 	for uid, w := range k.workers {
@@ -60,7 +60,7 @@ func (k *Kubelet) hand(name types.NamespacedName, pod *corev1.Pod) {
 	k.mu.Unlock()
 	for _, w := range others {
 		if k.reachable(w.node) {
-			w.vanish()
+			w.terminateNow()
 		}
 	}
 	if pod == nil || !k.reachable(pod.Spec.NodeName) {
@@ -82,12 +82,12 @@ func (k *Kubelet) hand(name types.NamespacedName, pod *corev1.Pod) {
 			k.queue.AddAfter(name, time.Second)
 		}
 	case !over(pod):
-		k.begin(pod, w)
+		k.startWorker(pod, w)
 	}
 }
 
 // begin starts a worker; before is the one whose power was cut.
-func (k *Kubelet) begin(pod *corev1.Pod, before *worker) {
+func (k *Kubelet) startWorker(pod *corev1.Pod, before *worker) {
 	w := &worker{
 		k: k, name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, uid: pod.UID, node: pod.Spec.NodeName,
 		hurry: make(chan struct{}), dirty: make(chan struct{}, 1), over: make(chan struct{}),
@@ -106,10 +106,10 @@ func (k *Kubelet) begin(pod *corev1.Pod, before *worker) {
 		<-before.over
 		w.address, w.dir, w.started = before.address, before.dir, before.started
 		for i, c := range before.main {
-			w.main[i].inherit(c)
+			w.main[i].takeOverStatus(c)
 		}
 		for i, c := range before.init {
-			w.init[i].inherit(c)
+			w.init[i].takeOverStatus(c)
 		}
 	} else {
 		w.address = k.o.Addresses.pod()
@@ -125,11 +125,11 @@ func (k *Kubelet) begin(pod *corev1.Pod, before *worker) {
 		w.dir = filepath.Join(k.o.Dir, "pods", strconv.Itoa(k.count))
 	}
 	k.workers[w.uid] = w
-	k.wg.Go(w.play)
+	k.wg.Go(w.runPod)
 }
 
 // inherit takes over the restarts of a container that lost its power.
-func (c *container) inherit(before *container) {
+func (c *container) takeOverStatus(before *container) {
 	c.status.RestartCount = before.status.RestartCount
 	c.status.LastTerminationState = before.status.LastTerminationState
 	if before.status.State.Terminated != nil {
@@ -139,7 +139,7 @@ func (c *container) inherit(before *container) {
 }
 
 // play is the life of the pod.
-func (w *worker) play() {
+func (w *worker) runPod() {
 	defer close(w.over)
 	helping, release := context.WithCancel(w.ctx)
 	var helpers sync.WaitGroup
@@ -217,7 +217,7 @@ func (w *worker) prepare() bool {
 func (w *worker) initialize() bool {
 	for _, c := range w.init {
 		if c.sidecar {
-			w.sides.Go(func() { c.live(w.side) })
+			w.sides.Go(func() { c.supervise(w.side) })
 			for !c.hasStarted() {
 				if !sleep(w.run, 20*time.Millisecond) {
 					return false
@@ -225,7 +225,7 @@ func (w *worker) initialize() bool {
 			}
 			continue
 		}
-		if code := c.live(w.run); code != 0 || w.run.Err() != nil {
+		if code := c.supervise(w.run); code != 0 || w.run.Err() != nil {
 			return false // the policy lets no other try
 		}
 		c.set(func(s *corev1.ContainerStatus) { s.Ready = true })
@@ -239,7 +239,7 @@ func (w *worker) initialize() bool {
 func (w *worker) runMain() {
 	var all sync.WaitGroup
 	for _, c := range w.main {
-		all.Go(func() { c.live(w.run) })
+		all.Go(func() { c.supervise(w.run) })
 	}
 	all.Wait()
 }
@@ -313,7 +313,7 @@ func (w *worker) uses(name string) bool {
 }
 
 // vanish ends a pod whose object is gone: there is a second left.
-func (w *worker) vanish() {
+func (w *worker) terminateNow() {
 	w.mu.Lock()
 	first := !w.deleted
 	w.deleted = true
@@ -369,7 +369,7 @@ func (w *worker) forget() {
 }
 
 // cut kills all processes of the pod at once, and the worker with them.
-func (w *worker) cut() {
+func (w *worker) killAll() {
 	w.cancel()
 	<-w.over
 }

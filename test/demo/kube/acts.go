@@ -20,7 +20,7 @@ func (d *Demo) Acts() []Act {
 		{Name: "Failover", Title: "The writer's pod is deleted by force: it comes back as the writer, or a reader takes over", do: d.failover},
 		{Name: "Crash", Title: "A third reader; the leading operator is killed in the middle", do: d.crash},
 		{Name: "MPDCluster", Title: "A cluster of PolarDB Stack's kind, by the same operator", do: d.mpd},
-		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.tell},
+		{Name: "Tell", Title: "What Kubernetes tells of it", do: d.summarize},
 		{Name: "Rows", Title: "All this time a client wrote: is every row there whose commit was answered?", do: d.rows},
 		{Name: "Delete", Title: "Delete: pods and secrets go, claims where the cluster does not keep them", do: d.remove},
 	}
@@ -63,7 +63,7 @@ func (d *Demo) create(ctx context.Context) error {
 		},
 		func() error {
 			d.facts.Ready = time.Since(began)
-			_, err := d.rests(ctx, 2, nil)
+			_, err := d.awaitRunning(ctx, 2, nil)
 			return err
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc,pods,pvc") },
@@ -98,16 +98,16 @@ func (d *Demo) sql(ctx context.Context) error {
 
 // change switches the writer.
 func (d *Demo) change(ctx context.Context) error {
-	d.writer.Lap()
+	d.writer.AwaitNext()
 	return steps(
 		func() error { return d.kubectl(ctx, "annotate", "ssc", "orders", "pawl.dev/switch-writer=2") },
 		func() error {
-			_, err := d.rests(ctx, 2, writerIs("2"))
+			_, err := d.awaitRunning(ctx, 2, writerIs("2"))
 			return err
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
-			d.facts.Switch = d.writer.Lap()
+			d.facts.Switch = d.writer.AwaitNext()
 			d.print("the client waited for at most %s", d.facts.Switch.Round(time.Millisecond))
 			return nil
 		},
@@ -122,7 +122,7 @@ func (d *Demo) pause(ctx context.Context) error {
 			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
 		},
 		func() (err error) {
-			run, err = d.at(ctx, "ModifyClass")
+			run, err = d.awaitRun(ctx, "ModifyClass")
 			return err
 		},
 		func() error { return d.kubectl(ctx, "pawl", "pause", short(run), "--reason", "lunch") },
@@ -132,7 +132,7 @@ func (d *Demo) pause(ctx context.Context) error {
 		func() error { return d.kubectl(ctx, "pawl", "describe", "ssc", "orders") },
 		func() error { return d.kubectl(ctx, "pawl", "resume", short(run), "--wait", "4m") },
 		func() error {
-			_, err := d.rests(ctx, 2, classIs("wide"))
+			_, err := d.awaitRunning(ctx, 2, classIs("wide"))
 			return err
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
@@ -140,22 +140,22 @@ func (d *Demo) pause(ctx context.Context) error {
 }
 
 func (d *Demo) failover(ctx context.Context) error {
-	c, err := d.rests(ctx, 2, nil)
+	c, err := d.awaitRunning(ctx, 2, nil)
 	if err != nil {
 		return err
 	}
 	old := c.Status.Instances[c.Status.Writer]
-	d.writer.Lap()
+	d.writer.AwaitNext()
 	return steps(
-		func() error { return d.until(ctx, "the manager may fail over without loss", d.safe) },
+		func() error { return d.until(ctx, "the manager may fail over without loss", d.checkFailoverSafe) },
 		func() error { return d.kubectl(ctx, "delete", "pod", old.Name, "--grace-period=0", "--force") },
 		func() error {
-			_, err := d.rests(ctx, 2, writerIsNot(old.Name, old.Address))
+			_, err := d.awaitRunning(ctx, 2, writerIsNot(old.Name, old.Address))
 			return err
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
-			d.facts.Failover = d.writer.Lap()
+			d.facts.Failover = d.writer.AwaitNext()
 			d.print("the client waited for at most %s", d.facts.Failover.Round(time.Millisecond))
 			return nil
 		},
@@ -164,25 +164,25 @@ func (d *Demo) failover(ctx context.Context) error {
 
 // crash kills the leader while it adds a reader.
 func (d *Demo) crash(ctx context.Context) error {
-	d.writer.Lap()
+	d.writer.AwaitNext()
 	var run string
 	return steps(
 		func() error {
 			return d.kubectl(ctx, "patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`)
 		},
 		func() (err error) {
-			run, err = d.at(ctx, "AddReaders")
+			run, err = d.awaitRun(ctx, "AddReaders")
 			return err
 		},
 		func() error { return d.killLeader(ctx) },
 		func() error {
-			_, err := d.rests(ctx, 3, nil)
+			_, err := d.awaitRunning(ctx, 3, nil)
 			return err
 		},
 		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
 		func() error { return d.kubectl(ctx, "pawl", "history", short(run)) },
 		func() error {
-			d.facts.ScaleCrash = d.writer.Lap()
+			d.facts.ScaleCrash = d.writer.AwaitNext()
 			d.print("the client waited for at most %s", d.facts.ScaleCrash.Round(time.Millisecond))
 			return nil
 		},
@@ -199,7 +199,7 @@ func (d *Demo) mpd(ctx context.Context) error {
 	)
 }
 
-func (d *Demo) tell(ctx context.Context) error {
+func (d *Demo) summarize(ctx context.Context) error {
 	return steps(
 		func() error { return d.kubectl(ctx, "get", "pawl") },
 		func() error { return d.kubectl(ctx, "pawl", "get") },
@@ -210,7 +210,7 @@ func (d *Demo) tell(ctx context.Context) error {
 // rows asks every instance.
 func (d *Demo) rows(ctx context.Context) error {
 	d.facts.Rows = d.writer.Stop()
-	c, err := d.rests(ctx, 3, nil)
+	c, err := d.awaitRunning(ctx, 3, nil)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (d *Demo) remove(ctx context.Context) error {
 		},
 		func() error {
 			return d.until(ctx, "nothing is left", func(ctx context.Context) error {
-				left, err := d.ask(ctx, "get", "pods,deploy,svc,secrets,leases", "-l", "pawl.dev/cluster", "-o", "name")
+				left, err := d.runQuietly(ctx, "get", "pods,deploy,svc,secrets,leases", "-l", "pawl.dev/cluster", "-o", "name")
 				if err == nil && left != "" {
 					err = errors.New(strings.ReplaceAll(left, "\n", " "))
 				}

@@ -68,7 +68,7 @@ type check func(*v1alpha1.SharedStorageCluster) error
 
 // rests waits until the cluster is Running with so many readers, all healthy,
 // and its newest spec is what it is.
-func (d *Demo) rests(ctx context.Context, readers int32, also check) (c *v1alpha1.SharedStorageCluster, err error) {
+func (d *Demo) awaitRunning(ctx context.Context, readers int32, also check) (c *v1alpha1.SharedStorageCluster, err error) {
 	err = d.until(ctx, fmt.Sprintf("%s rests with %d readers", name, readers), func(ctx context.Context) error {
 		if c, err = d.cluster(ctx); err != nil {
 			return err
@@ -120,7 +120,7 @@ func classIs(class string) check {
 }
 
 // at waits until a run of a flow is under way, and gives its id.
-func (d *Demo) at(ctx context.Context, flow string) (run string, err error) {
+func (d *Demo) awaitRun(ctx context.Context, flow string) (run string, err error) {
 	err = d.until(ctx, "a run of "+flow+" is under way", func(ctx context.Context) error {
 		c, err := d.cluster(ctx)
 		if err != nil {
@@ -139,7 +139,7 @@ func (d *Demo) at(ctx context.Context, flow string) (run string, err error) {
 func short(run string) string { return run[:min(4, len(run))] }
 
 // safe is whether the manager may fail over without losing a row.
-func (d *Demo) safe(ctx context.Context) error {
+func (d *Demo) checkFailoverSafe(ctx context.Context) error {
 	kept := &corev1.ConfigMap{}
 	err := d.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name + "-manager"}, kept)
 	if err == nil && !strings.Contains(kept.Data["state.json"], `"safe":true`) {

@@ -53,7 +53,7 @@ func (d *Demo) apply(ctx context.Context, file string, change func(string) (stri
 }
 
 // ask types a command without showing it.
-func (d *Demo) ask(ctx context.Context, args ...string) (string, error) {
+func (d *Demo) runQuietly(ctx context.Context, args ...string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := d.command(ctx, "kubectl", args...)
 	cmd.Stdout, cmd.Stderr = &out, &said

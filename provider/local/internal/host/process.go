@@ -36,7 +36,7 @@ func (p Process) Same(o Process) bool {
 
 // Lives reports that this very process runs. Where there is no /proc it can
 // only tell that some process has its id.
-func (p Process) Lives() bool {
+func (p Process) IsRunning() bool {
 	if p.PID <= 1 || p.Boot != Boot() {
 		return false
 	}
@@ -49,7 +49,7 @@ func (p Process) Lives() bool {
 
 // Runs reports that the process was started with this argument, or that the
 // machine does not tell: one that is ending gives up its arguments before it is gone.
-func (p Process) Runs(argument string) bool {
+func (p Process) HasArgument(argument string) bool {
 	if !hasProc() {
 		return true
 	}
@@ -58,7 +58,7 @@ func (p Process) Runs(argument string) bool {
 		return false
 	}
 	if len(line) == 0 {
-		return ends(p.PID)
+		return isExiting(p.PID)
 	}
 	for word := range bytes.SplitSeq(line, []byte{0}) {
 		if string(word) == argument {
@@ -76,7 +76,7 @@ func (p Process) Signal(s syscall.Signal, group bool) error {
 		return err
 	}
 	defer func() { _ = handle.Release() }() // it holds a descriptor at most
-	if !p.Lives() {
+	if !p.IsRunning() {
 		return nil
 	}
 	if err := handle.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -117,7 +117,7 @@ func stat(pid int) (start string, alive bool) {
 }
 
 // ends reports that the kernel is ending a process (PF_EXITING of its flags).
-func ends(pid int) bool {
+func isExiting(pid int) bool {
 	const exiting = 0x4
 	fields := fieldsOf(pid)
 	if len(fields) < 20 {

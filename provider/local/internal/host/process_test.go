@@ -52,14 +52,14 @@ func killed(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := Of("", child.Process.Pid)
-	if !p.Lives() || !p.Runs("argument") || p.Runs("another") {
-		t.Errorf("it lives: %t, with its argument: %t", p.Lives(), p.Runs("argument"))
+	if !p.IsRunning() || !p.HasArgument("argument") || p.HasArgument("another") {
+		t.Errorf("it lives: %t, with its argument: %t", p.IsRunning(), p.HasArgument("argument"))
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for p.Lives() {
-		if !p.Runs("argument") && p.Lives() {
+	for p.IsRunning() {
+		if !p.HasArgument("argument") && p.IsRunning() {
 			t.Error("it lives, and is not found")
 			break
 		}
