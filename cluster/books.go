@@ -9,7 +9,7 @@ import (
 )
 
 // Books keep the records. Its exam is bookstest.
-type Books interface {
+type Records interface {
 	// Commit makes a change: all of it or nothing. fault.WriteConflict if a
 	// cluster, journal row or job is not at the revision it was read at.
 	// It fills in ids and raises revisions in what it was given, and what jobs
@@ -18,7 +18,7 @@ type Books interface {
 	Commit(ctx context.Context, c *Change) error
 	// Book gives all that is recorded of a cluster, removed ones too.
 	// CLUSTER_NOT_FOUND.
-	Book(ctx context.Context, uuid string) (*Book, error)
+	Record(ctx context.Context, uuid string) (*Record, error)
 	// Details of a cluster, opened. CLUSTER_NOT_FOUND.
 	Details(ctx context.Context, uuid string) (*Details, error)
 	// List gives clusters without their books, and how many there are in all.
@@ -27,12 +27,12 @@ type Books interface {
 
 // Ledger is what faces, collector and synchronisation read beside single
 // books. Every Books of ours is one.
-type Ledger interface {
-	Books
+type Store interface {
+	Records
 	Notices
 	// Scan hands every cluster that lives (or is Expunge) with its nodes and
 	// journal to visit, in the order of ids, without holding them all.
-	Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error
+	Scan(ctx context.Context, q ScanQuery, visit func(*Record) error) error
 	// Nodes gives the living nodes of several clusters (their ids) in one read, for lists.
 	Nodes(ctx context.Context, clusters []int64) (map[int64][]Node, error)
 	// Reach gives how several clusters (their ids) are reached, in one read, for lists.
@@ -55,7 +55,7 @@ type Ledger interface {
 	// newest there ever was; 0: none. Events behind the floor are all there.
 	Feed(ctx context.Context) (floor, newest int64, err error)
 	// Hellos keeps what nodes said, newest wins, in one write; no revision is raised.
-	Hellos(ctx context.Context, hellos []NodeHello) error
+	Heartbeats(ctx context.Context, hellos []NodeHello) error
 	// Rows gives journal rows over all clusters, oldest intent first, and their number.
 	Rows(ctx context.Context, q RowQuery) ([]OwnedRow, int, error)
 	// Usage is what an owner's living clusters take: their desired nodes, and

@@ -298,7 +298,7 @@ type Event struct {
 }
 
 // Book is all that is recorded of one cluster.
-type Book struct {
+type Record struct {
 	Cluster Cluster
 	Nodes   []Node // living ones
 	Journal []JournalRow

@@ -34,7 +34,7 @@ const transition = "on its way: "
 // look is what is compared: books with what was seen.
 type look struct {
 	c      *Cluster
-	b      *Book
+	b      *Record
 	seen   Observed
 	now    time.Time
 	tol    Tolerances
@@ -57,7 +57,7 @@ type (
 func (f Finding) key() finding { return finding{f.Type, f.Resource, f.ID} }
 
 // newLook compares a cluster as it should be in its state.
-func newLook(c *Cluster, b *Book, seen Observed, now time.Time, tol Tolerances) *look {
+func newLook(c *Cluster, b *Record, seen Observed, now time.Time, tol Tolerances) *look {
 	l := &look{c: c, b: b, seen: seen, now: now, tol: tol.OrDefault(), before: make(map[finding]Finding, len(c.Findings)),
 		things: make(map[thingID]*Resource, len(seen.Resources)),
 		up:     c.State != Stopped && c.State != Stopping && !(c.State == Alert && c.Desired == WantStopped)}
@@ -320,7 +320,7 @@ func (l *look) counts() []difference {
 // Suspects are the things that a pass must read once more, singly, before it
 // judges: what a complete list does not show, and VMs in a state that would be
 // an alarm. What was found before is not read again.
-func Suspects(c *Cluster, b *Book, seen Observed) []Ref {
+func Suspects(c *Cluster, b *Record, seen Observed) []Ref {
 	l := newLook(c, b, seen, seen.At, Tolerances{})
 	var refs []Ref
 	add := func(kind Kind, name, id, identity string) {

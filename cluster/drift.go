@@ -98,7 +98,7 @@ type Observed struct {
 
 // Meet takes in a VM that was seen in the cluster's network without its tags: it
 // is foreign, or one of the books that has lost them.
-func (o *Observed) Meet(b *Book, r Resource) {
+func (o *Observed) Meet(b *Record, r Resource) {
 	switch {
 	case !b.Knows(r):
 		o.Foreign = append(o.Foreign, r)

@@ -30,7 +30,7 @@ const (
 // DecideOrphan says what to do with a resource that carries our installation
 // tag. known is the book of the cluster its tag names, nil if this database has
 // none: after a restore the clusters that are missing here may live.
-func DecideOrphan(r Resource, known *Book, installation string, now time.Time, grace time.Duration) OrphanAct {
+func DecideOrphan(r Resource, known *Record, installation string, now time.Time, grace time.Duration) OrphanAct {
 	switch {
 	case r.Tags[TagInstallation] != installation, r.SourceNAT: // a source NAT goes with its network
 		return OrphanLeave
@@ -52,7 +52,7 @@ func DecideOrphan(r Resource, known *Book, installation string, now time.Time, g
 
 // Knows reports a resource that is in the books: by id, or as the thing that an
 // open intent waits for. What an operator has forgotten is known too.
-func (b *Book) Knows(r Resource) bool {
+func (b *Record) Knows(r Resource) bool {
 	if r.Kind == VM && slices.ContainsFunc(b.Nodes, func(n Node) bool { return n.VMID == r.ID }) {
 		return true
 	}
@@ -80,7 +80,7 @@ const (
 
 // DecideRow says whether the collector works on a row of a cluster without a
 // live run now. In a transient state and in Expunge a run does that.
-func DecideRow(row *JournalRow, b *Book, now time.Time, grace time.Duration) RowAct {
+func DecideRow(row *JournalRow, b *Record, now time.Time, grace time.Duration) RowAct {
 	c := &b.Cluster
 	switch {
 	case !row.Phase.Open(), row.Origin == Given, !c.GC, row.NextAt.After(now):
@@ -98,7 +98,7 @@ func DecideRow(row *JournalRow, b *Book, now time.Time, grace time.Duration) Row
 }
 
 // member reports a row whose VM is a living node.
-func (b *Book) member(row *JournalRow) bool {
+func (b *Record) member(row *JournalRow) bool {
 	return slices.ContainsFunc(b.Nodes, func(n Node) bool {
 		return n.Removed.IsZero() && (n.Key == row.Key || n.Name == row.Name || n.VMID != "" && n.VMID == row.ProviderID)
 	})

@@ -41,7 +41,7 @@ const grain = time.Millisecond
 // In Alert the judgement says when Recover (or Stop, where Stopped is desired)
 // is tried: at once when the cluster is healthy again; else, where the policy
 // can do something about it, after pauses of Tolerances.Retry.
-func Judge(c *Cluster, b *Book, seen Observed, now time.Time, tol Tolerances) Judgement {
+func Judge(c *Cluster, b *Record, seen Observed, now time.Time, tol Tolerances) Judgement {
 	now = now.UTC().Truncate(grain)
 	if seen.Trouble != nil {
 		return Judgement{Trouble: seen.Trouble, Findings: []Finding{

@@ -16,7 +16,7 @@ import (
 // stage is a cluster of one control node and two workers, as it should be, and
 // what a pass sees of it.
 type stage struct {
-	book Book
+	book Record
 	seen Observed
 	now  time.Time
 }
@@ -27,7 +27,7 @@ func newStage(state machine.State) *stage {
 	if state == Stopped {
 		c.Desired = WantStopped
 	}
-	s := &stage{now: noon, book: Book{Cluster: c}, seen: Observed{CallsHome: true, Listed: map[Kind]bool{}, Proven: map[string]bool{}}}
+	s := &stage{now: noon, book: Record{Cluster: c}, seen: Observed{CallsHome: true, Listed: map[Kind]bool{}, Proven: map[string]bool{}}}
 	for _, k := range []Kind{VM, Network, Address, Firewall, Forward, Balancer} {
 		s.seen.Listed[k] = true
 	}

@@ -32,7 +32,7 @@ type shelf struct {
 	details *Details
 }
 
-var _ Ledger = (*Memory)(nil)
+var _ Store = (*Memory)(nil)
 
 // NewMemory makes an empty ledger.
 func NewMemory() *Memory {
@@ -210,7 +210,7 @@ func (n *Node) keepHello(stored *Node) {
 }
 
 // Hellos implements Ledger.
-func (m *Memory) Hellos(ctx context.Context, hellos []NodeHello) error {
+func (m *Memory) Heartbeats(ctx context.Context, hellos []NodeHello) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Book implements Books.
-func (m *Memory) Book(ctx context.Context, uuid string) (*Book, error) {
+func (m *Memory) Record(ctx context.Context, uuid string) (*Record, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.shelf(ctx, uuid)
@@ -29,8 +29,8 @@ func (m *Memory) shelf(ctx context.Context, uuid string) (*shelf, error) {
 	return nil, NotFound.Errorf("no cluster has the id %q", uuid)
 }
 
-func (s *shelf) book() *Book {
-	b := &Book{Cluster: *s.cluster.copy()}
+func (s *shelf) book() *Record {
+	b := &Record{Cluster: *s.cluster.copy()}
 	for _, n := range s.nodes {
 		if n.Removed.IsZero() {
 			b.Nodes = append(b.Nodes, *n.copy())
@@ -125,7 +125,7 @@ func within(text, part string) bool {
 }
 
 // Scan implements Ledger.
-func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Book) error) error {
+func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Record) error) error {
 	for after := q.AfterID; ; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (m *Memory) Scan(ctx context.Context, q ScanQuery, visit func(*Book) error)
 }
 
 // behind is the next book of a scan.
-func (m *Memory) behind(q ScanQuery, after int64) *Book {
+func (m *Memory) behind(q ScanQuery, after int64) *Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id := after + 1; id <= m.ids; id++ {

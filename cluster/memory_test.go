@@ -8,5 +8,5 @@ import (
 )
 
 func TestMemory(t *testing.T) {
-	bookstest.Run(t, func(testing.TB) cluster.Ledger { return cluster.NewMemory() })
+	bookstest.Run(t, func(testing.TB) cluster.Store { return cluster.NewMemory() })
 }

@@ -73,7 +73,7 @@ func RoleOf(c *Cluster, name string) (role Role, ordinal int, ok bool) {
 
 // NextOrdinal is the ordinal behind the highest that a node of the role has or
 // ever had: removed ones are known by the journal.
-func NextOrdinal(b *Book, role Role) int {
+func NextOrdinal(b *Record, role Role) int {
 	last := 0
 	for _, n := range b.Nodes {
 		if n.Role == role {

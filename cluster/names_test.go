@@ -75,7 +75,7 @@ func TestForeignNamesAreNotOurs(t *testing.T) {
 
 func TestOrdinalsAreNeverReused(t *testing.T) {
 	c := Cluster{UUID: "1f2e3d4c", Name: "blue"}
-	b := &Book{Cluster: c}
+	b := &Record{Cluster: c}
 	if got := NextOrdinal(b, Worker); got != 1 {
 		t.Errorf("the first is %d", got)
 	}

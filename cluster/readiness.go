@@ -2,7 +2,7 @@ package cluster
 
 // Readiness says whether a node is ready: true, false or unknown, and why it is
 // not. What the newest look found of its VM outweighs what the node said before.
-func (b *Book) Readiness(n *Node) (ready, why string) {
+func (b *Record) Readiness(n *Node) (ready, why string) {
 	for _, f := range b.Cluster.Findings {
 		if f.Resource != n.Name && (f.ID == "" || f.ID != n.VMID) {
 			continue

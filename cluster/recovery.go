@@ -70,7 +70,7 @@ func (p RecoveryPlan) Err() error {
 
 // PlanRecovery says what a recover run does to a cluster that is to run. nil
 // is the default policy.
-func PlanRecovery(b *Book, seen Observed, policy Recovery, o RecoveryOptions) RecoveryPlan {
+func PlanRecovery(b *Record, seen Observed, policy Recovery, o RecoveryOptions) RecoveryPlan {
 	if seen.Trouble != nil || !seen.Listed[VM] {
 		return RecoveryPlan{}
 	}

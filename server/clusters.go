@@ -260,7 +260,7 @@ func (s *Server) createCluster(ctx context.Context, in *struct{ Body createBody 
 	return s.accepted(ctx, c, job), nil
 }
 
-func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluster.Book, error) {
+func (s *Server) book(ctx context.Context, id string) (*service.Service, *cluster.Record, error) {
 	clusters, err := s.clusters()
 	if err != nil {
 		return nil, nil, err

@@ -146,7 +146,7 @@ func (m *market) order(who, name string) acceptedBody {
 // put sets the state of a cluster, as the walker would have, with a configuration that can be read.
 func (m *market) put(id string, state machine.State) {
 	m.t.Helper()
-	b, err := m.books.Book(m.t.Context(), id)
+	b, err := m.books.Record(m.t.Context(), id)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestPatchOfACluster(t *testing.T) {
 		if r.status != c.want {
 			t.Errorf("%s: %d %s", c.patch, r.status, r.body)
 		}
-		if b, _ := m.books.Book(t.Context(), id); c.check != nil && !c.check(&b.Cluster) {
+		if b, _ := m.books.Record(t.Context(), id); c.check != nil && !c.check(&b.Cluster) {
 			t.Errorf("%s: %+v", c.patch, b.Cluster)
 		}
 	}
@@ -334,7 +334,7 @@ func TestPagesOfClustersUnderChange(t *testing.T) {
 			}
 		}
 		for _, c := range page.Items[len(page.Items)-2:] { // the place and what is before it
-			b, err := m.books.Book(t.Context(), c.ID)
+			b, err := m.books.Record(t.Context(), c.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -435,7 +435,7 @@ func TestTheDiskOfNodes(t *testing.T) {
 	body := map[string]any{"name": "blue", "zone": "one", "offering": "one", "size": 1, "diskGB": 40}
 	var a acceptedBody
 	m.as("uma", "POST", "/v1/clusters", body).into(t, &a)
-	b, err := m.books.Book(t.Context(), a.Cluster.ID)
+	b, err := m.books.Record(t.Context(), a.Cluster.ID)
 	if err != nil || a.Cluster.DiskGB != 40 || b.Cluster.DiskGB != 40 {
 		t.Errorf("answered %d GB, stored %+v, %v", a.Cluster.DiskGB, b, err)
 	}

@@ -39,7 +39,7 @@ func newTown(t *testing.T, change func(*Options)) *town {
 	return w
 }
 
-func bookkeeper(t *testing.T, books cluster.Ledger) *service.Service {
+func bookkeeper(t *testing.T, books cluster.Store) *service.Service {
 	t.Helper()
 	s, err := service.New(service.Options{Books: books, Installation: "test", Providers: []service.Named{{Name: "none", Provider: struct{ cluster.Provider }{}}}})
 	if err != nil {
@@ -63,7 +63,7 @@ func (w *town) moveIn(name string) (account.Account, string) {
 }
 
 // founded is a cluster of an account in the books.
-func founded(t *testing.T, books cluster.Ledger, name string, owner cluster.Owner) *cluster.Cluster {
+func founded(t *testing.T, books cluster.Store, name string, owner cluster.Owner) *cluster.Cluster {
 	t.Helper()
 	c := &cluster.Cluster{UUID: "uuid-" + name, Name: name, Owner: owner, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 1, ControlCount: 1,
 		Zone: cluster.Entity{ID: "z"}, Offering: cluster.Entity{ID: "o"}, Provider: "none", Created: now(), StateSince: now(), GC: true}
@@ -74,7 +74,7 @@ func founded(t *testing.T, books cluster.Ledger, name string, owner cluster.Owne
 }
 
 // tell writes an event into the history of a cluster.
-func tell(t *testing.T, books cluster.Ledger, c *cluster.Cluster, kind, text string) {
+func tell(t *testing.T, books cluster.Store, c *cluster.Cluster, kind, text string) {
 	t.Helper()
 	e := &cluster.Event{At: now(), Type: kind, Event: text, State: string(c.State)}
 	if err := books.Commit(t.Context(), &cluster.Change{Book: c.ID, Events: []*cluster.Event{e}}); err != nil {

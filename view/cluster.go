@@ -109,7 +109,7 @@ func ClusterInList(c *cluster.Cluster, existing int, account, domain string) Clu
 }
 
 // ClusterOfBook is ClusterInList of a book.
-func ClusterOfBook(b *cluster.Book, account, domain string) Cluster {
+func ClusterOfBook(b *cluster.Record, account, domain string) Cluster {
 	existing := 0
 	for _, n := range b.Nodes {
 		if n.Role == cluster.Worker && n.Removed.IsZero() {
@@ -134,7 +134,7 @@ type ClusterNode struct {
 }
 
 // ClusterNodes reads the nodes of a cluster.
-func ClusterNodes(b *cluster.Book) []ClusterNode {
+func ClusterNodes(b *cluster.Record) []ClusterNode {
 	nodes := []ClusterNode{}
 	for _, n := range b.Nodes {
 		v := ClusterNode{Name: n.Name, ID: n.VMID, Role: n.Role, Ordinal: n.Ordinal, Version: n.Version, Address: n.Address,
@@ -165,7 +165,7 @@ type ClusterResource struct {
 }
 
 // ClusterResources reads the journal of a cluster.
-func ClusterResources(b *cluster.Book) []ClusterResource {
+func ClusterResources(b *cluster.Record) []ClusterResource {
 	rows := []ClusterResource{}
 	for _, r := range b.Journal {
 		rows = append(rows, ClusterResource{Kind: r.Kind, Name: r.Name, ID: r.ProviderID, Key: r.Key, Phase: r.Phase, Origin: r.Origin, Run: r.RunID,

@@ -79,7 +79,7 @@ func createOn(ctx context.Context, o options, film *tape) (f figures, err error)
 		return nil, err
 	}
 	defer recorded()
-	keeper := w.store.(sqlstore.Keeper)
+	keeper := w.store.(sqlstore.Admin)
 	before, began, spent := keeper.Stats(), time.Now(), cpuTime()
 	if err := createAll(ctx, w, o); err != nil {
 		return nil, err

@@ -189,9 +189,9 @@ func (l *ledger) Commit(ctx context.Context, c *cluster.Change) error {
 }
 
 // Book counts, as the reads below.
-func (l *ledger) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+func (l *ledger) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	l.calls.add(bookRead)
-	return l.Clusters.Book(ctx, uuid)
+	return l.Clusters.Record(ctx, uuid)
 }
 
 func (l *ledger) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
@@ -204,13 +204,13 @@ func (l *ledger) List(ctx context.Context, q cluster.ClusterQuery) ([]cluster.Cl
 	return l.Clusters.List(ctx, q)
 }
 
-func (l *ledger) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
+func (l *ledger) Heartbeats(ctx context.Context, hellos []cluster.NodeHello) error {
 	l.calls.hello(ctx)
 	if l.film != nil {
 		l.film.order.Lock()
 		defer l.film.order.Unlock()
 	}
-	err := l.Clusters.Hellos(ctx, hellos)
+	err := l.Clusters.Heartbeats(ctx, hellos)
 	if err == nil && l.film != nil && len(hellos) > 0 {
 		l.film.hellos(hellos)
 	}
@@ -255,7 +255,7 @@ func request(o options, number int) service.CreateRequest {
 
 // fill enters clusters that run, with their nodes and journal, as a service
 // would have left them; with a cloud their VMs are there too.
-func fill(ctx context.Context, books cluster.Ledger, cloud *sim.Cloud, o options) error {
+func fill(ctx context.Context, books cluster.Store, cloud *sim.Cloud, o options) error {
 	now := time.Now().UTC()
 	for i := range o.clusters {
 		c := &cluster.Cluster{

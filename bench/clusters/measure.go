@@ -197,7 +197,7 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 		return nil, err
 	}
 	debug.FreeOSMemory()
-	before, cloud := w.store.(sqlstore.Keeper).Stats().Writes, resident()
+	before, cloud := w.store.(sqlstore.Admin).Stats().Writes, resident()
 	boot := watchResident()
 	recorded, err := o.record()
 	if err != nil {
@@ -210,7 +210,7 @@ func synchronise(ctx context.Context, o options) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	middle := w.store.(sqlstore.Keeper).Stats().Writes
+	middle := w.store.(sqlstore.Admin).Stats().Writes
 	atBootWrites := float64(middle - before)
 	atBoot := boot()
 	debug.FreeOSMemory()

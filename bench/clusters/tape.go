@@ -89,7 +89,7 @@ func (t *tape) play(ctx context.Context, dir string) (played, error) {
 		parts = append(parts, part)
 	}
 	errs := make(chan error, len(parts))
-	before, began, spent := store.(sqlstore.Keeper).Stats().Writes, time.Now(), cpuTime()
+	before, began, spent := store.(sqlstore.Admin).Stats().Writes, time.Now(), cpuTime()
 	var all sync.WaitGroup
 	for _, part := range parts {
 		all.Go(func() {
@@ -106,7 +106,7 @@ func (t *tape) play(ctx context.Context, dir string) (played, error) {
 		})
 	}
 	all.Wait()
-	p := played{float64(store.(sqlstore.Keeper).Stats().Writes - before), time.Since(began), cpuTime() - spent}
+	p := played{float64(store.(sqlstore.Admin).Stats().Writes - before), time.Since(began), cpuTime() - spent}
 	close(errs)
 	return p, <-errs
 }
@@ -212,7 +212,7 @@ func (t *tape) hellos(said []cluster.NodeHello) {
 				mine[i].NodeID = s.nodes[h.NodeID]
 			}
 			s.mu.Unlock()
-			return s.books.Hellos(ctx, mine)
+			return s.books.Heartbeats(ctx, mine)
 		}
 	}})
 }

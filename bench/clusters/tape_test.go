@@ -49,7 +49,7 @@ func same(t *testing.T, dir string, film *tape, o options) {
 	}
 	defer store.Close()
 	for _, uuid := range slices.Sorted(maps.Keys(film.of)) {
-		b, err := store.Clusters().Book(ctx, uuid)
+		b, err := store.Clusters().Record(ctx, uuid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ func wait(ctx context.Context, o options) (figures, error) {
 	}
 	time.Sleep(idle / 2) // the walker looks once at each that is new
 	runtime.GC()
-	keeper := w.store.(sqlstore.Keeper)
+	keeper := w.store.(sqlstore.Admin)
 	writes, spent, began := keeper.Stats().Writes, cpuTime(), time.Now()
 	recorded, err := o.record()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // Run examines a ledger. open makes an empty one, and closes it by t.Cleanup.
-func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
+func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 	for _, part := range []struct {
 		name string
 		test func(exam)
@@ -76,7 +76,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Ledger) {
 // exam is one ledger under examination.
 type exam struct {
 	*testing.T
-	books cluster.Ledger
+	books cluster.Store
 }
 
 var (
@@ -99,9 +99,9 @@ func (e exam) conflict(c *cluster.Change) {
 	}
 }
 
-func (e exam) book(uuid string) *cluster.Book {
+func (e exam) book(uuid string) *cluster.Record {
 	e.Helper()
-	b, err := e.books.Book(e.Context(), uuid)
+	b, err := e.books.Record(e.Context(), uuid)
 	if err != nil {
 		e.Fatalf("book %s: %v", uuid, err)
 	}

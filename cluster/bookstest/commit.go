@@ -50,7 +50,7 @@ func everyField(e exam) {
 		e.equal("events", []cluster.Event{*c.Events[0]}, events)
 		all, _ := e.list(cluster.ClusterQuery{Scope: everyone, UUID: c.Cluster.UUID})
 		e.equal("listed cluster", []cluster.Cluster{*c.Cluster}, all)
-		if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(scanned *cluster.Book) error {
+		if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(scanned *cluster.Record) error {
 			if scanned.Cluster.UUID == c.Cluster.UUID {
 				e.equal("scanned book", b, scanned)
 			}
@@ -263,7 +263,7 @@ func jobIsOneRequest(e exam) {
 }
 
 func unknown(e exam) {
-	if _, err := e.books.Book(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
+	if _, err := e.books.Record(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {
 		e.Errorf("book: %v, want CLUSTER_NOT_FOUND", err)
 	}
 	if _, err := e.books.Details(e.Context(), "nobody"); !errors.Is(err, cluster.NotFound) {

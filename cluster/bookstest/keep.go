@@ -13,7 +13,7 @@ func hellos(e exam) {
 	e.commit(&cluster.Change{Cluster: a, Nodes: nodes})
 	say := func(hellos ...cluster.NodeHello) {
 		e.Helper()
-		if err := e.books.Hellos(e.Context(), hellos); err != nil {
+		if err := e.books.Heartbeats(e.Context(), hellos); err != nil {
 			e.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func helloKept(e exam) {
 	a := newCluster("a")
 	e.commit(&cluster.Change{Cluster: a, Nodes: []*cluster.Node{{Name: "n1"}}})
 	read := e.book("uuid-a").Nodes[0]
-	if err := e.books.Hellos(e.Context(), []cluster.NodeHello{{NodeID: read.ID, At: now, Ready: true, Address: "10.0.0.1", Version: "1.1"}}); err != nil {
+	if err := e.books.Heartbeats(e.Context(), []cluster.NodeHello{{NodeID: read.ID, At: now, Ready: true, Address: "10.0.0.1", Version: "1.1"}}); err != nil {
 		e.Fatal(err)
 	}
 	read.VMID = "vm"

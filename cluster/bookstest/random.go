@@ -77,13 +77,13 @@ func (s *script) uuid() string { return "uuid-c" + s.pick(s.made+1) }
 func one[T any](s *script, of ...T) T { return of[s.rand.IntN(len(of))] }
 
 // both commits two changes that mean the same.
-func (s *script) both(what string, build func(b *cluster.Book) *cluster.Change, uuid string) {
+func (s *script) both(what string, build func(b *cluster.Record) *cluster.Change, uuid string) {
 	s.Helper()
 	changes := make([]*cluster.Change, 2)
-	for i, books := range []cluster.Ledger{s.memory, s.books} {
-		b, _ := books.Book(s.Context(), uuid)
+	for i, books := range []cluster.Store{s.memory, s.books} {
+		b, _ := books.Record(s.Context(), uuid)
 		if b == nil {
-			b = &cluster.Book{}
+			b = &cluster.Record{}
 		}
 		changes[i] = build(b)
 	}
@@ -95,7 +95,7 @@ func (s *script) create() {
 	name := fmt.Sprint("c", s.made+s.rand.IntN(2)-1) // at times one that is known
 	s.made++
 	at, account, job := s.at, one(s, "amy", "bob"), "j"+s.pick(s.made+5)
-	s.both("create "+name, func(*cluster.Book) *cluster.Change {
+	s.both("create "+name, func(*cluster.Record) *cluster.Change {
 		c := newCluster(name)
 		c.Created, c.Owner.AccountID, c.State, c.Ask = at, account, cluster.Created, &cluster.Ask{Kind: cluster.AskStart, Job: job}
 		return &cluster.Change{Cluster: c, Jobs: []*cluster.Job{with(newJob(job), func(j *cluster.Job) { j.Created = at })},
@@ -111,7 +111,7 @@ func (s *script) change() {
 	stale, touch, alarm, clear, ask, status := s.rand.IntN(10) == 0, s.rand.IntN(3) > 0, s.rand.IntN(4) == 0, s.rand.IntN(2) == 0, s.rand.IntN(5) == 0, s.rand.IntN(3)
 	job := "j" + s.pick(s.made+5)
 	kind := one(s, "cluster", "drift", "leak")
-	s.both("change "+uuid, func(b *cluster.Book) *cluster.Change {
+	s.both("change "+uuid, func(b *cluster.Record) *cluster.Change {
 		c := &cluster.Change{Book: b.Cluster.ID, Events: []*cluster.Event{{At: at, Type: kind}}}
 		if touch && b.Cluster.ID != 0 {
 			n := &b.Cluster
@@ -162,14 +162,14 @@ func (s *script) change() {
 func (s *script) hello() {
 	uuid, at, ready := s.uuid(), s.at.Add(-time.Duration(s.rand.IntN(5))*time.Second), s.rand.IntN(2) == 0
 	var errs []error
-	for _, books := range []cluster.Ledger{s.memory, s.books} {
+	for _, books := range []cluster.Store{s.memory, s.books} {
 		var hellos []cluster.NodeHello
-		if b, err := books.Book(s.Context(), uuid); err == nil {
+		if b, err := books.Record(s.Context(), uuid); err == nil {
 			for _, n := range b.Nodes {
 				hellos = append(hellos, cluster.NodeHello{NodeID: n.ID, At: at, Ready: ready})
 			}
 		}
-		errs = append(errs, books.Hellos(s.Context(), hellos))
+		errs = append(errs, books.Heartbeats(s.Context(), hellos))
 	}
 	s.same("hello", nil, nil, errs...)
 }
@@ -206,19 +206,19 @@ func (s *script) ask() {
 	uuid, account := s.uuid(), one(s, "amy", "bob")
 
 	answers := make([][]any, 2)
-	for i, l := range []cluster.Ledger{s.memory, s.books} {
+	for i, l := range []cluster.Store{s.memory, s.books} {
 		add := func(what string, got any, err error) {
 			answers[i] = append(answers[i], what, got, code(err))
 		}
 		ctx := s.Context()
-		b, err := l.Book(ctx, uuid)
+		b, err := l.Record(ctx, uuid)
 		add("book", b, err)
 		d, err := l.Details(ctx, uuid)
 		add("details", d, err)
 		list, n, err := l.List(ctx, q)
 		add("list", []any{list, n}, err)
-		var books []cluster.Book
-		err = l.Scan(ctx, scan, func(b *cluster.Book) error { books = append(books, *b); return nil })
+		var books []cluster.Record
+		err = l.Scan(ctx, scan, func(b *cluster.Record) error { books = append(books, *b); return nil })
 		add("scan", books, err)
 		uuids, err := l.Unsettled(ctx, s.at, 7)
 		add("unsettled", uuids, err)

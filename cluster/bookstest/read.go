@@ -232,7 +232,7 @@ func scanWhileWriting(e exam) {
 		}
 	})
 	var seen []int64
-	err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(b *cluster.Book) error {
+	err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(b *cluster.Record) error {
 		seen = append(seen, b.Cluster.ID)
 		if len(b.Nodes) != 1 || len(b.Journal) != 2 {
 			return fmt.Errorf("cluster %s has %d nodes and %d rows", b.Cluster.Name, len(b.Nodes), len(b.Journal))
@@ -252,7 +252,7 @@ func scanWhileWriting(e exam) {
 		e.Errorf("the scan gave %d clusters, want all %d in the order of ids", len(seen), n)
 	}
 	enough := errors.New("enough")
-	if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(*cluster.Book) error { return enough }); !errors.Is(err, enough) {
+	if err := e.books.Scan(e.Context(), cluster.ScanQuery{}, func(*cluster.Record) error { return enough }); !errors.Is(err, enough) {
 		e.Errorf("the visitor's error became %v", err)
 	}
 }
@@ -281,7 +281,7 @@ func scanSelects(e exam) {
 		{"after", cluster.ScanQuery{AfterID: all["b"].ID}, []string{"c", "d"}},
 	} {
 		var got []string
-		if err := e.books.Scan(e.Context(), test.q, func(b *cluster.Book) error { got = append(got, b.Cluster.Name); return nil }); err != nil {
+		if err := e.books.Scan(e.Context(), test.q, func(b *cluster.Record) error { got = append(got, b.Cluster.Name); return nil }); err != nil {
 			e.Fatal(err)
 		}
 		e.equal(test.name, test.want, got)

@@ -52,7 +52,7 @@ type Version struct {
 
 // Options of a service. Books, Providers and Installation are required.
 type Options struct {
-	Books        cluster.Ledger
+	Books        cluster.Store
 	Providers    []Named
 	Directory    Directory   // nil: one account without limits
 	Locks        lock.Medium // nil: one process only

@@ -68,7 +68,7 @@ func (m ticking) Transact(ctx context.Context, name string, change func(time.Tim
 // timed is a ledger whose times of journal and nodes are kept by the shared
 // clock, and given and taken by ours.
 type timed struct {
-	cluster.Ledger
+	cluster.Store
 	medium lock.Medium
 	clock  *clock
 }
@@ -93,11 +93,11 @@ func (t *timed) Commit(ctx context.Context, c *cluster.Change) error {
 	}
 	shift(ahead)
 	defer shift(-ahead)
-	return t.Ledger.Commit(ctx, c)
+	return t.Store.Commit(ctx, c)
 }
 
 // Hellos implements cluster.Ledger.
-func (t *timed) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
+func (t *timed) Heartbeats(ctx context.Context, hellos []cluster.NodeHello) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
@@ -107,16 +107,16 @@ func (t *timed) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
 		h.At = shifted(h.At, ahead)
 		said[i] = h
 	}
-	return t.Ledger.Hellos(ctx, said)
+	return t.Store.Heartbeats(ctx, said)
 }
 
 // Book implements cluster.Books.
-func (t *timed) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+func (t *timed) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return nil, err
 	}
-	b, err := t.Ledger.Book(ctx, uuid)
+	b, err := t.Store.Record(ctx, uuid)
 	if err == nil {
 		shiftBook(b, -ahead)
 	}
@@ -124,12 +124,12 @@ func (t *timed) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
 }
 
 // Scan implements cluster.Ledger.
-func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Book) error) error {
+func (t *timed) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	ahead, err := t.offset(ctx)
 	if err != nil {
 		return err
 	}
-	return t.Ledger.Scan(ctx, q, func(b *cluster.Book) error {
+	return t.Store.Scan(ctx, q, func(b *cluster.Record) error {
 		shiftBook(b, -ahead)
 		return visit(b)
 	})
@@ -141,7 +141,7 @@ func (t *timed) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluste
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.Ledger.Nodes(ctx, clusters)
+	found, err := t.Store.Nodes(ctx, clusters)
 	for _, nodes := range found {
 		for i := range nodes {
 			shiftNode(&nodes[i], -ahead)
@@ -156,14 +156,14 @@ func (t *timed) Rows(ctx context.Context, q cluster.RowQuery) ([]cluster.OwnedRo
 	if err != nil {
 		return nil, 0, err
 	}
-	rows, total, err := t.Ledger.Rows(ctx, q)
+	rows, total, err := t.Store.Rows(ctx, q)
 	for i := range rows {
 		shiftRow(&rows[i].JournalRow, -ahead)
 	}
 	return rows, total, err
 }
 
-func shiftBook(b *cluster.Book, d time.Duration) {
+func shiftBook(b *cluster.Record, d time.Duration) {
 	for i := range b.Journal {
 		shiftRow(&b.Journal[i], d)
 	}

@@ -48,14 +48,14 @@ func (m *beside) Transact(ctx context.Context, name string, change func(time.Tim
 	return m.Memory.Transact(ctx, name, func(now time.Time, old []byte) ([]byte, bool) { return change(now.Add(m.by), old) })
 }
 
-func timedBooks(books cluster.Ledger, by time.Duration) *timed {
+func timedBooks(books cluster.Store, by time.Duration) *timed {
 	c := &clock{own: time.Now}
 	return &timed{books, ticking{&beside{by: by}, c}, c}
 }
 
 // Whoever writes and reads by one clock sees nothing of the other one.
 func TestTimedBooks(t *testing.T) {
-	bookstest.Run(t, func(testing.TB) cluster.Ledger { return timedBooks(cluster.NewMemory(), 3*time.Hour) })
+	bookstest.Run(t, func(testing.TB) cluster.Store { return timedBooks(cluster.NewMemory(), 3*time.Hour) })
 }
 
 // What one server has written a minute ago by its own clock is a minute old for
@@ -88,7 +88,7 @@ func TestTimesBetweenServers(t *testing.T) {
 		}
 	}
 	for _, of := range []*timed{fast, slow} {
-		b, err := of.Book(t.Context(), "u")
+		b, err := of.Record(t.Context(), "u")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestTimesBetweenServers(t *testing.T) {
 			t.Errorf("a time that is not there has become %s", b.Journal[0].GoneAt)
 		}
 	}
-	if err := slow.Hellos(t.Context(), []cluster.NodeHello{{NodeID: node.ID, At: clockOf[slow], Ready: true}}); err != nil {
+	if err := slow.Heartbeats(t.Context(), []cluster.NodeHello{{NodeID: node.ID, At: clockOf[slow], Ready: true}}); err != nil {
 		t.Fatal(err)
 	}
 	nodes, err := fast.Nodes(t.Context(), []int64{c.ID})
@@ -120,7 +120,7 @@ func TestUnknownTime(t *testing.T) {
 	if err := books.Commit(t.Context(), &cluster.Change{Cluster: &cluster.Cluster{UUID: "u"}}); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("commit: %v", err)
 	}
-	if _, err := books.Book(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
+	if _, err := books.Record(t.Context(), "u"); fault.Of(err) != workflow.StoreUnavailable {
 		t.Errorf("book: %v", err)
 	}
 }

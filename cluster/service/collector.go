@@ -58,14 +58,14 @@ func (s *Service) collectPass(ctx context.Context, name string) error {
 		return p.stopped(ctx, err)
 	}
 	s.background.dated(name, p.things, s.options.Now())
-	var batch []*cluster.Book
+	var batch []*cluster.Record
 	flush := func() error {
 		failures := make([]error, len(batch))
 		each(indexes(batch), collecting, func(i int) { failures[i] = p.book(ctx, batch[i]) })
 		batch = batch[:0]
 		return errors.Join(failures...)
 	}
-	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Book) error {
+	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
 		if p.idle(b) {
 			return nil
 		}
@@ -170,7 +170,7 @@ func (p *collection) list(ctx context.Context) error {
 
 // idle reports a cluster that has nothing for the collector; its things are
 // then all known.
-func (p *collection) idle(b *cluster.Book) bool {
+func (p *collection) idle(b *cluster.Record) bool {
 	c, now := &b.Cluster, p.s.options.Now()
 	things := p.things[c.UUID]
 	if c.State == cluster.Expunge || c.State == cluster.Created || cluster.LazyCleanup(c) {
@@ -191,12 +191,12 @@ func (p *collection) idle(b *cluster.Book) bool {
 	return true
 }
 
-func (p *collection) orphan(r cluster.Resource, b *cluster.Book) cluster.OrphanAct {
+func (p *collection) orphan(r cluster.Resource, b *cluster.Record) cluster.OrphanAct {
 	return cluster.DecideOrphan(r, b, p.s.options.Installation, p.s.options.Now(), p.s.options.Settings.OrphanGrace)
 }
 
 // book works on one cluster.
-func (p *collection) book(ctx context.Context, b *cluster.Book) error {
+func (p *collection) book(ctx context.Context, b *cluster.Record) error {
 	c, now := &b.Cluster, p.s.options.Now()
 	switch {
 	case cluster.LazyCleanup(c) && c.RunID != "":
@@ -224,7 +224,7 @@ func (p *collection) book(ctx context.Context, b *cluster.Book) error {
 // clean works on the rows and orphans of a cluster without a live run. Before
 // anything is deleted, a write compares and sets the cluster's revision: a run
 // that began meanwhile has its own way.
-func (p *collection) clean(ctx context.Context, b *cluster.Book, things []shown) error {
+func (p *collection) clean(ctx context.Context, b *cluster.Record, things []shown) error {
 	rows, change := p.rows(b, things)
 	deletes := slices.ContainsFunc(rows, func(r *cluster.JournalRow) bool { return r.Phase == cluster.Closing || r.Phase == cluster.Leaked })
 	if b.Cluster.State == cluster.Destroyed {
@@ -252,7 +252,7 @@ var deletionOrder = []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Fi
 
 // rows are those to work on, and what is written before that: rows of orphans,
 // and those that begin to close.
-func (p *collection) rows(b *cluster.Book, things []shown) ([]*cluster.JournalRow, *cluster.Change) {
+func (p *collection) rows(b *cluster.Record, things []shown) ([]*cluster.JournalRow, *cluster.Change) {
 	c, now := &b.Cluster, p.s.options.Now()
 	var rows []*cluster.JournalRow
 	change := &cluster.Change{}
@@ -325,7 +325,7 @@ func (p *collection) destroyed(ctx context.Context) error {
 				continue
 			}
 			done[row.Cluster] = true
-			b, err := p.s.options.Books.Book(ctx, row.Cluster)
+			b, err := p.s.options.Books.Record(ctx, row.Cluster)
 			if err != nil {
 				return err
 			}
@@ -344,10 +344,10 @@ func (p *collection) destroyed(ctx context.Context) error {
 func (p *collection) unknown(ctx context.Context) error {
 	for _, uuid := range slices.Sorted(slices.Values(keysOf(p.things))) {
 		things := p.things[uuid]
-		var b *cluster.Book
+		var b *cluster.Record
 		if uuid != "" {
 			var err error
-			if b, err = p.s.options.Books.Book(ctx, uuid); err != nil && !errors.Is(err, cluster.NotFound) {
+			if b, err = p.s.options.Books.Record(ctx, uuid); err != nil && !errors.Is(err, cluster.NotFound) {
 				return err
 			}
 		}

@@ -277,11 +277,11 @@ func TestRecordsArePruned(t *testing.T) {
 		w.ask(id, cluster.AskDelete, nil)
 		w.until(id, 6*time.Hour, cluster.Destroyed)
 		time.Sleep(89 * 24 * time.Hour)
-		if _, err := w.books.Book(t.Context(), id); err != nil {
+		if _, err := w.books.Record(t.Context(), id); err != nil {
 			t.Fatalf("before 90 days: %v", err)
 		}
 		time.Sleep(2 * 24 * time.Hour)
-		if _, err := w.books.Book(t.Context(), id); err == nil {
+		if _, err := w.books.Record(t.Context(), id); err == nil {
 			t.Error("after 90 days it is kept still")
 		}
 	})

@@ -168,7 +168,7 @@ func orderUpgrade(_ context.Context, w *work) outcome.Outcome {
 // orderOf lists the nodes of another version in the order of an upgrade:
 // control nodes first, for no worker may be newer than its API, and one at a
 // time; then workers, surge at a time.
-func (s *Service) orderOf(book *cluster.Book, ask *cluster.Ask) []batch {
+func (s *Service) orderOf(book *cluster.Record, ask *cluster.Ask) []batch {
 	batches := []batch{}
 	for _, role := range []cluster.Role{cluster.Control, cluster.Worker} {
 		size := max(1, ask.Surge)
@@ -183,7 +183,7 @@ func (s *Service) orderOf(book *cluster.Book, ask *cluster.Ask) []batch {
 }
 
 // outdatedNodes are the living nodes of a role that an upgrade changes, oldest first.
-func (s *Service) outdatedNodes(book *cluster.Book, role cluster.Role, ask *cluster.Ask) []cluster.Node {
+func (s *Service) outdatedNodes(book *cluster.Record, role cluster.Role, ask *cluster.Ask) []cluster.Node {
 	old := filter(book.Nodes, func(n cluster.Node) bool {
 		return n.Role == role && n.Removed.IsZero() && s.outdated(&n, &book.Cluster, ask)
 	})
@@ -208,7 +208,7 @@ func (s *Service) callsHome(c *cluster.Cluster) bool {
 // is away (DOWNTIME_NOT_ALLOWED), or that the only control node is replaced
 // (LAST_CONTROL_NODE). Workers alone are no upgrade: they would be newer than
 // their control node.
-func (s *Service) mayUpgradeControl(book *cluster.Book, ask *cluster.Ask) error {
+func (s *Service) mayUpgradeControl(book *cluster.Record, ask *cluster.Ask) error {
 	c := &book.Cluster
 	old := s.outdatedNodes(book, cluster.Control, ask)
 	switch {

@@ -239,7 +239,7 @@ func (s *Service) hearNode(ctx context.Context, r *roll, n *cluster.Node, h Hell
 	if same || n.ReadyAt.IsZero() && !said.Ready && was == said.Why() {
 		return nil
 	}
-	if err := s.hellos.news.do(ctx, said, s.options.Books.Hellos); err != nil {
+	if err := s.hellos.news.do(ctx, said, s.options.Books.Heartbeats); err != nil {
 		return err
 	}
 	return s.hellos.told.do(ctx, h.Cluster, heard{n, h.Ready}, func(ctx context.Context, news []heard) error { return s.tell(ctx, h.Cluster, news) })
@@ -374,7 +374,7 @@ func (s *Service) writeHellos(ctx context.Context) error {
 		said = append(said, h)
 	}
 	slices.SortFunc(said, func(a, b cluster.NodeHello) int { return cmp.Compare(a.NodeID, b.NodeID) })
-	err := s.options.Books.Hellos(ctx, said)
+	err := s.options.Books.Heartbeats(ctx, said)
 	if err != nil {
 		s.hellos.mu.Lock()
 		defer s.hellos.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // mayCreate: what is created stands in the journal before, as an intent, under
 // the same name; and nothing is made for a cluster that is Destroyed.
 func (l *lab) mayCreate(w cluster.Want) {
-	b, err := l.books.Book(context.Background(), w.Tags[cluster.TagCluster])
+	b, err := l.books.Record(context.Background(), w.Tags[cluster.TagCluster])
 	if err != nil {
 		l.say("%s %s is created for a cluster that nobody knows", w.Kind, w.Name)
 		return
@@ -42,7 +42,7 @@ func (l *lab) arrived(label string) {
 		if r.Tags[cluster.TagInstallation] != installation {
 			continue
 		}
-		if b, err := l.books.Book(context.Background(), uuid); err != nil || !b.Knows(r) {
+		if b, err := l.books.Record(context.Background(), uuid); err != nil || !b.Knows(r) {
 			l.say("%s came late: %s %s is not in the books\n%s", label, r.Kind, r.Name, l.story(uuid))
 		}
 	}
@@ -55,7 +55,7 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	if !there {
 		return
 	}
-	b, err := l.books.Book(context.Background(), r.Tags[cluster.TagCluster])
+	b, err := l.books.Record(context.Background(), r.Tags[cluster.TagCluster])
 	if err != nil {
 		if b = l.bookOf(ref); b == nil { // its tags are gone
 			l.say("%s of %s %s, which belongs to no cluster", a, ref.Kind, cmp.Or(ref.Name, ref.ID))
@@ -77,11 +77,11 @@ func (l *lab) mayAct(ref cluster.Ref, a cluster.Action) {
 	}
 }
 
-func (l *lab) bookOf(ref cluster.Ref) *cluster.Book {
+func (l *lab) bookOf(ref cluster.Ref) *cluster.Record {
 	rows, _, _ := l.books.Rows(context.Background(), cluster.RowQuery{Kind: ref.Kind, Limit: -1})
 	for _, row := range rows {
 		if row.ProviderID == ref.ID {
-			b, _ := l.books.Book(context.Background(), row.Cluster)
+			b, _ := l.books.Record(context.Background(), row.Cluster)
 			return b
 		}
 	}
@@ -98,7 +98,7 @@ func (l *lab) clusters() []cluster.Cluster {
 
 // restless says why a cluster has not come to rest; empty: it has. In Alert
 // and Expunge it rests only where a test allows that.
-func (l *lab) restless(b *cluster.Book, may []machine.State) string {
+func (l *lab) restless(b *cluster.Record, may []machine.State) string {
 	c := &b.Cluster
 	jobs, _, _ := l.books.Jobs(context.Background(), cluster.JobQuery{Scope: all, Cluster: c.UUID, OnlyOpen: true})
 	old := time.Since(c.StateSince) > 3*time.Minute
@@ -162,7 +162,7 @@ const (
 
 // check looks at what must hold whenever all rest.
 func (l *lab) check() {
-	clusters := map[string]*cluster.Book{}
+	clusters := map[string]*cluster.Record{}
 	for _, c := range l.clusters() {
 		clusters[c.UUID] = l.book(c.UUID)
 		l.checkCluster(clusters[c.UUID])
@@ -212,7 +212,7 @@ func (l *lab) checkDeeds() {
 	}
 }
 
-func (l *lab) checkCluster(b *cluster.Book) {
+func (l *lab) checkCluster(b *cluster.Record) {
 	c := &b.Cluster
 	bad := func(format string, args ...any) {
 		l.say("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), l.story(c.UUID))
@@ -267,7 +267,7 @@ func (l *lab) checkCluster(b *cluster.Book) {
 }
 
 // checkWhole: a cluster that is where it should be has what it should have, and nothing else.
-func (l *lab) checkWhole(b *cluster.Book, things map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
+func (l *lab) checkWhole(b *cluster.Record, things map[string]cluster.Resource, kinds map[cluster.Kind]int, bad func(string, ...any)) {
 	c := &b.Cluster
 	count := map[cluster.Role]int{}
 	power := map[machine.State]cluster.Power{cluster.Running: cluster.Up, cluster.Stopped: cluster.Down}[c.State]

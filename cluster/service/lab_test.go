@@ -394,8 +394,8 @@ func (l *lab) must(uuid string, r service.ChangeRequest) string {
 	return job
 }
 
-func (l *lab) book(uuid string) *cluster.Book {
-	b, err := l.books.Book(context.Background(), uuid)
+func (l *lab) book(uuid string) *cluster.Record {
+	b, err := l.books.Record(context.Background(), uuid)
 	if err != nil {
 		l.t.Fatalf("book of %q: %v; wrong so far: %v", uuid, err, l.wrong)
 	}

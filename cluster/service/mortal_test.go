@@ -66,8 +66,8 @@ func nameOf(c *cluster.Change) string {
 	return " " + strings.Join(slices.Compact(parts), ", ")
 }
 
-func (d *diary) Hellos(ctx context.Context, h []cluster.NodeHello) error {
-	return d.p.write("hellos", func() error { return d.Memory.Hellos(ctx, h) })
+func (d *diary) Heartbeats(ctx context.Context, h []cluster.NodeHello) error {
+	return d.p.write("hellos", func() error { return d.Memory.Heartbeats(ctx, h) })
 }
 
 func (d *diary) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (n int, err error) {

@@ -9,7 +9,7 @@ import (
 
 // observe sees one cluster as its provider shows it now. A provider that cannot
 // be asked is no error but Trouble: it proves nothing.
-func (s *Service) observe(ctx context.Context, book *cluster.Book) (cluster.Observed, error) {
+func (s *Service) observe(ctx context.Context, book *cluster.Record) (cluster.Observed, error) {
 	c := &book.Cluster
 	provider, err := s.provider(c.Provider)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Service) observe(ctx context.Context, book *cluster.Book) (cluster.Obse
 
 // readSuspects reads what looks gone or odd once more, singly: only then
 // absence is proven.
-func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, book *cluster.Book, seen *cluster.Observed) {
+func (s *Service) readSuspects(ctx context.Context, provider cluster.Provider, book *cluster.Record, seen *cluster.Observed) {
 	for _, ref := range cluster.Suspects(&book.Cluster, book, *seen) {
 		r, err := provider.Get(ctx, ref)
 		switch {

@@ -24,7 +24,7 @@ func (s *Service) Create(ctx context.Context, who cluster.Caller, r CreateReques
 		if err != nil {
 			return nil, nil, err
 		}
-		book, err := s.options.Books.Book(ctx, job.Cluster)
+		book, err := s.options.Books.Record(ctx, job.Cluster)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -96,7 +96,7 @@ func (s *Service) changeOnce(ctx context.Context, who cluster.Caller, uuid strin
 // fits refuses a scale to more workers than the limits of the account or the
 // provider have room for, before anything is stored. A provider that cannot be
 // asked is no reason: the run asks again, and waits for it.
-func (s *Service) fits(ctx context.Context, book *cluster.Book, was int) error {
+func (s *Service) fits(ctx context.Context, book *cluster.Record, was int) error {
 	c := &book.Cluster
 	more := c.NodeCount - len(livingWorkers(book.Nodes))
 	if more <= 0 {
@@ -110,7 +110,7 @@ func (s *Service) fits(ctx context.Context, book *cluster.Book, was int) error {
 }
 
 // decide says what a request writes: its job is the last of the change's.
-func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.Book, r ChangeRequest, digest string) (*cluster.Change, error) {
+func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.Record, r ChangeRequest, digest string) (*cluster.Change, error) {
 	c := &book.Cluster
 	if r.Revision != 0 && r.Revision != c.Revision {
 		return nil, fault.WriteConflict.Errorf("cluster %s is at revision %d, the request is for %d", c.Name, c.Revision, r.Revision)
@@ -153,7 +153,7 @@ func (s *Service) decide(ctx context.Context, who cluster.Caller, book *cluster.
 }
 
 // want writes what a request asks for into the cluster.
-func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Book, r ChangeRequest, job string) (verdict, error) {
+func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Record, r ChangeRequest, job string) (verdict, error) {
 	c := &book.Cluster
 	ask := &cluster.Ask{Kind: r.Kind, Job: job, Forced: r.Forced, Consent: r.Consent, Downtime: r.Downtime}
 	switch r.Kind {
@@ -190,7 +190,7 @@ func (s *Service) want(ctx context.Context, who cluster.Caller, book *cluster.Bo
 }
 
 // wantSize writes size, victims or autoscaling. only: there is nothing to run.
-func (s *Service) wantSize(book *cluster.Book, r ChangeRequest, ask *cluster.Ask) (only bool, err error) {
+func (s *Service) wantSize(book *cluster.Record, r ChangeRequest, ask *cluster.Ask) (only bool, err error) {
 	c := &book.Cluster
 	limit := s.options.Settings.MaxWorkers
 	if err := cluster.ValidateScale(cluster.ScaleFacts{
@@ -286,7 +286,7 @@ func (s *Service) patchOnce(ctx context.Context, who cluster.Caller, uuid string
 }
 
 // decidePatch says what a patch writes: its first job is that of a scale, if there is one.
-func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *cluster.Book, r PatchRequest) (*cluster.Change, error) {
+func (s *Service) decidePatch(ctx context.Context, who cluster.Caller, book *cluster.Record, r PatchRequest) (*cluster.Change, error) {
 	c := &book.Cluster
 	if err := s.patch(c, who, r); err != nil {
 		return nil, err
@@ -379,7 +379,7 @@ func (s *Service) Forget(ctx context.Context, who cluster.Caller, uuid, confirm,
 }
 
 // forgettable is the book of a cluster for who may forget it.
-func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Book, error) {
+func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Record, error) {
 	if !who.Operator {
 		return nil, cluster.AccessRefused.Errorf("to forget a cluster is for operators")
 	}
@@ -387,7 +387,7 @@ func (s *Service) forgettable(ctx context.Context, who cluster.Caller, uuid stri
 }
 
 // decideForget reads what a cluster has left once more, and says what becomes of its rows.
-func (s *Service) decideForget(ctx context.Context, book *cluster.Book, confirm string) (rows []*cluster.JournalRow, err error) {
+func (s *Service) decideForget(ctx context.Context, book *cluster.Record, confirm string) (rows []*cluster.JournalRow, err error) {
 	c := &book.Cluster
 	if confirm != c.Name {
 		return nil, cluster.ClusterInvalid.Errorf("confirm %q is not the name of the cluster, which is %q", confirm, c.Name).With("parameter", "confirm")

@@ -84,7 +84,7 @@ func (c *office) make(who cluster.Caller, name string) *cluster.Cluster {
 // put sets a cluster into a state, as the walker would have.
 func (c *office) put(uuid string, s machine.State, edit func(*cluster.Cluster)) {
 	c.t.Helper()
-	book, err := c.books.Book(c.t.Context(), uuid)
+	book, err := c.books.Record(c.t.Context(), uuid)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func (s *Service) PlanCreate(ctx context.Context, who cluster.Caller, r CreateRe
 	if err != nil {
 		return nil, err
 	}
-	book := &cluster.Book{Cluster: *c}
+	book := &cluster.Record{Cluster: *c}
 	plan := &DryRun{Steps: s.stepsOf(cluster.FlowStart, cluster.RunInput{Event: cluster.OnStart, From: cluster.Created, First: true})}
 	if c.Network.ID == "" {
 		plan.add("create", cluster.Network, cluster.ResourceName(c, "network"), "")
@@ -168,7 +168,7 @@ func (s *Service) PlanForget(ctx context.Context, who cluster.Caller, uuid, conf
 }
 
 // planScale plans a scale. was: the workers that were wanted before.
-func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRun, was int) (*DryRun, error) {
+func (s *Service) planScale(ctx context.Context, book *cluster.Record, plan *DryRun, was int) (*DryRun, error) {
 	c, have := &book.Cluster, livingWorkers(book.Nodes)
 	if more := c.NodeCount - len(have); more > 0 && len(c.Ask.Victims) == 0 {
 		plan.addNodes(book, cluster.Worker, more)
@@ -190,7 +190,7 @@ func (s *Service) planScale(ctx context.Context, book *cluster.Book, plan *DryRu
 }
 
 // planRecovery looks at the cluster, for what a recovery does depends on that.
-func (s *Service) planRecovery(ctx context.Context, book *cluster.Book, plan *DryRun, ask *cluster.Ask) (*DryRun, error) {
+func (s *Service) planRecovery(ctx context.Context, book *cluster.Record, plan *DryRun, ask *cluster.Ask) (*DryRun, error) {
 	seen, err := s.observe(ctx, book)
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ func (p *DryRun) upgrade(order []batch) {
 	}
 }
 
-func (p *DryRun) addNodes(book *cluster.Book, role cluster.Role, count int) {
+func (p *DryRun) addNodes(book *cluster.Record, role cluster.Role, count int) {
 	next := cluster.NextOrdinal(book, role)
 	for i := range count {
 		p.add("create", cluster.VM, cluster.NodeName(&book.Cluster, role, next+i), role)
@@ -383,7 +383,7 @@ func (p *DryRun) addNodes(book *cluster.Book, role cluster.Role, count int) {
 }
 
 // close names what a deletion removes, rules first and the network last.
-func (p *DryRun) close(book *cluster.Book) {
+func (p *DryRun) close(book *cluster.Record) {
 	order := []cluster.Kind{cluster.Forward, cluster.Balancer, cluster.Firewall, cluster.VM, cluster.Address, cluster.Network}
 	rows := slices.DeleteFunc(slices.Clone(book.Journal), func(r cluster.JournalRow) bool {
 		return !r.Phase.Open() || r.Origin == cluster.Given

@@ -13,8 +13,8 @@ import (
 
 // Get gives the book of a cluster the caller may see: by uuid, or by name where
 // that is one of a kind. CLUSTER_NOT_FOUND, ACCESS_REFUSED.
-func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error) {
-	book, err := s.options.Books.Book(ctx, id)
+func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Record, error) {
+	book, err := s.options.Books.Record(ctx, id)
 	if errors.Is(err, cluster.NotFound) && id != "" {
 		named, _, listed := s.options.Books.List(ctx, cluster.ClusterQuery{Scope: who.Scope, Name: id, ExactName: true, Limit: 2})
 		switch {
@@ -23,7 +23,7 @@ func (s *Service) Get(ctx context.Context, who cluster.Caller, id string) (*clus
 		case len(named) > 1:
 			return nil, cluster.NotFound.Errorf("several clusters are named %q: use the id", id)
 		case len(named) == 1:
-			book, err = s.options.Books.Book(ctx, named[0].UUID)
+			book, err = s.options.Books.Record(ctx, named[0].UUID)
 		default:
 			err = unknownCluster(id)
 		}

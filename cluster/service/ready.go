@@ -95,7 +95,7 @@ func urlOf(host string) string {
 }
 
 // controlURL is where workers reach the control node.
-func controlURL(book *cluster.Book, caps cluster.Capabilities) string {
+func controlURL(book *cluster.Record, caps cluster.Capabilities) string {
 	if slices.Contains(caps.Kinds, cluster.Address) { // the endpoint is an address outside; nodes are in one network
 		for _, n := range book.Nodes {
 			if n.Role == cluster.Control && n.Address != "" && n.Removed.IsZero() && !n.ReadyAt.IsZero() {

@@ -28,7 +28,7 @@ func TestFinding21LeaksOfAnUnknownClusterAreAnError(t *testing.T) {
 		}
 	}
 	// A leak outlives the record of its cluster.
-	b, err := c.books.Book(t.Context(), made.UUID)
+	b, err := c.books.Record(t.Context(), made.UUID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // row takes one row as far as it comes without waiting. An error other than a
 // conflict ends the pass.
-func (p *collection) row(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+func (p *collection) row(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
 	unmake := row.Phase == cluster.Closing || row.Phase == cluster.Leaked || b.Cluster.State == cluster.Destroyed
 	var seen cluster.Lookup
 	for range rounds {
@@ -79,7 +79,7 @@ func (p *collection) row(ctx context.Context, b *cluster.Book, row *cluster.Jour
 
 // ask looks at the job of a row, or at the thing. The error ends the pass: it
 // is about the provider, not about the row.
-func (p *collection) ask(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) (cluster.Lookup, error) {
+func (p *collection) ask(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (cluster.Lookup, error) {
 	ref := cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}
 	if row.JobID != "" {
 		progress, err := p.provider.Poll(ctx, cluster.Call{Job: row.JobID, Ref: ref})
@@ -126,7 +126,7 @@ func (p *collection) final(err error) bool {
 
 // destroy sends a delete, and reports whether it was taken. A refusal is noted
 // in the row; the error ends the pass.
-func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) (sent bool, err error) {
+func (p *collection) destroy(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) (sent bool, err error) {
 	call, err := p.provider.Act(ctx, cluster.Ref{Kind: row.Kind, ID: row.ProviderID, Name: row.Name, Zone: b.Cluster.Zone.ID, Identity: row.Identity}, cluster.Destroy)
 	switch {
 	case p.final(err):
@@ -143,7 +143,7 @@ func (p *collection) destroy(ctx context.Context, b *cluster.Book, row *cluster.
 }
 
 // failed counts a failed attempt, and reports the leak after so many.
-func (p *collection) failed(b *cluster.Book, row *cluster.JournalRow, err error) {
+func (p *collection) failed(b *cluster.Record, row *cluster.JournalRow, err error) {
 	set := p.s.options.Settings
 	if cluster.Failed(row, err, p.s.options.Now(), cluster.Backoff{First: set.GCFirst, Longest: set.GCLongest}, set.ReportAfter) {
 		p.s.options.Metrics.Collected("leaked")
@@ -154,7 +154,7 @@ func (p *collection) failed(b *cluster.Book, row *cluster.JournalRow, err error)
 }
 
 // save writes a row, and what follows for its node.
-func (p *collection) save(ctx context.Context, b *cluster.Book, row *cluster.JournalRow) error {
+func (p *collection) save(ctx context.Context, b *cluster.Record, row *cluster.JournalRow) error {
 	change := &cluster.Change{Book: b.Cluster.ID, Journal: []*cluster.JournalRow{row}}
 	for i := range b.Nodes {
 		n := &b.Nodes[i]

@@ -14,7 +14,7 @@ import (
 // roll is what hellos of one cluster are answered from.
 type roll struct {
 	at       time.Time
-	book     *cluster.Book
+	book     *cluster.Record
 	details  *cluster.Details
 	caps     cluster.Capabilities
 	draining map[string]bool // names; every worker if the cluster stops
@@ -42,7 +42,7 @@ func (s *Service) roll(ctx context.Context, uuid string, anew bool) (*roll, erro
 func (s *Service) readRoll(ctx context.Context, uuid string) (*roll, error) {
 	r := &roll{at: s.options.Now()}
 	var err error
-	if r.book, err = s.options.Books.Book(ctx, uuid); err != nil {
+	if r.book, err = s.options.Books.Record(ctx, uuid); err != nil {
 		return nil, err
 	}
 	if r.details, err = s.options.Books.Details(ctx, uuid); err != nil {
@@ -96,7 +96,7 @@ func (s *Service) renew(uuid string, stored pair) {
 		return
 	}
 	next := *old
-	next.book = &cluster.Book{Cluster: *stored.c, Nodes: old.book.Nodes, Journal: old.book.Journal}
+	next.book = &cluster.Record{Cluster: *stored.c, Nodes: old.book.Nodes, Journal: old.book.Journal}
 	next.details = stored.d
 	s.hellos.rolls[uuid] = &next
 }
@@ -108,7 +108,7 @@ func (s *Service) meet(uuid string, nodes []cluster.Node) {
 	defer s.hellos.mu.Unlock()
 	if old := s.hellos.rolls[uuid]; old != nil {
 		next := *old
-		next.book = &cluster.Book{Cluster: old.book.Cluster, Nodes: nodes, Journal: old.book.Journal}
+		next.book = &cluster.Record{Cluster: old.book.Cluster, Nodes: nodes, Journal: old.book.Journal}
 		s.hellos.rolls[uuid] = &next
 	}
 }
@@ -123,7 +123,7 @@ func (s *Service) enroll(uuid string, hands []*hand) {
 		return
 	}
 	next := *old
-	next.book = &cluster.Book{Cluster: old.book.Cluster, // others may be reading the old ones
+	next.book = &cluster.Record{Cluster: old.book.Cluster, // others may be reading the old ones
 		Nodes:   append(make([]cluster.Node, 0, len(old.book.Nodes)+len(hands)), old.book.Nodes...),
 		Journal: append(make([]cluster.JournalRow, 0, len(old.book.Journal)+len(hands)), old.book.Journal...)}
 	for _, h := range hands {

@@ -15,7 +15,7 @@ import (
 func story(books *cluster.Memory, runs *workflow.Memory, cloud *sim.Cloud, uuid string) string {
 	ctx := context.Background()
 	var b strings.Builder
-	book, err := books.Book(ctx, uuid)
+	book, err := books.Record(ctx, uuid)
 	if err != nil {
 		return err.Error()
 	}

@@ -172,7 +172,7 @@ func kindsOf(provider cluster.Provider) []cluster.Kind {
 }
 
 // of is what was seen of a cluster.
-func (v *zoneView) of(book *cluster.Book) cluster.Observed {
+func (v *zoneView) of(book *cluster.Record) cluster.Observed {
 	c := &book.Cluster
 	// A network that is new since the list is not known to have nobody else in it.
 	seen := cluster.Observed{At: v.at, Listed: v.listed, Proven: map[string]bool{}, Around: v.wide && (c.Network.ID == "" || v.networks[c.Network.ID] == c.UUID)}
@@ -231,7 +231,7 @@ func rest(ctx context.Context, d time.Duration) {
 // judgeAll goes through the books of a provider, so many at a time. It gives
 // their number and where they are.
 func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name string, views map[string]*zoneView) (n int, seen land, err error) {
-	work := make(chan *cluster.Book)
+	work := make(chan *cluster.Record)
 	var workers sync.WaitGroup
 	for range judging {
 		workers.Go(func() {
@@ -243,7 +243,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 		})
 	}
 	seen = land{}
-	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Book) error {
+	err = s.options.Books.Scan(ctx, cluster.ScanQuery{Provider: name}, func(b *cluster.Record) error {
 		n++
 		seen.enter(&b.Cluster)
 		select {
@@ -260,7 +260,7 @@ func (s *Service) judgeAll(ctx context.Context, provider cluster.Provider, name 
 
 // judgeOne judges a cluster, and writes what changed. view is nil for a
 // cluster in a zone that had none when the pass began: the next pass sees it.
-func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book *cluster.Book, view *zoneView) error {
+func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book *cluster.Record, view *zoneView) error {
 	c := &book.Cluster
 	if cluster.Transient(c.State) {
 		return s.claimRun(ctx, c)
@@ -285,7 +285,7 @@ func (s *Service) judgeOne(ctx context.Context, provider cluster.Provider, book 
 	return s.keepJudgement(ctx, book, seen)
 }
 
-func (s *Service) keepJudgement(ctx context.Context, book *cluster.Book, seen cluster.Observed) error {
+func (s *Service) keepJudgement(ctx context.Context, book *cluster.Record, seen cluster.Observed) error {
 	c, now := &book.Cluster, s.options.Now()
 	j := cluster.Judge(c, book, seen, now, s.tolerances())
 	if !j.Judged || !j.Changed {

@@ -75,14 +75,14 @@ func (h *herd) Get(_ context.Context, ref cluster.Ref) (cluster.Resource, error)
 
 // scanned is a ledger that makes its books while it is read, and counts writes.
 type scanned struct {
-	cluster.Ledger
+	cluster.Store
 	h      *herd
 	writes atomic.Int64
 }
 
-func (s *scanned) Scan(_ context.Context, _ cluster.ScanQuery, visit func(*cluster.Book) error) error {
+func (s *scanned) Scan(_ context.Context, _ cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	for i := range s.h.clusters {
-		b := &cluster.Book{Cluster: s.h.cluster(i)}
+		b := &cluster.Record{Cluster: s.h.cluster(i)}
 		for n := range s.h.size {
 			r := s.h.vm(i*s.h.size + n)
 			b.Nodes = append(b.Nodes, cluster.Node{Name: r.Name, Key: r.ID, VMID: r.ID, Role: cluster.Worker, Ordinal: n + 1})
@@ -99,7 +99,7 @@ func (s *scanned) Commit(context.Context, *cluster.Change) error { s.writes.Add(
 
 func herdService(tb testing.TB, clusters int) (*Service, *herd, *scanned) {
 	h := &herd{clusters: clusters, size: 10}
-	books := &scanned{Ledger: cluster.NewMemory(), h: h}
+	books := &scanned{Store: cluster.NewMemory(), h: h}
 	s, err := New(Options{Books: books, Providers: []Named{{Name: "herd", Provider: h}}, Installation: "inst", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		tb.Fatal(err)

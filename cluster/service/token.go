@@ -110,7 +110,7 @@ func revokeToken(ctx context.Context, w *work) outcome.Outcome {
 
 // expected reports a node that the run of the join token makes: the token may
 // speak for it until it was ready, which only its credential can say.
-func expected(book *cluster.Book, d *cluster.Details, node *cluster.Node) bool {
+func expected(book *cluster.Record, d *cluster.Details, node *cluster.Node) bool {
 	return node.ReadyAt.IsZero() &&
 		slices.ContainsFunc(book.Journal, func(r cluster.JournalRow) bool { return r.Key == node.Key && r.RunID == d.JoinTokenRun })
 }

@@ -71,7 +71,7 @@ func (s *Service) Standings(ctx context.Context, clusters []cluster.Cluster) (ma
 
 // Standing is Standings of one cluster; empty for one that is not known.
 func (s *Service) Standing(ctx context.Context, uuid string) (Standing, error) {
-	book, err := s.options.Books.Book(ctx, uuid)
+	book, err := s.options.Books.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
 		return Standing{}, nil
 	}
@@ -89,7 +89,7 @@ func (s *Service) Awaited(ctx context.Context, run *workflow.Run) (*Waiting, err
 	if !ok || run.Phase.Final() || run.Current() == nil {
 		return nil, nil //nolint:nilnil // nothing is waited for
 	}
-	book, err := s.options.Books.Book(ctx, uuid)
+	book, err := s.options.Books.Record(ctx, uuid)
 	if errors.Is(err, cluster.NotFound) {
 		return nil, nil //nolint:nilnil // as above
 	}
@@ -111,19 +111,19 @@ func (s *Service) waits(ctx context.Context, clusters []cluster.Cluster) (map[in
 	if err != nil || len(heads) == 0 {
 		return nil, err
 	}
-	books := map[int64]*cluster.Book{}
+	books := map[int64]*cluster.Record{}
 	var told []int64 // clusters whose waits are told by their books
 	for i := range clusters {
 		c := &clusters[i]
 		if run := heads[c.RunID]; run != nil {
-			books[c.ID] = &cluster.Book{Cluster: *c}
+			books[c.ID] = &cluster.Record{Cluster: *c}
 			if rec := run.Current(); rec != nil && rec.Wait != nil && (rec.Wait.Reason == waitsForNodes || rec.Wait.Reason == waitsForProvider) {
 				told = append(told, c.ID)
 			}
 		}
 	}
 	for some := range slices.Chunk(told, cluster.PageLimit) {
-		if err := s.options.Books.Scan(ctx, cluster.ScanQuery{IDs: some}, func(b *cluster.Book) error {
+		if err := s.options.Books.Scan(ctx, cluster.ScanQuery{IDs: some}, func(b *cluster.Record) error {
 			books[b.Cluster.ID] = b
 			return nil
 		}); err != nil {
@@ -179,7 +179,7 @@ func (s *Service) oneByOne(ctx context.Context, ids []string) (runs []*workflow.
 }
 
 // awaited says where a run of a cluster stands; nil if it has ended or not begun.
-func (s *Service) awaited(run *workflow.Run, book *cluster.Book) *Waiting {
+func (s *Service) awaited(run *workflow.Run, book *cluster.Record) *Waiting {
 	rec := run.Current()
 	if run.Phase.Final() || rec == nil {
 		return nil
@@ -243,7 +243,7 @@ const mostNamed = 3
 
 // explained says in words what a step waits for, as the books have it now: the
 // wait itself is written once and holds no counts.
-func (s *Service) explained(book *cluster.Book, wait *workflow.WaitRecord) string {
+func (s *Service) explained(book *cluster.Record, wait *workflow.WaitRecord) string {
 	switch wait.Reason {
 	case waitsForNodes:
 		return s.awaitedNodes(book, wait)
@@ -253,7 +253,7 @@ func (s *Service) explained(book *cluster.Book, wait *workflow.WaitRecord) strin
 	return wait.Message
 }
 
-func (s *Service) awaitedNodes(book *cluster.Book, wait *workflow.WaitRecord) string {
+func (s *Service) awaitedNodes(book *cluster.Record, wait *workflow.WaitRecord) string {
 	var silent []string
 	nodes := 0
 	for i := range book.Nodes {
@@ -283,7 +283,7 @@ func (s *Service) awaitedNodes(book *cluster.Book, wait *workflow.WaitRecord) st
 // helloPath is where nodes call home.
 const helloPath = "/v1/nodes/hello"
 
-func awaitedRows(book *cluster.Book, wait *workflow.WaitRecord) string {
+func awaitedRows(book *cluster.Record, wait *workflow.WaitRecord) string {
 	var open, errs []string
 	for i := range book.Journal {
 		row := &book.Journal[i]

@@ -22,7 +22,7 @@ type work struct {
 	s        *Service
 	t        *workflow.Task
 	in       cluster.RunInput
-	book     *cluster.Book
+	book     *cluster.Record
 	c        *cluster.Cluster // of the book
 	d        *cluster.Details // read after the book, by who needs them first
 	provider cluster.Provider
@@ -109,7 +109,7 @@ func (s *Service) open(ctx context.Context, t *workflow.Task) (*work, error) {
 
 // read gets the newest book.
 func (w *work) read(ctx context.Context) error {
-	book, err := w.s.options.Books.Book(ctx, w.in.Cluster)
+	book, err := w.s.options.Books.Record(ctx, w.in.Cluster)
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,12 @@ type counted struct {
 	before  func(n int, c *cluster.Change) error
 }
 
-func (b *counted) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
+func (b *counted) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	b.read()
-	return b.Memory.Book(ctx, uuid)
+	return b.Memory.Record(ctx, uuid)
 }
 
-func (b *counted) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Book) error) error {
+func (b *counted) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	b.read()
 	return b.Memory.Scan(ctx, q, visit)
 }
@@ -293,9 +293,9 @@ func (w *world) ask(uuid string, kind cluster.AskKind, edit func(c *cluster.Clus
 	}
 }
 
-func (w *world) book(uuid string) *cluster.Book {
+func (w *world) book(uuid string) *cluster.Record {
 	w.t.Helper()
-	b, err := w.books.Book(context.WithoutCancel(w.t.Context()), uuid)
+	b, err := w.books.Record(context.WithoutCancel(w.t.Context()), uuid)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (a *app) backup(ctx context.Context, file string, flags keyFlags) error {
 			return err
 		}
 	}
-	if err := a.kept(ctx, reads, func(k sqlstore.Keeper) error { return k.Backup(ctx, file) }); err != nil {
+	if err := a.kept(ctx, reads, func(k sqlstore.Admin) error { return k.Backup(ctx, file) }); err != nil {
 		return err
 	}
 	if sealed != nil {
@@ -177,7 +177,7 @@ type seals struct {
 
 // seals compares a file with the keys that belong to a store.
 func (a *app) seals(ctx context.Context, file string, o backend.StoreOptions) (seals, error) {
-	ids, err := sqlstore.SealedWith(ctx, file)
+	ids, err := sqlstore.EncryptedWith(ctx, file)
 	return a.sealsOf(ids, o), err
 }
 

@@ -59,7 +59,7 @@ func (a *app) local(verb string) error {
 }
 
 // kept opens the store for a verb that looks after it.
-func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Keeper) error) (err error) {
+func (a *app) kept(ctx context.Context, how access, do func(sqlstore.Admin) error) (err error) {
 	if err := a.local("store"); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *app) onServer() bool {
 // checked reads the whole store: a damaged file is looked at without being opened as one.
 func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report, err error) {
 	if a.onServer() {
-		err = a.kept(ctx, reads, func(k sqlstore.Keeper) (err error) {
+		err = a.kept(ctx, reads, func(k sqlstore.Admin) (err error) {
 			report, err = k.Check(ctx)
 			return err
 		})
@@ -100,7 +100,7 @@ func (a *app) checked(ctx context.Context) (where string, report sqlstore.Report
 // export writes the store as JSON lines.
 func (a *app) export(ctx context.Context, w io.Writer) error {
 	if a.onServer() {
-		return a.kept(ctx, reads, func(k sqlstore.Keeper) error { return k.Export(ctx, w) })
+		return a.kept(ctx, reads, func(k sqlstore.Admin) error { return k.Export(ctx, w) })
 	}
 	path, err := a.sqliteFile()
 	if err != nil {
@@ -198,7 +198,7 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 		if err := restoreFile(ctx, r, from, to); err != nil {
 			return err
 		}
-		if err := a.kept(ctx, sends, func(sqlstore.Keeper) error { return nil }); err != nil { // its schema is brought up to date
+		if err := a.kept(ctx, sends, func(sqlstore.Admin) error { return nil }); err != nil { // its schema is brought up to date
 			return err
 		}
 	} else if err := a.restoreLines(ctx, r, to); err != nil {
@@ -221,7 +221,7 @@ func (a *app) restoreStore(ctx context.Context, from string, o backend.StoreOpti
 func (a *app) restoreLines(ctx context.Context, r io.Reader, to string) error {
 	_, err := os.Stat(to)
 	made := errors.Is(err, os.ErrNotExist) && !a.onServer()
-	err = a.kept(ctx, sends, func(k sqlstore.Keeper) error {
+	err = a.kept(ctx, sends, func(k sqlstore.Admin) error {
 		if !k.IsOwner() {
 			return StoreBusy.Errorf("%s is owned by another process", to)
 		}

@@ -246,10 +246,10 @@ func TestKubernetesFamily(t *testing.T) {
 			t.Errorf("%s is %v (%T), want %v", name, one[name], one[name], want)
 		}
 	}
-	if b, err := o.fake.Books.Book(t.Context(), id); err != nil || b.Cluster.DiskGB != 20 {
+	if b, err := o.fake.Books.Record(t.Context(), id); err != nil || b.Cluster.DiskGB != 20 {
 		t.Errorf("noderootdisksize: %+v, %v", b, err)
 	}
-	b, err := o.fake.Books.Book(t.Context(), id)
+	b, err := o.fake.Books.Record(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

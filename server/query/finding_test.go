@@ -20,7 +20,7 @@ func (o *office) replay(pairs ...string) reply {
 // asked reads how many workers a cluster is to have, and what was asked for it.
 func (o *office) asked(id string) (int, *cluster.Ask) {
 	o.t.Helper()
-	b, err := o.fake.Books.Book(o.t.Context(), id)
+	b, err := o.fake.Books.Record(o.t.Context(), id)
 	if err != nil {
 		o.t.Fatal(err)
 	}

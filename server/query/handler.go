@@ -30,7 +30,7 @@ type Clusters interface {
 	Forget(ctx context.Context, who cluster.Caller, uuid, confirm, jobID string) (*cluster.Job, error)
 	PlanCreate(ctx context.Context, who cluster.Caller, r service.CreateRequest) (*service.DryRun, error)
 	PlanChange(ctx context.Context, who cluster.Caller, uuid string, r service.ChangeRequest) (*service.DryRun, error)
-	Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Book, error)
+	Get(ctx context.Context, who cluster.Caller, id string) (*cluster.Record, error)
 	List(ctx context.Context, who cluster.Caller, q cluster.ClusterQuery) ([]cluster.Cluster, int, error)
 	Nodes(ctx context.Context, clusters []cluster.Cluster) (map[int64][]cluster.Node, error)
 	VMs(ctx context.Context, clusters []cluster.Cluster) (map[int64][]string, error)

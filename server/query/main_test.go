@@ -178,7 +178,7 @@ func (o *office) create(who, name string, pairs ...string) string {
 // set changes a cluster behind the face.
 func (o *office) set(id string, change func(*cluster.Cluster)) {
 	o.t.Helper()
-	b, err := o.fake.Books.Book(o.t.Context(), id)
+	b, err := o.fake.Books.Record(o.t.Context(), id)
 	if err == nil {
 		change(&b.Cluster)
 		err = o.fake.Books.Commit(o.t.Context(), &cluster.Change{Cluster: &b.Cluster})

@@ -275,7 +275,7 @@ func (c *call) stand(ctx context.Context, clusters []cluster.Cluster) (err error
 }
 
 // show gathers what an answer says of one cluster.
-func (c *call) show(ctx context.Context, b *cluster.Book, kube bool) (*shown, error) {
+func (c *call) show(ctx context.Context, b *cluster.Record, kube bool) (*shown, error) {
 	s := new(shown)
 	if err := c.stand(ctx, []cluster.Cluster{b.Cluster}); err != nil {
 		return nil, err

@@ -19,17 +19,17 @@ import (
 // Accounts are the domains, accounts, credentials and the audit trail of a
 // database. Secrets of keys are sealed with the master key of Options.
 type Accounts struct {
-	m    medium
-	seal *Sealer
+	m         backend
+	encrypter *Encrypter
 }
 
 var _ account.Store = Accounts{}
 
 // Accounts are those of this file.
-func (s *SQLite) Accounts() account.Store { return Accounts{sqMedium{s}, s.seal} }
+func (s *SQLite) Accounts() account.Store { return Accounts{sqBackend{s}, s.encrypter} }
 
 // Accounts are those of this database.
-func (p *Postgres) Accounts() account.Store { return Accounts{pgMedium{p}, p.seal} }
+func (p *Postgres) Accounts() account.Store { return Accounts{pgBackend{p}, p.encrypter} }
 
 // Domains implements account.Store.
 func (a Accounts) Domains(ctx context.Context) (all []account.Domain, err error) {
@@ -54,12 +54,12 @@ func (a Accounts) read(ctx context.Context, do func(session) error) error {
 // SaveDomain implements account.Store.
 func (a Accounts) SaveDomain(ctx context.Context, d account.Domain) error {
 	var known, added bool
-	err := a.m.apply(ctx, do(`UPDATE domain SET disabled = $1 WHERE id = $2 RETURNING 1`, flag(d.Disabled), d.ID).some(&known))
+	err := a.m.apply(ctx, do(`UPDATE domain SET disabled = $1 WHERE id = $2 RETURNING 1`, flag(d.Disabled), d.ID).returning(&known))
 	if err != nil || known {
 		return err
 	}
 	err = a.m.apply(ctx, do(`INSERT INTO domain (id, name, path, parent_id, disabled, created) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING RETURNING 1`,
-		d.ID, d.Name, d.Path, d.ParentID, flag(d.Disabled), nanos(d.Created)).some(&added))
+		d.ID, d.Name, d.Path, d.ParentID, flag(d.Disabled), nanos(d.Created)).returning(&added))
 	if err == nil && !added {
 		err = account.Exists.Errorf("there is a domain %s", d.Path)
 	}
@@ -151,11 +151,11 @@ func (a Accounts) SaveAccount(ctx context.Context, next account.Account) (accoun
 			append(values[1:], next.ID, was, strings.ToLower(next.Name))...)
 	}
 	var saved bool
-	err = a.m.apply(ctx, save.some(&saved))
+	err = a.m.apply(ctx, save.returning(&saved))
 	switch {
 	case err == nil && saved:
 		return next, nil
-	case err != nil && !sameKey(err):
+	case err != nil && !isDuplicate(err):
 		return account.Account{}, err
 	}
 	old, err := a.Account(ctx, next.ID)
@@ -169,7 +169,7 @@ func (a Accounts) SaveAccount(ctx context.Context, next account.Account) (accoun
 }
 
 // sameKey reports that another row has what must be there once only.
-func sameKey(err error) bool {
+func isDuplicate(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23505" || sqlite.ErrCode(err) == sqlite.ResultConstraintUnique
 }
@@ -181,18 +181,18 @@ func (a Accounts) AddToken(ctx context.Context, t account.Token) error {
 
 // AddKey implements account.Store.
 func (a Accounts) AddKey(ctx context.Context, k account.Key) error {
-	sealed, err := a.seal.Seal(place("api_key", "secret", k.ID), k.Secret.Reveal())
+	encrypted, err := a.encrypter.Encrypt(secretLocation("api_key", "secret", k.ID), k.Secret.Reveal())
 	if err != nil {
 		return err
 	}
-	return a.add(ctx, "api_key", "secret", k.Credential, sealed)
+	return a.add(ctx, "api_key", "secret", k.Credential, encrypted)
 }
 
 func (a Accounts) add(ctx context.Context, table, column string, c account.Credential, proof []byte) error {
 	var added bool
 	err := a.m.apply(ctx, do(`INSERT INTO `+table+` (id, account_id, name, created, expires, last_use, revoked, `+column+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 		ON CONFLICT (id) DO NOTHING RETURNING 1`,
-		c.ID, c.AccountID, c.Name, nanos(c.Created), nanos(c.Expires), nanos(c.LastUse), nanos(c.Revoked), proof).some(&added))
+		c.ID, c.AccountID, c.Name, nanos(c.Created), nanos(c.Expires), nanos(c.LastUse), nanos(c.Revoked), proof).returning(&added))
 	if err == nil && !added {
 		err = account.Exists.Errorf("there is a credential %s", c.ID)
 	}
@@ -280,11 +280,11 @@ func (a Accounts) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (foun
 
 // Key implements account.Store. MASTER_KEY_MISSING and MASTER_KEY_UNKNOWN if its secret cannot be opened.
 func (a Accounts) Key(ctx context.Context, id string) (found account.Key, err error) {
-	var sealed []byte
+	var encrypted []byte
 	known := false
 	err = a.read(ctx, func(s session) error {
 		return s.query(`SELECT `+credentialColumns+`, secret FROM api_key WHERE id = $1`, []any{id}, func(r row) error {
-			known, found.Credential, sealed = true, credentialOf(r), r.bytes(7)
+			known, found.Credential, encrypted = true, credentialOf(r), r.bytes(7)
 			return nil
 		})
 	})
@@ -294,7 +294,7 @@ func (a Accounts) Key(ctx context.Context, id string) (found account.Key, err er
 	case !known:
 		return found, account.CredentialNotFound.Errorf("there is no such key")
 	}
-	secret, err := a.seal.Open(place("api_key", "secret", id), sealed)
+	secret, err := a.encrypter.Decrypt(secretLocation("api_key", "secret", id), encrypted)
 	found.Secret = account.Secret(secret)
 	return found, err
 }
@@ -312,7 +312,7 @@ func (a Accounts) Revoked(ctx context.Context, id string, at time.Time) error {
 func (a Accounts) stamp(ctx context.Context, id, set string, at time.Time) error {
 	for _, table := range []string{"token", "api_key"} {
 		var known bool
-		err := a.m.apply(ctx, do(`UPDATE `+table+` `+set+` WHERE id = $2 RETURNING 1`, nanos(at), id).some(&known))
+		err := a.m.apply(ctx, do(`UPDATE `+table+` `+set+` WHERE id = $2 RETURNING 1`, nanos(at), id).returning(&known))
 		if err != nil || known {
 			return err
 		}

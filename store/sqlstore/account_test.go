@@ -27,7 +27,7 @@ func TestAccountsPostgres(t *testing.T) {
 }
 
 // The secret of a key is sealed: neither it nor a token is in the file, and without the master key it does not open.
-func TestKeysAreSealed(t *testing.T) {
+func TestKeysAreEncrypted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, MasterKey: masterKey})
 	if err != nil {

@@ -19,7 +19,7 @@ func (a Accounts) Note(ctx context.Context, e account.Entry) error {
 
 // Trail implements account.Store.
 func (a Accounts) Trail(ctx context.Context, q account.TrailQuery) (found []account.Entry, err error) {
-	where, args := sightOf(q)
+	where, args := visibilityOf(q)
 	if where == "" {
 		return nil, ctx.Err()
 	}
@@ -38,7 +38,7 @@ func (a Accounts) Trail(ctx context.Context, q account.TrailQuery) (found []acco
 }
 
 // sightOf is the condition of a query; "" if nothing is in sight.
-func sightOf(q account.TrailQuery) (where string, args []any) {
+func visibilityOf(q account.TrailQuery) (where string, args []any) {
 	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprintf("$%d", len(args))

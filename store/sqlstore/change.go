@@ -12,10 +12,10 @@ import (
 // What must be decided here is read first, without a lock, and the change is
 // guarded by what was read: see again.
 type change struct {
-	lock  string // changes of one lock come one after the other; "": their rows are enough
-	list  []statement
-	tells bool   // the feed will have grown
-	begin func() // before each try: forgets what a try before it has given
+	lock      string // changes of one lock come one after the other; "": their rows are enough
+	list      []statement
+	feedGrows bool   // the feed will have grown
+	begin     func() // before each try: forgets what a try before it has given
 }
 
 // statement is one of a change. Its arguments are $1, $2, … in the order of first use.
@@ -32,7 +32,7 @@ type statement struct {
 var errStale = errors.New("what was read has changed since")
 
 // again repeats reading and changing for as long as others come in between.
-func again(try func() error) error {
+func retryStale(try func() error) error {
 	for {
 		if err := try(); !errors.Is(err, errStale) {
 			return err
@@ -44,7 +44,7 @@ func again(try func() error) error {
 func do(sql string, args ...any) change { return change{list: []statement{{sql: sql, args: args}}} }
 
 // some is a change of one statement that reports whether it gave a row.
-func (c change) some(found *bool) change {
+func (c change) returning(found *bool) change {
 	c.list = slices.Clone(c.list)
 	c.list[0].each = func(row) error { *found = true; return nil }
 	c.begin = func() { *found = false }

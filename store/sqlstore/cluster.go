@@ -22,36 +22,36 @@ import (
 // cluster/bookstest is its exam. What is secret in it is sealed with the
 // master key of Options.
 type Clusters struct {
-	m     medium
-	seal  *Sealer
-	lists *lists
+	m         backend
+	encrypter *Encrypter
+	lists     *lists
 }
 
-var _ cluster.Ledger = (*Clusters)(nil)
+var _ cluster.Store = (*Clusters)(nil)
 
 // Clusters are those of this file.
-func (s *SQLite) Clusters() *Clusters { return &Clusters{sqMedium{s}, s.seal, &s.lists} }
+func (s *SQLite) Clusters() *Clusters { return &Clusters{sqBackend{s}, s.encrypter, &s.lists} }
 
 // Clusters are those of this database.
-func (p *Postgres) Clusters() *Clusters { return &Clusters{pgMedium{p}, p.seal, &p.lists} }
+func (p *Postgres) Clusters() *Clusters { return &Clusters{pgBackend{p}, p.encrypter, &p.lists} }
 
 // Commit implements cluster.Books. On SQLite it shares its transaction with
 // what else is written at the moment, and keeps its own all or nothing.
 func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
-	w := commit{seal: c.seal, change: change}
+	w := commit{encrypter: c.encrypter, change: change}
 	if change.Cluster != nil {
 		// Also after an error: what became of the change may be unknown.
 		defer c.lists.changed(change.Cluster.ID == 0 || change.Cluster.State == cluster.Destroyed)
 	}
-	if err := again(func() error { return w.try(ctx, c.m) }); err != nil {
-		return badRecord(err)
+	if err := retryStale(func() error { return w.try(ctx, c.m) }); err != nil {
+		return invalidValue(err)
 	}
 	w.fillIn()
 	return nil
 }
 
 // badRecord says that a value does not fit its column.
-func badRecord(err error) error {
+func invalidValue(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22"), sqlite.ErrCode(err) == sqlite.ResultConstraintCheck:
@@ -63,13 +63,13 @@ func badRecord(err error) error {
 // commit is one change on its way into the tables. It may be tried again, so
 // what it learns is kept aside until it is durable.
 type commit struct {
-	seal   *Sealer
-	change *cluster.Change
+	encrypter *Encrypter
+	change    *cluster.Change
 
 	list        []statement
 	newest      int64           // number of the last event
-	book        cluster.Cluster // id, uuid, owner and new revision of the cluster it belongs to
-	hasBook     bool            // all of them, not the id alone
+	target      cluster.Cluster // id, uuid, owner and new revision of the cluster it belongs to
+	hasTarget   bool            // all of them, not the id alone
 	nodes, rows []int64         // ids
 	jobs        []cluster.Job   // as stored
 	events      []cluster.Event
@@ -81,19 +81,19 @@ func (w *commit) lock() string {
 	case c.Cluster != nil && c.Cluster.ID == 0:
 		return "cluster/" + c.Cluster.UUID
 	case c.Cluster != nil:
-		return bookLock(c.Cluster.ID)
+		return clusterLock(c.Cluster.ID)
 	case c.Book != 0:
-		return bookLock(c.Book)
+		return clusterLock(c.Book)
 	case len(c.Jobs) > 0:
 		return "job/" + c.Jobs[0].ID
 	}
 	return "cluster/"
 }
 
-func bookLock(id int64) string { return "cluster/" + strconv.FormatInt(id, 10) }
+func clusterLock(id int64) string { return "cluster/" + strconv.FormatInt(id, 10) }
 
 // try reads nothing it does not need: a row's next phase is one statement.
-func (w *commit) try(ctx context.Context, m medium) error {
+func (w *commit) try(ctx context.Context, m backend) error {
 	c := w.change
 	w.list, w.rows, w.jobs, w.events = nil, make([]int64, len(c.Journal)), nil, nil
 	if err := w.cluster(ctx, m); err != nil {
@@ -109,7 +109,7 @@ func (w *commit) try(ctx context.Context, m medium) error {
 		w.node(i, c.Nodes[i])
 	}
 	if c.Details != nil {
-		values, err := detailsValues(w.seal, c.Details, w.book.ID, w.book.UUID)
+		values, err := detailsValues(w.encrypter, c.Details, w.target.ID, w.target.UUID)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (w *commit) add(s statement, id *int64, must error) {
 }
 
 // newBookSQL finds the cluster that this change stores, whose id is not known yet.
-const newBookSQL = "(SELECT id FROM container_cluster WHERE uuid = $1)"
+const newClusterIDSQL = "(SELECT id FROM container_cluster WHERE uuid = $1)"
 
 // within makes a statement whose argument at a place is the id of the cluster:
 // that of a new one is looked up by the database.
@@ -144,11 +144,11 @@ func (w *commit) within(sql string, values []any, at int) statement {
 	if w.change.Cluster == nil || w.change.Cluster.ID != 0 {
 		return statement{sql: sql, args: values}
 	}
-	values[at] = w.book.UUID
+	values[at] = w.target.UUID
 	place := fmt.Sprintf("$%d", at+1)
 	return statement{sql: parameter.ReplaceAllStringFunc(sql, func(p string) string {
 		if p == place {
-			return strings.Replace(newBookSQL, "$1", p, 1)
+			return strings.Replace(newClusterIDSQL, "$1", p, 1)
 		}
 		return p
 	}), args: values}
@@ -157,9 +157,9 @@ func (w *commit) within(sql string, values []any, at int) statement {
 var parameter = regexp.MustCompile(`\$[0-9]+`)
 
 // cluster stores the cluster, or finds it if what follows needs it.
-func (w *commit) cluster(ctx context.Context, m medium) error {
+func (w *commit) cluster(ctx context.Context, m backend) error {
 	c := w.change
-	w.book, w.hasBook = cluster.Cluster{}, false
+	w.target, w.hasTarget = cluster.Cluster{}, false
 	switch {
 	case c.Cluster == nil && c.Book == 0:
 		if len(c.Nodes)+len(c.Journal) > 0 || c.Details != nil {
@@ -167,46 +167,46 @@ func (w *commit) cluster(ctx context.Context, m medium) error {
 		}
 		return nil
 	case c.Cluster == nil:
-		w.book.ID = c.Book
+		w.target.ID = c.Book
 		if len(c.Jobs)+len(c.Events)+len(c.Nodes) == 0 && c.Details == nil &&
 			!slices.ContainsFunc(c.Journal, func(r *cluster.JournalRow) bool { return r.ID == 0 }) {
 			return nil // its rows know it
 		}
 		if err := m.read(ctx, func(s session) error {
 			return s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.Book}, func(r row) error {
-				w.book.UUID, w.book.Owner, w.book.Revision, w.hasBook = r.text(0), cluster.Owner{AccountID: r.text(1), DomainID: r.text(2)}, r.int(3), true
+				w.target.UUID, w.target.Owner, w.target.Revision, w.hasTarget = r.text(0), cluster.Owner{AccountID: r.text(1), DomainID: r.text(2)}, r.int(3), true
 				return nil
 			})
 		}); err != nil {
 			return err
 		}
-		if !w.hasBook {
+		if !w.hasTarget {
 			return cluster.NotFound.Errorf("no cluster has the key %d", c.Book)
 		}
-		w.add(statement{sql: `SELECT id FROM container_cluster WHERE id = $1 AND revision = $2`, args: []any{c.Book, w.book.Revision}}, nil, errStale)
+		w.add(statement{sql: `SELECT id FROM container_cluster WHERE id = $1 AND revision = $2`, args: []any{c.Book, w.target.Revision}}, nil, errStale)
 		return nil
 	}
-	w.hasBook = true
-	w.book.UUID, w.book.Owner, w.book.Revision = c.Cluster.UUID, c.Cluster.Owner, c.Cluster.Revision+1
+	w.hasTarget = true
+	w.target.UUID, w.target.Owner, w.target.Revision = c.Cluster.UUID, c.Cluster.Owner, c.Cluster.Revision+1
 	if c.Cluster.ID == 0 {
-		w.book.Revision = 1
+		w.target.Revision = 1
 	}
-	values, err := clusterValues(c.Cluster, w.book.Revision)
+	values, err := clusterValues(c.Cluster, w.target.Revision)
 	if err != nil {
 		return err
 	}
 	if c.Cluster.ID == 0 {
-		w.add(statement{sql: newClusterSQL, args: values}, &w.book.ID, fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID))
+		w.add(statement{sql: newClusterSQL, args: values}, &w.target.ID, fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID))
 		return nil
 	}
-	w.book.ID = c.Cluster.ID
+	w.target.ID = c.Cluster.ID
 	w.add(statement{sql: setClusterSQL, args: append(values, c.Cluster.ID, c.Cluster.Revision)}, nil,
 		fault.WriteConflict.Errorf("cluster %s is not at revision %d", c.Cluster.Name, c.Cluster.Revision))
 	return nil
 }
 
 // one gives the number in the first row of an answer, 0 without any.
-func one(s session, sql string, args []any) (n int64, err error) {
+func firstInt(s session, sql string, args []any) (n int64, err error) {
 	err = s.query(sql, args, func(r row) error { n = r.int(0); return nil })
 	return n, err
 }
@@ -223,7 +223,7 @@ func (w *commit) row(i int, r *cluster.JournalRow) error {
 	if r.ID != 0 {
 		sql, revision, missing = setRowSQL, r.Revision+1, fault.WriteConflict.Errorf("journal row %s is not at revision %d", r.Key, r.Revision)
 	}
-	values, err := rowValues(r, w.book.ID, revision)
+	values, err := rowValues(r, w.target.ID, revision)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func inOrder(nodes []*cluster.Node) []int {
 }
 
 func (w *commit) node(i int, n *cluster.Node) {
-	values, sql := nodeValues(n, w.book.ID), newNodeSQL
+	values, sql := nodeValues(n, w.target.ID), newNodeSQL
 	if n.ID != 0 {
 		values, sql = append(values, n.ID), setNodeSQL
 	}
@@ -285,10 +285,10 @@ func excluded(columns []string) string {
 
 func (w *commit) job(given *cluster.Job) error {
 	j := *given
-	if w.hasBook {
-		j.Belong(&w.book)
+	if w.hasTarget {
+		j.Belong(&w.target)
 	}
-	values, err := jobValues(w.seal, &j)
+	values, err := jobValues(w.encrypter, &j)
 	if err != nil {
 		return err
 	}
@@ -311,8 +311,8 @@ func (w *commit) event() error {
 	w.add(statement{sql: `UPDATE cluster_feed SET newest = newest + $1 RETURNING newest`, args: []any{n}}, &w.newest, nil)
 	for i, given := range w.change.Events {
 		e := *given
-		if w.hasBook {
-			e.Belong(&w.book)
+		if w.hasTarget {
+			e.Belong(&w.target)
 		}
 		values, err := eventValues(&e, n-1-int64(i))
 		if err != nil {
@@ -328,26 +328,26 @@ func (w *commit) event() error {
 func (w *commit) fillIn() {
 	c := w.change
 	if c.Cluster != nil {
-		c.Cluster.ID, c.Cluster.Revision = w.book.ID, w.book.Revision
+		c.Cluster.ID, c.Cluster.Revision = w.target.ID, w.target.Revision
 	}
 	for i := range w.events {
 		w.events[i].Seq = w.newest - int64(len(w.events)) + 1 + int64(i)
 	}
 	for i, n := range c.Nodes {
-		n.ID, n.ClusterID = w.nodes[i], w.book.ID
+		n.ID, n.ClusterID = w.nodes[i], w.target.ID
 	}
 	for i, r := range c.Journal {
 		if r.ID == 0 {
 			r.Revision = 0
 		}
-		r.ID, r.ClusterID, r.Revision = w.rows[i], w.book.ID, r.Revision+1
+		r.ID, r.ClusterID, r.Revision = w.rows[i], w.target.ID, r.Revision+1
 	}
 	if c.Details != nil {
-		c.Details.ClusterID = w.book.ID
+		c.Details.ClusterID = w.target.ID
 	}
 	for i, j := range c.Jobs {
-		if w.hasBook {
-			w.jobs[i].ClusterID = w.book.ID
+		if w.hasTarget {
+			w.jobs[i].ClusterID = w.target.ID
 		}
 		j.ClusterID, j.Cluster, j.Owner = w.jobs[i].ClusterID, w.jobs[i].Cluster, w.jobs[i].Owner
 	}

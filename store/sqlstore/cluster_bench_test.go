@@ -24,8 +24,8 @@ import (
 
 const benchClusters, benchNodes, benchRows, benchCallers = 10_000, 10, 13, 16
 
-func fullBook(i int) *cluster.Change {
-	c := newBook(i)
+func fullRecord(i int) *cluster.Change {
+	c := newRecord(i)
 	c.Nodes, c.Journal = nil, nil
 	for n := range benchNodes {
 		c.Nodes = append(c.Nodes, &cluster.Node{Name: fmt.Sprint("node", n), Key: fmt.Sprint("k", n), Role: cluster.Worker, Ordinal: n, VMID: fmt.Sprint("vm-", i, "-", n), HelloAt: when})
@@ -39,14 +39,14 @@ func fullBook(i int) *cluster.Change {
 }
 
 // fill commits n clusters, several at a time.
-func fill(b testing.TB, l *sqlstore.Clusters, n int) {
+func fillClusters(b testing.TB, l *sqlstore.Clusters, n int) {
 	b.Helper()
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range benchCallers {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				if err := l.Commit(b.Context(), fullBook(int(i))); err != nil {
+				if err := l.Commit(b.Context(), fullRecord(int(i))); err != nil {
 					b.Error(err)
 					return
 				}
@@ -57,7 +57,7 @@ func fill(b testing.TB, l *sqlstore.Clusters, n int) {
 }
 
 // stock gives a full ledger of each database.
-func stock(b *testing.B, run func(b *testing.B, s keptStore)) {
+func eachFilledStore(b *testing.B, run func(b *testing.B, s adminStore)) {
 	dir := b.TempDir()
 	open := map[string]func() (sqlstore.Store, error){
 		"sqlite": func() (sqlstore.Store, error) {
@@ -75,10 +75,10 @@ func stock(b *testing.B, run func(b *testing.B, s keptStore)) {
 				if s, err = open[name](); err != nil {
 					b.Fatal(err)
 				}
-				fill(b, s.Clusters(), benchClusters)
+				fillClusters(b, s.Clusters(), benchClusters)
 				b.ResetTimer()
 			}
-			run(b, s.(keptStore))
+			run(b, s.(adminStore))
 		})
 		if s != nil {
 			s.Close()
@@ -87,7 +87,7 @@ func stock(b *testing.B, run func(b *testing.B, s keptStore)) {
 }
 
 // together calls n times in all from several callers, and reports percentiles.
-func together(b *testing.B, callers int, call func(i int64) error) {
+func callConcurrently(b *testing.B, callers int, call func(i int64) error) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	took := make([][]time.Duration, callers)
@@ -121,7 +121,7 @@ func together(b *testing.B, callers int, call func(i int64) error) {
 // A page of 100 of 10,000 with 16 callers: p99 below 50 ms.
 func BenchmarkClustersList(b *testing.B) {
 	everyone := cluster.Scope{All: true}
-	stock(b, func(b *testing.B, s keptStore) {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		l := s.Clusters()
 		for name, query := range map[string]func() cluster.ClusterQuery{
 			"all": func() cluster.ClusterQuery {
@@ -141,7 +141,7 @@ func BenchmarkClustersList(b *testing.B) {
 			},
 		} {
 			b.Run(name, func(b *testing.B) {
-				together(b, benchCallers, func(int64) error {
+				callConcurrently(b, benchCallers, func(int64) error {
 					page, _, err := l.List(b.Context(), query())
 					if err == nil && len(page) != 100 {
 						err = fmt.Errorf("%d clusters in the page", len(page))
@@ -154,10 +154,10 @@ func BenchmarkClustersList(b *testing.B) {
 }
 
 // One book: p99 below 10 ms.
-func BenchmarkClustersBook(b *testing.B) {
-	stock(b, func(b *testing.B, s keptStore) {
-		together(b, benchCallers, func(int64) error {
-			_, err := s.Clusters().Book(b.Context(), fmt.Sprintf("c%05d", 1+rand.IntN(benchClusters)))
+func BenchmarkClustersRecord(b *testing.B) {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
+		callConcurrently(b, benchCallers, func(int64) error {
+			_, err := s.Clusters().Record(b.Context(), fmt.Sprintf("c%05d", 1+rand.IntN(benchClusters)))
 			return err
 		})
 	})
@@ -165,18 +165,18 @@ func BenchmarkClustersBook(b *testing.B) {
 
 // Every cluster with nodes and journal: a few seconds, and memory for one page.
 func BenchmarkClustersScan(b *testing.B) {
-	stock(b, func(b *testing.B, s keptStore) {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		var most uint64
 		for b.Loop() {
 			n := 0
-			if err := s.Clusters().Scan(b.Context(), cluster.ScanQuery{}, func(book *cluster.Book) error {
+			if err := s.Clusters().Scan(b.Context(), cluster.ScanQuery{}, func(record *cluster.Record) error {
 				if n++; n%1000 == 0 {
 					var m runtime.MemStats
 					runtime.ReadMemStats(&m)
 					most = max(most, m.HeapInuse)
 				}
-				if len(book.Nodes) != benchNodes || len(book.Journal) != benchRows {
-					return fmt.Errorf("%d nodes, %d rows", len(book.Nodes), len(book.Journal))
+				if len(record.Nodes) != benchNodes || len(record.Journal) != benchRows {
+					return fmt.Errorf("%d nodes, %d rows", len(record.Nodes), len(record.Journal))
 				}
 				return nil
 			}); err != nil || n != benchClusters {
@@ -189,26 +189,26 @@ func BenchmarkClustersScan(b *testing.B) {
 
 // The next phase of a journal row: one statement, and a share of a sync.
 func BenchmarkClustersRow(b *testing.B) {
-	stock(b, func(b *testing.B, s keptStore) {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		l := s.Clusters()
 		for _, callers := range []int{1, benchCallers} {
 			b.Run(fmt.Sprint(callers), func(b *testing.B) {
 				rows := make(chan *cluster.JournalRow, callers)
-				books := make(map[*cluster.JournalRow]int64)
+				records := make(map[*cluster.JournalRow]int64)
 				for i := range callers {
-					book, err := l.Book(b.Context(), fmt.Sprintf("c%05d", i+1))
+					record, err := l.Record(b.Context(), fmt.Sprintf("c%05d", i+1))
 					if err != nil {
 						b.Fatal(err)
 					}
-					books[&book.Journal[0]] = book.Cluster.ID
-					rows <- &book.Journal[0]
+					records[&record.Journal[0]] = record.Cluster.ID
+					rows <- &record.Journal[0]
 				}
 				before := s.Stats()
-				together(b, callers, func(i int64) error {
+				callConcurrently(b, callers, func(i int64) error {
 					row := <-rows
 					defer func() { rows <- row }()
 					row.Attempt = int(i)
-					return l.Commit(b.Context(), &cluster.Change{Book: books[row], Journal: []*cluster.JournalRow{row}})
+					return l.Commit(b.Context(), &cluster.Change{Book: records[row], Journal: []*cluster.JournalRow{row}})
 				})
 				after := s.Stats()
 				b.ReportMetric(float64(after.Statements-before.Statements)/float64(b.N), "statements/op")
@@ -220,8 +220,8 @@ func BenchmarkClustersRow(b *testing.B) {
 
 // What the walker asks at each turn.
 func BenchmarkClustersUnsettled(b *testing.B) {
-	stock(b, func(b *testing.B, s keptStore) {
-		together(b, 1, func(int64) error {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
+		callConcurrently(b, 1, func(int64) error {
 			_, err := s.Clusters().Unsettled(b.Context(), when, 500)
 			return err
 		})
@@ -229,14 +229,14 @@ func BenchmarkClustersUnsettled(b *testing.B) {
 }
 
 // The hellos of 1,000 nodes in one write.
-func BenchmarkClustersHellos(b *testing.B) {
-	stock(b, func(b *testing.B, s keptStore) {
-		together(b, 1, func(i int64) error {
-			hellos := make([]cluster.NodeHello, 1000)
-			for n := range hellos {
-				hellos[n] = cluster.NodeHello{NodeID: 1 + rand.Int64N(benchClusters*benchNodes), At: when.Add(time.Duration(i) * time.Second), Ready: true}
+func BenchmarkClustersHeartbeats(b *testing.B) {
+	eachFilledStore(b, func(b *testing.B, s adminStore) {
+		callConcurrently(b, 1, func(i int64) error {
+			heartbeats := make([]cluster.NodeHello, 1000)
+			for n := range heartbeats {
+				heartbeats[n] = cluster.NodeHello{NodeID: 1 + rand.Int64N(benchClusters*benchNodes), At: when.Add(time.Duration(i) * time.Second), Ready: true}
 			}
-			return s.Clusters().Hellos(b.Context(), hellos)
+			return s.Clusters().Heartbeats(b.Context(), heartbeats)
 		})
 	})
 }

@@ -25,23 +25,23 @@ import (
 )
 
 // both runs a test on both databases. open opens a new one.
-func both(t *testing.T, test func(t *testing.T, open func(o sqlstore.Options) keptStore)) {
+func eachStore(t *testing.T, test func(t *testing.T, open func(o sqlstore.Options) adminStore)) {
 	t.Run("sqlite", func(t *testing.T) {
-		test(t, func(o sqlstore.Options) keptStore {
+		test(t, func(o sqlstore.Options) adminStore {
 			o.Path = filepath.Join(t.TempDir(), "pawl.db")
 			return openSQLite(t, o)
 		})
 	})
 	t.Run("postgres", func(t *testing.T) {
-		test(t, func(o sqlstore.Options) keptStore { return openPostgres(t, o).(keptStore) })
+		test(t, func(o sqlstore.Options) adminStore { return openPostgres(t, o).(adminStore) })
 	})
 }
 
-type keptStore interface {
+type adminStore interface {
 	sqlstore.Store
-	sqlstore.Keeper
+	sqlstore.Admin
 	Rotate(context.Context) (int, error)
-	CheckSeals(context.Context) error
+	CheckEncryption(context.Context) error
 	Accounts() account.Store
 }
 
@@ -50,23 +50,23 @@ var when = time.Date(2030, 5, 1, 12, 0, 0, 1, time.UTC)
 var revealed = cmpopts.AcyclicTransformer("Reveal", func(s cluster.Secret) string { return s.Reveal() })
 
 // planted is a secret that must be found nowhere.
-const planted = "planted-secret"
+const plantedSecret = "planted-secret"
 
-func newBook(i int) *cluster.Change {
+func newRecord(i int) *cluster.Change {
 	uuid := fmt.Sprintf("c%05d", i)
 	change := &cluster.Change{
 		Cluster: &cluster.Cluster{UUID: uuid, Name: "cluster " + uuid, Description: "a<b & c", Owner: cluster.Owner{AccountID: fmt.Sprint("account", i%10), DomainID: "domain"},
 			Provider: "sim", Zone: cluster.Entity{ID: "z1", Name: "zone one"}, State: cluster.Running, Desired: cluster.WantRunning, NodeCount: 9, ControlCount: 1,
 			Created: when.Add(time.Duration(i) * time.Second), GC: true, Recovery: cluster.Recovery{}, CIDRs: []string{"10.0.0.0/8", "192.168.0.0/16"}},
-		Details: &cluster.Details{Username: "admin", Password: planted, RegistryPassword: planted, ConfigData: planted, CAKey: planted, Credentials: map[string]string{"n1": "hash"}},
-		Jobs:    []*cluster.Job{{ID: "job-" + uuid, Command: "createContainerCluster", Password: planted, Created: when, Status: cluster.JobDone, Completed: when}},
+		Details: &cluster.Details{Username: "admin", Password: plantedSecret, RegistryPassword: plantedSecret, ConfigData: plantedSecret, CAKey: plantedSecret, Credentials: map[string]string{"n1": "hash"}},
+		Jobs:    []*cluster.Job{{ID: "job-" + uuid, Command: "createContainerCluster", Password: plantedSecret, Created: when, Status: cluster.JobDone, Completed: when}},
 		Events:  []*cluster.Event{{At: when, Type: "cluster", Data: []byte(`{"a": "<1>"}`)}},
 	}
 	for n := range 3 {
 		key := fmt.Sprint("vm", n)
 		change.Nodes = append(change.Nodes, &cluster.Node{Name: fmt.Sprint(uuid, "-", n), Key: key, Role: cluster.Worker, Ordinal: n})
 		change.Journal = append(change.Journal, &cluster.JournalRow{Kind: cluster.VM, Key: key, Name: fmt.Sprint(uuid, "-", n), Phase: cluster.Present, Origin: cluster.Made,
-			ProviderID: "id", Spec: cluster.Spec{Offering: "o1", UserData: []byte(planted)}, IntentAt: when})
+			ProviderID: "id", Spec: cluster.Spec{Offering: "o1", UserData: []byte(plantedSecret)}, IntentAt: when})
 	}
 	return change
 }
@@ -81,7 +81,7 @@ func commit(t testing.TB, s sqlstore.Store, changes ...*cluster.Change) {
 }
 
 // told is all that can be read of a ledger.
-func told(t testing.TB, s sqlstore.Store) []any {
+func contents(t testing.TB, s sqlstore.Store) []any {
 	t.Helper()
 	l := s.Clusters()
 	var all []any
@@ -96,7 +96,7 @@ func told(t testing.TB, s sqlstore.Store) []any {
 	list, _, err := l.List(t.Context(), cluster.ClusterQuery{Scope: everyone, WithDestroyed: true})
 	add(list, err)
 	for _, c := range list {
-		b, err := l.Book(t.Context(), c.UUID)
+		b, err := l.Record(t.Context(), c.UUID)
 		add(b, err)
 		d, err := l.Details(t.Context(), c.UUID)
 		add(d, err)
@@ -107,7 +107,7 @@ func told(t testing.TB, s sqlstore.Store) []any {
 	add(rows, err)
 	events, err := l.Events(t.Context(), cluster.EventQuery{Scope: everyone})
 	add(events, err)
-	accounts := s.(keptStore).Accounts()
+	accounts := s.(adminStore).Accounts()
 	domains, err := accounts.Domains(t.Context())
 	add(domains, err)
 	people, err := accounts.Accounts(t.Context(), account.Query{})
@@ -130,10 +130,10 @@ func told(t testing.TB, s sqlstore.Store) []any {
 // An export holds clusters with all that belongs to them; restored, here or in
 // the other database, they are the same, and numbers go on behind them.
 func TestClustersMoveBetweenDatabases(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
+	eachStore(t, func(t *testing.T, open func(sqlstore.Options) adminStore) {
 		options := sqlstore.Options{MasterKey: masterKey}
 		from := open(options)
-		commit(t, from, newBook(1), newBook(2))
+		commit(t, from, newRecord(1), newRecord(2))
 		if err := from.Clusters().PutSetting(t.Context(), "installation", "i1"); err != nil {
 			t.Fatal(err)
 		}
@@ -150,23 +150,23 @@ func TestClustersMoveBetweenDatabases(t *testing.T) {
 		if err := from.Export(t.Context(), &lines); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(lines.String(), planted) || strings.Contains(lines.String(), key.Secret.Reveal()) || strings.Contains(lines.String(), token.Reveal()) {
+		if strings.Contains(lines.String(), plantedSecret) || strings.Contains(lines.String(), key.Secret.Reveal()) || strings.Contains(lines.String(), token.Reveal()) {
 			t.Error("the export shows a secret")
 		}
-		want := told(t, from)
+		want := contents(t, from)
 		lite := openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "other.db"), MasterKey: masterKey})
-		for name, to := range map[string]keptStore{"the same": open(options), "sqlite": lite, "postgres": openPostgres(t, options).(keptStore)} {
+		for name, to := range map[string]adminStore{"the same": open(options), "sqlite": lite, "postgres": openPostgres(t, options).(adminStore)} {
 			if err := to.Restore(t.Context(), bytes.NewReader(lines.Bytes())); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if diff := cmp.Diff(want, told(t, to), revealed); diff != "" {
+			if diff := cmp.Diff(want, contents(t, to), revealed); diff != "" {
 				t.Errorf("%s (-exported +restored):\n%s", name, diff)
 			}
 			var again bytes.Buffer
 			if err := to.Export(t.Context(), &again); err != nil || again.String() != lines.String() {
 				t.Errorf("%s: a second export differs, %v:\n%s\n%s", name, err, lines.String(), again.String())
 			}
-			next := newBook(3)
+			next := newRecord(3)
 			commit(t, to, next)
 			if next.Cluster.ID <= 2 || next.Events[0].Seq != 3 {
 				t.Errorf("%s: the next cluster has number %d, its event %d", name, next.Cluster.ID, next.Events[0].Seq)
@@ -190,11 +190,11 @@ func TestClustersMoveBetweenDatabases(t *testing.T) {
 }
 
 // A backup of the file holds clusters; nothing in it can be read without the key.
-func TestSecretsAreSealedInTheFile(t *testing.T) {
+func TestSecretsAreEncryptedInTheFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: masterKey})
-	commit(t, s, newBook(1))
-	want := told(t, s)
+	commit(t, s, newRecord(1))
+	want := contents(t, s)
 	if err := s.Backup(t.Context(), filepath.Join(dir, "backup.db")); err != nil {
 		t.Fatal(err)
 	}
@@ -204,14 +204,14 @@ func TestSecretsAreSealedInTheFile(t *testing.T) {
 		if err != nil || !bytes.Contains(data, []byte("cluster c00001")) {
 			t.Fatalf("%s does not hold the cluster: %v", name, err)
 		}
-		for _, secret := range [][]byte{[]byte(planted), masterKey} {
+		for _, secret := range [][]byte{[]byte(plantedSecret), masterKey} {
 			if bytes.Contains(data, secret) {
 				t.Errorf("%s shows %q", name, secret)
 			}
 		}
 	}
 	backup := openSQLite(t, sqlstore.Options{Path: filepath.Join(dir, "backup.db"), MasterKey: masterKey})
-	if diff := cmp.Diff(want, told(t, backup), revealed); diff != "" {
+	if diff := cmp.Diff(want, contents(t, backup), revealed); diff != "" {
 		t.Errorf("the backup differs:\n%s", diff)
 	}
 }
@@ -219,7 +219,7 @@ func TestSecretsAreSealedInTheFile(t *testing.T) {
 func TestKeysAreMissingOrUnknown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
-	commit(t, s, newBook(1))
+	commit(t, s, newRecord(1))
 	s.Close()
 	other := bytes.Repeat([]byte{9}, sqlstore.KeySize)
 	for _, test := range []struct {
@@ -241,10 +241,10 @@ func TestKeysAreMissingOrUnknown(t *testing.T) {
 		if jobs, _, err := s.Clusters().Jobs(t.Context(), cluster.JobQuery{Scope: cluster.Scope{All: true}}); err != nil || jobs[0].Password != "" {
 			t.Errorf("%s: jobs gave %+v, %v", test.name, jobs, err)
 		}
-		if _, err := s.Clusters().Book(t.Context(), "c00001"); err != nil {
+		if _, err := s.Clusters().Record(t.Context(), "c00001"); err != nil {
 			t.Errorf("%s: book gave %v", test.name, err)
 		}
-		err := s.Clusters().Commit(t.Context(), newBook(len(test.name)))
+		err := s.Clusters().Commit(t.Context(), newRecord(len(test.name)))
 		if test.write == nil && err != nil || test.write != nil && !errors.Is(err, test.write) {
 			t.Errorf("%s: commit gave %v", test.name, err)
 		}
@@ -257,14 +257,14 @@ func TestKeysAreMissingOrUnknown(t *testing.T) {
 
 // Rotation seals everything anew, and only what needs it; then the old key can go.
 func TestRotate(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
+	eachStore(t, func(t *testing.T, open func(sqlstore.Options) adminStore) {
 		s := open(sqlstore.Options{MasterKey: masterKey})
 		const clusters = 210 // more than one write
 		for i := range clusters {
-			commit(t, s, newBook(i))
+			commit(t, s, newRecord(i))
 		}
 		commit(t, s, &cluster.Change{Cluster: &cluster.Cluster{UUID: "bare"}, Details: &cluster.Details{}}) // nothing sealed
-		want := told(t, s)
+		want := contents(t, s)
 		var lines bytes.Buffer
 		if err := s.Export(t.Context(), &lines); err != nil {
 			t.Fatal(err)
@@ -274,7 +274,7 @@ func TestRotate(t *testing.T) {
 		if err := rotating.Restore(t.Context(), &lines); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, told(t, rotating), revealed); diff != "" {
+		if diff := cmp.Diff(want, contents(t, rotating), revealed); diff != "" {
 			t.Errorf("before the rotation:\n%s", diff)
 		}
 		if n, err := rotating.Rotate(t.Context()); err != nil || n != 2*clusters {
@@ -291,22 +291,22 @@ func TestRotate(t *testing.T) {
 		if err := after.Restore(t.Context(), &lines); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, told(t, after), revealed); diff != "" {
+		if diff := cmp.Diff(want, contents(t, after), revealed); diff != "" {
 			t.Errorf("with the new key alone:\n%s", diff)
 		}
 		for _, c := range []struct {
 			key  []byte
 			want error
 		}{{next, nil}, {masterKey, sqlstore.MasterKeyUnknown}, {nil, sqlstore.MasterKeyMissing}} {
-			var sealed bytes.Buffer
-			if err := after.Export(t.Context(), &sealed); err != nil {
+			var encrypted bytes.Buffer
+			if err := after.Export(t.Context(), &encrypted); err != nil {
 				t.Fatal(err)
 			}
 			other := open(sqlstore.Options{MasterKey: c.key})
-			if err := other.Restore(t.Context(), &sealed); err != nil {
+			if err := other.Restore(t.Context(), &encrypted); err != nil {
 				t.Fatal(err)
 			}
-			if err := other.CheckSeals(t.Context()); !errors.Is(err, c.want) {
+			if err := other.CheckEncryption(t.Context()); !errors.Is(err, c.want) {
 				t.Errorf("a store sealed with another key: %v, want %v", err, c.want)
 			}
 		}
@@ -317,7 +317,7 @@ func TestRotate(t *testing.T) {
 }
 
 func TestSettingsAgree(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
+	eachStore(t, func(t *testing.T, open func(sqlstore.Options) adminStore) {
 		l := open(sqlstore.Options{}).Clusters()
 		if v, err := l.Setting(t.Context(), "installation"); err != nil || v != "" {
 			t.Errorf("none: %q %v", v, err)
@@ -338,7 +338,7 @@ func TestSettingsAgree(t *testing.T) {
 
 // The spec's sizes hold in both databases; what does not fit is told as such.
 func TestSizesOfColumns(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
+	eachStore(t, func(t *testing.T, open func(sqlstore.Options) adminStore) {
 		s := open(sqlstore.Options{})
 		for column, set := range map[string]func(*cluster.Cluster, string){
 			"uuid 40":              func(c *cluster.Cluster, v string) { c.UUID = v },
@@ -370,11 +370,11 @@ func TestSizesOfColumns(t *testing.T) {
 
 // Texts of providers may hold anything: both databases keep what can be kept.
 func TestTextsOfProviders(t *testing.T) {
-	both(t, func(t *testing.T, open func(sqlstore.Options) keptStore) {
+	eachStore(t, func(t *testing.T, open func(sqlstore.Options) adminStore) {
 		s := open(sqlstore.Options{})
 		commit(t, s, &cluster.Change{Cluster: &cluster.Cluster{UUID: "u", Reason: cluster.Reason{Text: "a\x00b\xffc"}, Findings: []cluster.Finding{{Evidence: "a\x00b\xff"}}},
 			Journal: []*cluster.JournalRow{{Key: "k", LastError: "x\x00y\xfe"}}})
-		b, err := s.Clusters().Book(t.Context(), "u")
+		b, err := s.Clusters().Record(t.Context(), "u")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func TestTextsOfProviders(t *testing.T) {
 
 // Two servers share a PostgreSQL database: of what both have read, one may
 // write; what one has written the other reads.
-func TestTwoServersShareTheBooks(t *testing.T) {
+func TestTwoServersShareTheRecords(t *testing.T) {
 	dsn := pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)
 	var servers []sqlstore.Store
 	for range 2 {
@@ -397,13 +397,13 @@ func TestTwoServersShareTheBooks(t *testing.T) {
 		t.Cleanup(func() { s.Close() })
 		servers = append(servers, s)
 	}
-	commit(t, servers[0], newBook(1))
+	commit(t, servers[0], newRecord(1))
 	const rounds = 20
 	for round := range rounds {
 		var all sync.WaitGroup
-		errs, read := make([]error, len(servers)), make([]*cluster.Book, len(servers))
+		errs, read := make([]error, len(servers)), make([]*cluster.Record, len(servers))
 		for i, s := range servers {
-			b, err := s.Clusters().Book(t.Context(), "c00001")
+			b, err := s.Clusters().Record(t.Context(), "c00001")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -420,7 +420,7 @@ func TestTwoServersShareTheBooks(t *testing.T) {
 			t.Fatalf("round %d: %v", round, errs)
 		}
 	}
-	b, err := servers[1].Clusters().Book(t.Context(), "c00001")
+	b, err := servers[1].Clusters().Record(t.Context(), "c00001")
 	if err != nil || b.Cluster.Revision != rounds+1 || b.Journal[0].Revision != rounds+1 {
 		t.Errorf("after %d rounds the cluster is at %d, its row at %d, %v", rounds, b.Cluster.Revision, b.Journal[0].Revision, err)
 	}
@@ -428,24 +428,24 @@ func TestTwoServersShareTheBooks(t *testing.T) {
 
 // What was committed is there after a crash, also by way of a client, and a
 // second server is refused.
-func TestBooksOutliveTheirServer(t *testing.T) {
+func TestRecordsOutliveTheirServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
-	commit(t, s, newBook(1))
+	commit(t, s, newRecord(1))
 	client := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
 	if client.IsOwner() {
 		t.Error("a second server owns the file")
 	}
-	if diff := cmp.Diff(told(t, s), told(t, client), revealed); diff != "" {
+	if diff := cmp.Diff(contents(t, s), contents(t, client), revealed); diff != "" {
 		t.Errorf("a client reads something else:\n%s", diff)
 	}
-	commit(t, client, newBook(2))
-	commit(t, s, newBook(3))
+	commit(t, client, newRecord(2))
+	commit(t, s, newRecord(3))
 	client.Close()
-	want := told(t, s)
+	want := contents(t, s)
 	sqlstore.Crash(s)
 	again := openSQLite(t, sqlstore.Options{Path: path, MasterKey: masterKey})
-	if diff := cmp.Diff(want, told(t, again), revealed); diff != "" {
+	if diff := cmp.Diff(want, contents(t, again), revealed); diff != "" {
 		t.Errorf("after the crash:\n%s", diff)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-const helloMost = 128 // hellos of one statement
+const heartbeatBatch = 128 // hellos of one statement
 
 // helloSQL keeps n hellos that are newer than what is there. The first ready one stays.
-func helloSQL(n int) string {
+func heartbeatSQL(n int) string {
 	var values []string
 	for i := range n {
 		p := i * 6
@@ -28,15 +28,15 @@ func helloSQL(n int) string {
 }
 
 // Hellos implements cluster.Ledger.
-func (c *Clusters) Hellos(ctx context.Context, hellos []cluster.NodeHello) error {
-	if len(hellos) == 0 {
+func (c *Clusters) Heartbeats(ctx context.Context, heartbeats []cluster.NodeHello) error {
+	if len(heartbeats) == 0 {
 		return ctx.Err()
 	}
-	rounds := helloRounds(hellos)
+	rounds := heartbeatRounds(heartbeats)
 	write := change{lock: "cluster/hellos"}
 	for _, round := range rounds {
-		for some := range slices.Chunk(round, helloMost) {
-			write.list = append(write.list, sayHellos(some))
+		for some := range slices.Chunk(round, heartbeatBatch) {
+			write.list = append(write.list, writeHeartbeats(some))
 		}
 	}
 	return c.m.apply(ctx, write)
@@ -45,10 +45,10 @@ func (c *Clusters) Hellos(ctx context.Context, hellos []cluster.NodeHello) error
 // helloRounds puts several hellos of one node into one round each, in their
 // order: a statement may name a row once only. Rounds are sorted, so that two
 // writers never wait for each other.
-func helloRounds(hellos []cluster.NodeHello) [][]cluster.NodeHello {
+func heartbeatRounds(heartbeats []cluster.NodeHello) [][]cluster.NodeHello {
 	var rounds [][]cluster.NodeHello
 	heard := map[int64]int{}
-	for _, h := range hellos {
+	for _, h := range heartbeats {
 		n := heard[h.NodeID]
 		heard[h.NodeID]++
 		if n == len(rounds) {
@@ -64,15 +64,15 @@ func helloRounds(hellos []cluster.NodeHello) [][]cluster.NodeHello {
 
 // sayHellos rounds their number up by repeating the last one, so that few
 // different statements are made.
-func sayHellos(hellos []cluster.NodeHello) statement {
+func writeHeartbeats(heartbeats []cluster.NodeHello) statement {
 	size := 1
-	for size < len(hellos) {
+	for size < len(heartbeats) {
 		size *= 2
 	}
 	args := make([]any, 0, 6*size)
 	for i := range size {
-		h := hellos[min(i, len(hellos)-1)]
+		h := heartbeats[min(i, len(heartbeats)-1)]
 		args = append(args, h.NodeID, h.At.UnixNano(), plain(h.Why()), flag(h.Ready), plain(h.Address), plain(h.Version))
 	}
-	return statement{sql: helloSQL(size), args: args}
+	return statement{sql: heartbeatSQL(size), args: args}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-const pruneMost = 500 // rows of one write
+const pruneBatch = 500 // rows of one write
 
 // Prune implements cluster.Ledger. It works in small writes: what it has
 // removed when it fails stays removed.
@@ -33,9 +33,9 @@ func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) 
 
 // pruneRows removes the rows of a table that are old, oldest first.
 func (c *Clusters) pruneRows(ctx context.Context, table, key, old string, before int64) (removed int, err error) {
-	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", key, table, old, pruneMost)
+	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", key, table, old, pruneBatch)
 	for {
-		found, err := c.some(ctx, strings.ReplaceAll(sql, "?", "$1"), before)
+		found, err := c.firstColumn(ctx, strings.ReplaceAll(sql, "?", "$1"), before)
 		if err != nil || len(found) == 0 { // a write that changes nothing is none
 			return removed, err
 		}
@@ -51,14 +51,14 @@ func (c *Clusters) pruneRows(ctx context.Context, table, key, old string, before
 		if err := c.m.apply(ctx, prune); err != nil {
 			return removed, err
 		}
-		if removed += n; len(found) < pruneMost {
+		if removed += n; len(found) < pruneBatch {
 			return removed, nil
 		}
 	}
 }
 
 // some gives the numbers in the first column of an answer.
-func (c *Clusters) some(ctx context.Context, sql string, args ...any) (found []int64, err error) {
+func (c *Clusters) firstColumn(ctx context.Context, sql string, args ...any) (found []int64, err error) {
 	err = c.m.read(ctx, func(s session) error {
 		found = nil
 		return s.query(sql, args, func(r row) error { found = append(found, r.int(0)); return nil })
@@ -70,7 +70,7 @@ func (c *Clusters) some(ctx context.Context, sql string, args ...any) (found []i
 // something of ours may be stay, and their cluster stays with them, to tell whose they are.
 func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int, err error) {
 	for after := int64(0); ; {
-		list, err := c.some(ctx, `SELECT id FROM container_cluster WHERE state = 'Destroyed' AND removed <= $1 AND id > $2
+		list, err := c.firstColumn(ctx, `SELECT id FROM container_cluster WHERE state = 'Destroyed' AND removed <= $1 AND id > $2
 			AND (NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase NOT IN ('gone', 'never_created') AND r.origin <> 'given')
 				OR EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND (r.phase IN ('gone', 'never_created') OR r.origin = 'given'))
 				OR EXISTS (SELECT 1 FROM container_cluster_vm_map n WHERE n.cluster_id = container_cluster.id)
@@ -81,7 +81,7 @@ func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int
 		}
 		for _, id := range list {
 			n := 0
-			prune := change{lock: bookLock(id), begin: func() { n = 0 }, list: []statement{
+			prune := change{lock: clusterLock(id), begin: func() { n = 0 }, list: []statement{
 				{sql: `SELECT id FROM container_cluster WHERE id = $1 AND state = 'Destroyed' AND removed <= $2`, args: []any{id, before}, must: errStale},
 			}}
 			for _, sql := range []string{
@@ -114,13 +114,13 @@ func (c *Clusters) Feed(ctx context.Context) (floor, newest int64, err error) {
 
 // sealedTable is a table with sealed columns. Where a secret stands is told by
 // table, column and the text in owner, which never changes.
-type sealedTable struct {
-	name, owner string
-	columns     []string
+type encryptedTable struct {
+	name, idColumn string
+	columns        []string
 }
 
 // sealedTables are what Rotate seals anew.
-var sealedTables = []sealedTable{
+var encryptedTables = []encryptedTable{
 	{"container_cluster_details", "cluster", []string{"password", "registry_password", "config_data", "ca_key"}},
 	{"job", "id", []string{"password"}},
 	{"api_key", "id", []string{"secret"}},
@@ -129,17 +129,21 @@ var sealedTables = []sealedTable{
 // Rotate seals with the newest master key what older ones have sealed, while
 // the store is in use, and gives the number of rows. Afterwards the older keys
 // are not needed any more, but for backups and exports made before.
-func (s *SQLite) Rotate(ctx context.Context) (int, error) { return rotate(ctx, sqMedium{s}, s.seal) }
+func (s *SQLite) Rotate(ctx context.Context) (int, error) {
+	return rotate(ctx, sqBackend{s}, s.encrypter)
+}
 
 // Rotate seals with the newest master key what older ones have sealed. See SQLite.Rotate.
-func (p *Postgres) Rotate(ctx context.Context) (int, error) { return rotate(ctx, pgMedium{p}, p.seal) }
+func (p *Postgres) Rotate(ctx context.Context) (int, error) {
+	return rotate(ctx, pgBackend{p}, p.encrypter)
+}
 
-func rotate(ctx context.Context, m medium, seal *Sealer) (rows int, err error) {
-	if len(seal.keys) == 0 {
+func rotate(ctx context.Context, m backend, encrypter *Encrypter) (rows int, err error) {
+	if len(encrypter.keys) == 0 {
 		return 0, MasterKeyMissing.Errorf("there is nothing to rotate to")
 	}
-	for _, t := range sealedTables {
-		n, err := rotateTable(ctx, m, seal, t)
+	for _, t := range encryptedTables {
+		n, err := rotateTable(ctx, m, encrypter, t)
 		rows += n
 		if err != nil {
 			return rows, err
@@ -150,18 +154,18 @@ func rotate(ctx context.Context, m medium, seal *Sealer) (rows int, err error) {
 
 // rotateTable goes through a table in the order of its owners. A row that is
 // written in between is left alone: its writer has sealed it.
-func rotateTable(ctx context.Context, m medium, seal *Sealer, t sealedTable) (rows int, err error) {
-	type sealed struct {
+func rotateTable(ctx context.Context, m backend, encrypter *Encrypter, t encryptedTable) (rows int, err error) {
+	type encryptedRow struct {
 		owner string
 		old   [][]byte
 	}
-	sql := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s > $1 ORDER BY %s LIMIT 200", t.owner, strings.Join(t.columns, ", "), t.name, t.owner, t.owner)
+	sql := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s > $1 ORDER BY %s LIMIT 200", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn, t.idColumn)
 	for after := ""; ; {
-		var list []sealed
+		var list []encryptedRow
 		err := m.read(ctx, func(s session) error {
 			list = nil
 			return s.query(sql, []any{after}, func(r row) error {
-				found := sealed{owner: r.text(0)}
+				found := encryptedRow{owner: r.text(0)}
 				for i := range t.columns {
 					found.old = append(found.old, r.bytes(i+1))
 				}
@@ -173,8 +177,8 @@ func rotateTable(ctx context.Context, m medium, seal *Sealer, t sealedTable) (ro
 			return rows, err
 		}
 		after = list[len(list)-1].owner
-		list = slices.DeleteFunc(list, func(r sealed) bool {
-			return !slices.ContainsFunc(r.old, func(old []byte) bool { return !seal.Current(old) })
+		list = slices.DeleteFunc(list, func(r encryptedRow) bool {
+			return !slices.ContainsFunc(r.old, func(old []byte) bool { return !encrypter.IsCurrent(old) })
 		})
 		if len(list) == 0 {
 			continue
@@ -183,20 +187,20 @@ func rotateTable(ctx context.Context, m medium, seal *Sealer, t sealedTable) (ro
 		anew := change{lock: "rotate/" + t.name, begin: func() { clear(changed) }}
 		for _, r := range list {
 			for i, column := range t.columns {
-				if seal.Current(r.old[i]) {
+				if encrypter.IsCurrent(r.old[i]) {
 					continue
 				}
-				at := place(t.name, column, r.owner)
-				secret, err := seal.Open(at, r.old[i])
+				at := secretLocation(t.name, column, r.owner)
+				secret, err := encrypter.Decrypt(at, r.old[i])
 				if err != nil {
 					return rows, err
 				}
-				next, err := seal.Seal(at, secret)
+				next, err := encrypter.Encrypt(at, secret)
 				if err != nil {
 					return rows, err
 				}
 				anew.list = append(anew.list, statement{
-					sql:  fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.owner, column),
+					sql:  fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.idColumn, column),
 					args: []any{next, r.owner, bytes.Clone(r.old[i])}, each: func(row) error { changed[r.owner] = true; return nil },
 				})
 			}

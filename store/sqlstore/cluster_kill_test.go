@@ -19,12 +19,12 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-const shopPlace = "PAWL_SHOP_PLACE"
+const clusterChildEnv = "PAWL_SHOP_PLACE"
 
 // A test binary that is started as a shop is one instead of its tests.
 func init() {
-	if place := os.Getenv(shopPlace); place != "" {
-		if err := keepShop(place); err != nil {
+	if place := os.Getenv(clusterChildEnv); place != "" {
+		if err := runClusterChild(place); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -33,19 +33,19 @@ func init() {
 }
 
 // sizes a cluster is brought to, one after the other.
-var shopSizes = []int{2, 6, 1, 5, 3}
+var childSizes = []int{2, 6, 1, 5, 3}
 
 // keepShop creates a cluster, scales it up and down and deletes it, or goes on where a shop before it has died.
-func keepShop(place string) error {
+func runClusterChild(place string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	store, err := sqlstore.OpenSQLite(ctx, sqlstore.Options{Path: filepath.Join(place, "pawl.db"), MasterKey: masterKey})
 	if err != nil {
 		return err
 	}
-	var s *shop
+	var s *fixture
 	ready := make(chan struct{})
-	o := shopCloud()
+	o := cloudOptions()
 	o.File = filepath.Join(place, "cloud")
 	o.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 		<-ready
@@ -55,21 +55,21 @@ func keepShop(place string) error {
 	if err != nil {
 		return err
 	}
-	books := store.Clusters()
-	if s, err = openShop(shopOptions{name: strconv.Itoa(os.Getpid()), books: books, runs: store, locks: store.Locks(), provider: cloud}); err != nil {
+	records := store.Clusters()
+	if s, err = newFixture(fixtureOptions{name: strconv.Itoa(os.Getpid()), records: records, runs: store, locks: store.Locks(), provider: cloud}); err != nil {
 		return err
 	}
 	close(ready)
 	go func() { _ = cloud.Serve(ctx) }()
 	uuid := ""
-	for i, size := range shopSizes {
+	for i, size := range childSizes {
 		id := fmt.Sprintf("order-%d", i)
-		job, err := order(ctx, books, id, func() error {
+		job, err := waitForJob(ctx, records, id, func() error {
 			if i == 0 {
-				_, _, err := s.service.Create(ctx, shopper, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
+				_, _, err := s.service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 				return err
 			}
-			_, _, err := s.service.Change(ctx, shopper, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
+			_, _, err := s.service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
 			return err
 		})
 		if err != nil {
@@ -96,7 +96,7 @@ func TestKillClusters(t *testing.T) {
 		deaths := 0
 		for dead := true; dead; {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-			cmd.Env = append(os.Environ(), shopPlace+"="+place)
+			cmd.Env = append(os.Environ(), clusterChildEnv+"="+place)
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			if err := cmd.Start(); err != nil {
@@ -114,14 +114,14 @@ func TestKillClusters(t *testing.T) {
 			}
 			deaths++
 			kills--
-			shopInspect(t, place, func(books cluster.Ledger, cloud *sim.Cloud) { known(t, books, cloud) })
+			inspectClusters(t, place, func(records cluster.Store, cloud *sim.Cloud) { checkRecorded(t, records, cloud) })
 		}
 		uuid, err := os.ReadFile(filepath.Join(place, "uuid"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		shopInspect(t, place, func(books cluster.Ledger, cloud *sim.Cloud) {
-			stands(t, books, cloud, string(uuid), shopSizes[len(shopSizes)-1])
+		inspectClusters(t, place, func(records cluster.Store, cloud *sim.Cloud) {
+			checkRunning(t, records, cloud, string(uuid), childSizes[len(childSizes)-1])
 		})
 		t.Logf("round %d: %d deaths", round, deaths)
 		if deaths == 0 {
@@ -131,7 +131,7 @@ func TestKillClusters(t *testing.T) {
 }
 
 // shopInspect opens what a dead server has left, as it is.
-func shopInspect(t *testing.T, place string, look func(books cluster.Ledger, cloud *sim.Cloud)) {
+func inspectClusters(t *testing.T, place string, delay func(records cluster.Store, cloud *sim.Cloud)) {
 	t.Helper()
 	store, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: filepath.Join(place, "pawl.db"), MasterKey: masterKey})
 	if err != nil {
@@ -150,12 +150,12 @@ func shopInspect(t *testing.T, place string, look func(books cluster.Ledger, clo
 	if err := os.WriteFile(copied, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o := shopCloud()
+	o := cloudOptions()
 	o.File = copied
 	cloud, err := sim.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cloud.Close()
-	look(store.Clusters(), cloud)
+	delay(store.Clusters(), cloud)
 }

@@ -11,7 +11,7 @@ import (
 // List implements cluster.Books. Where a page does not show the end of the list
 // the total may be up to totalKept old, as far as other processes change it.
 func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []cluster.Cluster, total int, err error) {
-	if uuid := justOne(q); uuid != "" {
+	if uuid := singleUUID(q); uuid != "" {
 		err = c.m.read(ctx, func(s session) error {
 			page = nil
 			return s.query(clusterSQL, []any{uuid}, func(r row) error {
@@ -29,17 +29,17 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 	known, changes := of.totals.get(key)
 	start, begun := of.start(key, q)
 	counted := false
-	err = c.m.still(ctx, func(s session) error {
+	err = c.m.snapshot(ctx, func(s session) error {
 		if page, err = w.clusters(s, q, start); err != nil {
 			return err
 		}
-		if total = endOf(q, len(page)); total >= 0 {
+		if total = totalFromPage(q, len(page)); total >= 0 {
 			return nil
 		}
 		if total = known; total >= max(len(page), 1) && (q.AfterID != 0 || total >= max(0, q.Offset)+len(page)) {
 			return nil
 		}
-		n, err := one(s, count, w.args)
+		n, err := firstInt(s, count, w.args)
 		total, counted = int(n), true
 		return err
 	})
@@ -47,14 +47,14 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 		of.totals.put(key, total, changes)
 	}
 	if err == nil {
-		of.ended(key, q, page, begun)
+		of.rememberNext(key, q, page, begun)
 	}
 	return page, total, err
 }
 
 // justOne is the id of the only cluster that is asked for; empty: it is another
 // query. The walker asks so at each of its looks.
-func justOne(q cluster.ClusterQuery) string {
+func singleUUID(q cluster.ClusterQuery) string {
 	if !q.Scope.All || !q.WithDestroyed || q.Limit != 1 || q.Offset > 0 || q.AfterID != 0 || q.State != "" ||
 		q.Name+q.Keyword+q.AccountID+q.Network != "" || len(q.DomainIDs) > 0 {
 		return ""
@@ -63,7 +63,7 @@ func justOne(q cluster.ClusterQuery) string {
 }
 
 // endOf is the total, if a page of so many shows it; else -1.
-func endOf(q cluster.ClusterQuery, page int) int {
+func totalFromPage(q cluster.ClusterQuery, page int) int {
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
 	if offset := max(0, q.Offset); q.AfterID == 0 && (limit < 0 || page < limit) && (page > 0 || offset == 0) {
 		return offset + page
@@ -102,12 +102,12 @@ func listWhere(q cluster.ClusterQuery) *where {
 }
 
 // clusters reads a page. start is the last cluster before it, if that is known.
-func (w *where) clusters(s session, q cluster.ClusterQuery, start listPlace) (page []cluster.Cluster, err error) {
+func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) (page []cluster.Cluster, err error) {
 	switch {
 	case q.AfterID != 0:
 		known := false
 		if err := s.query(`SELECT created FROM container_cluster WHERE id = $1`, []any{q.AfterID}, func(r row) error {
-			start, known = listPlace{r.int(0), q.AfterID}, true
+			start, known = listPosition{r.int(0), q.AfterID}, true
 			return nil
 		}); err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func (w *where) clusters(s session, q cluster.ClusterQuery, start listPlace) (pa
 		to := where{slices.Clone(w.conditions), slices.Clone(w.args)}
 		tail := to.page(orderOf(q), q.Offset-1, 1)
 		if err := s.query("SELECT created, id FROM container_cluster"+to.String()+tail, to.args, func(r row) error {
-			start = listPlace{r.int(0), r.int(1)}
+			start = listPosition{r.int(0), r.int(1)}
 			return nil
 		}); err != nil || start.id == 0 {
 			return nil, err // the list ends before
@@ -134,7 +134,7 @@ func (w *where) clusters(s session, q cluster.ClusterQuery, start listPlace) (pa
 // behind reads a page. Behind a cluster there are first those of the same
 // instant, then the later ones: each is a range of an index, however long the
 // list is. (SQLite uses no more than the instant of a pair.)
-func (w *where) behind(s session, q cluster.ClusterQuery, start listPlace) ([]cluster.Cluster, error) {
+func (w *where) behind(s session, q cluster.ClusterQuery, start listPosition) ([]cluster.Cluster, error) {
 	page, err := w.part(s, q, q.Limit, "created = ? AND id "+behindSign(q)+" ?", start.created, start.id)
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
 	if err != nil || limit > 0 && len(page) >= limit {
@@ -174,8 +174,8 @@ func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition str
 	var from reader
 	err = s.query(selectCluster+one.String()+tail, one.args, func(r row) error {
 		if page == nil { // clusters are large: they are moved seldom
-			page = make([]cluster.Cluster, 0, min(uint(cmp.Or(limit, cluster.PageLimit)), pageRoom))
-			from.like = make([]string, clusterTable.width())
+			page = make([]cluster.Cluster, 0, min(uint(cmp.Or(limit, cluster.PageLimit)), pageCapacity))
+			from.previous = make([]string, clusterTable.width())
 		}
 		page = append(page, cluster.Cluster{})
 		return from.cluster(r, &page[len(page)-1])
@@ -184,12 +184,12 @@ func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition str
 }
 
 // pageRoom is how many clusters a page has room for before it grows.
-const pageRoom = 101
+const pageCapacity = 101
 
 // Workers implements cluster.Ledger. The index of the roster has all it reads.
 func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
 	found := make(map[int64]int, len(clusters))
-	err := c.roster(ctx, clusters, "SELECT cluster_id, count(*) FROM container_cluster_vm_map", "role = 'worker'", " GROUP BY cluster_id", func() { clear(found) }, func(r row) {
+	err := c.liveNodes(ctx, clusters, "SELECT cluster_id, count(*) FROM container_cluster_vm_map", "role = 'worker'", " GROUP BY cluster_id", func() { clear(found) }, func(r row) {
 		found[r.int(0)] = int(r.int(1))
 	})
 	return found, err
@@ -198,16 +198,16 @@ func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int
 // VMs implements cluster.Ledger, as Workers does. The ids of a page are many
 // and small: they are parts of one text, and of one list.
 func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
-	type roll struct {
+	type vmIDRange struct {
 		cluster int64
 		from    int // of its ids in the list
 	}
 	var text []byte
 	var ends []int // of ids in the text
-	var rolls []roll
-	err := c.roster(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { text, ends, rolls = nil, nil, nil }, func(r row) {
-		if id := r.int(0); len(rolls) == 0 || rolls[len(rolls)-1].cluster != id {
-			rolls = append(rolls, roll{id, len(ends)})
+	var ranges []vmIDRange
+	err := c.liveNodes(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { text, ends, ranges = nil, nil, nil }, func(r row) {
+		if id := r.int(0); len(ranges) == 0 || ranges[len(ranges)-1].cluster != id {
+			ranges = append(ranges, vmIDRange{id, len(ends)})
 		}
 		text = r.appendText(text, 1)
 		ends = append(ends, len(text))
@@ -220,10 +220,10 @@ func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]strin
 		ids[i], begin = whole[begin:end], end
 	}
 	found := make(map[int64][]string, len(clusters))
-	for i, one := range rolls {
+	for i, one := range ranges {
 		end := len(ids)
-		if i+1 < len(rolls) {
-			end = rolls[i+1].from
+		if i+1 < len(ranges) {
+			end = ranges[i+1].from
 		}
 		found[one.cluster] = ids[one.from:end:end]
 	}
@@ -231,11 +231,11 @@ func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]strin
 }
 
 // roster reads the living nodes of clusters. again forgets what was read by an attempt before.
-func (c *Clusters) roster(ctx context.Context, clusters []int64, selects, which, tail string, again func(), each func(row)) error {
+func (c *Clusters) liveNodes(ctx context.Context, clusters []int64, selects, which, tail string, again func(), each func(row)) error {
 	if len(clusters) == 0 {
 		return ctx.Err()
 	}
-	return c.m.still(ctx, func(s session) error {
+	return c.m.snapshot(ctx, func(s session) error {
 		again()
 		for some := range slices.Chunk(clusters, cluster.PageLimit) {
 			var w where

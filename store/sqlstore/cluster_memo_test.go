@@ -16,32 +16,32 @@ func (r textRow) bytes(int) []byte                   { return nil }
 
 // What a document means is the same each time, whoever has changed what he was
 // given before; and one that is no JSON is damage, not the zero value.
-func TestMemo(t *testing.T) {
+func TestDocumentCache(t *testing.T) {
 	const text = `{"zone":"z","cidrs":["10.0.0.0/8"],"vms":["a","b"]}`
 	for range 3 {
-		s := specs.of(&reader{row: textRow(text)})
+		s := specCache.of(&reader{row: textRow(text)})
 		if s.Zone != "z" || len(s.CIDRs) != 1 || s.CIDRs[0] != "10.0.0.0/8" || len(s.VMs) != 2 || s.VMs[1] != "b" {
 			t.Fatalf("%+v", s)
 		}
 		s.CIDRs[0], s.VMs[1] = "changed", "changed"
 	}
 	for i := range 5_000 { // more than there are places
-		if s := specs.of(&reader{row: textRow(fmt.Sprintf(`{"network":"n%d"}`, i))}); s.Network != fmt.Sprint("n", i) {
+		if s := specCache.of(&reader{row: textRow(fmt.Sprintf(`{"network":"n%d"}`, i))}); s.Network != fmt.Sprint("n", i) {
 			t.Fatalf("document %d: %+v", i, s)
 		}
 	}
 	for range 2 {
 		r := &reader{row: textRow("{")}
-		if specs.of(r); r.err == nil {
+		if specCache.of(r); r.err == nil {
 			t.Error("a damaged document is read")
 		}
 	}
-	if s := specs.of(&reader{row: textRow("")}); s.Zone != "" || s.VMs != nil {
+	if s := specCache.of(&reader{row: textRow("")}); s.Zone != "" || s.VMs != nil {
 		t.Errorf("no document: %+v", s)
 	}
-	before := positions.of(&reader{row: textRow(`{"state":"Running","visit":1,"ending":{"run":"r"}}`)})
+	before := positionCache.of(&reader{row: textRow(`{"state":"Running","visit":1,"ending":{"run":"r"}}`)})
 	before.Ending.Run = "changed"
-	if p := positions.of(&reader{row: textRow(`{"state":"Running","visit":1,"ending":{"run":"r"}}`)}); p.Ending.Run != "r" {
+	if p := positionCache.of(&reader{row: textRow(`{"state":"Running","visit":1,"ending":{"run":"r"}}`)}); p.Ending.Run != "r" {
 		t.Error("what one reader changes another one reads")
 	}
 }

@@ -13,7 +13,7 @@ func (c *Clusters) Reach(ctx context.Context, clusters []int64) (map[int64]clust
 	if len(clusters) == 0 {
 		return found, ctx.Err()
 	}
-	err := c.m.still(ctx, func(s session) error {
+	err := c.m.snapshot(ctx, func(s session) error {
 		clear(found)
 		for some := range slices.Chunk(clusters, cluster.PageLimit) {
 			var people, places where

@@ -121,18 +121,18 @@ var (
 )
 
 // Book implements cluster.Books. All of it is of one moment.
-func (c *Clusters) Book(ctx context.Context, uuid string) (*cluster.Book, error) {
-	var b *cluster.Book
-	err := c.m.still(ctx, func(s session) error {
+func (c *Clusters) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
+	var b *cluster.Record
+	err := c.m.snapshot(ctx, func(s session) error {
 		b = nil
 		if err := s.query(clusterSQL, []any{uuid}, func(r row) (err error) {
-			b = new(cluster.Book)
+			b = new(cluster.Record)
 			b.Cluster, err = readCluster(r)
 			return err
 		}); err != nil || b == nil {
 			return err
 		}
-		return fill(s, b)
+		return fillRecord(s, b)
 	})
 	if err == nil && b == nil {
 		err = cluster.NotFound.Errorf("no cluster has the id %q", uuid)
@@ -150,11 +150,11 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any {
-	return &scratch{node: reader{like: make([]string, nodeTable.width())}, row: reader{like: make([]string, rowTable.width())}}
+	return &scratch{node: reader{previous: make([]string, nodeTable.width())}, row: reader{previous: make([]string, rowTable.width())}}
 }}
 
 // fill adds nodes and journal to a cluster.
-func fill(s session, b *cluster.Book) error {
+func fillRecord(s session, b *cluster.Record) error {
 	of := scratches.Get().(*scratch)
 	defer func() {
 		clear(of.nodes)
@@ -165,14 +165,14 @@ func fill(s session, b *cluster.Book) error {
 	}()
 	id := []any{b.Cluster.ID}
 	if err := s.query(nodesOfSQL, id, func(r row) error {
-		of.node.stand(r)
+		of.node.reset(r)
 		of.nodes = append(of.nodes, of.node.node())
 		return nil
 	}); err != nil {
 		return err
 	}
 	if err := s.query(rowsOfSQL, id, func(r row) error {
-		of.row.stand(r)
+		of.row.reset(r)
 		of.rows = append(of.rows, readRow(&of.row))
 		return of.row.err
 	}); err != nil {
@@ -203,9 +203,9 @@ func ordered[T any](records []T, id func(*T) int64) []T {
 }
 
 // books adds nodes and journal to clusters that are in the order of their ids.
-func books(s session, list []*cluster.Book) error {
+func fillRecords(s session, list []*cluster.Record) error {
 	first, last := list[0].Cluster.ID, list[len(list)-1].Cluster.ID
-	of := map[int64]*cluster.Book{}
+	of := map[int64]*cluster.Record{}
 	for _, b := range list {
 		of[b.Cluster.ID] = b
 	}
@@ -237,15 +237,15 @@ func books(s session, list []*cluster.Book) error {
 // Details implements cluster.Books. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
 func (c *Clusters) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
 	var d *cluster.Details
-	err := c.m.still(ctx, func(s session) error {
+	err := c.m.snapshot(ctx, func(s session) error {
 		d = nil
-		id, err := one(s, detailsIDSQL, []any{uuid})
+		id, err := firstInt(s, detailsIDSQL, []any{uuid})
 		if err != nil || id == 0 {
 			return err
 		}
 		d = &cluster.Details{ClusterID: id, NetworkCleanup: true}
 		return s.query(selectDetails, []any{id}, func(r row) (err error) {
-			d, err = readDetails(c.seal, r)
+			d, err = readDetails(c.encrypter, r)
 			return err
 		})
 	})
@@ -263,7 +263,7 @@ const scanPage = 100
 
 // Scan implements cluster.Ledger. The books of a page are of one moment; no
 // transaction is open while visit works.
-func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Book) error) error {
+func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	for after := q.AfterID; ; {
 		list, err := c.scanPage(ctx, q, after)
 		if err != nil {
@@ -281,7 +281,7 @@ func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cl
 	}
 }
 
-func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int64) (list []*cluster.Book, err error) {
+func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int64) (list []*cluster.Record, err error) {
 	var w where
 	w.and("id > ?", after)
 	if len(q.IDs) > 0 {
@@ -299,16 +299,16 @@ func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int6
 		w.and("state <> 'Destroyed'")
 	}
 	sql := selectCluster + w.String() + w.page("id", 0, scanPage)
-	err = c.m.still(ctx, func(s session) error {
+	err = c.m.snapshot(ctx, func(s session) error {
 		list = nil
 		if err := s.query(sql, w.args, func(r row) error {
 			found, err := readCluster(r)
-			list = append(list, &cluster.Book{Cluster: found})
+			list = append(list, &cluster.Record{Cluster: found})
 			return err
 		}); err != nil || len(list) == 0 || q.Bare {
 			return err
 		}
-		return books(s, list)
+		return fillRecords(s, list)
 	})
 	return list, err
 }
@@ -319,7 +319,7 @@ func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]clu
 	if len(clusters) == 0 {
 		return found, ctx.Err()
 	}
-	err := c.m.still(ctx, func(s session) error {
+	err := c.m.snapshot(ctx, func(s session) error {
 		clear(found)
 		for some := range slices.Chunk(clusters, cluster.PageLimit) {
 			sql, args := nodesOfSQL, []any{some[0]}
@@ -365,7 +365,7 @@ func (c *Clusters) Job(ctx context.Context, id string) (*cluster.Job, error) {
 	var j *cluster.Job
 	err := c.m.read(ctx, func(s session) error {
 		return s.query("SELECT "+jobTable.all+" FROM job WHERE id = $1", []any{id}, func(r row) error {
-			found, err := readJob(c.seal, r)
+			found, err := readJob(c.encrypter, r)
 			j = &found
 			return err
 		})
@@ -393,8 +393,8 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 	if q.Keyword != "" {
 		w.and(`lower(command) LIKE ? ESCAPE '\'`, containing(q.Keyword))
 	}
-	err = c.m.still(ctx, func(s session) error {
-		n, err := one(s, "SELECT count(*) FROM job"+w.String(), w.args)
+	err = c.m.snapshot(ctx, func(s session) error {
+		n, err := firstInt(s, "SELECT count(*) FROM job"+w.String(), w.args)
 		if err != nil {
 			return err
 		}
@@ -402,7 +402,7 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 		rest := where{slices.Clone(w.conditions), slices.Clone(w.args)}
 		tail := rest.page("created DESC, number DESC", q.Offset, q.Limit)
 		return s.query("SELECT "+jobTable.all+" FROM job"+rest.String()+tail, rest.args, func(r row) error {
-			j, err := readJob(c.seal, r)
+			j, err := readJob(c.encrypter, r)
 			page = append(page, j)
 			if errors.Is(err, MasterKeyMissing) || errors.Is(err, MasterKeyUnknown) {
 				return nil
@@ -441,11 +441,11 @@ var selectOwnedRow = "SELECT r.id, r." + strings.Join(rowTable.columns, ", r.") 
 
 // Rows implements cluster.Ledger. A row whose cluster is gone is told without it.
 func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster.OwnedRow, total int, err error) {
-	err = c.m.still(ctx, func(s session) error {
+	err = c.m.snapshot(ctx, func(s session) error {
 		page, total = nil, 0
 		var w where
 		if q.Cluster != "" {
-			id, err := one(s, `SELECT id FROM container_cluster WHERE uuid = $1`, []any{q.Cluster})
+			id, err := firstInt(s, `SELECT id FROM container_cluster WHERE uuid = $1`, []any{q.Cluster})
 			if err != nil || id == 0 {
 				return err
 			}
@@ -457,7 +457,7 @@ func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster
 		if q.Kind != "" {
 			w.and("r.kind = ?", string(q.Kind))
 		}
-		n, err := one(s, "SELECT count(*) FROM container_cluster_resource r"+w.String(), w.args)
+		n, err := firstInt(s, "SELECT count(*) FROM container_cluster_resource r"+w.String(), w.args)
 		if err != nil {
 			return err
 		}

@@ -106,15 +106,15 @@ func (d *documents) text(v any) string {
 
 // reader takes columns one after the other.
 type reader struct {
-	row  row
-	next int
-	err  error
-	like []string // texts of the row before, by column; nil: it has no row before
-	room []byte
+	row      row
+	next     int
+	err      error
+	previous []string // texts of the row before, by column; nil: it has no row before
+	buf      []byte
 }
 
 // stand begins another row.
-func (r *reader) stand(on row) { r.row, r.next, r.err = on, 0, nil }
+func (r *reader) reset(on row) { r.row, r.next, r.err = on, 0, nil }
 
 func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
 
@@ -122,12 +122,12 @@ func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
 // list have few values.
 func (r *reader) text() string {
 	r.next++
-	if r.like == nil {
+	if r.previous == nil {
 		return r.row.text(r.next - 1)
 	}
-	last := &r.like[r.next-1]
-	if r.room = r.row.appendText(r.room[:0], r.next-1); string(r.room) != *last {
-		*last = string(r.room)
+	last := &r.previous[r.next-1]
+	if r.buf = r.row.appendText(r.buf[:0], r.next-1); string(r.buf) != *last {
+		*last = string(r.buf)
 	}
 	return *last
 }
@@ -149,7 +149,7 @@ func (r *reader) decode(text string, v any) {
 }
 
 // listed reads a text with commas.
-func listed(s string) []string {
+func splitList(s string) []string {
 	if s == "" {
 		return nil
 	}
@@ -185,7 +185,7 @@ func recoveryOf(s string) cluster.Recovery {
 }
 
 // lookAt is when the walker must look at a cluster: 1 at once, NULL never.
-func lookAt(c *cluster.Cluster) any {
+func controllerDueAt(c *cluster.Cluster) any {
 	switch {
 	case c.State == cluster.Destroyed:
 		return nil
@@ -207,7 +207,7 @@ func clusterValues(c *cluster.Cluster, revision int64) ([]any, error) {
 		c.GCAttempts, nanos(c.GCNext), revision, c.RunID, string(c.Reason.Code), plain(c.Reason.Text), c.Reason.Step, plain(c.Reason.Resource), string(c.OnFailure),
 		recoveryText(c.Recovery), c.RecoverTries, nanos(c.RecoverNext), strings.Join(c.CIDRs, ","), flag(c.Alarm), nanos(c.SuspectSince), nanos(c.ObservedAt),
 		flag(c.Started), flag(c.Forget), d.of(c.Autoscale), d.of(c.Position), d.of(c.Ask), d.of(c.Findings), c.DiskGB,
-		strings.ToLower(plain(c.Name)), strings.ToLower(plain(c.Description)), lookAt(c)}
+		strings.ToLower(plain(c.Name)), strings.ToLower(plain(c.Description)), controllerDueAt(c)}
 	return values, d.err
 }
 
@@ -219,7 +219,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 
 // cluster reads id and the columns of clusterTable into an empty cluster.
 func (r *reader) cluster(from row, c *cluster.Cluster) error {
-	r.stand(from)
+	r.reset(from)
 	c.ID, c.UUID, c.Name, c.Description = r.int(), r.text(), r.text(), r.text()
 	for _, e := range [...]*cluster.Entity{&c.Zone, &c.Offering, &c.Template, &c.Network} {
 		e.ID, e.Name = r.text(), r.text()
@@ -230,18 +230,18 @@ func (r *reader) cluster(from row, c *cluster.Cluster) error {
 	c.Cores, c.MemoryMB, c.Version, c.Endpoint, c.ConsoleEndpoint = int(r.int()), int(r.int()), r.text(), r.text(), r.text()
 	c.Created, c.Removed, c.GC, c.GCAttempts, c.GCNext, c.Revision, c.RunID = r.time(), r.time(), r.int() != 0, int(r.int()), r.time(), r.int(), r.text()
 	c.Reason = cluster.Reason{Code: fault.Code(r.text()), Text: r.text(), Step: r.text(), Resource: r.text()}
-	c.OnFailure, c.Recovery, c.RecoverTries, c.RecoverNext, c.CIDRs = cluster.OnFailure(r.text()), recoveryOf(r.text()), int(r.int()), r.time(), listed(r.text())
+	c.OnFailure, c.Recovery, c.RecoverTries, c.RecoverNext, c.CIDRs = cluster.OnFailure(r.text()), recoveryOf(r.text()), int(r.int()), r.time(), splitList(r.text())
 	c.Alarm, c.SuspectSince, c.ObservedAt, c.Started, c.Forget = r.int() != 0, r.time(), r.time(), r.int() != 0, r.int() != 0
 	r.document(&c.Autoscale)
-	c.Position = positions.of(r)
+	c.Position = positionCache.of(r)
 	r.document(&c.Ask)
 	r.document(&c.Findings)
 	c.DiskGB = int(r.int())
 	return r.err
 }
 
-func nodeValues(n *cluster.Node, book int64) []any {
-	return []any{book, n.VMID, n.Key, n.Name, string(n.Role), n.Ordinal, n.Template.ID, plain(n.Template.Name), orNull(n.Removed),
+func nodeValues(n *cluster.Node, clusterID int64) []any {
+	return []any{clusterID, n.VMID, n.Key, n.Name, string(n.Role), n.Ordinal, n.Template.ID, plain(n.Template.Name), orNull(n.Removed),
 		nanos(n.HelloAt), n.Version, n.Address, nanos(n.ReadyAt), plain(n.NotReady)}
 }
 
@@ -255,9 +255,9 @@ func (r *reader) node() (n cluster.Node) {
 	return n
 }
 
-func rowValues(r *cluster.JournalRow, book, revision int64) ([]any, error) {
+func rowValues(r *cluster.JournalRow, clusterID, revision int64) ([]any, error) {
 	var d documents
-	values := []any{book, r.Key, revision, string(r.Kind), r.Name, r.RunID, r.Step, r.Attempt, r.CallID, r.JobID, r.ProviderID, r.Identity,
+	values := []any{clusterID, r.Key, revision, string(r.Kind), r.Name, r.RunID, r.Step, r.Attempt, r.CallID, r.JobID, r.ProviderID, r.Identity,
 		string(r.Phase), string(r.Origin), d.text(r.Spec), r.Attempts, string(r.LastCode), plain(r.LastError),
 		nanos(r.IntentAt), nanos(r.PresentAt), nanos(r.ClosingAt), nanos(r.GoneAt), nanos(r.NextAt)}
 	return values, d.err
@@ -268,38 +268,38 @@ func readRow(r *reader) (j cluster.JournalRow) {
 	j.ID, j.ClusterID, j.Key, j.Revision, j.Kind, j.Name = r.int(), r.int(), r.text(), r.int(), cluster.Kind(r.text()), r.text()
 	j.RunID, j.Step, j.Attempt, j.CallID, j.JobID, j.ProviderID, j.Identity = r.text(), r.text(), int(r.int()), r.text(), r.text(), r.text(), r.text()
 	j.Phase, j.Origin = cluster.Phase(r.text()), cluster.Origin(r.text())
-	j.Spec = specs.of(r)
+	j.Spec = specCache.of(r)
 	j.Attempts, j.LastCode, j.LastError = int(r.int()), fault.Code(r.text()), r.text()
 	j.IntentAt, j.PresentAt, j.ClosingAt, j.GoneAt, j.NextAt = r.time(), r.time(), r.time(), r.time(), r.time()
 	return j
 }
 
 // place is where a sealed column stands: what is sealed opens nowhere else.
-func place(table, column, owner string) string { return table + "." + column + " of " + owner }
+func secretLocation(table, column, owner string) string { return table + "." + column + " of " + owner }
 
-func detailsValues(seal *Sealer, d *cluster.Details, book int64, uuid string) ([]any, error) {
+func detailsValues(encrypter *Encrypter, d *cluster.Details, clusterID int64, uuid string) ([]any, error) {
 	var err error
 	var docs documents
-	sealed := func(column string, s cluster.Secret) []byte {
-		out, e := seal.Seal(place(detailsTable.name, column, uuid), s.Reveal())
+	encrypted := func(column string, s cluster.Secret) []byte {
+		out, e := encrypter.Encrypt(secretLocation(detailsTable.name, column, uuid), s.Reveal())
 		if err == nil {
 			err = e
 		}
 		return out
 	}
-	values := []any{book, uuid, plain(d.Username), sealed("password", d.Password), plain(d.RegistryUsername), sealed("registry_password", d.RegistryPassword),
-		plain(d.RegistryURL), plain(d.RegistryEmail), flag(d.NetworkCleanup), sealed("config_data", d.ConfigData), plain(d.CACert), sealed("ca_key", d.CAKey),
+	values := []any{clusterID, uuid, plain(d.Username), encrypted("password", d.Password), plain(d.RegistryUsername), encrypted("registry_password", d.RegistryPassword),
+		plain(d.RegistryURL), plain(d.RegistryEmail), flag(d.NetworkCleanup), encrypted("config_data", d.ConfigData), plain(d.CACert), encrypted("ca_key", d.CAKey),
 		d.JoinTokenHash, nanos(d.JoinTokenExpires), d.JoinTokenRun, docs.of(d.Credentials)}
 	return values, errors.Join(err, docs.err)
 }
 
 // readDetails reads the columns of detailsTable.
-func readDetails(seal *Sealer, from row) (*cluster.Details, error) {
+func readDetails(encrypter *Encrypter, from row) (*cluster.Details, error) {
 	r, d := &reader{row: from}, new(cluster.Details)
 	d.ClusterID = r.int()
 	uuid := r.text()
 	open := func(column string) cluster.Secret {
-		secret, err := seal.Open(place(detailsTable.name, column, uuid), r.bytes())
+		secret, err := encrypter.Decrypt(secretLocation(detailsTable.name, column, uuid), r.bytes())
 		if r.err == nil {
 			r.err = err
 		}
@@ -314,19 +314,19 @@ func readDetails(seal *Sealer, from row) (*cluster.Details, error) {
 	return d, r.err
 }
 
-func jobValues(seal *Sealer, j *cluster.Job) ([]any, error) {
-	password, err := seal.Seal(place(jobTable.name, "password", j.ID), j.Password.Reveal())
+func jobValues(encrypter *Encrypter, j *cluster.Job) ([]any, error) {
+	password, err := encrypter.Encrypt(secretLocation(jobTable.name, "password", j.ID), j.Password.Reveal())
 	return []any{j.ID, j.ClusterID, j.Cluster, plain(j.Command), j.Kind, j.Digest, j.Owner.AccountID, j.Owner.DomainID, plain(j.User), int(j.Status),
 		string(j.Code), plain(j.Text), j.Step, password, j.RunID, nanos(j.Created), nanos(j.Completed)}, err
 }
 
 // readJob reads the columns of jobTable. err is that of the password alone.
-func readJob(seal *Sealer, from row) (j cluster.Job, err error) {
+func readJob(encrypter *Encrypter, from row) (j cluster.Job, err error) {
 	r := &reader{row: from}
 	j.ID, j.ClusterID, j.Cluster, j.Command, j.Kind, j.Digest = r.text(), r.int(), r.text(), r.text(), r.text(), r.text()
 	j.Owner = cluster.Owner{AccountID: r.text(), DomainID: r.text()}
 	j.User, j.Status, j.Code, j.Text, j.Step = r.text(), cluster.JobStatus(r.int()), fault.Code(r.text()), r.text(), r.text()
-	password, err := seal.Open(place(jobTable.name, "password", j.ID), r.bytes())
+	password, err := encrypter.Decrypt(secretLocation(jobTable.name, "password", j.ID), r.bytes())
 	j.Password, j.RunID, j.Created, j.Completed = cluster.Secret(password), r.text(), r.time(), r.time()
 	return j, err
 }

@@ -22,38 +22,38 @@ import (
 
 // A shop is a server of container clusters over a real database and a
 // simulated cloud, with times short enough for real clocks.
-type shop struct {
+type fixture struct {
 	service *service.Service
 	stop    func()
 }
 
-const shopInstallation = "shop"
+const testInstallation = "shop"
 
 var (
-	shopOwner = cluster.Owner{AccountID: "a1", DomainID: "d1"}
-	shopper   = cluster.Caller{User: "somebody", Owner: shopOwner, Scope: cluster.Scope{All: true}, Operator: true}
+	testOwner  = cluster.Owner{AccountID: "a1", DomainID: "d1"}
+	testCaller = cluster.Caller{User: "somebody", Owner: testOwner, Scope: cluster.Scope{All: true}, Operator: true}
 )
 
-func shopCloud() sim.Options {
+func cloudOptions() sim.Options {
 	return sim.Options{
-		Installation: shopInstallation, HeartbeatInterval: 100 * time.Millisecond, Visible: 20 * time.Millisecond,
+		Installation: testInstallation, HeartbeatInterval: 100 * time.Millisecond, Visible: 20 * time.Millisecond,
 		Times: sim.Times{Create: 60 * time.Millisecond, Destroy: 40 * time.Millisecond, Start: 40 * time.Millisecond, Stop: 40 * time.Millisecond, Network: 20 * time.Millisecond, Rule: 10 * time.Millisecond, Boot: 30 * time.Millisecond},
 	}
 }
 
-type shopOptions struct {
+type fixtureOptions struct {
 	name     string
-	books    cluster.Ledger
+	records  cluster.Store
 	runs     workflow.Store
 	locks    lock.Medium
 	provider cluster.Provider
 	now      func() time.Time
 }
 
-func openShop(o shopOptions) (*shop, error) {
+func newFixture(o fixtureOptions) (*fixture, error) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	s, err := service.New(service.Options{
-		Books: o.books, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: shopInstallation,
+		Books: o.records, Providers: []service.Named{{Name: "sim", Provider: o.provider}}, Locks: o.locks, Worker: o.name, Installation: testInstallation,
 		HomeURL: "https://home.example", Logger: quiet, Now: o.now,
 		Settings: service.Settings{
 			SyncEvery: 500 * time.Millisecond, CollectEvery: time.Second, GCFirst: time.Second, GCLongest: 2 * time.Second, OrphanGrace: 5 * time.Second,
@@ -74,20 +74,20 @@ func openShop(o shopOptions) (*shop, error) {
 	var served sync.WaitGroup
 	served.Go(func() { _ = engine.Serve(ctx) })
 	served.Go(func() { _ = s.Serve(ctx) })
-	return &shop{s, func() { cancel(); served.Wait() }}, nil
+	return &fixture{s, func() { cancel(); served.Wait() }}, nil
 }
 
 // order asks for something, again under the same id until somebody answers, and waits for its end.
-func order(ctx context.Context, books cluster.Ledger, id string, ask func() error) (*cluster.Job, error) {
+func waitForJob(ctx context.Context, records cluster.Store, id string, ask func() error) (*cluster.Job, error) {
 	var err error
-	for asked := false; ctx.Err() == nil; {
-		job, looked := books.Job(ctx, id)
+	for requested := false; ctx.Err() == nil; {
+		job, jobErr := records.Job(ctx, id)
 		switch {
-		case looked == nil && job.Status != cluster.JobOpen:
+		case jobErr == nil && job.Status != cluster.JobOpen:
 			return job, nil
-		case !asked:
+		case !requested:
 			if err = ask(); err == nil {
-				asked = true
+				requested = true
 			} else if kind := fault.Of(err); kind.Class == fault.Invalid && kind != cluster.JobReused {
 				return nil, err
 			}
@@ -101,7 +101,7 @@ func order(ctx context.Context, books cluster.Ledger, id string, ask func() erro
 }
 
 // known checks that everything of ours in the cloud stands in the books.
-func known(t *testing.T, books cluster.Ledger, cloud *sim.Cloud) {
+func checkRecorded(t *testing.T, records cluster.Store, cloud *sim.Cloud) {
 	t.Helper()
 	names := map[string]bool{}
 	for _, r := range cloud.All() {
@@ -109,7 +109,7 @@ func known(t *testing.T, books cluster.Ledger, cloud *sim.Cloud) {
 		if uuid == "" {
 			continue
 		}
-		b, err := books.Book(t.Context(), uuid)
+		b, err := records.Record(t.Context(), uuid)
 		if err != nil || !b.Knows(r) {
 			t.Errorf("%s %s is not in the books (%v)", r.Kind, r.Name, err)
 		}
@@ -122,9 +122,9 @@ func known(t *testing.T, books cluster.Ledger, cloud *sim.Cloud) {
 }
 
 // stands checks a running cluster: as many VMs as nodes, all of them in the books.
-func stands(t *testing.T, books cluster.Ledger, cloud *sim.Cloud, uuid string, workers int) {
+func checkRunning(t *testing.T, records cluster.Store, cloud *sim.Cloud, uuid string, workers int) {
 	t.Helper()
-	b, err := books.Book(t.Context(), uuid)
+	b, err := records.Record(t.Context(), uuid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func stands(t *testing.T, books cluster.Ledger, cloud *sim.Cloud, uuid string, w
 			t.Errorf("node %s has no running VM", n.Name)
 		}
 	}
-	known(t, books, cloud)
+	checkRecorded(t, records, cloud)
 }
 
 var _ sqlstore.Store = (*sqlstore.SQLite)(nil)

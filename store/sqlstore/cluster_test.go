@@ -14,14 +14,14 @@ import (
 var masterKey = bytes.Repeat([]byte{7}, sqlstore.KeySize)
 
 func TestClustersSQLite(t *testing.T) {
-	bookstest.Run(t, func(t testing.TB) cluster.Ledger {
+	bookstest.Run(t, func(t testing.TB) cluster.Store {
 		return openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: masterKey}).Clusters()
 	})
 }
 
 func TestClustersPostgres(t *testing.T) {
 	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
-	bookstest.Run(t, func(t testing.TB) cluster.Ledger {
+	bookstest.Run(t, func(t testing.TB) cluster.Store {
 		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Clusters()
 	})
 }

@@ -12,7 +12,7 @@ import (
 // What another process changes is in a list after a second; what this one changes at once.
 func TestListsAreKeptForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var all recent[int]
+		var all recentCache[int]
 		want := func(when string, want int) {
 			t.Helper()
 			if got, _ := all.get("k"); got != want {
@@ -22,13 +22,13 @@ func TestListsAreKeptForASecond(t *testing.T) {
 		want("nothing is known", 0)
 		_, changes := all.get("k")
 		all.put("k", 7, changes)
-		time.Sleep(recentKept - 1)
+		time.Sleep(recentTTL - 1)
 		want("just before", 7)
 		time.Sleep(time.Nanosecond)
 		want("a second later", 0)
 
 		all.put("k", 8, changes)
-		all.forget()
+		all.invalidate()
 		want("after a change", 0)
 		all.put("k", 8, changes)
 		want("counted before the change", 0)
@@ -37,12 +37,12 @@ func TestListsAreKeptForASecond(t *testing.T) {
 
 // Totals and places of many lists do not fill the memory.
 func TestListsAreBounded(t *testing.T) {
-	var all recent[int]
-	for i := range 3 * recentMost {
+	var all recentCache[int]
+	for i := range 3 * maxRecent {
 		all.put(fmt.Sprint(i), 1, 0)
 	}
-	if n := len(all.kept); n > recentMost {
-		t.Errorf("%d totals are kept, at most %d are to be", n, recentMost)
+	if n := len(all.entries); n > maxRecent {
+		t.Errorf("%d totals are kept, at most %d are to be", n, maxRecent)
 	}
 }
 
@@ -73,12 +73,12 @@ func TestWhatAListForgets(t *testing.T) {
 			var all lists
 			of := all.of(c.q)
 			_, changes := of.starts.get("k")
-			of.starts.put("k", listPlace{1, 2}, changes)
+			of.starts.put("k", listPosition{1, 2}, changes)
 			of.totals.put("k", 3, 0)
 			all.changed(came)
 			start, _ := of.starts.get("k")
 			total, _ := of.totals.get("k")
-			if (start == listPlace{}) != want || (total == 0) != want {
+			if (start == listPosition{}) != want || (total == 0) != want {
 				t.Errorf("%s: a cluster came or went %v: start %v and total %d are known", c.name, came, start, total)
 			}
 		}
@@ -93,17 +93,17 @@ func TestWhereAPageBegins(t *testing.T) {
 		name string
 		q    cluster.ClusterQuery
 		next cluster.ClusterQuery
-		want listPlace
+		want listPosition
 	}{
-		{"the first", cluster.ClusterQuery{Limit: 2}, cluster.ClusterQuery{Offset: 2}, listPlace{80, 8}},
-		{"the second", cluster.ClusterQuery{Limit: 2, Offset: 2}, cluster.ClusterQuery{Offset: 4}, listPlace{80, 8}},
-		{"another order", cluster.ClusterQuery{Limit: 2, NewestFirst: true}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
-		{"the last", cluster.ClusterQuery{Limit: 3}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
-		{"behind a cluster", cluster.ClusterQuery{Limit: 2, AfterID: 1}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
-		{"everything", cluster.ClusterQuery{Limit: -1}, cluster.ClusterQuery{Offset: 2}, listPlace{}},
+		{"the first", cluster.ClusterQuery{Limit: 2}, cluster.ClusterQuery{Offset: 2}, listPosition{80, 8}},
+		{"the second", cluster.ClusterQuery{Limit: 2, Offset: 2}, cluster.ClusterQuery{Offset: 4}, listPosition{80, 8}},
+		{"another order", cluster.ClusterQuery{Limit: 2, NewestFirst: true}, cluster.ClusterQuery{Offset: 2}, listPosition{}},
+		{"the last", cluster.ClusterQuery{Limit: 3}, cluster.ClusterQuery{Offset: 2}, listPosition{}},
+		{"behind a cluster", cluster.ClusterQuery{Limit: 2, AfterID: 1}, cluster.ClusterQuery{Offset: 2}, listPosition{}},
+		{"everything", cluster.ClusterQuery{Limit: -1}, cluster.ClusterQuery{Offset: 2}, listPosition{}},
 	} {
 		var l list
-		l.ended("k", c.q, page, 0)
+		l.rememberNext("k", c.q, page, 0)
 		if got, _ := l.start("k", c.next); got != c.want {
 			t.Errorf("%s: the next page begins behind %v, want %v", c.name, got, c.want)
 		}

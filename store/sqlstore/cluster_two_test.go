@@ -19,18 +19,18 @@ import (
 
 // gate holds back all that one server sends, as when its process is stopped.
 type gate struct {
-	mu    sync.Mutex
-	at    int // stops at the nth thing sent since it was armed; 0: it does not
-	sent  int
-	shut  chan struct{} // closed when it stops
-	ice   chan struct{} // closed when it goes on
-	armed bool
+	mu      sync.Mutex
+	at      int // stops at the nth thing sent since it was armed; 0: it does not
+	sent    int
+	stopped chan struct{} // closed when it stops
+	resume  chan struct{} // closed when it goes on
+	armed   bool
 }
 
 func (g *gate) arm(at int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.at, g.sent, g.armed, g.shut, g.ice = at, 0, true, make(chan struct{}), make(chan struct{})
+	g.at, g.sent, g.armed, g.stopped, g.resume = at, 0, true, make(chan struct{}), make(chan struct{})
 }
 
 // pass waits where the server is stopped. A context that has ended meanwhile is noticed by what is called.
@@ -41,12 +41,12 @@ func (g *gate) pass() {
 		return
 	}
 	if g.sent++; g.sent == g.at {
-		close(g.shut)
+		close(g.stopped)
 	}
-	stopped, ice := g.sent >= g.at, g.ice
+	stopped, resume := g.sent >= g.at, g.resume
 	g.mu.Unlock()
 	if stopped {
-		<-ice
+		<-resume
 	}
 }
 
@@ -55,25 +55,25 @@ func (g *gate) open() {
 	defer g.mu.Unlock()
 	if g.armed {
 		g.armed = false
-		close(g.ice)
+		close(g.resume)
 	}
 }
 
-type gatedBooks struct {
+type gatedRecords struct {
 	*sqlstore.Clusters
 	g *gate
 }
 
-func (b gatedBooks) Commit(ctx context.Context, c *cluster.Change) error {
+func (b gatedRecords) Commit(ctx context.Context, c *cluster.Change) error {
 	b.g.pass()
 	err := b.Clusters.Commit(ctx, c)
 	b.g.pass()
 	return err
 }
 
-func (b gatedBooks) Hellos(ctx context.Context, h []cluster.NodeHello) error {
+func (b gatedRecords) Heartbeats(ctx context.Context, h []cluster.NodeHello) error {
 	b.g.pass()
-	return b.Clusters.Hellos(ctx, h)
+	return b.Clusters.Heartbeats(ctx, h)
 }
 
 type gatedRuns struct {
@@ -161,11 +161,11 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			var mu sync.Mutex
-			var shops []*shop
-			o := shopCloud()
+			var fixtures []*fixture
+			o := cloudOptions()
 			o.Home = func(_ context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 				mu.Lock()
-				s := shops[len(shops)-1]
+				s := fixtures[len(fixtures)-1]
 				mu.Unlock()
 				return s.service.Hello(ctx, token, h)
 			}
@@ -173,22 +173,22 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var books cluster.Ledger
+			var records cluster.Store
 			g := &gate{}
 			for i, name := range []string{"first", "second"} {
 				store := sharedPostgres(t, dsn)
-				books = store.Clusters()
-				o := shopOptions{name: name, books: books, runs: store, locks: store.Locks(), provider: cloud.As(shopInstallation)}
+				records = store.Clusters()
+				o := fixtureOptions{name: name, records: records, runs: store, locks: store.Locks(), provider: cloud.As(testInstallation)}
 				if i == 0 {
-					o.books, o.runs, o.locks, o.provider = gatedBooks{store.Clusters(), g}, gatedRuns{store, g}, gatedLocks{store.Locks(), g}, gatedCloud{cloud.As(shopInstallation), g}
+					o.records, o.runs, o.locks, o.provider = gatedRecords{store.Clusters(), g}, gatedRuns{store, g}, gatedLocks{store.Locks(), g}, gatedCloud{cloud.As(testInstallation), g}
 					o.now = func() time.Time { return time.Now().UTC().Add(-time.Second) }
 				}
-				s, err := openShop(o)
+				s, err := newFixture(o)
 				if err != nil {
 					t.Fatal(err)
 				}
 				mu.Lock()
-				shops = append(shops, s)
+				fixtures = append(fixtures, s)
 				mu.Unlock()
 			}
 			served := make(chan struct{})
@@ -197,7 +197,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				g.open()
 				cancel()
 				<-served
-				for _, s := range shops {
+				for _, s := range fixtures {
 					s.stop()
 				}
 			}()
@@ -209,7 +209,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				go func() {
 					defer close(trouble)
 					select {
-					case <-g.shut:
+					case <-g.stopped:
 						for range 6 {
 							time.Sleep(200 * time.Millisecond)
 							pg.Terminate(t, dsn)
@@ -220,11 +220,11 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 					g.open()
 				}()
 				id := fmt.Sprintf("order-%d", i)
-				job, err := order(ctx, books, id, func() (err error) {
+				job, err := waitForJob(ctx, records, id, func() (err error) {
 					if i == 0 {
-						_, _, err = shops[1].service.Create(ctx, shopper, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
+						_, _, err = fixtures[1].service.Create(ctx, testCaller, service.CreateRequest{Name: "blue", Zone: "zone-1", Offering: "small", Size: size, JobID: id})
 					} else {
-						_, _, err = shops[1].service.Change(ctx, shopper, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
+						_, _, err = fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskScale, Size: size, JobID: id})
 					}
 					return err
 				})
@@ -235,18 +235,18 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				if uuid = job.Cluster; job.Status != cluster.JobDone {
 					t.Fatalf("%s: %s %s", id, job.Code, job.Text)
 				}
-				stands(t, books, cloud, uuid, size)
+				checkRunning(t, records, cloud, uuid, size)
 			}
-			made := map[string]int{}
+			created := map[string]int{}
 			for _, d := range cloud.Mutations() {
 				if d.Op == sim.Made {
-					if made[d.Name]++; made[d.Name] > 1 {
+					if created[d.Name]++; created[d.Name] > 1 {
 						t.Errorf("%s %s was made twice", d.Kind, d.Name)
 					}
 				}
 			}
-			_, err = order(ctx, books, "delete", func() error {
-				_, _, err := shops[1].service.Change(ctx, shopper, uuid, service.ChangeRequest{Kind: cluster.AskDelete, JobID: "delete"})
+			_, err = waitForJob(ctx, records, "delete", func() error {
+				_, _, err := fixtures[1].service.Change(ctx, testCaller, uuid, service.ChangeRequest{Kind: cluster.AskDelete, JobID: "delete"})
 				return err
 			})
 			if err != nil {

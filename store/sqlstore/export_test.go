@@ -19,7 +19,7 @@ func Crash(s *SQLite) (path string) {
 // Fill lets the file grow no further until the answer is called.
 func Fill(t testing.TB, s *SQLite) func() {
 	limit := func(pages string) {
-		err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+		err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 			return query(w.conn, "PRAGMA max_page_count = "+pages, func(*sqlite.Stmt) error { return nil })
 		}})
 		if err != nil {
@@ -32,7 +32,7 @@ func Fill(t testing.TB, s *SQLite) func() {
 
 // Log tells the size of the log as a file, and how many bytes of it are pages.
 func Log(t testing.TB, s *SQLite) (size, used int64) {
-	err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+	err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 		info, err := os.Stat(s.path + "-wal")
 		if err != nil {
 			return err
@@ -52,12 +52,12 @@ func Log(t testing.TB, s *SQLite) (size, used int64) {
 
 // LengthenBy lets the log grow by so many bytes at once.
 func LengthenBy(s *SQLite, n int64) error {
-	return s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error { w.log.grows = n; return nil }})
+	return s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error { w.log.growBy = n; return nil }})
 }
 
 // Unlengthened ends the lengthening as a disk without room does.
 func Unlengthened(t testing.TB, s *SQLite) {
-	err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+	err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 		readOnly, err := os.Open(s.path + "-wal")
 		w.log.file.Close()
 		w.log.file, w.log.size = readOnly, 0
@@ -71,7 +71,7 @@ func Unlengthened(t testing.TB, s *SQLite) {
 // Refuse lets writes into a table fail until the answer is called.
 func Refuse(t testing.TB, s *SQLite, table string) func() {
 	run := func(sql string) {
-		err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error { return execute(w.conn, sql) }})
+		err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error { return execute(w.conn, sql) }})
 		if err != nil {
 			t.Fatal(err)
 		}

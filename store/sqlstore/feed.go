@@ -10,7 +10,7 @@ import (
 )
 
 // safetyLook is how long a feed relies on being woken.
-const safetyLook = 30 * time.Second
+const safetyPoll = 30 * time.Second
 
 // feedPage is how many changes are read at once.
 const feedPage = 500
@@ -78,15 +78,15 @@ func (f feed) Watch(ctx context.Context, version string) iter.Seq2[control.Chang
 				}
 			}
 			if !more {
-				rest(ctx, woken)
+				waitForChange(ctx, woken)
 			}
 		}
 	}
 }
 
 // rest waits until the bell rings, the context ends, or it is time to look anyway.
-func rest(ctx context.Context, woken <-chan struct{}) {
-	timer := time.NewTimer(safetyLook)
+func waitForChange(ctx context.Context, woken <-chan struct{}) {
+	timer := time.NewTimer(safetyPoll)
 	defer timer.Stop()
 	select {
 	case <-woken:

@@ -15,7 +15,7 @@ import (
 )
 
 // eachMedium asks a question of both databases. The second store is another process on the same data.
-func eachMedium(t *testing.T, ask func(t *testing.T, one, two objects)) {
+func eachBackend(t *testing.T, ask func(t *testing.T, one, two objects)) {
 	t.Run("SQLite", func(t *testing.T) {
 		one := file(t)
 		two, err := OpenSQLite(t.Context(), Options{Path: one.path})
@@ -37,8 +37,8 @@ func demo(name string, n int) control.Object {
 
 // Only so many changes are kept, and whoever is further behind hears of a gap.
 func TestFeedIsTrimmed(t *testing.T) {
-	eachMedium(t, func(t *testing.T, one, _ objects) {
-		one.keeps = 10
+	eachBackend(t, func(t *testing.T, one, _ objects) {
+		one.feedLimit = 10
 		const changes = trimEvery + 20
 		for i := range changes {
 			if _, err := one.Apply(t.Context(), demo("c1", i)); err != nil {
@@ -70,8 +70,8 @@ func TestFeedIsTrimmed(t *testing.T) {
 
 // A watch in the owner of the data hears at once what another process writes.
 func TestFeedIsWokenByOtherProcesses(t *testing.T) {
-	eachMedium(t, func(t *testing.T, one, two objects) {
-		ctx, cancel := context.WithTimeout(t.Context(), safetyLook/2)
+	eachBackend(t, func(t *testing.T, one, two objects) {
+		ctx, cancel := context.WithTimeout(t.Context(), safetyPoll/2)
 		defer cancel()
 		_, version, err := one.Feed("demo").List(ctx)
 		if err != nil {
@@ -145,16 +145,16 @@ func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 	if err := errors.Join(<-slow, <-quick); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var received []string
 	for c, err := range two.Feed("").Watch(t.Context(), version) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told = append(told, c.Item.Value.Name); len(told) == 2 {
+		if received = append(received, c.Item.Value.Name); len(received) == 2 {
 			break
 		}
 	}
-	if told[0] != "slow" || told[1] != "quick" {
-		t.Fatalf("told: %v", told)
+	if received[0] != "slow" || received[1] != "quick" {
+		t.Fatalf("told: %v", received)
 	}
 }

@@ -8,14 +8,14 @@ import (
 // Keys keeps the answers of requests by account and key, so that a request
 // that is sent twice is carried out once. It is what a server calls its
 // Idempotency; server/idempotencytest is its exam.
-type Keys struct{ m medium }
+type Keys struct{ m backend }
 
 // Claim takes a key for the request with this hash, if nobody has it, if what
 // is there is older than keep, or if it was claimed by the same request longer
 // than stale ago and never answered. Else it gives what is there. What is older
 // than keep is removed on the way.
 func (k Keys) Claim(ctx context.Context, account, key, hash string, keep, stale time.Duration) (taken bool, old string, answer []byte, err error) {
-	err = again(func() error {
+	err = retryStale(func() error {
 		taken, old, answer = false, "", nil
 		var now time.Time
 		var at int64
@@ -100,7 +100,7 @@ func (k Keys) SignedOut(ctx context.Context, id string) (found bool, err error) 
 }
 
 // Keys are those of this file.
-func (s *SQLite) Keys() Keys { return Keys{sqMedium{s}} }
+func (s *SQLite) Keys() Keys { return Keys{sqBackend{s}} }
 
 // Keys are those of this database.
-func (p *Postgres) Keys() Keys { return Keys{pgMedium{p}} }
+func (p *Postgres) Keys() Keys { return Keys{pgBackend{p}} }

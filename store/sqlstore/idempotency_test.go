@@ -22,7 +22,7 @@ func TestIdempotency(t *testing.T) {
 
 // A session that was signed out stays so for every server on the database, and is no answer of a request.
 func TestSignedOut(t *testing.T) {
-	exam := func(t *testing.T, first, second Keys) {
+	suite := func(t *testing.T, first, second Keys) {
 		for range 2 { // twice is as good as once
 			if err := first.SignOut(t.Context(), "0a1b"); err != nil {
 				t.Fatal(err)
@@ -45,10 +45,10 @@ func TestSignedOut(t *testing.T) {
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		s := file(t)
-		exam(t, s.Keys(), s.Keys())
+		suite(t, s.Keys(), s.Keys())
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
 		p, _ := postgres(t, pgtest.Options{NoSync: true})
-		exam(t, p.Keys(), p.Keys())
+		suite(t, p.Keys(), p.Keys())
 	})
 }

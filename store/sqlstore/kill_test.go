@@ -26,34 +26,34 @@ import (
 // A life is one process on the file: it begins the runs, goes on with those it
 // finds, and is killed before or after a write, or at any moment by its parent.
 const (
-	lifeFile   = "PAWL_LIFE_FILE"
-	lifeAt     = "PAWL_LIFE_AT" // number of the write to die at; 0: by its parent's hand or never
-	lifeAfter  = "PAWL_LIFE_AFTER"
-	lifeRuns   = 20
-	lifeFlow   = "Life"
-	killerFlow = "Killer"
-	lifeKiller = "PAWL_LIFE_KILLER"
+	childFile   = "PAWL_LIFE_FILE"
+	childAt     = "PAWL_LIFE_AT" // number of the write to die at; 0: by its parent's hand or never
+	childAfter  = "PAWL_LIFE_AFTER"
+	childRuns   = 20
+	childFlow   = "Life"
+	killerFlow  = "Killer"
+	childKiller = "PAWL_LIFE_KILLER"
 )
 
-var lifeSteps = []string{"a", "b", "par/x", "par/y", "each[0]", "each[1]", "c", "d", "e"}
+var childSteps = []string{"a", "b", "par/x", "par/y", "each[0]", "each[1]", "c", "d", "e"}
 
 // A test binary that is started as a life does that instead of its tests.
 func init() {
-	path := os.Getenv(lifeFile)
+	path := os.Getenv(childFile)
 	if path == "" {
 		return
 	}
-	if err := liveOn(path); err != nil {
+	if err := runChild(path); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-func liveOn(path string) error {
+func runChild(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	at, err := strconv.Atoi(os.Getenv(lifeAt))
+	at, err := strconv.Atoi(os.Getenv(childAt))
 	if err != nil {
 		return err
 	}
@@ -68,19 +68,19 @@ func liveOn(path string) error {
 	if err != nil {
 		return err
 	}
-	doomed := &doomed{SQLite: store, at: int64(at), after: os.Getenv(lifeAfter) != "", left: make(chan struct{}, 1)}
-	engine, err := workflow.New(doomed, lifeFlows(keys), workflow.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	doomed := &dyingStore{SQLite: store, at: int64(at), after: os.Getenv(childAfter) != "", left: make(chan struct{}, 1)}
+	engine, err := workflow.New(doomed, childFlows(keys), workflow.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
 		return err
 	}
 	served := make(chan error, 1)
 	go func() { served <- engine.Serve(ctx) }()
-	for i := range lifeRuns {
-		if _, err := engine.Start(ctx, workflow.Request{Flow: lifeFlow, Subject: fmt.Sprintf("life/default/%d", i), RequestID: "1"}); err != nil {
+	for i := range childRuns {
+		if _, err := engine.Start(ctx, workflow.Request{Flow: childFlow, Subject: fmt.Sprintf("life/default/%d", i), RequestID: "1"}); err != nil {
 			return err
 		}
 	}
-	if os.Getenv(lifeKiller) != "" {
+	if os.Getenv(childKiller) != "" {
 		if _, err := engine.Start(ctx, workflow.Request{Flow: killerFlow, Subject: "killer/default/k", RequestID: "1"}); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func liveOn(path string) error {
 // resumeInnocent does what the remedy of CRASHED asks of a person who knows that the
 // processes were killed from outside: twice in a row during one step.
 func resumeInnocent(ctx context.Context, engine *workflow.Engine, store *sqlstore.SQLite) (resumed bool, err error) {
-	paused, _, err := store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Paused}, Flow: lifeFlow, Limit: lifeRuns})
+	paused, _, err := store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Paused}, Flow: childFlow, Limit: childRuns})
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +130,7 @@ func resumeInnocent(ctx context.Context, engine *workflow.Engine, store *sqlstor
 	return resumed, nil
 }
 
-func lifeFlows(keys io.Writer) []workflow.Flow {
+func childFlows(keys io.Writer) []workflow.Flow {
 	step := func(name string) workflow.Step {
 		return workflow.Step{Name: name, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
 			_, err := fmt.Fprintln(keys, t.Key())
@@ -146,13 +146,13 @@ func lifeFlows(keys io.Writer) []workflow.Flow {
 		select {}
 	}}
 	return []workflow.Flow{
-		{Name: lifeFlow, Steps: []workflow.Step{step("a"), step("b"), {Name: "par", Parallel: 2, Steps: []workflow.Step{step("x"), step("y")}}, each, step("c"), step("d"), step("e")}},
+		{Name: childFlow, Steps: []workflow.Step{step("a"), step("b"), {Name: "par", Parallel: 2, Steps: []workflow.Step{step("x"), step("y")}}, each, step("c"), step("d"), step("e")}},
 		{Name: killerFlow, Steps: []workflow.Step{die}},
 	}
 }
 
 // doomed kills its process before or after its n-th write.
-type doomed struct {
+type dyingStore struct {
 	*sqlstore.SQLite
 	at     int64
 	after  bool
@@ -160,7 +160,7 @@ type doomed struct {
 	left   chan struct{}
 }
 
-func (d *doomed) write(do func() error) error {
+func (d *dyingStore) write(do func() error) error {
 	n := d.writes.Add(1)
 	if d.at > 0 && n == d.at && !d.after {
 		d.die()
@@ -172,17 +172,17 @@ func (d *doomed) write(do func() error) error {
 	return err
 }
 
-func (d *doomed) die() {
+func (d *dyingStore) die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-func (d *doomed) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
+func (d *dyingStore) Create(ctx context.Context, r *workflow.Run, events []workflow.Event) (out *workflow.Run, err error) {
 	err = d.write(func() error { out, err = d.SQLite.Create(ctx, r, events); return err })
 	return out, err
 }
 
-func (d *doomed) Save(ctx context.Context, s *workflow.Save) error {
+func (d *dyingStore) Save(ctx context.Context, s *workflow.Save) error {
 	err := d.write(func() error { return d.SQLite.Save(ctx, s) })
 	if s.Run.Phase.Final() || s.Run.Phase == workflow.Paused {
 		select {
@@ -195,11 +195,11 @@ func (d *doomed) Save(ctx context.Context, s *workflow.Save) error {
 
 // lives runs lives on a file until the runs have ended, and counts the deaths.
 // A life without an environment of its own dies by its parent's hand.
-func lives(t *testing.T, path string, most int, env func(life int) []string) (deaths int) {
+func killRepeatedly(t *testing.T, path string, most int, env func(life int) []string) (deaths int) {
 	t.Helper()
 	for life := 0; ; life++ {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), lifeFile+"="+path, lifeAt+"=0")
+		cmd.Env = append(os.Environ(), childFile+"="+path, childAt+"=0")
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		byHand := false
@@ -239,13 +239,13 @@ func TestKillNineLosesNothing(t *testing.T) {
 	deaths := 0
 	for file := 0; deaths < kills; file++ {
 		path := filepath.Join(t.TempDir(), "life.db")
-		deaths += lives(t, path, kills-deaths, func(life int) []string {
+		deaths += killRepeatedly(t, path, kills-deaths, func(life int) []string {
 			if life%4 == 3 {
 				return nil
 			}
-			env := []string{fmt.Sprintf("%s=%d", lifeAt, 1+rand.IntN(40))}
+			env := []string{fmt.Sprintf("%s=%d", childAt, 1+rand.IntN(40))}
 			if life%2 == 1 {
-				env = append(env, lifeAfter+"=1")
+				env = append(env, childAfter+"=1")
 			}
 			return env
 		})
@@ -262,7 +262,7 @@ func TestKillNineLosesNothing(t *testing.T) {
 // runs beside it succeed (2.3).
 func TestFinding9KillNineByAStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "life.db")
-	deaths := lives(t, path, 100, func(int) []string { return []string{lifeKiller + "=1"} })
+	deaths := killRepeatedly(t, path, 100, func(int) []string { return []string{childKiller + "=1"} })
 	if deaths != 2 {
 		t.Fatalf("%d deaths", deaths)
 	}
@@ -310,8 +310,8 @@ func inspect(t *testing.T, path string) {
 	if err != nil || !report.Healthy {
 		t.Fatalf("%+v %v", report, err)
 	}
-	for i := range lifeRuns {
-		id := workflow.RunID(fmt.Sprintf("life/default/%d", i), lifeFlow, "1")
+	for i := range childRuns {
+		id := workflow.RunID(fmt.Sprintf("life/default/%d", i), childFlow, "1")
 		run, _, err := store.Load(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
@@ -335,7 +335,7 @@ func inspect(t *testing.T, path string) {
 				ended[e.Step]++
 			}
 		}
-		for _, step := range lifeSteps {
+		for _, step := range childSteps {
 			n := executed[id+"/"+step+"/0"]
 			if n < 1 || n > begun[step] || ended[step] != 1 {
 				t.Fatalf("run %d step %s: executed %d times, begun %d, done %d", i, step, n, begun[step], ended[step])

@@ -7,12 +7,12 @@ import (
 )
 
 // locks implements lock.Medium in either database.
-type locks struct{ m medium }
+type locks struct{ m backend }
 
 // Transact implements lock.Medium by comparing and swapping. The clock is read
 // after the value, so a decision never lies before the change it rests on.
 func (l locks) Transact(ctx context.Context, name string, decide func(now time.Time, old []byte) (next []byte, write bool)) error {
-	return again(func() error {
+	return retryStale(func() error {
 		var now time.Time
 		var old []byte
 		err := l.m.read(ctx, func(s session) (err error) {

@@ -29,11 +29,11 @@ type row interface {
 }
 
 // medium is a database in which objects and locks are kept.
-type medium interface {
+type backend interface {
 	// read gives a session that sees one moment per statement.
 	read(ctx context.Context, do func(session) error) error
 	// still gives a session that sees one moment throughout, and writes nothing.
-	still(ctx context.Context, do func(session) error) error
+	snapshot(ctx context.Context, do func(session) error) error
 	// apply carries out a change, which is durable as a whole when apply returns nil.
 	apply(ctx context.Context, c change) error
 	// clock is the time all that share the database agree on.
@@ -41,20 +41,20 @@ type medium interface {
 	// joined is an expression of bytes: a parameter, a number in decimal digits, another parameter.
 	joined(before, number, after string) string
 	// changes rings when a feed may have grown.
-	changes() *bell
+	changes() *notifier
 }
 
 // FeedKeeps is the number of changes that the feed remembers; who asks for
 // older ones hears control.ErrGap and lists again.
-const FeedKeeps = 10_000
+const FeedLimit = 10_000
 
 // trimEvery is how many changes pass between two trims.
 const trimEvery = 100
 
 // objects implements control.Objects in either database.
 type objects struct {
-	m     medium
-	keeps int64
+	m         backend
+	feedLimit int64
 }
 
 // Get implements control.Objects.
@@ -171,7 +171,7 @@ func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.T
 	var next control.Object
 	var floor int64
 	var refusal error
-	err := again(func() error {
+	err := retryStale(func() error {
 		var now time.Time
 		var old *control.Object
 		err := o.m.read(ctx, func(s session) (err error) {
@@ -201,7 +201,7 @@ func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.T
 	if err != nil {
 		return control.Object{}, err
 	}
-	if over := next.Revision - o.keeps; floor > 0 && over >= floor-1+trimEvery {
+	if over := next.Revision - o.feedLimit; floor > 0 && over >= floor-1+trimEvery {
 		_ = o.m.apply(ctx, trim(over)) // else with a later change
 	}
 	return next.Copy(), refusal
@@ -236,7 +236,7 @@ func (o objects) store(next *control.Object, act control.Act, revision int64, fl
 			WHERE kind = $3 AND namespace = $4 AND name = $5 AND revision = $6 RETURNING revision`
 		write.args = []any{before, after, next.Kind, next.Namespace, next.Name, revision}
 	}
-	return change{tells: true, list: []statement{
+	return change{feedGrows: true, list: []statement{
 		{sql: `UPDATE feed SET newest = newest + 1 RETURNING newest, floor`, each: func(r row) error {
 			next.Revision, *floor = r.int(0), r.int(1)+1
 			return nil

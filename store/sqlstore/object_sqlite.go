@@ -12,12 +12,12 @@ import (
 )
 
 // Objects are the standalone objects of this file.
-func (s *SQLite) Objects() control.Objects { return objects{m: sqMedium{s}, keeps: FeedKeeps} }
+func (s *SQLite) Objects() control.Objects { return objects{m: sqBackend{s}, feedLimit: FeedLimit} }
 
 // Locks are the locks of this file, by the clock of this machine.
-func (s *SQLite) Locks() lock.Medium { return locks{sqMedium{s}} }
+func (s *SQLite) Locks() lock.Medium { return locks{sqBackend{s}} }
 
-type sqMedium struct{ s *SQLite }
+type sqBackend struct{ s *SQLite }
 
 // sqSession is a session on SQLite.
 type sqSession struct {
@@ -68,7 +68,7 @@ func (v sqValues) appendText(to []byte, i int) []byte {
 
 func (v sqValues) bytes(i int) []byte { return column(v.stmt, i) }
 
-func (m sqMedium) read(ctx context.Context, do func(session) error) error {
+func (m sqBackend) read(ctx context.Context, do func(session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -76,10 +76,12 @@ func (m sqMedium) read(ctx context.Context, do func(session) error) error {
 }
 
 // still is read: a session of a reader is one transaction.
-func (m sqMedium) still(ctx context.Context, do func(session) error) error { return m.read(ctx, do) }
+func (m sqBackend) snapshot(ctx context.Context, do func(session) error) error {
+	return m.read(ctx, do)
+}
 
 // apply needs no lock: the database has one writer at a time.
-func (m sqMedium) apply(ctx context.Context, c change) error {
+func (m sqBackend) apply(ctx context.Context, c change) error {
 	err := m.s.write(ctx, func(conn *sqlite.Conn) error {
 		if c.begin != nil {
 			c.begin()
@@ -91,17 +93,17 @@ func (m sqMedium) apply(ctx context.Context, c change) error {
 		}
 		return nil
 	})
-	if err == nil && c.tells { // now that it can be seen
-		m.s.changed.ring()
-		m.s.tell([]string{changeChannel})
+	if err == nil && c.feedGrows { // now that it can be seen
+		m.s.changed.notify()
+		m.s.wakeOwner([]string{changeChannel})
 	}
 	return err
 }
 
-func (m sqMedium) clock(session) (time.Time, error) { return time.Now().UTC(), nil }
+func (m sqBackend) clock(session) (time.Time, error) { return time.Now().UTC(), nil }
 
-func (m sqMedium) joined(before, number, after string) string {
+func (m sqBackend) joined(before, number, after string) string {
 	return "CAST(CAST(" + before + " AS text) || " + number + " || CAST(" + after + " AS text) AS blob)"
 }
 
-func (m sqMedium) changes() *bell { return &m.s.changed }
+func (m sqBackend) changes() *notifier { return &m.s.changed }

@@ -31,17 +31,17 @@ import (
 // into the 100 that a PostgreSQL has by default; for the moment in which a lease
 // is renewed beside slow reads one more, if the server gives it.
 type Postgres struct {
-	pool    *pgxpool.Pool
-	config  *pgx.ConnConfig
-	writer  *pgWriter
-	wake    *waker
-	name    string // of this process, by chance
-	changed bell   // rings when a feed may have grown
-	lists   lists
-	seal    *Sealer
+	pool      *pgxpool.Pool
+	config    *pgx.ConnConfig
+	writer    *pgWriter
+	wake      *waker
+	name      string   // of this process, by chance
+	changed   notifier // rings when a feed may have grown
+	lists     lists
+	encrypter *Encrypter
 
-	turns  chan struct{} // of those who may wait for a lock while holding a connection
-	silent asking        // the guard asks the listener for a search for silent connections
+	lockSlots    chan struct{} // of those who may wait for a lock while holding a connection
+	silentSearch interrupter   // the guard asks the listener for a search for silent connections
 
 	writes, commits, bytes, statements atomic.Int64
 
@@ -55,11 +55,11 @@ type Postgres struct {
 var _ Store = (*Postgres)(nil)
 
 const (
-	pgWriters   = 2 // the second connects when the first waits long
-	pgPool      = 3 // connections for all else; pool_max_conns in the DSN
-	pgBatch     = 512
-	pgFew       = 2           // saves up to which each has a statement of its own
-	reconnected = time.Second // between tries of the listener
+	pgWriters      = 2 // the second connects when the first waits long
+	pgPool         = 3 // connections for all else; pool_max_conns in the DSN
+	pgBatch        = 512
+	maxSingleSaves = 2           // saves up to which each has a statement of its own
+	reconnectDelay = time.Second // between tries of the listener
 )
 
 // openPostgres connects, brings the schema up to date and starts the writers.
@@ -85,7 +85,7 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 		pool.Close()
 		return nil, pgError(err)
 	}
-	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), name: rand.Text(), seal: new(Sealer), turns: make(chan struct{}, (config.MaxConns+1)/2)}
+	p := &Postgres{pool: pool, config: config.ConnConfig.Copy(), wake: newWaker(), name: rand.Text(), encrypter: new(Encrypter), lockSlots: make(chan struct{}, (config.MaxConns+1)/2)}
 	p.ctx, p.end = context.WithCancel(context.WithoutCancel(ctx))
 	p.writer = newPGWriter(p)
 	for range pgWriters {

@@ -27,8 +27,8 @@ func batches(w *pgWriter) *[]int {
 				*sizes = append(*sizes, len(batch))
 				w.mu.Unlock()
 				time.Sleep(time.Millisecond)
-				w.committed(batch, began, time.Millisecond)
-				answer(batch, pgResult{won: true})
+				w.transactionEnded(batch, began, time.Millisecond)
+				answer(batch, pgResult{applied: true})
 			}
 		}()
 	}
@@ -96,8 +96,8 @@ func TestFinding15ALongTransactionIsNotWaitedFor(t *testing.T) {
 						first, took = false, time.Minute
 					}
 					time.Sleep(took)
-					w.committed(batch, began, took)
-					answer(batch, pgResult{won: true})
+					w.transactionEnded(batch, began, took)
+					answer(batch, pgResult{applied: true})
 				}
 			}()
 		}
@@ -105,7 +105,7 @@ func TestFinding15ALongTransactionIsNotWaitedFor(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		drive(t, w, 2, 10, 0)
-		if took := time.Since(began); took > pgLong+15*time.Millisecond {
+		if took := time.Since(began); took > minLongTransaction+15*time.Millisecond {
 			t.Errorf("10 writes of 1 ms took %s beside a transaction that hangs", took)
 		}
 		time.Sleep(2 * time.Minute)
@@ -149,13 +149,13 @@ func TestFinding15AfterALongTransaction(t *testing.T) {
 		first := begin(1)
 		time.Sleep(30 * time.Millisecond)
 		begin(2) // beside it
-		w.committed(nil, first, 30*time.Millisecond)
+		w.transactionEnded(nil, first, 30*time.Millisecond)
 		time.Sleep(time.Millisecond)
-		if w.lasts(5 * time.Millisecond) {
+		if w.runsLongerThan(5 * time.Millisecond) {
 			t.Error("the one that has been under way for a millisecond counts as long")
 		}
 		time.Sleep(4 * time.Millisecond)
-		if !w.lasts(5 * time.Millisecond) {
+		if !w.runsLongerThan(5 * time.Millisecond) {
 			t.Error("it does not count as long after five")
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-var _ Keeper = (*Postgres)(nil)
+var _ Admin = (*Postgres)(nil)
 
 // BackupElsewhere is the fault of a backup that the database server has to make.
 var BackupElsewhere = fault.Declare(fault.Kind{
@@ -24,9 +24,9 @@ var BackupElsewhere = fault.Declare(fault.Kind{
 })
 
 const (
-	carePage   = 100 // runs read at once
-	carePieces = 500 // events of a restored row
-	carePause  = "10min"
+	adminPage        = 100 // runs read at once
+	restoreBatch     = 500 // events of a restored row
+	adminIdleTimeout = "10min"
 )
 
 // IsOwner reports true: several processes may work on one database.
@@ -40,12 +40,12 @@ func (p *Postgres) Backup(context.Context, string) error {
 // Check reads everything, of one moment, and reports what is damaged. It writes nothing.
 func (p *Postgres) Check(ctx context.Context) (Report, error) {
 	var report Report
-	err := p.stillFor(ctx, carePause, func(tx pgx.Tx) error {
-		if err := checkBooks(pgSession{ctx, tx}, &report); err != nil {
+	err := p.snapshotFor(ctx, adminIdleTimeout, func(tx pgx.Tx) error {
+		if err := checkRecords(pgSession{ctx, tx}, &report); err != nil {
 			return err
 		}
 		var err error
-		if report.Keys, err = sealedWith(pgSession{ctx, tx}, func(string) (bool, error) { return true, nil }); err != nil {
+		if report.Keys, err = encryptedWith(pgSession{ctx, tx}, func(string) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
 		return eachRun(ctx, tx, func(id string, line dump, damage error) error {
@@ -71,7 +71,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = p.stillFor(ctx, carePause, func(tx pgx.Tx) error {
+	err = p.snapshotFor(ctx, adminIdleTimeout, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT hash, flow, version, data, source FROM definition ORDER BY flow, hash`)
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func (p *Postgres) Export(ctx context.Context, to io.Writer) error {
 		if err := eachObject(ctx, tx, out); err != nil {
 			return err
 		}
-		if err := exportTables(out, func(t carriedTable, each func(map[string]cell) error) error {
+		if err := exportTables(out, func(t exportedTable, each func(map[string]cell) error) error {
 			return pgRows(pgSession{ctx, tx}, t, each)
 		}); err != nil {
 			return err
@@ -166,14 +166,14 @@ func (line *dump) queueObject(b *pgx.Batch) error {
 }
 
 // still reads from one snapshot.
-func (p *Postgres) still(ctx context.Context, do func(pgx.Tx) error) error {
-	return p.stillFor(ctx, "10s", do)
+func (p *Postgres) snapshot(ctx context.Context, do func(pgx.Tx) error) error {
+	return p.snapshotFor(ctx, "10s", do)
 }
 
 // stillFor reads from one snapshot, and may pause as long between two statements. It holds no lock that others wait for.
-func (p *Postgres) stillFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
+func (p *Postgres) snapshotFor(ctx context.Context, pause string, do func(pgx.Tx) error) error {
 	begin := "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '" + pause + "'"
-	if pause == carePause {
+	if pause == adminIdleTimeout {
 		begin += "; SET LOCAL statement_timeout = 0"
 	}
 	return pgError(pgx.BeginTxFunc(ctx, p.pool, pgx.TxOptions{BeginQuery: begin}, do))
@@ -182,20 +182,20 @@ func (p *Postgres) stillFor(ctx context.Context, pause string, do func(pgx.Tx) e
 // eachRun reads all runs in order of creation. A damaged one does not end it.
 func eachRun(ctx context.Context, tx pgx.Tx, fn func(id string, line dump, damage error) error) error {
 	for last := int64(-1); ; {
-		rows, err := tx.Query(ctx, `SELECT `+wholeColumns+` FROM run r WHERE r.k > $1 ORDER BY r.k LIMIT $2`, last, carePage)
+		rows, err := tx.Query(ctx, `SELECT `+fullColumns+` FROM run r WHERE r.k > $1 ORDER BY r.k LIMIT $2`, last, adminPage)
 		if err != nil {
 			return err
 		}
 		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*pgRow, error) {
 			x := &pgRow{}
-			return x, row.Scan(x.wholeTargets()...)
+			return x, row.Scan(x.fullTargets()...)
 		})
 		if err != nil {
 			return err
 		}
 		for _, x := range page {
 			last = x.k
-			line, damage, err := x.whole(ctx, tx)
+			line, damage, err := x.dumpRun(ctx, tx)
 			if err != nil {
 				return err
 			}
@@ -203,14 +203,14 @@ func eachRun(ctx context.Context, tx pgx.Tx, fn func(id string, line dump, damag
 				return err
 			}
 		}
-		if len(page) < carePage {
+		if len(page) < adminPage {
 			return nil
 		}
 	}
 }
 
 // whole adds history and consumed signals to a run; damage is what cannot be read of it.
-func (x *pgRow) whole(ctx context.Context, tx pgx.Tx) (line dump, damage, err error) {
+func (x *pgRow) dumpRun(ctx context.Context, tx pgx.Tx) (line dump, damage, err error) {
 	id := x.run.ID
 	loaded, damage := x.decode()
 	line = dump{Run: loaded.Run, Signals: loaded.Signals}
@@ -248,11 +248,11 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 	statements := 0
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		// The database is empty, so nobody works on it; from may be slow.
-		if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '`+carePause+`'; LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
+		if _, err := tx.Exec(ctx, `SET LOCAL idle_in_transaction_session_timeout = '`+adminIdleTimeout+`'; LOCK TABLE run IN EXCLUSIVE MODE`); err != nil {
 			return err
 		}
 		var holds bool
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run) OR EXISTS (SELECT FROM object) OR (`+holdsBooksSQL+`)`).Scan(&holds); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM run) OR EXISTS (SELECT FROM object) OR (`+hasClustersSQL+`)`).Scan(&holds); err != nil {
 			return err
 		}
 		if holds {
@@ -281,7 +281,7 @@ func (p *Postgres) Restore(ctx context.Context, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := goOn(pgSession{ctx, tx}); err != nil {
+		if err := advanceSequences(pgSession{ctx, tx}); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `SELECT pg_notify($1, '')`, runChannel)
@@ -296,7 +296,7 @@ func (line *dump) queue(b *pgx.Batch) {
 	r := line.Run
 	var open, settled []*workflow.StepRecord
 	for _, s := range line.Steps {
-		if stays(s) {
+		if staysInBody(s) {
 			open = append(open, s)
 		} else {
 			settled = append(settled, s)
@@ -334,7 +334,7 @@ func (line *dump) queue(b *pgx.Batch) {
 	if len(settled) > 0 {
 		b.Queue(event, r.ID, int64(0), []byte(nil), appendRecords(nil, settled))
 	}
-	for piece := range slices.Chunk(line.Events, carePieces) {
+	for piece := range slices.Chunk(line.Events, restoreBatch) {
 		b.Queue(event, r.ID, piece[len(piece)-1].Seq, appendEvents(nil, piece), []byte(nil))
 	}
 }

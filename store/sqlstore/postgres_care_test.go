@@ -16,7 +16,7 @@ import (
 
 // furnish leaves a store with a definition, an ended run, one under way with
 // signals, one taken by its owner, and one in the queue.
-func furnish(t *testing.T, s Store) {
+func fillStore(t *testing.T, s Store) {
 	t.Helper()
 	ctx := t.Context()
 	must := func(err error) {
@@ -56,7 +56,7 @@ func furnish(t *testing.T, s Store) {
 // A store moves from one database to the other and back, and nothing of it changes.
 func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
-	furnish(t, p)
+	fillStore(t, p)
 	site := control.Object{Ref: control.Ref{Kind: "Site", Namespace: "default", Name: "a"}, Spec: json.RawMessage(`{"text":"a<b"}`)}
 	if _, err := p.Objects().Apply(t.Context(), site); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 	if err := p.Locks().Transact(t.Context(), "a", func(time.Time, []byte) ([]byte, bool) { return []byte(`{}`), true }); err != nil {
 		t.Fatal(err)
 	}
-	export := func(k Keeper) string {
+	export := func(k Admin) string {
 		t.Helper()
 		var b bytes.Buffer
 		if err := k.Export(t.Context(), &b); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // lookSQL is what most claims end with: the worker lives for more than half its
 // lease, nobody is to be given up and nothing is due. It writes nothing.
-const lookSQL = `
+const idleClaimSQL = `
 SELECT w.k,
 	w.until > pawl_now() + $2::int8 / 2
 	AND NOT EXISTS (SELECT FROM worker o WHERE (o.lost OR o.until <= pawl_now() AND o.k <> w.k) AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))
@@ -32,7 +32,7 @@ FROM worker w, (
 WHERE r.k = c.k AND w.name = $1 AND NOT w.lost`
 
 // claimedSQL reads what this transaction has taken.
-const claimedSQL = `SELECT ` + wholeColumns + ` FROM run r JOIN worker v ON v.k = r.owner
+const claimedSQL = `SELECT ` + fullColumns + ` FROM run r JOIN worker v ON v.k = r.owner
 WHERE v.name = $1 AND NOT v.lost AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
 
 // nextSQL is when to claim again: the soonest due time to come, or the end of another worker's lease.
@@ -55,7 +55,7 @@ func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claime
 	}
 	var k, next int64
 	var idle bool
-	err := p.pool.QueryRow(ctx, lookSQL, c.Worker, lease, c.Limit, full).Scan(&k, &idle, &next)
+	err := p.pool.QueryRow(ctx, idleClaimSQL, c.Worker, lease, c.Limit, full).Scan(&k, &idle, &next)
 	switch {
 	case err == nil && idle:
 		p.leases.Store(c.Worker, k)
@@ -73,7 +73,7 @@ func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claime
 		b.Queue(claimedSQL, c.Worker).Query(func(rows pgx.Rows) error {
 			for rows.Next() {
 				var x pgRow
-				if err := rows.Scan(x.wholeTargets()...); err != nil {
+				if err := rows.Scan(x.fullTargets()...); err != nil {
 					return err
 				}
 				loaded, err := x.decode()
@@ -135,7 +135,7 @@ func (p *Postgres) ClaimRun(ctx context.Context, worker, id string, lease time.D
 	b.Queue(`SELECT pawl_worker($1, $2)`, worker, int64(leaseOf(lease))).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
 	b.Queue(takenSQL, id).QueryRow(func(row pgx.Row) error { return row.Scan(&owner, &dead, &final) })
 	b.Queue(takeRunSQL, worker, id)
-	b.Queue(`SELECT `+wholeColumns+` FROM run r WHERE r.id = $1`, id).QueryRow(func(row pgx.Row) error { return row.Scan(x.wholeTargets()...) })
+	b.Queue(`SELECT `+fullColumns+` FROM run r WHERE r.id = $1`, id).QueryRow(func(row pgx.Row) error { return row.Scan(x.fullTargets()...) })
 	p.count(2, len(id)+len(worker)+8)
 	err := p.pool.SendBatch(ctx, &b).Close()
 	switch {
@@ -163,19 +163,19 @@ WHERE w.name = $1 AND NOT w.lost AND r.id = $2 AND r.phase < 6
 
 // Rest implements workflow.Claimer.
 func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	var news bool // mail, or a promotion in between
+	var wakeNow bool // mail, or a promotion in between
 	p.count(1, len(r.ID)+len(worker)+24)
 	err := p.pool.QueryRow(ctx, `
 		UPDATE run SET owner = NULL,
 			next_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() ELSE $4 END,
 			due_at = CASE WHEN mail > $3 OR revision <> $5 THEN pawl_now() WHEN $4 <> 0 THEN $4 END
 		WHERE id = $1 AND phase < 6 AND owner IN (SELECT k FROM worker WHERE name = $2 AND NOT lost)
-		RETURNING mail > $3 OR revision <> $5`, r.ID, worker, r.Mail, nanos(next), r.Revision).Scan(&news)
+		RETURNING mail > $3 OR revision <> $5`, r.ID, worker, r.Mail, nanos(next), r.Revision).Scan(&wakeNow)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	if err == nil && news {
-		p.wake.hint(r.ID)
+	if err == nil && wakeNow {
+		p.wake.notify(r.ID)
 	}
 	return pgError(err)
 }
@@ -184,7 +184,7 @@ func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Ru
 func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	var k int64
 	p.count(1, len(worker)+8)
-	c, release, err := p.now(ctx, leaseOf(lease)/10)
+	c, release, err := p.acquireWithin(ctx, leaseOf(lease)/10)
 	if err != nil {
 		return pgError(err)
 	}
@@ -212,7 +212,7 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 // now is a connection for what may not wait for slow reads: one of the pool, after
 // patience a further one for the moment, and of the pool again if the server takes
 // no more.
-func (p *Postgres) now(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
+func (p *Postgres) acquireWithin(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if pooled, err := p.pool.Acquire(short); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/storetest"
 )
 
-func TestPostgresExam(t *testing.T) {
+func TestPostgresSuite(t *testing.T) {
 	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
 	var dsns sync.Map                             // *Postgres → its DSN
 	storetest.Run(t, storetest.Harness{

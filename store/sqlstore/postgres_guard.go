@@ -53,37 +53,37 @@ func (p *Postgres) guard() {
 		case <-tick.C:
 		}
 		busy := p.pool.Stat().AcquiredConns() > 0
-		if busy && before || p.writer.lasts(guardEvery) {
-			p.silent.ask()
+		if busy && before || p.writer.runsLongerThan(guardEvery) {
+			p.silentSearch.request()
 		}
 		before = busy
 	}
 }
 
 // asking passes a request to a goroutine that blocks in a call with a context.
-type asking struct {
-	mu     sync.Mutex
-	asked  bool
-	cancel context.CancelFunc // ends the call under way; nil: there is none
+type interrupter struct {
+	mu        sync.Mutex
+	requested bool
+	cancel    context.CancelFunc // ends the call under way; nil: there is none
 }
 
 // ask ends the call under way, or the next one at once.
-func (a *asking) ask() {
+func (a *interrupter) request() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked = true
+	a.requested = true
 	if a.cancel != nil {
 		a.cancel()
 	}
 }
 
 // during executes a call that ask ends.
-func (a *asking) during(ctx context.Context, call func(context.Context)) {
+func (a *interrupter) run(ctx context.Context, call func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	a.mu.Lock()
 	a.cancel = cancel
-	if a.asked {
+	if a.requested {
 		cancel()
 	}
 	a.mu.Unlock()
@@ -94,12 +94,12 @@ func (a *asking) during(ctx context.Context, call func(context.Context)) {
 }
 
 // taken reports that somebody has asked since it was called last.
-func (a *asking) taken() bool {
+func (a *interrupter) takeRequest() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	asked := a.asked
-	a.asked = false
-	return asked
+	requested := a.requested
+	a.requested = false
+	return requested
 }
 
 // probeOwner is the account of rows by which servers find out that they can write.
@@ -112,7 +112,7 @@ const probeSQL = `INSERT INTO idempotency (account, key, hash, at, answer) VALUE
 // Probe writes as requests do, and tells why that cannot be done. It goes both
 // ways: that of runs and that of all else.
 func (p *Postgres) Probe(ctx context.Context) error {
-	if err := (pgMedium{p}).apply(ctx, do(probeSQL, probeOwner, p.name, time.Now().UnixNano())); err != nil {
+	if err := (pgBackend{p}).apply(ctx, do(probeSQL, probeOwner, p.name, time.Now().UnixNano())); err != nil {
 		return err
 	}
 	_, err := p.writer.do(ctx, &pgWrite{k: -1})
@@ -121,5 +121,5 @@ func (p *Postgres) Probe(ctx context.Context) error {
 
 // Probe writes as requests do, and tells why that cannot be done.
 func (s *SQLite) Probe(ctx context.Context) error {
-	return sqMedium{s}.apply(ctx, do(probeSQL, probeOwner, "file", time.Now().UnixNano()))
+	return sqBackend{s}.apply(ctx, do(probeSQL, probeOwner, "file", time.Now().UnixNano()))
 }

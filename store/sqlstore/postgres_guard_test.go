@@ -67,8 +67,8 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_, applied := p.Objects().Apply(ctx, demo("c1", 1))
-			_, made := p.Accounts().SaveAccount(ctx, account.Account{ID: what, Name: what, DomainID: account.RootID, Role: account.User})
-			err = errors.Join(applied, made,
+			_, created := p.Accounts().SaveAccount(ctx, account.Account{ID: what, Name: what, DomainID: account.RootID, Role: account.User})
+			err = errors.Join(applied, created,
 				p.Send(ctx, newRun(1).ID, workflow.Signal{ID: what, Name: "n"}),
 				p.Accounts().Note(ctx, account.Entry{Who: "ann", Call: what, Outcome: account.OK}))
 			if err != nil {

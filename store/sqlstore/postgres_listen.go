@@ -19,17 +19,17 @@ const (
 // break anything may have happened, so everybody is woken.
 func (p *Postgres) listen() {
 	for p.ctx.Err() == nil {
-		p.hear()
-		p.wake.hint("")
-		p.changed.ring()
+		p.listenOnce()
+		p.wake.notify("")
+		p.changed.notify()
 		select {
-		case <-time.After(reconnected):
+		case <-time.After(reconnectDelay):
 		case <-p.ctx.Done():
 		}
 	}
 }
 
-func (p *Postgres) hear() {
+func (p *Postgres) listenOnce() {
 	c, err := pgx.ConnectConfig(p.ctx, p.config)
 	if err != nil {
 		return
@@ -38,8 +38,8 @@ func (p *Postgres) hear() {
 	if _, err := c.Exec(p.ctx, "LISTEN "+runChannel+"; LISTEN "+changeChannel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return
 	}
-	p.wake.hint("")
-	p.changed.ring()
+	p.wake.notify("")
+	p.changed.notify()
 	for {
 		n, err := p.notification(c)
 		if err != nil {
@@ -49,9 +49,9 @@ func (p *Postgres) hear() {
 			continue
 		}
 		if strings.EqualFold(n.Channel, changeChannel) {
-			p.changed.ring()
+			p.changed.notify()
 		} else {
-			p.wake.hint(n.Payload)
+			p.wake.notify(n.Payload)
 		}
 	}
 }
@@ -62,7 +62,7 @@ const listenFor = 15 * time.Second
 // notification gives the next one, or nil after a while in which there was
 // none, or when the guard has asked for a search.
 func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
-	p.silent.during(p.ctx, func(ctx context.Context) {
+	p.silentSearch.run(p.ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, listenFor)
 		defer cancel()
 		if n, err = c.WaitForNotification(ctx); err != nil && ctx.Err() != nil {
@@ -74,7 +74,7 @@ func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error)
 	}
 	alive, cancel := context.WithTimeout(p.ctx, guardWithin)
 	defer cancel()
-	if p.silent.taken() {
+	if p.silentSearch.takeRequest() {
 		_, err = c.Exec(alive, silentSQL)
 	} else {
 		err = c.Ping(alive)

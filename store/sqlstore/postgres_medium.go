@@ -14,12 +14,12 @@ import (
 )
 
 // Objects are the standalone objects of this database.
-func (p *Postgres) Objects() control.Objects { return objects{m: pgMedium{p}, keeps: FeedKeeps} }
+func (p *Postgres) Objects() control.Objects { return objects{m: pgBackend{p}, feedLimit: FeedLimit} }
 
 // Locks are the locks of this database, by the server's clock.
-func (p *Postgres) Locks() lock.Medium { return locks{pgMedium{p}} }
+func (p *Postgres) Locks() lock.Medium { return locks{pgBackend{p}} }
 
-type pgMedium struct{ p *Postgres }
+type pgBackend struct{ p *Postgres }
 
 // pgSession is a session on PostgreSQL.
 type pgSession struct {
@@ -81,20 +81,20 @@ func (v pgValues) bytes(i int) []byte {
 	return b
 }
 
-func (m pgMedium) read(ctx context.Context, do func(session) error) error {
+func (m pgBackend) read(ctx context.Context, do func(session) error) error {
 	return pgError(do(pgSession{ctx, m.p.pool}))
 }
 
-func (m pgMedium) still(ctx context.Context, do func(session) error) error {
-	return m.p.still(ctx, func(tx pgx.Tx) error { return do(pgSession{ctx, tx}) })
+func (m pgBackend) snapshot(ctx context.Context, do func(session) error) error {
+	return m.p.snapshot(ctx, func(tx pgx.Tx) error { return do(pgSession{ctx, tx}) })
 }
 
 // apply sends a change in one message. Its advisory lock is that of the
 // transaction; two names that share a hash only wait for each other.
-func (m pgMedium) apply(ctx context.Context, c change) error {
+func (m pgBackend) apply(ctx context.Context, c change) error {
 	select {
-	case m.p.turns <- struct{}{}:
-		defer func() { <-m.p.turns }()
+	case m.p.lockSlots <- struct{}{}:
+		defer func() { <-m.p.lockSlots }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -108,7 +108,7 @@ func (m pgMedium) apply(ctx context.Context, c change) error {
 }
 
 // once executes a change as one pipelined transaction.
-func (m pgMedium) once(ctx context.Context, c change) error {
+func (m pgBackend) once(ctx context.Context, c change) error {
 	if c.begin != nil {
 		c.begin()
 	}
@@ -123,7 +123,7 @@ func (m pgMedium) once(ctx context.Context, c change) error {
 		}
 		b.Queue(sql, st.args...)
 	}
-	if c.tells {
+	if c.feedGrows {
 		b.Queue(`SELECT pg_notify($1, '')`, changeChannel)
 	}
 	sent := m.p.pool.SendBatch(ctx, &b)
@@ -162,7 +162,7 @@ func deadlocked(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
-func (m pgMedium) clock(s session) (now time.Time, err error) {
+func (m pgBackend) clock(s session) (now time.Time, err error) {
 	err = s.query(`SELECT clock_timestamp()`, nil, func(r row) error {
 		t, ok := r.(pgValues)[0].(time.Time)
 		if !ok {
@@ -174,8 +174,8 @@ func (m pgMedium) clock(s session) (now time.Time, err error) {
 	return now, err
 }
 
-func (m pgMedium) joined(before, number, after string) string {
+func (m pgBackend) joined(before, number, after string) string {
 	return "(CAST(" + before + " AS bytea) || convert_to(CAST(" + number + " AS text), 'UTF8') || CAST(" + after + " AS bytea))"
 }
 
-func (m pgMedium) changes() *bell { return &m.p.changed }
+func (m pgBackend) changes() *notifier { return &m.p.changed }

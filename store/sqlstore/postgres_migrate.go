@@ -27,7 +27,7 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
 		return pgError(err)
 	}
 	defer closeConn(c)
-	return pgError(again(func() error {
+	return pgError(retryStale(func() error {
 		done, err := appliedMigrations(ctx, c)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ const (
 	runColumns = `r.k, r.id, r.flow, r.version, r.hash, r.subject, coalesce(r.parent, ''), r.inline, r.birth, r.created, r.phase, r.queue_no,
 	r.revision, r.epoch, coalesce((SELECT w.name FROM worker w WHERE w.k = r.owner), ''), r.mail, r.next_at, r.ended, r.body,
 	(SELECT i.data FROM input i WHERE i.run = r.k)`
-	wholeColumns = runColumns + `,
+	fullColumns = runColumns + `,
 	(SELECT array_agg(e.steps ORDER BY e.seq, e.n) FROM event e WHERE e.run = r.k AND e.steps IS NOT NULL),
 	(SELECT array_agg(g.id ORDER BY g.n) FROM signal g WHERE g.run = r.k AND NOT g.taken),
 	(SELECT array_agg(g.data ORDER BY g.n) FROM signal g WHERE g.run = r.k AND NOT g.taken)`
@@ -42,7 +42,7 @@ func (x *pgRow) targets() []any {
 		&r.Revision, &r.Epoch, &r.Owner, &r.Mail, &x.next, &x.ended, &x.body, &x.input}
 }
 
-func (x *pgRow) wholeTargets() []any { return append(x.targets(), &x.steps, &x.signalIDs, &x.signals) }
+func (x *pgRow) fullTargets() []any { return append(x.targets(), &x.steps, &x.signalIDs, &x.signals) }
 
 // decode makes the run. A record in the body is newer than an appended one.
 func (x *pgRow) decode() (workflow.Loaded, error) {
@@ -92,7 +92,7 @@ func (x *pgRow) decode() (workflow.Loaded, error) {
 // Load implements workflow.Store.
 func (p *Postgres) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	var x pgRow
-	err := p.pool.QueryRow(ctx, `SELECT `+wholeColumns+` FROM run r WHERE r.id = $1`, id).Scan(x.wholeTargets()...)
+	err := p.pool.QueryRow(ctx, `SELECT `+fullColumns+` FROM run r WHERE r.id = $1`, id).Scan(x.fullTargets()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil, workflow.ErrNotFound
@@ -173,15 +173,15 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 		}
 		loaded, damage := x.decode()
 		if damage != nil {
-			setAside(loaded.Run, damage)
+			unreadableRun(loaded.Run, damage)
 		}
-		runs, last = append(runs, shown(loaded.Run)), x.k
+		runs, last = append(runs, withCurrentStep(loaded.Run)), x.k
 	}
 	return runs, "", pgError(rows.Err())
 }
 
 // shown is a run with the record of its current step only.
-func shown(r *workflow.Run) *workflow.Run {
+func withCurrentStep(r *workflow.Run) *workflow.Run {
 	current := r.Current()
 	if current == nil {
 		r.Restore(nil)

@@ -42,14 +42,14 @@ func (p *Postgres) Create(ctx context.Context, r *workflow.Run, events []workflo
 	if err != nil {
 		return nil, err
 	}
-	if !result.won {
-		return p.createSlowly(ctx, op, handle)
+	if !result.applied {
+		return p.createOrQueue(ctx, op, handle)
 	}
-	if op.owner != 0 && !result.own {
+	if op.owner != 0 && !result.owned {
 		p.leases.Delete(r.Owner)
 	}
-	if !result.own {
-		p.wake.hint(r.ID)
+	if !result.owned {
+		p.wake.notify(r.ID)
 	}
 	return created(r, handle, result)
 }
@@ -60,7 +60,7 @@ func created(r *workflow.Run, handle *pgHandle, result pgResult) (*workflow.Run,
 	stored.Input, stored.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
 	stored.Phase, stored.Revision, stored.Queue, stored.Mail = workflow.Running, 1, 0, 0
 	stored.NextAt = instant(result.next)
-	if !result.own {
+	if !result.owned {
 		stored.Owner = ""
 	}
 	handle.k, handle.version, handle.hash = result.k, r.Version, r.Hash
@@ -98,7 +98,7 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 	for _, s := range r.Changed() {
 		switch {
 		case r.Step(s.Name) != s: // replaced since by another value
-		case stays(s):
+		case staysInBody(s):
 			open = append(open, s)
 		default:
 			settled = append(settled, s)
@@ -121,7 +121,7 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 
 // stays reports a record that belongs in the body: one that will change again
 // soon and is small, or that tells where the run stands.
-func stays(s *workflow.StepRecord) bool {
+func staysInBody(s *workflow.StepRecord) bool {
 	switch s.Phase {
 	case workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed:
 		return true
@@ -137,13 +137,13 @@ func stays(s *workflow.StepRecord) bool {
 }
 
 // createSlowly stores a run whose id is known or whose subject is taken.
-func (p *Postgres) createSlowly(ctx context.Context, op *pgWrite, handle *pgHandle) (*workflow.Run, error) {
+func (p *Postgres) createOrQueue(ctx context.Context, op *pgWrite, handle *pgHandle) (*workflow.Run, error) {
 	r := op.create.run
 	for {
 		if known, _, err := p.Load(ctx, r.ID); err == nil || !errors.Is(err, workflow.ErrNotFound) {
 			return known, err
 		}
-		var verdict int
+		var code int
 		keys, values := []string{}, []string{}
 		for _, l := range labelRows(r.ID, r.Labels) {
 			keys, values = append(keys, l.key), append(values, l.value)
@@ -151,22 +151,22 @@ func (p *Postgres) createSlowly(ctx context.Context, op *pgWrite, handle *pgHand
 		p.count(1, int(op.size()))
 		err := p.pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 			r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, op.create.birth, nanos(r.CreatedAt),
-			op.body, workflow.MaxQueued, op.seq, op.events, op.steps, op.create.input, keys, values).Scan(&verdict)
+			op.body, workflow.MaxQueued, op.seq, op.events, op.steps, op.create.input, keys, values).Scan(&code)
 		switch {
 		case err != nil:
 			return nil, pgError(err)
-		case verdict == 0:
+		case code == 0:
 			stored, _, err := p.Load(ctx, r.ID)
 			return stored, err
-		case verdict == 2:
+		case code == 2:
 			return nil, workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, r.Subject)
-		case verdict == 1: // the active run has ended, and nobody took its place
+		case code == 1: // the active run has ended, and nobody took its place
 			again := *op
 			result, err := p.writer.do(ctx, &again)
 			if err != nil {
 				return nil, err
 			}
-			if result.won {
+			if result.applied {
 				return created(r, handle, result)
 			}
 		}
@@ -181,9 +181,9 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 		return err
 	}
 	op := &pgWrite{k: handle.k, rev: r.Revision, epoch: r.Epoch, next: nanos(r.NextAt), ended: nanos(r.EndedAt), mail: r.Mail,
-		phase: phaseNumber(r.Phase), consumed: s.Consumed, letters: s.Mail}
+		phase: phaseNumber(r.Phase), consumed: s.Consumed, outgoing: s.Mail}
 	if r.Phase.Final() {
-		op.frees, op.subject, op.next = !r.Inline, r.Subject, 0
+		op.freesSubject, op.subject, op.next = !r.Inline, r.Subject, 0
 	} else if r.Owner != "" {
 		if op.owner, err = p.lease(ctx, r.Owner, firstLease); err != nil {
 			return err
@@ -198,11 +198,11 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 	if err != nil {
 		return err
 	}
-	if !result.won {
+	if !result.applied {
 		return p.lost(ctx, r)
 	}
 	if op.owner == 0 && !r.Phase.Final() && result.mail > r.Mail {
-		p.wake.hint(r.ID)
+		p.wake.notify(r.ID)
 	}
 	r.Revision, r.Mail, r.Handle = r.Revision+1, result.mail, next
 	r.Clean()
@@ -240,16 +240,16 @@ func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 
 // Send implements workflow.Store.
 func (p *Postgres) Send(ctx context.Context, id string, s workflow.Signal) error {
-	var verdict int
+	var code int
 	data := appendSignal(nil, &s)
 	p.count(1, len(id)+len(s.ID)+len(data)+16)
-	err := p.pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&verdict)
+	err := p.pool.QueryRow(ctx, `SELECT pawl_send($1, $2, $3, $4, $5)`, id, s.ID, data, workflow.MaxUnread, workflow.MaxSignalIDs).Scan(&code)
 	if err != nil {
 		return pgError(err)
 	}
-	switch verdict {
+	switch code {
 	case 0:
-		p.wake.hint(id)
+		p.wake.notify(id)
 		return nil
 	case 1:
 		return nil

@@ -176,14 +176,14 @@ func TestPostgresBatchIsFair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.bye(c)
+	defer w.closeConn(c)
 	results, err := w.commit(c, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, r := range results {
-		if r.won != (i%3 == 0) {
-			t.Errorf("save %d: won is %v", i, r.won)
+		if r.applied != (i%3 == 0) {
+			t.Errorf("save %d: won is %v", i, r.applied)
 		}
 	}
 	if n := count(t, p, `SELECT count(*) FROM event`); n != 10 {
@@ -395,19 +395,19 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 	if err := slow.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var received []string
 	for range 2 { // one by one: the cursor goes on
 		events, next, err := p.Events(t.Context(), cursor, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range events {
-			told = append(told, e.Message)
+			received = append(received, e.Message)
 		}
 		cursor = next
 	}
-	if !slices.Equal(told, []string{"slow", "quick"}) {
-		t.Fatalf("events told: %v", told)
+	if !slices.Equal(received, []string{"slow", "quick"}) {
+		t.Fatalf("events told: %v", received)
 	}
 }
 

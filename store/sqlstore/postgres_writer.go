@@ -31,70 +31,72 @@ type pgWriter struct {
 	conns   []*pgconn.PgConn // idle
 	closed  bool
 
-	committing []time.Time   // when each of the transactions under way began, the oldest first
-	expected   int           // runs whose last write was answered and that go on
-	answered   time.Time     // when the newest of these was
-	took       time.Duration // what a transaction took, on average
-	deadline   time.Time     // until when the first of pending waits at most
-	timer      *time.Timer   // wakes a writer then
+	committing  []time.Time   // when each of the transactions under way began, the oldest first
+	expected    int           // runs whose last write was answered and that go on
+	answered    time.Time     // when the newest of these was
+	averageTime time.Duration // what a transaction took, on average
+	deadline    time.Time     // until when the first of pending waits at most
+	timer       *time.Timer   // wakes a writer then
 }
 
 const (
-	pgMany = 32                    // a batch that waits for nobody
-	pgLong = 20 * time.Millisecond // of a transaction, at least: the second writer goes on beside it
+	fullBatch          = 32                    // a batch that waits for nobody
+	minLongTransaction = 20 * time.Millisecond // of a transaction, at least: the second writer goes on beside it
 )
 
 // linger is how long a write waits at most for others.
-func (w *pgWriter) linger() time.Duration {
-	return min(max(w.took, 200*time.Microsecond), 10*time.Millisecond)
+func (w *pgWriter) maxWait() time.Duration {
+	return min(max(w.averageTime, 200*time.Microsecond), 10*time.Millisecond)
 }
 
 // long is how long a transaction is waited for. A busy machine makes all of them longer.
-func (w *pgWriter) long() time.Duration { return min(max(4*w.took, pgLong), 10*pgLong) }
+func (w *pgWriter) longTransaction() time.Duration {
+	return min(max(4*w.averageTime, minLongTransaction), 10*minLongTransaction)
+}
 
 // lasts reports a transaction that has been under way for so long.
-func (w *pgWriter) lasts(long time.Duration) bool {
+func (w *pgWriter) runsLongerThan(long time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.committing) > 0 && time.Since(w.committing[0]) >= long
 }
 
 // gathers reports that the pending writes still wait for others.
-func (w *pgWriter) gathers(now time.Time) bool {
+func (w *pgWriter) waitsForMore(now time.Time) bool {
 	switch {
 	case w.closed:
 		return false
 	case len(w.committing) > 0:
-		return now.Sub(w.committing[0]) < w.long()
-	case len(w.pending) >= pgMany || !now.Before(w.deadline):
+		return now.Sub(w.committing[0]) < w.longTransaction()
+	case len(w.pending) >= fullBatch || !now.Before(w.deadline):
 		return false
 	}
-	return w.expected > 0 && now.Sub(w.answered) < w.linger()
+	return w.expected > 0 && now.Sub(w.answered) < w.maxWait()
 }
 
 // await sets the deadline of what is pending, and when a writer looks at it at the latest.
-func (w *pgWriter) await(now time.Time) {
-	w.deadline = now.Add(w.linger() / 2)
-	look := w.deadline.Sub(now)
+func (w *pgWriter) setDeadline(now time.Time) {
+	w.deadline = now.Add(w.maxWait() / 2)
+	delay := w.deadline.Sub(now)
 	if len(w.committing) > 0 {
-		look = w.committing[0].Add(w.long()).Sub(now)
+		delay = w.committing[0].Add(w.longTransaction()).Sub(now)
 	}
 	if w.timer == nil {
-		w.timer = time.AfterFunc(look, w.ready.Signal)
+		w.timer = time.AfterFunc(delay, w.ready.Signal)
 	} else {
-		w.timer.Reset(look)
+		w.timer.Reset(delay)
 	}
 }
 
 // committed notes the end of a transaction, by when next gave it, before its writes are
 // answered.
-func (w *pgWriter) committed(batch []*pgWrite, began time.Time, took time.Duration) {
+func (w *pgWriter) transactionEnded(batch []*pgWrite, began time.Time, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.committing = slices.DeleteFunc(w.committing, began.Equal)
-	w.took += (took - w.took) / 8
+	w.averageTime += (took - w.averageTime) / 8
 	now := time.Now()
-	if now.Sub(w.answered) >= w.linger() { // those from before do something else
+	if now.Sub(w.answered) >= w.maxWait() { // those from before do something else
 		w.expected = 0
 	}
 	for _, op := range batch {
@@ -104,7 +106,7 @@ func (w *pgWriter) committed(batch []*pgWrite, began time.Time, took time.Durati
 	}
 	w.answered = now
 	if len(w.pending) > 0 {
-		if w.await(now); !w.gathers(now) {
+		if w.setDeadline(now); !w.waitsForMore(now) {
 			w.ready.Signal()
 		}
 	}
@@ -120,9 +122,9 @@ type pgWrite struct {
 	phase                                        int64
 	body, events, steps                          []byte
 	consumed                                     []string
-	letters                                      []workflow.Mail
+	outgoing                                     []workflow.Mail
 	pin                                          *pgPin // of a save that moves the run to another definition
-	frees                                        bool   // a save that ends a run, so that the next of the subject may begin
+	freesSubject                                 bool   // a save that ends a run, so that the next of the subject may begin
 	subject                                      string
 
 	done chan pgResult // holds one
@@ -141,12 +143,12 @@ type pgCreate struct {
 
 // pgResult is the answer to one write.
 type pgResult struct {
-	err  error
-	won  bool  // false without err: a save lost its compare-and-swap, a create found its id or subject taken
-	mail int64 // of a save
-	k    int64 // of a create
-	own  bool  // the created run has the owner it asked for
-	next int64
+	err     error
+	applied bool  // false without err: a save lost its compare-and-swap, a create found its id or subject taken
+	mail    int64 // of a save
+	k       int64 // of a create
+	owned   bool  // the created run has the owner it asked for
+	next    int64
 }
 
 var errWriterClosed = errors.New("the store is closed")
@@ -173,9 +175,9 @@ func (w *pgWriter) do(ctx context.Context, op *pgWrite) (pgResult, error) {
 	w.expected = max(0, w.expected-1)
 	now := time.Now()
 	if len(w.pending) == 1 {
-		w.await(now)
+		w.setDeadline(now)
 	}
-	if !w.gathers(now) {
+	if !w.waitsForMore(now) {
 		w.ready.Signal()
 	}
 	w.mu.Unlock()
@@ -202,7 +204,7 @@ func (w *pgWriter) close() {
 func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.pending) == 0 || w.gathers(time.Now()) {
+	for len(w.pending) == 0 || w.waitsForMore(time.Now()) {
 		if w.closed {
 			return nil, time.Time{}, false
 		}
@@ -225,7 +227,7 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 		}
 	}
 	if len(w.pending) > 0 {
-		w.await(now)
+		w.setDeadline(now)
 	}
 	return batch, now, true
 }
@@ -233,8 +235,8 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 // serve is one writer.
 func (w *pgWriter) serve() {
 	defer func() {
-		for c := w.idle(); c != nil; c = w.idle() {
-			w.bye(c)
+		for c := w.takeConn(); c != nil; c = w.takeConn() {
+			w.closeConn(c)
 		}
 	}()
 	var batch []*pgWrite
@@ -244,26 +246,26 @@ func (w *pgWriter) serve() {
 		if batch, taken, open = w.next(batch); !open {
 			return
 		}
-		c := w.idle()
+		c := w.takeConn()
 		if c == nil {
 			var err error
 			if c, err = w.connect(); err != nil {
-				w.committed(nil, taken, 0)
+				w.transactionEnded(nil, taken, 0)
 				answer(batch, pgResult{err: pgError(err)})
 				continue
 			}
 		}
 		began := time.Now()
 		w.write(c, batch, func() {
-			w.keep(c)
-			w.committed(batch, taken, time.Since(began))
+			w.putConn(c)
+			w.transactionEnded(batch, taken, time.Since(began))
 		})
 	}
 }
 
 // idle takes the connection that was used last, so that a second one is made
 // only when two transactions are under way; nil: there is none.
-func (w *pgWriter) idle() *pgconn.PgConn {
+func (w *pgWriter) takeConn() *pgconn.PgConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for n := len(w.conns); n > 0; n = len(w.conns) {
@@ -275,13 +277,13 @@ func (w *pgWriter) idle() *pgconn.PgConn {
 	return nil
 }
 
-func (w *pgWriter) keep(c *pgconn.PgConn) {
+func (w *pgWriter) putConn(c *pgconn.PgConn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.conns = append(w.conns, c)
 }
 
-func (w *pgWriter) bye(c *pgconn.PgConn) {
+func (w *pgWriter) closeConn(c *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = c.Close(ctx)
@@ -370,7 +372,7 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 		w.p.bytes.Add(op.size())
 	}
 	for _, id := range promoted {
-		w.p.wake.hint(id)
+		w.p.wake.notify(id)
 	}
 	return results, nil
 }
@@ -418,7 +420,7 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 		return textArray(ops, func(op *pgWrite) string { return get(op.create.run) })
 	}
 	p.add("create", func(row [][]byte) {
-		results[at[string(row[0])]] = pgResult{won: true, k: int8Value(row[1]), own: row[2][0] != 0, next: int8Value(row[3])}
+		results[at[string(row[0])]] = pgResult{applied: true, k: int8Value(row[1]), owned: row[2][0] != 0, next: int8Value(row[3])}
 	},
 		text(func(r *workflow.Run) string { return r.ID }),
 		text(func(r *workflow.Run) string { return r.Flow }),
@@ -456,28 +458,28 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 }
 
 func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
-	type pair struct {
+	type consumedSignal struct {
 		op *pgWrite
 		id string
 	}
-	type post struct {
+	type outgoingMail struct {
 		op *pgWrite
 		workflow.Mail
 	}
 	var ops []*pgWrite
 	var at []int
-	var taken []pair
-	var posts []post
+	var taken []consumedSignal
+	var posts []outgoingMail
 	for i, op := range batch {
 		if op.create != nil {
 			continue
 		}
 		ops, at = append(ops, op), append(at, i)
 		for _, id := range op.consumed {
-			taken = append(taken, pair{op, id})
+			taken = append(taken, consumedSignal{op, id})
 		}
-		for _, m := range op.letters {
-			posts = append(posts, post{op, m})
+		for _, m := range op.outgoing {
+			posts = append(posts, outgoingMail{op, m})
 		}
 	}
 	if len(ops) == 0 {
@@ -485,10 +487,10 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 	}
 	read := func(row [][]byte) {
 		if i, ok := slices.BinarySearchFunc(ops, int8Value(row[0]), func(op *pgWrite, k int64) int { return cmp.Compare(op.k, k) }); ok {
-			results[at[i]] = pgResult{won: true, mail: int8Value(row[1])}
+			results[at[i]] = pgResult{applied: true, mail: int8Value(row[1])}
 		}
 	}
-	if len(ops) <= pgFew {
+	if len(ops) <= maxSingleSaves {
 		for _, op := range ops {
 			p.add("one", read, int8Param(op.k), int8Param(op.rev), int8Param(op.epoch), int8Param(op.phase), int8Param(op.owner), int8Param(op.next),
 				int8Param(op.ended), int8Param(op.mail), int8Param(op.seq), op.body, op.events, op.steps)
@@ -505,17 +507,17 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 	}
 	if len(taken) > 0 {
 		p.add("take", nil,
-			int8Array(taken, func(t pair) int64 { return t.op.k }),
-			int8Array(taken, func(t pair) int64 { return t.op.rev }),
-			textArray(taken, func(t pair) string { return t.id }))
+			int8Array(taken, func(t consumedSignal) int64 { return t.op.k }),
+			int8Array(taken, func(t consumedSignal) int64 { return t.op.rev }),
+			textArray(taken, func(t consumedSignal) string { return t.id }))
 	}
 	if len(posts) > 0 {
 		p.add("mail", nil,
-			int8Array(posts, func(m post) int64 { return m.op.k }),
-			int8Array(posts, func(m post) int64 { return m.op.rev }),
-			textArray(posts, func(m post) string { return m.To }),
-			textArray(posts, func(m post) string { return m.Signal.ID }),
-			byteaArray(posts, func(m post) []byte { return appendSignal(nil, &m.Signal) }),
+			int8Array(posts, func(m outgoingMail) int64 { return m.op.k }),
+			int8Array(posts, func(m outgoingMail) int64 { return m.op.rev }),
+			textArray(posts, func(m outgoingMail) string { return m.To }),
+			textArray(posts, func(m outgoingMail) string { return m.Signal.ID }),
+			byteaArray(posts, func(m outgoingMail) []byte { return appendSignal(nil, &m.Signal) }),
 			int8Param(workflow.MaxSignalIDs))
 	}
 }
@@ -542,7 +544,7 @@ func (p *pgPipe) saveAll(ops []*pgWrite, read func([][]byte)) {
 func (p *pgPipe) promote(batch []*pgWrite, promoted *[]string) {
 	var subjects []string
 	for _, op := range batch {
-		if op.frees {
+		if op.freesSubject {
 			subjects = append(subjects, op.subject)
 		}
 	}

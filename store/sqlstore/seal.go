@@ -50,23 +50,23 @@ const KeySize = 32
 //	1 | id of the key (8) | nonce (12) | cipher text and tag
 //
 // What is sealed is bound to a place: copied to another row, it does not open.
-type Sealer struct {
-	newest  string
-	keys    map[string]cipher.AEAD
-	masters [][]byte // as they were given, the newest first
+type Encrypter struct {
+	newest     string
+	keys       map[string]cipher.AEAD
+	masterKeys [][]byte // as they were given, the newest first
 }
 
 const (
-	sealVersion = 1
-	keyIDSize   = 8
-	nonceSize   = 12
-	sealHead    = 1 + keyIDSize + nonceSize
+	envelopeVersion = 1
+	keyIDSize       = 8
+	nonceSize       = 12
+	envelopeHeader  = 1 + keyIDSize + nonceSize
 )
 
 // NewSealer makes a sealer: the first key seals, all of them open. Without any
 // key, sealing and opening fail (MASTER_KEY_MISSING).
-func NewSealer(keys ...[]byte) (*Sealer, error) {
-	s := &Sealer{keys: map[string]cipher.AEAD{}}
+func NewEncrypter(keys ...[]byte) (*Encrypter, error) {
+	s := &Encrypter{keys: map[string]cipher.AEAD{}}
 	for _, key := range keys {
 		if len(key) != KeySize {
 			return nil, MasterKeyInvalid.Errorf("a master key has %d bytes, not %d", len(key), KeySize)
@@ -84,7 +84,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 			s.newest = id
 		}
 		s.keys[id] = aead
-		s.masters = append(s.masters, key)
+		s.masterKeys = append(s.masterKeys, key)
 	}
 	return s, nil
 }
@@ -92,9 +92,9 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 // Derive gives a key of 32 bytes for another use than sealing from each master
 // key (HKDF with SHA-256), the newest first; none without a master key. Keys of
 // different uses tell nothing of each other, nor of the master key.
-func (s *Sealer) Derive(use string) ([][]byte, error) {
-	keys := make([][]byte, 0, len(s.masters))
-	for _, master := range s.masters {
+func (s *Encrypter) Derive(use string) ([][]byte, error) {
+	keys := make([][]byte, 0, len(s.masterKeys))
+	for _, master := range s.masterKeys {
 		key, err := hkdf.Key(sha256.New, master, nil, use, KeySize)
 		if err != nil {
 			return nil, err
@@ -104,19 +104,19 @@ func (s *Sealer) Derive(use string) ([][]byte, error) {
 	return keys, nil
 }
 
-func (o Options) sealer() (*Sealer, error) {
+func (o Options) encrypter() (*Encrypter, error) {
 	keys := o.MasterKeys
 	if o.MasterKey != nil {
 		keys = append([][]byte{o.MasterKey}, keys...)
 	}
-	return NewSealer(keys...)
+	return NewEncrypter(keys...)
 }
 
 // Sealer seals with the master key of Options.
-func (s *SQLite) Sealer() *Sealer { return s.seal }
+func (s *SQLite) Encrypter() *Encrypter { return s.encrypter }
 
 // Sealer seals with the master key of Options.
-func (p *Postgres) Sealer() *Sealer { return p.seal }
+func (p *Postgres) Encrypter() *Encrypter { return p.encrypter }
 
 // keyID tells keys apart and nothing about them.
 func keyID(key []byte) string {
@@ -125,7 +125,7 @@ func keyID(key []byte) string {
 }
 
 // Seal seals a secret for a place. An empty secret stays empty.
-func (s *Sealer) Seal(place, secret string) ([]byte, error) {
+func (s *Encrypter) Encrypt(place, secret string) ([]byte, error) {
 	if secret == "" {
 		return []byte{}, nil
 	}
@@ -133,9 +133,9 @@ func (s *Sealer) Seal(place, secret string) ([]byte, error) {
 	if aead == nil {
 		return nil, MasterKeyMissing.Errorf("%s cannot be sealed", place)
 	}
-	out := append(make([]byte, 0, sealHead+len(secret)+aead.Overhead()), sealVersion)
+	out := append(make([]byte, 0, envelopeHeader+len(secret)+aead.Overhead()), envelopeVersion)
 	out = append(out, s.newest...)
-	out = out[:sealHead]
+	out = out[:envelopeHeader]
 	if _, err := rand.Read(out[1+keyIDSize:]); err != nil {
 		return nil, err
 	}
@@ -144,22 +144,22 @@ func (s *Sealer) Seal(place, secret string) ([]byte, error) {
 
 // Open gives back what Seal has sealed for the same place.
 // MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN, or STORE_CORRUPT if it was changed.
-func (s *Sealer) Open(place string, sealed []byte) (string, error) {
-	if len(sealed) == 0 {
+func (s *Encrypter) Decrypt(place string, encrypted []byte) (string, error) {
+	if len(encrypted) == 0 {
 		return "", nil
 	}
-	if len(sealed) < sealHead || sealed[0] != sealVersion {
+	if len(encrypted) < envelopeHeader || encrypted[0] != envelopeVersion {
 		return "", workflow.StoreCorrupt.Errorf("%s is no sealed secret", place)
 	}
-	id := string(sealed[1 : 1+keyIDSize])
+	id := string(encrypted[1 : 1+keyIDSize])
 	aead := s.keys[id]
 	switch {
 	case len(s.keys) == 0:
 		return "", MasterKeyMissing.Errorf("%s is sealed with key %x", place, id)
 	case aead == nil:
-		return "", MasterKeyUnknown.Errorf("%s is sealed with key %x, given are %s", place, id, s.ids())
+		return "", MasterKeyUnknown.Errorf("%s is sealed with key %x, given are %s", place, id, s.keyIDs())
 	}
-	secret, err := aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:], []byte(place))
+	secret, err := aead.Open(nil, encrypted[1+keyIDSize:envelopeHeader], encrypted[envelopeHeader:], []byte(place))
 	if err != nil {
 		return "", workflow.StoreCorrupt.Errorf("%s was changed after it was sealed", place)
 	}
@@ -167,11 +167,11 @@ func (s *Sealer) Open(place string, sealed []byte) (string, error) {
 }
 
 // Current reports what needs no other key than the newest: rotation leaves it alone.
-func (s *Sealer) Current(sealed []byte) bool {
-	return len(sealed) < sealHead || string(sealed[1:1+keyIDSize]) == s.newest
+func (s *Encrypter) IsCurrent(encrypted []byte) bool {
+	return len(encrypted) < envelopeHeader || string(encrypted[1:1+keyIDSize]) == s.newest
 }
 
-func (s *Sealer) ids() string {
+func (s *Encrypter) keyIDs() string {
 	var ids []string
 	for id := range s.keys {
 		ids = append(ids, hex.EncodeToString([]byte(id)))

@@ -13,34 +13,38 @@ import (
 )
 
 // sealSample is how many rows of each table CheckSeals looks at.
-const sealSample = 100
+const checkSample = 100
 
 // CheckSeals opens some secrets of each kind: a server that has been given
 // another master key learns so before it seals more with it.
 // MASTER_KEY_UNKNOWN, MASTER_KEY_MISSING.
-func (s *SQLite) CheckSeals(ctx context.Context) error { return checkSeals(ctx, sqMedium{s}, s.seal) }
+func (s *SQLite) CheckEncryption(ctx context.Context) error {
+	return checkEncryption(ctx, sqBackend{s}, s.encrypter)
+}
 
 // CheckSeals opens some secrets of each kind. See SQLite.CheckSeals.
-func (p *Postgres) CheckSeals(ctx context.Context) error { return checkSeals(ctx, pgMedium{p}, p.seal) }
+func (p *Postgres) CheckEncryption(ctx context.Context) error {
+	return checkEncryption(ctx, pgBackend{p}, p.encrypter)
+}
 
-func checkSeals(ctx context.Context, m medium, seal *Sealer) error {
-	for _, t := range sealedTables {
-		sql := fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s LIMIT %d", t.owner, strings.Join(t.columns, ", "), t.name, t.owner, sealSample)
-		var strange error
+func checkEncryption(ctx context.Context, m backend, encrypter *Encrypter) error {
+	for _, t := range encryptedTables {
+		sql := fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s LIMIT %d", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn, checkSample)
+		var unusable error
 		err := m.read(ctx, func(s session) error {
-			strange = nil
+			unusable = nil
 			return s.query(sql, nil, func(r row) error {
 				for i, column := range t.columns {
-					_, err := seal.Open(place(t.name, column, r.text(0)), r.bytes(i+1))
-					if strange == nil && (errors.Is(err, MasterKeyUnknown) || errors.Is(err, MasterKeyMissing)) {
-						strange = err // what is damaged is told when it is needed
+					_, err := encrypter.Decrypt(secretLocation(t.name, column, r.text(0)), r.bytes(i+1))
+					if unusable == nil && (errors.Is(err, MasterKeyUnknown) || errors.Is(err, MasterKeyMissing)) {
+						unusable = err // what is damaged is told when it is needed
 					}
 				}
 				return nil
 			})
 		})
 		if err == nil {
-			err = strange
+			err = unusable
 		}
 		if err != nil {
 			return err
@@ -60,7 +64,7 @@ func KeyIDs(keys [][]byte) []string {
 
 // SealedWith gives the ids of the master keys that the secrets of a file are
 // sealed with. It writes nothing.
-func SealedWith(ctx context.Context, path string) (ids []string, err error) {
+func EncryptedWith(ctx context.Context, path string) (ids []string, err error) {
 	if err := identify(path); err != nil {
 		return nil, err
 	}
@@ -71,30 +75,30 @@ func SealedWith(ctx context.Context, path string) (ids []string, err error) {
 	defer conn.Close()
 	conn.SetBusyTimeout(busyTimeout)
 	conn.SetInterrupt(ctx.Done())
-	ids, err = sqSealedWith(conn)
+	ids, err = sqEncryptedWith(conn)
 	return ids, sqFault(err, path)
 }
 
 // sqSealedWith is sealedWith of a file whose schema may be older.
-func sqSealedWith(conn *sqlite.Conn) ([]string, error) {
-	return sealedWith(sqSession{conn: conn}, func(table string) (bool, error) {
+func sqEncryptedWith(conn *sqlite.Conn) ([]string, error) {
+	return encryptedWith(sqSession{conn: conn}, func(table string) (bool, error) {
 		n, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = '"+table+"'")
 		return n != "0", err
 	})
 }
 
 // sealedWith gives the ids of the keys that sealed anything, in order.
-func sealedWith(s session, has func(table string) (bool, error)) ([]string, error) {
+func encryptedWith(s session, has func(table string) (bool, error)) ([]string, error) {
 	found := map[string]bool{}
-	for _, t := range sealedTables {
+	for _, t := range encryptedTables {
 		there, err := has(t.name)
 		if err != nil {
 			return nil, err
 		}
 		for i := 0; there && i < len(t.columns); i++ {
-			sql := fmt.Sprintf("SELECT DISTINCT substr(%s, 1, %d) FROM %s WHERE length(%[1]s) >= %[4]d", t.columns[i], 1+keyIDSize, t.name, sealHead)
+			sql := fmt.Sprintf("SELECT DISTINCT substr(%s, 1, %d) FROM %s WHERE length(%[1]s) >= %[4]d", t.columns[i], 1+keyIDSize, t.name, envelopeHeader)
 			err := s.query(sql, nil, func(r row) error {
-				if head := r.bytes(0); len(head) == 1+keyIDSize && head[0] == sealVersion {
+				if head := r.bytes(0); len(head) == 1+keyIDSize && head[0] == envelopeVersion {
 					found[hex.EncodeToString(head[1:])] = true
 				}
 				return nil

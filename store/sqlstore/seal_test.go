@@ -18,57 +18,57 @@ import (
 
 // What is sealed opens with its key at its place, and nowhere else, and not
 // after any of its bytes was changed.
-func TestSealer(t *testing.T) {
+func TestEncrypter(t *testing.T) {
 	other := bytes.Repeat([]byte{9}, sqlstore.KeySize)
-	sealer := func(keys ...[]byte) *sqlstore.Sealer {
-		s, err := sqlstore.NewSealer(keys...)
+	encrypter := func(keys ...[]byte) *sqlstore.Encrypter {
+		s, err := sqlstore.NewEncrypter(keys...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	mine, theirs, both := sealer(masterKey), sealer(other), sealer(other, masterKey)
+	mine, theirs, both := encrypter(masterKey), encrypter(other), encrypter(other, masterKey)
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringN(1, 100, -1).Draw(t, "secret")
 		place := rapid.String().Draw(t, "place")
-		sealed, err := mine.Seal(place, secret)
+		encrypted, err := mine.Encrypt(place, secret)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []*sqlstore.Sealer{mine, both} {
-			if got, err := s.Open(place, sealed); err != nil || got != secret {
+		for _, s := range []*sqlstore.Encrypter{mine, both} {
+			if got, err := s.Decrypt(place, encrypted); err != nil || got != secret {
 				t.Fatalf("opened as %q, %v", got, err)
 			}
 		}
-		if _, err := mine.Open(place+"x", sealed); !errors.Is(err, workflow.StoreCorrupt) {
+		if _, err := mine.Decrypt(place+"x", encrypted); !errors.Is(err, workflow.StoreCorrupt) {
 			t.Fatalf("it opens elsewhere: %v", err)
 		}
-		if _, err := theirs.Open(place, sealed); !errors.Is(err, sqlstore.MasterKeyUnknown) {
+		if _, err := theirs.Decrypt(place, encrypted); !errors.Is(err, sqlstore.MasterKeyUnknown) {
 			t.Fatalf("it opens with another key: %v", err)
 		}
-		if again, err := mine.Seal(place, secret); err != nil || bytes.Equal(again, sealed) {
+		if again, err := mine.Encrypt(place, secret); err != nil || bytes.Equal(again, encrypted) {
 			t.Fatalf("sealed twice, it looks the same: %v", err)
 		}
-		if !mine.Current(sealed) || both.Current(sealed) {
+		if !mine.IsCurrent(encrypted) || both.IsCurrent(encrypted) {
 			t.Fatal("the newest key is not told from older ones")
 		}
-		i := rapid.IntRange(0, len(sealed)-1).Draw(t, "byte")
-		changed := bytes.Clone(sealed)
+		i := rapid.IntRange(0, len(encrypted)-1).Draw(t, "byte")
+		changed := bytes.Clone(encrypted)
 		changed[i] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
-		if got, err := mine.Open(place, changed); err == nil {
+		if got, err := mine.Decrypt(place, changed); err == nil {
 			t.Fatalf("changed in byte %d, it opens as %q", i, got)
 		}
-		if _, err := mine.Open(place, sealed[:i]); i > 0 && err == nil {
+		if _, err := mine.Decrypt(place, encrypted[:i]); i > 0 && err == nil {
 			t.Fatal("cut off, it opens")
 		}
 	})
-	if sealed, err := sealer().Seal("p", ""); err != nil || len(sealed) != 0 {
-		t.Errorf("an empty secret needs no key: %x %v", sealed, err)
+	if encrypted, err := encrypter().Encrypt("p", ""); err != nil || len(encrypted) != 0 {
+		t.Errorf("an empty secret needs no key: %x %v", encrypted, err)
 	}
-	if _, err := sealer().Seal("p", "s"); !errors.Is(err, sqlstore.MasterKeyMissing) {
+	if _, err := encrypter().Encrypt("p", "s"); !errors.Is(err, sqlstore.MasterKeyMissing) {
 		t.Errorf("sealing without a key: %v", err)
 	}
-	if _, err := sqlstore.NewSealer([]byte("short")); !errors.Is(err, sqlstore.MasterKeyInvalid) {
+	if _, err := sqlstore.NewEncrypter([]byte("short")); !errors.Is(err, sqlstore.MasterKeyInvalid) {
 		t.Errorf("a short key: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestDerive(t *testing.T) {
 	other := bytes.Repeat([]byte{9}, sqlstore.KeySize)
 	derive := func(use string, keys ...[]byte) [][]byte {
 		t.Helper()
-		s, err := sqlstore.NewSealer(keys...)
+		s, err := sqlstore.NewEncrypter(keys...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,27 +26,27 @@ import (
 // The first process that opens the file owns it, by a lock beside it: only the
 // owner claims and saves. Others are clients: they read, create and send.
 type SQLite struct {
-	path    string
-	owner   bool
-	lock    *os.File
-	socket  net.Listener
-	writer  *sqWriter
-	readers chan *sqReader
-	wake    *waker
-	changed bell // rings when a feed may have grown
-	lists   lists
-	seal    *Sealer
-	hands   hands
-	stats   sqStats
-	broken  atomic.Pointer[fault.Error] // set when the file turned out to be damaged
+	path      string
+	owner     bool
+	lock      *os.File
+	socket    net.Listener
+	writer    *sqWriter
+	readers   chan *sqReader
+	wake      *waker
+	changed   notifier // rings when a feed may have grown
+	lists     lists
+	encrypter *Encrypter
+	claims    claimTable
+	stats     sqStats
+	broken    atomic.Pointer[fault.Error] // set when the file turned out to be damaged
 
 	closing sync.Once
 	done    sync.WaitGroup
 }
 
 var (
-	_ Store  = (*SQLite)(nil)
-	_ Keeper = (*SQLite)(nil)
+	_ Store = (*SQLite)(nil)
+	_ Admin = (*SQLite)(nil)
 )
 
 const (
@@ -64,12 +64,12 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	if err := Identify(path); err != nil && !errors.Is(err, workflow.StoreUnavailable) { // what is in the way now, SQLite says
 		return nil, err
 	}
-	seal, err := o.sealer()
+	encrypter, err := o.encrypter()
 	if err != nil {
 		return nil, err
 	}
-	s := &SQLite{path: path, wake: newWaker(), seal: seal}
-	s.hands.init()
+	s := &SQLite{path: path, wake: newWaker(), encrypter: encrypter}
+	s.claims.init()
 	if !o.Client {
 		if s.lock, err = lockFile(path + ".lock"); err != nil {
 			return nil, sqFault(err, "lock "+path)
@@ -117,15 +117,15 @@ func (s *SQLite) open(ctx context.Context, o Options) error {
 		reader, err := openConn(s.path, sqlite.OpenReadOnly, -2048)
 		if err != nil {
 			s.closeReaders(len(s.readers))
-			s.writer.free()
+			s.writer.closeFiles()
 			return err
 		}
 		s.readers <- newSQReader(reader)
 	}
 	if s.owner {
-		if err := s.adopt(ctx); err != nil {
+		if err := s.loadOrphans(ctx); err != nil {
 			s.closeReaders(n)
-			s.writer.free()
+			s.writer.closeFiles()
 			return err
 		}
 		s.listen()
@@ -259,7 +259,7 @@ func (s *SQLite) Close() error {
 		s.done.Wait()
 		s.closeReaders(cap(s.readers))
 		close(s.readers) // whoever reads from now on finds none
-		s.writer.free()
+		s.writer.closeFiles()
 		s.unlock()
 	})
 	return nil
@@ -293,8 +293,8 @@ func (s *SQLite) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	}
 	end := reader.read(ctx, fn)
 	s.readers <- reader
-	if end.thrown != nil {
-		panic(end.thrown)
+	if end.panicked != nil {
+		panic(end.panicked)
 	}
 	return s.fault(ctx, end.err)
 }
@@ -343,20 +343,20 @@ func sqFault(err error, what string) error {
 }
 
 // tornError is that of a write without a savepoint which has written a part.
-type tornError struct{ error }
+type partialWriteError struct{ error }
 
-func (e tornError) Unwrap() error { return e.error }
+func (e partialWriteError) Unwrap() error { return e.error }
 
-func torn(err error) error {
+func partialWrite(err error) error {
 	if err == nil {
 		return nil
 	}
-	return tornError{err}
+	return partialWriteError{err}
 }
 
 // fatal reports a result after which no statement of the transaction can be trusted.
 func fatal(err error) bool {
-	if errors.As(err, new(tornError)) {
+	if errors.As(err, new(partialWriteError)) {
 		return true
 	}
 	switch sqlite.ErrCode(err).ToPrimary() {

@@ -26,20 +26,20 @@ func (s *SQLite) Check(ctx context.Context) (Report, error) {
 		if err != nil {
 			return err
 		}
-		if report.Keys, err = sqSealedWith(conn); err != nil {
+		if report.Keys, err = sqEncryptedWith(conn); err != nil {
 			return err
 		}
 		if known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'container_cluster'"); err != nil {
 			return err
 		} else if known != "0" { // a file of an older schema has none
-			err := sqFault(checkBooks(sqSession{conn: conn}, &report), s.path)
+			err := sqFault(checkRecords(sqSession{conn: conn}, &report), s.path)
 			if err != nil && !errors.Is(err, workflow.StoreCorrupt) {
 				return err
 			} else if err != nil {
 				report.Damage = append(report.Damage, Damage{What: "clusters: " + fault.Message(err)})
 			}
 		}
-		return s.each(conn, func(id string, line dump, damage error) error {
+		return s.eachRun(conn, func(id string, line dump, damage error) error {
 			report.Runs++
 			report.Events += len(line.Events)
 			if damage != nil {
@@ -70,7 +70,7 @@ func CheckFile(ctx context.Context, path string) (Report, error) {
 		return Report{}, sqFault(err, path)
 	}
 	s := &SQLite{path: path, readers: make(chan *sqReader, 1)}
-	s.hands.init()
+	s.claims.init()
 	s.readers <- newSQReader(conn)
 	defer s.closeReaders(1)
 	return s.Check(ctx)
@@ -86,28 +86,28 @@ func ExportFile(ctx context.Context, path string, w io.Writer) error {
 		return sqFault(err, path)
 	}
 	s := &SQLite{path: path, readers: make(chan *sqReader, 1)}
-	s.hands.init()
+	s.claims.init()
 	s.readers <- newSQReader(conn)
 	defer s.closeReaders(1)
 	return s.Export(ctx, w)
 }
 
 // each reads all runs in order of creation. A damaged one does not end it.
-func (s *SQLite) each(conn *sqlite.Conn, fn func(id string, line dump, damage error) error) error {
-	type place struct {
+func (s *SQLite) eachRun(conn *sqlite.Conn, fn func(id string, line dump, damage error) error) error {
+	type rowRef struct {
 		row int64
 		id  string
 	}
-	var all []place
+	var all []rowRef
 	err := query(conn, "SELECT row, id FROM run ORDER BY row", func(row *sqlite.Stmt) error {
-		all = append(all, place{row.ColumnInt64(0), row.ColumnText(1)})
+		all = append(all, rowRef{row.ColumnInt64(0), row.ColumnText(1)})
 		return nil
 	})
 	if err != nil && len(all) == 0 {
 		return err
 	}
 	for _, at := range all {
-		line, damage := s.whole(conn, at.row, at.id)
+		line, damage := s.dumpRun(conn, at.row, at.id)
 		if err := fn(at.id, line, damage); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (s *SQLite) each(conn *sqlite.Conn, fn func(id string, line dump, damage er
 	return nil
 }
 
-func (s *SQLite) whole(conn *sqlite.Conn, row int64, id string) (line dump, err error) {
+func (s *SQLite) dumpRun(conn *sqlite.Conn, row int64, id string) (line dump, err error) {
 	l, err := s.loadBy(conn, "WHERE run.row = ?", row)
 	if err != nil {
 		return line, err
@@ -203,10 +203,10 @@ func (s *SQLite) Export(ctx context.Context, to io.Writer) error {
 		if err := exportObjects(conn, out); err != nil && !errors.Is(sqFault(err, s.path), workflow.StoreCorrupt) {
 			return err
 		}
-		if err := exportTables(out, func(t carriedTable, each func(map[string]cell) error) error { return sqRows(conn, t, each) }); err != nil {
+		if err := exportTables(out, func(t exportedTable, each func(map[string]cell) error) error { return sqRows(conn, t, each) }); err != nil {
 			return err
 		}
-		return s.each(conn, func(id string, line dump, damage error) error {
+		return s.eachRun(conn, func(id string, line dump, damage error) error {
 			if damage != nil {
 				line = dump{Damaged: &Damage{Run: id, What: fault.Message(damage)}}
 			}
@@ -258,14 +258,14 @@ func (s *SQLite) Restore(ctx context.Context, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	var books int64
-	if err := (sqMedium{s}).read(ctx, func(x session) (err error) {
-		books, err = one(x, holdsBooksSQL, nil)
+	var records int64
+	if err := (sqBackend{s}).read(ctx, func(x session) (err error) {
+		records, err = firstInt(x, hasClustersSQL, nil)
 		return err
 	}); err != nil {
 		return err
 	}
-	if len(known)+len(page.Items) > 0 || books != 0 {
+	if len(known)+len(page.Items) > 0 || records != 0 {
 		return workflow.InputInvalid.Errorf("%s holds runs, objects or clusters already: restore into a new file", s.path)
 	}
 	// One write: all of it or nothing.
@@ -328,7 +328,7 @@ func (w *sqWriter) restore(line dump) error {
 	if len(settled) > 0 {
 		lastSteps = w.lastRow + 1
 	}
-	body := placed(appendBody(make([]byte, room), r, open), lastEvent, lastSteps)
+	body := putRowPointers(appendBody(make([]byte, pointerSpace), r, open), lastEvent, lastSteps)
 	var due, slot, ended, parent any
 	switch {
 	case r.Phase.Final():

@@ -30,12 +30,12 @@ func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Clai
 	if !s.owner {
 		return out, s.notOwner()
 	}
-	h := &s.hands
-	h.claims.Lock()
-	defer h.claims.Unlock()
+	h := &s.claims
+	h.claimMu.Lock()
+	defer h.claimMu.Unlock()
 	now := time.Now()
-	early := h.begin(c.Worker, c.Lease, now)
-	defer h.end()
+	early := h.beginClaim(c.Worker, c.Lease, now)
+	defer h.endClaim()
 
 	var found []workflow.Loaded
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
@@ -49,7 +49,7 @@ func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Clai
 			switch {
 			case errors.Is(err, workflow.ErrNotFound):
 			case errors.Is(err, workflow.StoreCorrupt) && !fatal(err):
-				h.setAside(row)
+				h.markUnreadable(row)
 			case err != nil:
 				return err
 			default:
@@ -59,15 +59,15 @@ func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Clai
 		return nil
 	})
 	if err != nil {
-		h.giveBack(early)
+		h.requeueOrphans(early)
 		return workflow.Claimed{}, err
 	}
 	for _, l := range found {
-		if h.take(c.Worker, l.Run) {
+		if h.tryAssign(c.Worker, l.Run) {
 			out.Runs = append(out.Runs, l)
 		}
 	}
-	if lease := h.nextLease(c.Worker); !lease.IsZero() && (out.Next.IsZero() || lease.Before(out.Next)) {
+	if lease := h.nextLeaseEnd(c.Worker); !lease.IsZero() && (out.Next.IsZero() || lease.Before(out.Next)) {
 		out.Next = lease
 	}
 	return out, nil
@@ -76,19 +76,19 @@ func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Clai
 // due gives the rows of runs to hand out: those of dead owners first, then by
 // due time over all flows. A flow's next time is looked up behind what is due.
 func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now time.Time) (rows []int64, next time.Time, err error) {
-	h := &s.hands
+	h := &s.claims
 	for i, row := range early {
 		if len(rows) == c.Limit {
-			h.giveBack(early[i:])
+			h.requeueOrphans(early[i:])
 			break
 		}
-		flow, err := text(conn, "SELECT flow FROM run WHERE row = ? AND ended IS NULL AND (due = 0 OR ?)", row, h.buried(row))
+		flow, err := text(conn, "SELECT flow FROM run WHERE row = ? AND ended IS NULL AND (due = 0 OR ?)", row, h.isOrphan(row))
 		switch {
 		case err != nil:
 			return nil, next, err
 		case flow == "":
 		case slices.Contains(c.FullFlows, flow):
-			h.giveBack([]int64{row})
+			h.requeueOrphans([]int64{row})
 		default:
 			rows = append(rows, row)
 		}
@@ -121,7 +121,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 				return errEnough
 			case n == c.Limit:
 				return errEnough
-			case h.free(at.row, at.due, now):
+			case h.isClaimable(at.row, at.due, now):
 				list = append(list, at)
 				n++
 			}
@@ -131,7 +131,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 			return nil, next, err
 		}
 	}
-	rested, soonest := h.rested(now)
+	rested, soonest := h.dueParked(now)
 	for _, row := range rested {
 		list = append(list, candidate{row, now.UnixNano()})
 	}
@@ -154,27 +154,27 @@ func (s *SQLite) ClaimRun(ctx context.Context, worker, id string, lease time.Dur
 	if !s.owner {
 		return workflow.Loaded{}, s.notOwner()
 	}
-	h := &s.hands
-	h.claims.Lock()
-	defer h.claims.Unlock()
+	h := &s.claims
+	h.claimMu.Lock()
+	defer h.claimMu.Unlock()
 	for {
-		early := h.begin(worker, lease, time.Now())
-		h.giveBack(early)
+		early := h.beginClaim(worker, lease, time.Now())
+		h.requeueOrphans(early)
 		var l workflow.Loaded
 		err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
 			l, err = s.loadBy(conn, "WHERE id = ?", id)
 			return err
 		})
 		if err != nil {
-			h.end()
+			h.endClaim()
 			return workflow.Loaded{}, err
 		}
-		answer := h.takeOne(worker, l.Run)
-		h.end()
+		answer := h.assignOne(worker, l.Run)
+		h.endClaim()
 		switch answer {
-		case takeStale:
+		case assignStale:
 			continue
-		case takeOwned:
+		case assignOwned:
 			return workflow.Loaded{}, workflow.ErrOwned
 		}
 		return l, nil
@@ -188,13 +188,13 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 	if !ok || handle.store != s {
 		return nil
 	}
-	h := &s.hands
-	held, epoch, saved := h.holds(handle.row, worker)
+	h := &s.claims
+	held, epoch, saved := h.claimOf(handle.row, worker)
 	if !held {
 		return nil
 	}
-	if saved || h.crowded() {
-		var hint bool
+	if saved || h.parkedFull() {
+		var wakeNow bool
 		return s.writer.do(&sqWrite{
 			run: func(w *sqWriter) error {
 				old, err := w.run(handle.row)
@@ -202,7 +202,7 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 					return err
 				}
 				var due any
-				if hint = r.Mail < old.mail || r.Revision != old.revision; hint { // mail, or a promotion in between
+				if wakeNow = r.Mail < old.mail || r.Revision != old.revision; wakeNow { // mail, or a promotion in between
 					due = time.Now().UnixNano()
 				} else if !next.IsZero() {
 					due = dueAt(next)
@@ -211,8 +211,8 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 			},
 			after: func() {
 				h.forget(handle.row)
-				if hint {
-					s.wake.hint(r.ID)
+				if wakeNow {
+					s.wake.notify(r.ID)
 				}
 			},
 		})
@@ -229,10 +229,10 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 	}
 	if mail > r.Mail || revision != r.Revision { // a signal or a promotion has made it due already
 		h.forget(handle.row)
-		s.wake.hint(r.ID)
+		s.wake.notify(r.ID)
 		return nil
 	}
-	h.rest(handle.row, epoch, due, next)
+	h.park(handle.row, epoch, due, next)
 	return nil
 }
 
@@ -244,7 +244,7 @@ func (s *SQLite) Renew(ctx context.Context, worker string, lease time.Duration) 
 	if !s.owner {
 		return s.notOwner()
 	}
-	return s.hands.renew(worker, lease, time.Now())
+	return s.claims.renew(worker, lease, time.Now())
 }
 
 // Release gives back a worker and its runs. See workflow.Claimer.
@@ -255,12 +255,12 @@ func (s *SQLite) Release(ctx context.Context, worker string) error {
 	if !s.owner {
 		return s.notOwner()
 	}
-	held := s.hands.of(worker)
+	held := s.claims.heldBy(worker)
 	if len(held) > 0 {
 		err := s.writer.do(&sqWrite{
 			run: func(w *sqWriter) error {
 				for _, one := range held {
-					if err := w.giveBack(one); err != nil {
+					if err := w.releaseRun(one); err != nil {
 						return err
 					}
 				}
@@ -268,8 +268,8 @@ func (s *SQLite) Release(ctx context.Context, worker string) error {
 			},
 			after: func() {
 				for _, one := range held {
-					s.hands.forget(one.row)
-					s.wake.hint(one.id)
+					s.claims.forget(one.row)
+					s.wake.notify(one.id)
 				}
 			},
 		})
@@ -277,13 +277,13 @@ func (s *SQLite) Release(ctx context.Context, worker string) error {
 			return err
 		}
 	}
-	s.hands.dismiss(worker)
+	s.claims.removeWorker(worker)
 	return nil
 }
 
 // giveBack stores that nobody works on a run. A wait keeps its time; what was
 // under way, or got mail, is due at once.
-func (w *sqWriter) giveBack(one heldRun) error {
+func (w *sqWriter) releaseRun(one heldRun) error {
 	var due any
 	var body []byte
 	phase, at := workflow.Phase(""), int64(-1)
@@ -299,7 +299,7 @@ func (w *sqWriter) giveBack(one heldRun) error {
 	}
 	if at == 0 {
 		var r workflow.Run
-		if _, _, rest, err := places(body); err == nil {
+		if _, _, rest, err := readRowPointers(body); err == nil {
 			_, _ = readBody(rest, &r) // a damaged one is found when it is claimed
 		}
 		at = -1

@@ -34,7 +34,7 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 			settled = append(settled, record)
 		}
 	}
-	op := &sqCreate{r: out, created: nanos(r.CreatedAt), birth: appendBirth(nil, r), body: appendBody(make([]byte, room, room+64), r, open)}
+	op := &sqCreate{r: out, created: nanos(r.CreatedAt), birth: appendBirth(nil, r), body: appendBody(make([]byte, pointerSpace, pointerSpace+64), r, open)}
 	op.handle = &sqHandle{store: s, revision: 1, hash: r.Hash, version: r.Version}
 	for _, record := range open {
 		op.handle.open = append(op.handle.open, record.Name)
@@ -45,7 +45,7 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 	if len(settled) > 0 {
 		op.steps = appendRecords(nil, settled, 0)
 	}
-	err := s.writer.do(&sqWrite{bare: true, run: op.execute, after: op.durable})
+	err := s.writer.do(&sqWrite{noSavepoint: true, run: op.execute, after: op.durable})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 		return stored, err
 	}
 	if !s.owner && out.Phase == workflow.Running {
-		s.tell([]string{r.ID})
+		s.wakeOwner([]string{r.ID})
 	}
 	h := op.handle
 	h.phase, h.owner, h.epoch = out.Phase, out.Owner, out.Epoch
@@ -83,7 +83,7 @@ func (op *sqCreate) execute(w *sqWriter) error {
 	if op.steps != nil {
 		h.lastSteps = w.lastRow + 1
 	}
-	body := placed(op.body, h.lastEvent, h.lastSteps)
+	body := putRowPointers(op.body, h.lastEvent, h.lastSteps)
 	var owner, due, slot, parent any
 	if r.Owner != "" {
 		owner, due = r.Owner, 0
@@ -133,7 +133,7 @@ func (op *sqCreate) execute(w *sqWriter) error {
 		}
 	}
 	w.lastRun++
-	return torn(op.rest(w))
+	return partialWrite(op.rest(w))
 }
 
 // rest writes what belongs to the row of a new run.
@@ -156,8 +156,8 @@ func (op *sqCreate) durable() {
 	switch {
 	case op.known || r.Phase == workflow.Queued || !s.owner:
 	case r.Owner != "":
-		s.hands.hold(op.handle.row, r.ID, r.Owner, r.Epoch)
+		s.claims.setOwner(op.handle.row, r.ID, r.Owner, r.Epoch)
 	default:
-		s.wake.hint(r.ID)
+		s.wake.notify(r.ID)
 	}
 }

@@ -194,7 +194,7 @@ func TestAClientWakesTheOwner(t *testing.T) {
 	if err := owner.Save(t.Context(), &workflow.Save{Run: waiting}); err != nil {
 		t.Fatal(err)
 	}
-	hint := func(want string) {
+	expectWake := func(want string) {
 		t.Helper()
 		select {
 		case got := <-owner.Wake():
@@ -206,11 +206,11 @@ func TestAClientWakesTheOwner(t *testing.T) {
 		}
 	}
 	fresh := start(t, client, 2, "")
-	hint(fresh.ID)
+	expectWake(fresh.ID)
 	if err := client.Send(t.Context(), waiting.ID, workflow.Signal{ID: "a", Name: "go"}); err != nil {
 		t.Fatal(err)
 	}
-	hint(waiting.ID)
+	expectWake(waiting.ID)
 	claimed, err := owner.Claim(t.Context(), workflow.Claim{Worker: "w", Limit: 10, Lease: time.Minute})
 	if err != nil || len(claimed.Runs) != 2 {
 		t.Fatalf("claimed %d, %v", len(claimed.Runs), err)

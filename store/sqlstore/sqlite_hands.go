@@ -9,20 +9,20 @@ import (
 
 // hands remembers who works on which run, and what was given back unchanged.
 // Only runs under way stand here: a waiting run costs its row, and no memory.
-type hands struct {
-	claims sync.Mutex // one claim at a time
+type claimTable struct {
+	claimMu sync.Mutex // one claim at a time
 
-	mu      sync.Mutex
-	held    map[int64]*hand
-	workers map[string]*sqWorker
-	orphans []int64 // of dead workers
-	resting map[int64]resting
-	aside   map[int64]bool // unreadable
-	freed   map[int64]bool // given back while a claim reads; nil without one
+	mu         sync.Mutex
+	held       map[int64]*heldClaim
+	workers    map[string]*sqWorker
+	orphans    []int64 // of dead workers
+	parked     map[int64]parkedRun
+	unreadable map[int64]bool // unreadable
+	freed      map[int64]bool // given back while a claim reads; nil without one
 }
 
 // hand is one run that was handed out. Its epoch may be newer than the stored one.
-type hand struct {
+type heldClaim struct {
 	id     string
 	worker *sqWorker // nil: given up for dead
 	epoch  int64
@@ -31,7 +31,7 @@ type hand struct {
 
 // resting is a run that was looked at and left as it is. Its row still has the
 // old due time; when that differs the row counts again.
-type resting struct {
+type parkedRun struct {
 	epoch  int64
 	stored int64     // due time of the row
 	next   time.Time // zero: when something happens
@@ -51,16 +51,16 @@ type heldRun struct {
 }
 
 const (
-	sqLease     = 15 * time.Second // of a worker that owns a run before it ever claimed one
-	mostResting = 256              // beyond, a look is written down
+	sqLease   = 15 * time.Second // of a worker that owns a run before it ever claimed one
+	maxParked = 256              // beyond, a look is written down
 )
 
-func (h *hands) init() {
-	h.held, h.workers, h.resting, h.aside = map[int64]*hand{}, map[string]*sqWorker{}, map[int64]resting{}, map[int64]bool{}
+func (h *claimTable) init() {
+	h.held, h.workers, h.parked, h.unreadable = map[int64]*heldClaim{}, map[string]*sqWorker{}, map[int64]parkedRun{}, map[int64]bool{}
 }
 
 // worker finds or registers a living worker. A lease of 0 extends by what it had.
-func (h *hands) worker(name string, lease time.Duration, now time.Time) *sqWorker {
+func (h *claimTable) worker(name string, lease time.Duration, now time.Time) *sqWorker {
 	w := h.workers[name]
 	if w == nil {
 		w = &sqWorker{name: name, lease: sqLease, runs: map[int64]struct{}{}}
@@ -77,7 +77,7 @@ func (h *hands) worker(name string, lease time.Duration, now time.Time) *sqWorke
 }
 
 // begin opens a claim and gives the runs of dead workers.
-func (h *hands) begin(worker string, lease time.Duration, now time.Time) []int64 {
+func (h *claimTable) beginClaim(worker string, lease time.Duration, now time.Time) []int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	alive := h.worker(worker, lease, now)
@@ -95,7 +95,7 @@ func (h *hands) begin(worker string, lease time.Duration, now time.Time) []int64
 	h.freed = map[int64]bool{}
 	var early []int64
 	for _, row := range h.orphans {
-		if one := h.held[row]; (one == nil || one.worker == nil) && !h.aside[row] {
+		if one := h.held[row]; (one == nil || one.worker == nil) && !h.unreadable[row] {
 			early = append(early, row)
 		}
 	}
@@ -103,48 +103,48 @@ func (h *hands) begin(worker string, lease time.Duration, now time.Time) []int64
 	return early
 }
 
-func (h *hands) end() {
+func (h *claimTable) endClaim() {
 	h.mu.Lock()
 	h.freed = nil
 	h.mu.Unlock()
 }
 
 // buried reports a run whose worker in this process was given up.
-func (h *hands) buried(row int64) bool {
+func (h *claimTable) isOrphan(row int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.held[row]
 	return one != nil && one.worker == nil
 }
 
-func (h *hands) giveBack(rows []int64) {
+func (h *claimTable) requeueOrphans(rows []int64) {
 	h.mu.Lock()
 	h.orphans = append(h.orphans, rows...)
 	h.mu.Unlock()
 }
 
-func (h *hands) setAside(row int64) {
+func (h *claimTable) markUnreadable(row int64) {
 	h.mu.Lock()
-	h.aside[row] = true
+	h.unreadable[row] = true
 	h.mu.Unlock()
 }
 
 // free reports a due row that nobody works on and nobody has looked at already.
-func (h *hands) free(row, due int64, now time.Time) bool {
+func (h *claimTable) isClaimable(row, due int64, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.held[row] != nil || h.aside[row] || h.freed[row] {
+	if h.held[row] != nil || h.unreadable[row] || h.freed[row] {
 		return false
 	}
-	rest, ok := h.resting[row]
+	rest, ok := h.parked[row]
 	return !ok || rest.stored != due
 }
 
 // rested gives the resting runs that are due again, and when the next will be.
-func (h *hands) rested(now time.Time) (rows []int64, soonest time.Time) {
+func (h *claimTable) dueParked(now time.Time) (rows []int64, soonest time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for row, rest := range h.resting {
+	for row, rest := range h.parked {
 		switch {
 		case rest.next.IsZero():
 		case !rest.next.After(now):
@@ -157,7 +157,7 @@ func (h *hands) rested(now time.Time) (rows []int64, soonest time.Time) {
 }
 
 // nextLease is when the next worker with runs is given up, if it does not renew.
-func (h *hands) nextLease(but string) (soonest time.Time) {
+func (h *claimTable) nextLeaseEnd(but string) (soonest time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, w := range h.workers {
@@ -169,26 +169,26 @@ func (h *hands) nextLease(but string) (soonest time.Time) {
 }
 
 // take hands a run out that a claim has read.
-func (h *hands) take(worker string, r *workflow.Run) bool {
+func (h *claimTable) tryAssign(worker string, r *workflow.Run) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row := r.Handle.(*sqHandle).row
 	if one := h.held[row]; one != nil && one.worker != nil || h.freed[row] || r.Phase.Final() {
 		return false
 	}
-	h.give(worker, row, r)
+	h.assign(worker, row, r)
 	return true
 }
 
-type taken int
+type assignResult int
 
 const (
-	takeDone taken = iota
-	takeOwned
-	takeStale
+	assignDone assignResult = iota
+	assignOwned
+	assignStale
 )
 
-func (h *hands) takeOne(worker string, r *workflow.Run) taken {
+func (h *claimTable) assignOne(worker string, r *workflow.Run) assignResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row := r.Handle.(*sqHandle).row
@@ -198,39 +198,39 @@ func (h *hands) takeOne(worker string, r *workflow.Run) taken {
 	case one != nil && one.worker != nil && one.worker.name == worker:
 		r.Owner, r.Epoch = worker, one.epoch
 	case one != nil && one.worker != nil:
-		return takeOwned
+		return assignOwned
 	case h.freed[row]:
-		return takeStale
+		return assignStale
 	default:
-		h.give(worker, row, r)
+		h.assign(worker, row, r)
 	}
-	return takeDone
+	return assignDone
 }
 
 // give sets owner and epoch of the copy and remembers them.
-func (h *hands) give(worker string, row int64, r *workflow.Run) {
+func (h *claimTable) assign(worker string, row int64, r *workflow.Run) {
 	epoch := r.Epoch
 	saved := r.Owner != ""
 	if one := h.held[row]; one != nil {
 		epoch = max(epoch, one.epoch)
 	}
-	if rest, ok := h.resting[row]; ok {
+	if rest, ok := h.parked[row]; ok {
 		epoch = max(epoch, rest.epoch)
-		delete(h.resting, row)
+		delete(h.parked, row)
 	}
 	r.Owner, r.Epoch = worker, epoch+1
 	w := h.worker(worker, 0, time.Now())
 	w.runs[row] = struct{}{}
-	h.held[row] = &hand{id: r.ID, worker: w, epoch: r.Epoch, saved: saved}
+	h.held[row] = &heldClaim{id: r.ID, worker: w, epoch: r.Epoch, saved: saved}
 }
 
 // hold remembers the owner a write has stored.
-func (h *hands) hold(row int64, id, worker string, epoch int64) {
+func (h *claimTable) setOwner(row int64, id, worker string, epoch int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.held[row]
 	if one == nil {
-		one = &hand{id: id}
+		one = &heldClaim{id: id}
 		h.held[row] = one
 	}
 	if one.worker != nil && one.worker.name != worker {
@@ -239,46 +239,46 @@ func (h *hands) hold(row int64, id, worker string, epoch int64) {
 	one.worker = h.worker(worker, 0, time.Now())
 	one.worker.runs[row] = struct{}{}
 	one.epoch, one.saved = epoch, true
-	delete(h.resting, row)
+	delete(h.parked, row)
 }
 
 // forget ends the work on a run.
-func (h *hands) forget(row int64) {
+func (h *claimTable) forget(row int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if one := h.held[row]; one != nil && one.worker != nil {
 		delete(one.worker.runs, row)
 	}
 	delete(h.held, row)
-	delete(h.resting, row)
+	delete(h.parked, row)
 	if h.freed != nil {
 		h.freed[row] = true
 	}
 }
 
 // rest ends the work on a run whose row stays as it is.
-func (h *hands) rest(row, epoch, stored int64, next time.Time) {
+func (h *claimTable) park(row, epoch, stored int64, next time.Time) {
 	h.forget(row)
 	h.mu.Lock()
-	h.resting[row] = resting{epoch: epoch, stored: stored, next: next}
+	h.parked[row] = parkedRun{epoch: epoch, stored: stored, next: next}
 	h.mu.Unlock()
 }
 
-func (h *hands) crowded() bool {
+func (h *claimTable) parkedFull() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.resting) >= mostResting
+	return len(h.parked) >= maxParked
 }
 
 // fences reports that a newer worker has been given the run.
-func (h *hands) fences(row, epoch int64) bool {
+func (h *claimTable) isFenced(row, epoch int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.held[row]
-	return one != nil && one.epoch > epoch || one == nil && h.resting[row].epoch > epoch
+	return one != nil && one.epoch > epoch || one == nil && h.parked[row].epoch > epoch
 }
 
-func (h *hands) holds(row int64, worker string) (held bool, epoch int64, saved bool) {
+func (h *claimTable) claimOf(row int64, worker string) (held bool, epoch int64, saved bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.held[row]
@@ -289,7 +289,7 @@ func (h *hands) holds(row int64, worker string) (held bool, epoch int64, saved b
 }
 
 // overlay shows a hand-out that no save has stored yet.
-func (h *hands) overlay(r *workflow.Run) {
+func (h *claimTable) applyTo(r *workflow.Run) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	row := r.Handle.(*sqHandle).row
@@ -298,12 +298,12 @@ func (h *hands) overlay(r *workflow.Run) {
 		if one.worker != nil {
 			r.Owner = one.worker.name
 		}
-	} else if rest, ok := h.resting[row]; ok {
+	} else if rest, ok := h.parked[row]; ok {
 		r.Epoch, r.NextAt = max(r.Epoch, rest.epoch), rest.next
 	}
 }
 
-func (h *hands) renew(worker string, lease time.Duration, now time.Time) error {
+func (h *claimTable) renew(worker string, lease time.Duration, now time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w := h.workers[worker]; w != nil && w.lost {
@@ -313,7 +313,7 @@ func (h *hands) renew(worker string, lease time.Duration, now time.Time) error {
 	return nil
 }
 
-func (h *hands) of(worker string) (list []heldRun) {
+func (h *claimTable) heldBy(worker string) (list []heldRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w := h.workers[worker]; w != nil {
@@ -324,7 +324,7 @@ func (h *hands) of(worker string) (list []heldRun) {
 	return list
 }
 
-func (h *hands) dismiss(worker string) {
+func (h *claimTable) removeWorker(worker string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w := h.workers[worker]; w != nil && len(w.runs) == 0 {

@@ -67,21 +67,21 @@ func TestFinding10FilesThatAreNoStore(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file.db")
 			c.make(t, path)
 			before := bytesOf(path)
-			verdict := func(what string, err error, want *fault.Kind) {
+			code := func(what string, err error, want *fault.Kind) {
 				t.Helper()
 				if want == nil && err != nil || want != nil && fault.Of(err) != want {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
 			report, err := sqlstore.CheckFile(t.Context(), path)
-			verdict("check", err, c.check)
+			code("check", err, c.check)
 			if report.Healthy || c.damaged != (len(report.Damage) > 0) {
 				t.Errorf("check: %+v", report)
 			}
-			verdict("export", sqlstore.ExportFile(t.Context(), path, &bytes.Buffer{}), c.export)
+			code("export", sqlstore.ExportFile(t.Context(), path, &bytes.Buffer{}), c.export)
 			for _, client := range []bool{true, false} {
 				s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, Client: client})
-				verdict("open", err, c.open)
+				code("open", err, c.open)
 				if err == nil {
 					s.Close()
 				}

@@ -129,7 +129,7 @@ func (w *sqWriter) remove(id string) error {
 	if err != nil || row == 0 {
 		return err
 	}
-	lastEvent, lastSteps, _, err := places(body)
+	lastEvent, lastSteps, _, err := readRowPointers(body)
 	if err != nil {
 		return nil //nolint:nilerr // unreadable: it stays for a person to look at
 	}

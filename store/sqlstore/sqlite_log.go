@@ -12,10 +12,10 @@ import (
 // others costs about half of one that lengthens the file, because the file
 // system has nothing of its own to write (docs/adr/0054).
 const (
-	logAhead = 256 << 10 // bytes ready behind the last page of the log
-	logGrows = 4 << 20   // by so many more at once: four times until it is used again from its beginning
-	logHead  = 32
-	logPage  = 4096 + 24
+	logAhead  = 256 << 10 // bytes ready behind the last page of the log
+	logGrowth = 4 << 20   // by so many more at once: four times until it is used again from its beginning
+	logHead   = 32
+	logPage   = 4096 + 24
 )
 
 var zeros [256 << 10]byte // what the log is made longer with
@@ -25,14 +25,14 @@ type sqLog struct {
 	file   *os.File // nil: it is not lengthened
 	index  *os.File // nil: nothing is known of it
 	size   int64
-	grows  int64
+	growBy int64
 	frames uint32 // pages in it after the newest commit of this process
 }
 
 // open finds the files of the log, which SQLite has made by now. Without them
 // there is less to count, and syncs take longer.
 func (l *sqLog) open(path string, lengthen bool) {
-	l.grows = logGrows
+	l.growBy = logGrowth
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // SQLite keeps the log beside the file itself
 	}
@@ -124,7 +124,7 @@ func (l *sqLog) lengthen() {
 		return
 	}
 	n, ok := l.pages()
-	need := logHead + int64(n)*logPage + min(logAhead, l.grows)
+	need := logHead + int64(n)*logPage + min(logAhead, l.growBy)
 	if !ok || need <= l.size {
 		return
 	}
@@ -135,7 +135,7 @@ func (l *sqLog) lengthen() {
 	if l.size = info.Size(); need <= l.size {
 		return
 	}
-	for at, end := l.size, l.size+l.grows; at < end; {
+	for at, end := l.size, l.size+l.growBy; at < end; {
 		n, err := l.file.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
 		if err != nil {
 			_ = l.file.Truncate(l.size) // what there is of room is for others
@@ -145,12 +145,12 @@ func (l *sqLog) lengthen() {
 		}
 		at += int64(n)
 	}
-	l.size += l.grows
+	l.size += l.growBy
 }
 
 // grown counts the pages of the commit that was just made, and reports that
 // the log was moved into the file and is used again.
-func (l *sqLog) grown() (pages int64, again bool) {
+func (l *sqLog) countNewPages() (pages int64, again bool) {
 	n, ok := l.pages()
 	if !ok {
 		return 0, false

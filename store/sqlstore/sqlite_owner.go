@@ -14,10 +14,10 @@ import (
 )
 
 // adopt remembers the runs a dead owner left behind: they are due at once.
-func (s *SQLite) adopt(ctx context.Context) error {
+func (s *SQLite) loadOrphans(ctx context.Context) error {
 	return s.read(ctx, func(conn *sqlite.Conn) error {
 		return query(conn, "SELECT row FROM run WHERE due = 0 ORDER BY row", func(row *sqlite.Stmt) error {
-			s.hands.orphans = append(s.hands.orphans, row.ColumnInt64(0))
+			s.claims.orphans = append(s.claims.orphans, row.ColumnInt64(0))
 			return nil
 		})
 	})
@@ -48,26 +48,26 @@ func (s *SQLite) listen() {
 			if err != nil {
 				return
 			}
-			s.done.Go(func() { s.hear(conn) })
+			s.done.Go(func() { s.serveClient(conn) })
 		}
 	})
 }
 
-func (s *SQLite) hear(conn net.Conn) {
+func (s *SQLite) serveClient(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
 		if lines.Text() == changeChannel {
-			s.changed.ring()
+			s.changed.notify()
 			continue
 		}
-		s.wake.hint(lines.Text())
+		s.wake.notify(lines.Text())
 	}
 }
 
 // tell wakes the owner of the file about runs a client has written.
-func (s *SQLite) tell(ids []string) {
+func (s *SQLite) wakeOwner(ids []string) {
 	if s.owner || len(ids) == 0 {
 		return
 	}

@@ -36,7 +36,7 @@ func RawSQLite(ctx context.Context, dir string, submitters, steps int) (RawResul
 		return RawResult{}, err
 	}
 	s := &SQLite{path: filepath.Join(folder, "raw.db"), owner: true, wake: newWaker()}
-	s.hands.init()
+	s.claims.init()
 	if err := s.prepare(ctx, conn); err != nil {
 		conn.Close()
 		return RawResult{}, err
@@ -50,7 +50,7 @@ func RawSQLite(ctx context.Context, dir string, submitters, steps int) (RawResul
 		conn.Close()
 		return RawResult{}, err
 	}
-	defer s.writer.free()
+	defer s.writer.closeFiles()
 	for i := range submitters {
 		if err := execute(conn, "INSERT INTO raw_run (row, revision, body) VALUES (?, 0, ?)", i+1, make([]byte, 60)); err != nil {
 			return RawResult{}, err
@@ -75,7 +75,7 @@ func RawSQLite(ctx context.Context, dir string, submitters, steps int) (RawResul
 	for i := range submitters {
 		all.Go(func() {
 			for revision := int64(0); taken.Add(1) <= int64(steps) && ctx.Err() == nil; revision++ {
-				err := s.writer.do(&sqWrite{bare: true, run: func(w *sqWriter) error {
+				err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 					update.BindBytes(1, data)
 					update.BindInt64(2, int64(i+1))
 					update.BindInt64(3, revision)

@@ -39,7 +39,7 @@ func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRec
 	}
 	var body []byte
 	var err error
-	if h.lastEvent, h.lastSteps, body, err = places(column(row, 17)); err != nil {
+	if h.lastEvent, h.lastSteps, body, err = readRowPointers(column(row, 17)); err != nil {
 		return r, nil, err
 	}
 	open, err := readBody(body, r)
@@ -153,7 +153,7 @@ func (s *SQLite) Load(ctx context.Context, id string) (*workflow.Run, []workflow
 	if err != nil {
 		return nil, nil, err
 	}
-	s.hands.overlay(l.Run)
+	s.claims.applyTo(l.Run)
 	return l.Run, l.Signals, nil
 }
 
@@ -229,7 +229,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 			}
 			r, open, damage := s.decodeRun(row)
 			if damage != nil {
-				r = setAside(r, damage)
+				r = unreadableRun(r, damage)
 			} else {
 				whole := &workflow.Run{}
 				whole.Restore(open)
@@ -261,7 +261,7 @@ func oneOf(values []string) (marks string, params []any) {
 }
 
 // setAside shows a run that cannot be read.
-func setAside(r *workflow.Run, damage error) *workflow.Run {
+func unreadableRun(r *workflow.Run, damage error) *workflow.Run {
 	r.Phase = workflow.Paused
 	r.Fault = &workflow.Fault{Code: workflow.StoreCorrupt.Code, Message: damage.Error()}
 	return r
@@ -277,7 +277,7 @@ func (s *SQLite) History(ctx context.Context, id string, after int64, limit int)
 		last := int64(-1)
 		var damage error
 		err := query(conn, "SELECT body FROM run WHERE id = ?", func(row *sqlite.Stmt) error {
-			last, _, _, damage = places(column(row, 0))
+			last, _, _, damage = readRowPointers(column(row, 0))
 			return nil
 		}, id)
 		switch {

@@ -13,17 +13,17 @@ type sqReader struct {
 	conn *sqlite.Conn
 	stop chan struct{} // closed: what runs is interrupted
 	work chan func(*sqlite.Conn) error
-	done chan readEnd
+	done chan readResult
 }
 
 // readEnd is how a read has ended.
-type readEnd struct {
-	err    error
-	thrown any // what it has panicked with
+type readResult struct {
+	err      error
+	panicked any // what it has panicked with
 }
 
 func newSQReader(conn *sqlite.Conn) *sqReader {
-	r := &sqReader{conn: conn, work: make(chan func(*sqlite.Conn) error), done: make(chan readEnd)}
+	r := &sqReader{conn: conn, work: make(chan func(*sqlite.Conn) error), done: make(chan readResult)}
 	r.arm()
 	go r.serve()
 	return r
@@ -43,10 +43,10 @@ func (r *sqReader) serve() {
 }
 
 // transaction runs fn in one read transaction.
-func (r *sqReader) transaction(fn func(*sqlite.Conn) error) (end readEnd) {
+func (r *sqReader) transaction(fn func(*sqlite.Conn) error) (end readResult) {
 	defer func() {
-		if thrown := recover(); thrown != nil {
-			end.thrown = thrown
+		if panicked := recover(); panicked != nil {
+			end.panicked = panicked
 		}
 	}()
 	if end.err = execute(r.conn, "BEGIN"); end.err != nil {
@@ -65,7 +65,7 @@ func (r *sqReader) transaction(fn func(*sqlite.Conn) error) (end readEnd) {
 }
 
 // read waits for a transaction, which the end of the context interrupts.
-func (r *sqReader) read(ctx context.Context, fn func(*sqlite.Conn) error) readEnd {
+func (r *sqReader) read(ctx context.Context, fn func(*sqlite.Conn) error) readResult {
 	r.work <- fn
 	select {
 	case end := <-r.done:

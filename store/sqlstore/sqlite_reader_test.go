@@ -48,8 +48,8 @@ func TestReaderServesTheNextCaller(t *testing.T) {
 		},
 		"panicked": func(t *testing.T) {
 			defer func() {
-				if thrown := recover(); thrown != failure {
-					t.Errorf("its caller gets %v", thrown)
+				if panicked := recover(); panicked != failure {
+					t.Errorf("its caller gets %v", panicked)
 				}
 			}()
 			_ = s.read(t.Context(), func(*sqlite.Conn) error { panic(failure) })
@@ -85,9 +85,9 @@ func TestOrdered(t *testing.T) {
 
 // Only who asks for one cluster, whatever its state, and may see it in any case
 // is answered without a list.
-func TestJustOne(t *testing.T) {
+func TestSingleUUID(t *testing.T) {
 	one := cluster.ClusterQuery{Scope: cluster.Scope{All: true}, UUID: "u", WithDestroyed: true, Limit: 1}
-	if justOne(one) != "u" {
+	if singleUUID(one) != "u" {
 		t.Error("it is a list")
 	}
 	for name, change := range map[string]func(*cluster.ClusterQuery){
@@ -105,7 +105,7 @@ func TestJustOne(t *testing.T) {
 		"no id":   func(q *cluster.ClusterQuery) { q.UUID = "" },
 	} {
 		q := one
-		if change(&q); justOne(q) != "" {
+		if change(&q); singleUUID(q) != "" {
 			t.Errorf("%s: it is none", name)
 		}
 	}

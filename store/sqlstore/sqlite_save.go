@@ -39,7 +39,7 @@ type sqHandle struct {
 }
 
 // room is kept free before a body for the two places that only the writer knows.
-const room = 2 * binary.MaxVarintLen64
+const pointerSpace = 2 * binary.MaxVarintLen64
 
 // sqSave is a save, encoded by its caller.
 type sqSave struct {
@@ -54,7 +54,7 @@ type sqSave struct {
 	mail      int64
 	lastEvent int64
 	lastSteps int64
-	hints     []string
+	toWake    []string
 	written   bool // the row of the run is
 }
 
@@ -126,7 +126,7 @@ func (op *sqSave) encode() (open []*workflow.StepRecord) {
 			open = append(open, s)
 		}
 	}
-	op.body = appendBody(make([]byte, room, room+96), r, open)
+	op.body = appendBody(make([]byte, pointerSpace, pointerSpace+96), r, open)
 	if len(settled) > 0 {
 		op.steps = appendRecords(nil, settled, h.lastSteps)
 	}
@@ -149,16 +149,16 @@ func inBody(s *workflow.StepRecord) bool {
 }
 
 // placed writes the places of the newest rows before a body.
-func placed(body []byte, lastEvent, lastSteps int64) []byte {
-	var head [room]byte
+func putRowPointers(body []byte, lastEvent, lastSteps int64) []byte {
+	var head [pointerSpace]byte
 	n := binary.PutVarint(head[:], lastEvent)
 	n += binary.PutVarint(head[n:], lastSteps)
-	copy(body[room-n:], head[:n])
-	return body[room-n:]
+	copy(body[pointerSpace-n:], head[:n])
+	return body[pointerSpace-n:]
 }
 
 // places reads them.
-func places(data []byte) (lastEvent, lastSteps int64, body []byte, err error) {
+func readRowPointers(data []byte) (lastEvent, lastSteps int64, body []byte, err error) {
 	lastEvent, n := binary.Varint(data)
 	if n > 0 {
 		var m int
@@ -172,7 +172,7 @@ func places(data []byte) (lastEvent, lastSteps int64, body []byte, err error) {
 // execute is the writer's part.
 func (op *sqSave) execute(w *sqWriter) error {
 	r, h := op.r, op.handle
-	if w.store.hands.fences(h.row, r.Epoch) {
+	if w.store.claims.isFenced(h.row, r.Epoch) {
 		return workflow.ErrFenced
 	}
 	op.lastEvent, op.lastSteps = h.lastEvent, h.lastSteps
@@ -182,9 +182,9 @@ func (op *sqSave) execute(w *sqWriter) error {
 	if op.steps != nil {
 		op.lastSteps = w.lastRow + 1
 	}
-	body := placed(op.body, op.lastEvent, op.lastSteps)
+	body := putRowPointers(op.body, op.lastEvent, op.lastSteps)
 	if !op.plain {
-		return op.move(w, body)
+		return op.saveTransition(w, body)
 	}
 	stmt := w.update
 	stmt.BindBytes(1, body)
@@ -197,31 +197,31 @@ func (op *sqSave) execute(w *sqWriter) error {
 		return err
 	}
 	if w.conn.Changes() == 0 {
-		return op.move(w, body)
+		return op.saveTransition(w, body)
 	}
 	if op.events == nil && op.steps == nil {
 		return nil
 	}
-	return torn(w.addEvent(h.row, op.events, op.steps))
+	return partialWrite(w.addEvent(h.row, op.events, op.steps))
 }
 
 // move is a save that moves a run through its life. What it sends or consumes is
 // written before all is known, and so needs a savepoint.
-func (op *sqSave) move(w *sqWriter, body []byte) error {
+func (op *sqSave) saveTransition(w *sqWriter, body []byte) error {
 	if len(op.save.Mail)+len(op.save.Consumed) > 0 {
-		return w.guarded(func() error { return op.slow(w, body) })
+		return w.guarded(func() error { return op.saveSlowly(w, body) })
 	}
 	op.written = false
-	err := op.slow(w, body)
+	err := op.saveSlowly(w, body)
 	if op.written {
-		return torn(err)
+		return partialWrite(err)
 	}
 	return err
 }
 
-func (op *sqSave) slow(w *sqWriter, body []byte) error {
+func (op *sqSave) saveSlowly(w *sqWriter, body []byte) error {
 	r := op.r
-	op.hints = op.hints[:0]
+	op.toWake = op.toWake[:0]
 	now := time.Now()
 	old, err := w.run(op.handle.row)
 	switch {
@@ -242,7 +242,7 @@ func (op *sqSave) slow(w *sqWriter, body []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := w.accept(known, post.To, post.Signal, now, false, &op.hints); err != nil && !errors.Is(err, workflow.ErrFinal) {
+		if err := w.accept(known, post.To, post.Signal, now, false, &op.toWake); err != nil && !errors.Is(err, workflow.ErrFinal) {
 			return err
 		}
 	}
@@ -273,7 +273,7 @@ func (op *sqSave) slow(w *sqWriter, body []byte) error {
 		owner, due = r.Owner, 0
 	case r.Mail < old.mail:
 		due = now.UnixNano()
-		op.hints = append(op.hints, r.ID)
+		op.toWake = append(op.toWake, r.ID)
 	case !r.NextAt.IsZero():
 		due = dueAt(r.NextAt)
 	}
@@ -290,7 +290,7 @@ func (op *sqSave) slow(w *sqWriter, body []byte) error {
 		}
 	}
 	if old.slot && r.Phase.Final() {
-		if err := w.promote(r.Subject, now, &op.hints); err != nil {
+		if err := w.promote(r.Subject, now, &op.toWake); err != nil {
 			return err
 		}
 	}
@@ -305,12 +305,12 @@ func dueAt(t time.Time) int64 { return max(t.UnixNano(), 1) }
 func (op *sqSave) durable(s *SQLite) {
 	r := op.r
 	if r.Owner == "" || r.Phase.Final() {
-		s.hands.forget(op.handle.row)
+		s.claims.forget(op.handle.row)
 	} else if !op.plain {
-		s.hands.hold(op.handle.row, r.ID, r.Owner, r.Epoch)
+		s.claims.setOwner(op.handle.row, r.ID, r.Owner, r.Epoch)
 	}
-	for _, id := range op.hints {
-		s.wake.hint(id)
+	for _, id := range op.toWake {
+		s.wake.notify(id)
 	}
 }
 
@@ -323,10 +323,10 @@ type sqRow struct {
 
 const sqlRow = "SELECT row, revision, epoch, mail, phase, slot IS NOT NULL, owner IS NOT NULL FROM run "
 
-func (w *sqWriter) run(row int64) (sqRow, error)  { return w.one(sqlRow+"WHERE row = ?", row) }
-func (w *sqWriter) find(id string) (sqRow, error) { return w.one(sqlRow+"WHERE id = ?", id) }
+func (w *sqWriter) run(row int64) (sqRow, error)  { return w.oneRow(sqlRow+"WHERE row = ?", row) }
+func (w *sqWriter) find(id string) (sqRow, error) { return w.oneRow(sqlRow+"WHERE id = ?", id) }
 
-func (w *sqWriter) one(sql string, key any) (sqRow, error) {
+func (w *sqWriter) oneRow(sql string, key any) (sqRow, error) {
 	var found sqRow
 	err := query(w.conn, sql, func(row *sqlite.Stmt) error {
 		found = sqRow{row: row.ColumnInt64(0), revision: row.ColumnInt64(1), epoch: row.ColumnInt64(2), mail: row.ColumnInt64(3),
@@ -340,7 +340,7 @@ func (w *sqWriter) one(sql string, key any) (sqRow, error) {
 }
 
 // promote gives the slot of a run that has ended to the next in the queue.
-func (w *sqWriter) promote(subject string, now time.Time, hints *[]string) error {
+func (w *sqWriter) promote(subject string, now time.Time, toWake *[]string) error {
 	var next int64
 	var id string
 	err := query(w.conn, "SELECT row, id FROM run WHERE subject = ? AND queue_no > 0 ORDER BY queue_no LIMIT 1", func(row *sqlite.Stmt) error {
@@ -350,7 +350,7 @@ func (w *sqWriter) promote(subject string, now time.Time, hints *[]string) error
 	if err != nil || next == 0 {
 		return err
 	}
-	*hints = append(*hints, id)
+	*toWake = append(*toWake, id)
 	return w.exec(`UPDATE run SET phase = ?, slot = 1, queue_no = 0, revision = revision + 1,
 		due = CASE WHEN owner IS NULL THEN ? ELSE due END WHERE row = ?`, phaseNumber(workflow.Running), now.UnixNano(), next)
 }

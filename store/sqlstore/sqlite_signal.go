@@ -12,31 +12,31 @@ func (s *SQLite) Send(ctx context.Context, id string, signal workflow.Signal) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var hints []string
+	var toWake []string
 	err := s.writer.do(&sqWrite{
 		run: func(w *sqWriter) error {
-			hints = hints[:0]
+			toWake = toWake[:0]
 			known, err := w.find(id)
 			if err != nil {
 				return err
 			}
-			return w.accept(known, id, signal, time.Now(), true, &hints)
+			return w.accept(known, id, signal, time.Now(), true, &toWake)
 		},
 		after: func() {
-			for _, id := range hints {
-				s.wake.hint(id)
+			for _, id := range toWake {
+				s.wake.notify(id)
 			}
 		},
 	})
 	if err == nil {
-		s.tell(hints)
+		s.wakeOwner(toWake)
 	}
 	return err
 }
 
 // accept keeps a signal once. Mail of other runs is not bounded: to lose it
 // would leave a parent waiting for ever.
-func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time, bounded bool, hints *[]string) error {
+func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time, bounded bool, toWake *[]string) error {
 	seen, err := text(w.conn, "SELECT 1 FROM signal WHERE run = ? AND id = ?", to.row, s.ID)
 	switch {
 	case err != nil || seen != "":
@@ -65,7 +65,7 @@ func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time,
 		return err
 	}
 	to.mail++
-	*hints = append(*hints, id)
+	*toWake = append(*toWake, id)
 	if to.mail > workflow.MaxSignalIDs && to.mail%64 == 0 {
 		return w.exec(`DELETE FROM signal WHERE run = ?1 AND data IS NULL AND row <
 			(SELECT row FROM signal WHERE run = ?1 ORDER BY row DESC LIMIT 1 OFFSET CAST(?2 AS INTEGER))`, to.row, workflow.MaxSignalIDs-1)

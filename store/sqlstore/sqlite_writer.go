@@ -36,7 +36,7 @@ type sqWriter struct {
 
 	// The numbers of the newest rows. Other processes may write too: then the
 	// version of the data differs and they are read again.
-	seen             int64
+	dataVersion      int64
 	lastRun, lastRow int64
 	size             int64 // bytes bound in this batch
 	count            int64 // statements of this batch
@@ -45,20 +45,20 @@ type sqWriter struct {
 
 // sqWrite is one call that waits for its commit.
 type sqWrite struct {
-	save  *sqSave               // a save, or
-	run   func(*sqWriter) error // anything else
-	bare  bool                  // run changes nothing before it can fail: no savepoint
-	after func()                // once it is durable
-	err   error
-	done  chan struct{}
+	save        *sqSave               // a save, or
+	run         func(*sqWriter) error // anything else
+	noSavepoint bool                  // run changes nothing before it can fail: no savepoint
+	after       func()                // once it is durable
+	err         error
+	done        chan struct{}
 }
 
 var errClosed = workflow.StoreUnavailable.Errorf("the store is closed")
 
-const mostAtOnce = 1024 // writes of one transaction
+const maxBatch = 1024 // writes of one transaction
 
 func newSQWriter(s *SQLite, conn *sqlite.Conn) (*sqWriter, error) {
-	w := &sqWriter{store: s, conn: conn, seen: -1}
+	w := &sqWriter{store: s, conn: conn, dataVersion: -1}
 	w.wake = sync.NewCond(&w.mu)
 	for sql, to := range map[string]**sqlite.Stmt{
 		sqlUpdate: &w.update, sqlEvent: &w.event, "BEGIN IMMEDIATE": &w.begin, "COMMIT": &w.commit, "PRAGMA data_version": &w.version,
@@ -103,7 +103,7 @@ func (w *sqWriter) close() {
 	w.mu.Unlock()
 }
 
-func (w *sqWriter) free() {
+func (w *sqWriter) closeFiles() {
 	w.conn.Close()
 	w.log.close()
 }
@@ -120,7 +120,7 @@ func (w *sqWriter) serve() {
 			w.mu.Unlock()
 			return
 		}
-		n := min(len(w.pending), mostAtOnce)
+		n := min(len(w.pending), maxBatch)
 		batch = append(batch[:0], w.pending[:n]...)
 		rest := copy(w.pending, w.pending[n:])
 		clear(w.pending[rest:])
@@ -152,7 +152,7 @@ func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 	w.size, w.count = 0, 0
 	defer func() {
 		if err != nil {
-			w.seen = -1
+			w.dataVersion = -1
 			if !w.conn.AutocommitEnabled() {
 				_ = execute(w.conn, "ROLLBACK")
 			}
@@ -163,14 +163,14 @@ func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 		return err
 	}
 	w.log.lengthen()
-	if err := w.look(); err != nil {
+	if err := w.refreshNumbers(); err != nil {
 		return err
 	}
 	for _, op := range batch {
 		switch {
 		case op.save != nil:
 			op.err = op.save.execute(w)
-		case op.bare:
+		case op.noSavepoint:
 			op.err = op.run(w)
 		default:
 			op.err = w.guarded(func() error { return op.run(w) })
@@ -182,7 +182,7 @@ func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 	if err := w.step(w.commit); err != nil {
 		return err
 	}
-	w.account(len(batch))
+	w.addStats(len(batch))
 	return nil
 }
 
@@ -209,13 +209,13 @@ func (w *sqWriter) guarded(fn func() error) error {
 }
 
 // look reads the newest numbers again if another process has written.
-func (w *sqWriter) look() error {
+func (w *sqWriter) refreshNumbers() error {
 	_, err := w.version.Step()
 	version := w.version.ColumnInt64(0)
 	if e := w.version.Reset(); err == nil {
 		err = e
 	}
-	if err != nil || version == w.seen {
+	if err != nil || version == w.dataVersion {
 		return err
 	}
 	for sql, to := range map[string]*int64{
@@ -227,7 +227,7 @@ func (w *sqWriter) look() error {
 			return err
 		}
 	}
-	w.seen = version
+	w.dataVersion = version
 	return nil
 }
 
@@ -271,14 +271,14 @@ func blob(stmt *sqlite.Stmt, i int, data []byte) {
 
 // account adds a committed batch to the statistics. The index of the log tells
 // how many pages were written: its number of frames, and whether it began anew.
-func (w *sqWriter) account(writes int) {
+func (w *sqWriter) addStats(writes int) {
 	stats := &w.store.stats
 	stats.writes.Add(int64(writes))
 	stats.commits.Add(1)
 	stats.syncs.Add(1)
 	stats.bytes.Add(w.size)
 	stats.statements.Add(w.count)
-	pages, again := w.log.grown()
+	pages, again := w.log.countNewPages()
 	if again {
 		stats.syncs.Add(2)
 	}

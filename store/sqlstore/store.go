@@ -68,13 +68,13 @@ type Store interface {
 	// Probe writes as requests do, and tells why that cannot be done.
 	Probe(ctx context.Context) error
 	// Sealer seals with the master key of Options.
-	Sealer() *Sealer
+	Encrypter() *Encrypter
 	// Close waits for writes under way and closes the database.
 	Close() error
 }
 
 // Keeper is a store that commands can look after. Both databases are.
-type Keeper interface {
+type Admin interface {
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool
 	// Stats counts what was written since Open.
@@ -123,7 +123,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 	case o.DSN != "" && o.Path != "":
 		return nil, workflow.InputInvalid.Errorf("Options.Path and Options.DSN are both set: give one")
 	case strings.HasPrefix(o.DSN, "postgres://"), strings.HasPrefix(o.DSN, "postgresql://"), strings.Contains(o.DSN, "="):
-		seal, err := o.sealer()
+		encrypter, err := o.encrypter()
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func Open(ctx context.Context, o Options) (Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.seal = seal
+		p.encrypter = encrypter
 		return p, nil
 	case o.DSN != "":
 		o.Path = strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")

@@ -17,14 +17,14 @@ import (
 
 // carriedTable is a table whose rows an export holds as they are: what is
 // sealed stays sealed.
-type carriedTable struct {
+type exportedTable struct {
 	name, key string
 	replace   bool   // a new database has rows of it already
 	number    string // column whose numbers go on behind the greatest one
 }
 
 // carriedTables are in the order of an export.
-var carriedTables = []carriedTable{
+var exportedTables = []exportedTable{
 	{name: "setting", key: "name", replace: true},
 	{name: "domain", key: "id", replace: true},
 	{name: "account", key: "id", replace: true},
@@ -42,7 +42,7 @@ var carriedTables = []carriedTable{
 
 // holdsBooksSQL finds out whether there is something a restore would mix with.
 // A new database has one account.
-const holdsBooksSQL = `SELECT EXISTS (SELECT 1 FROM container_cluster) OR EXISTS (SELECT 1 FROM job) OR EXISTS (SELECT 1 FROM cluster_event)
+const hasClustersSQL = `SELECT EXISTS (SELECT 1 FROM container_cluster) OR EXISTS (SELECT 1 FROM job) OR EXISTS (SELECT 1 FROM cluster_event)
 	OR (SELECT count(*) FROM account) > 1 OR EXISTS (SELECT 1 FROM token) OR EXISTS (SELECT 1 FROM api_key)`
 
 // cell is a value of a column: int64, string, []byte or nil.
@@ -84,8 +84,8 @@ func (c *cell) UnmarshalJSON(data []byte) error {
 }
 
 // exportTables writes the rows of all tables. A damaged table does not end it.
-func exportTables(out *exporter, rows func(t carriedTable, each func(map[string]cell) error) error) error {
-	for _, t := range carriedTables {
+func exportTables(out *exporter, rows func(t exportedTable, each func(map[string]cell) error) error) error {
+	for _, t := range exportedTables {
 		var failed error // to write
 		err := rows(t, func(columns map[string]cell) error {
 			failed = out.write(dump{Table: t.name, Row: columns})
@@ -106,7 +106,7 @@ func exportTables(out *exporter, rows func(t carriedTable, each func(map[string]
 }
 
 // sqRows gives the rows of a table. A file of an older schema has none.
-func sqRows(conn *sqlite.Conn, t carriedTable, each func(map[string]cell) error) error {
+func sqRows(conn *sqlite.Conn, t exportedTable, each func(map[string]cell) error) error {
 	known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = ?", t.name)
 	if err != nil || known == "0" {
 		return sqFault(err, t.name)
@@ -133,7 +133,7 @@ func sqRows(conn *sqlite.Conn, t carriedTable, each func(map[string]cell) error)
 }
 
 // pgRows gives the rows of a table.
-func pgRows(s pgSession, t carriedTable, each func(map[string]cell) error) error {
+func pgRows(s pgSession, t exportedTable, each func(map[string]cell) error) error {
 	rows, err := s.on.Query(s.ctx, "SELECT * FROM "+t.name+" ORDER BY "+t.key)
 	if err != nil {
 		return err
@@ -159,11 +159,11 @@ var columnName = regexp.MustCompile(`^[a-z_]+$`)
 
 // restoreRow takes a row of an export.
 func restoreRow(s session, line dump) error {
-	i := slices.IndexFunc(carriedTables, func(t carriedTable) bool { return t.name == line.Table })
+	i := slices.IndexFunc(exportedTables, func(t exportedTable) bool { return t.name == line.Table })
 	if i < 0 {
 		return workflow.InputInvalid.Errorf("the export holds a table %q: a newer version of the program has written it", line.Table)
 	}
-	t, columns := carriedTables[i], slices.Sorted(maps.Keys(line.Row))
+	t, columns := exportedTables[i], slices.Sorted(maps.Keys(line.Row))
 	var args []any
 	for _, c := range columns {
 		if !columnName.MatchString(c) {
@@ -180,8 +180,8 @@ func restoreRow(s session, line dump) error {
 
 // goOn lets the numbers of PostgreSQL go on behind those that were restored.
 // SQLite does so by itself.
-func goOn(s pgSession) error {
-	for _, t := range carriedTables {
+func advanceSequences(s pgSession) error {
+	for _, t := range exportedTables {
 		if t.number == "" {
 			continue
 		}
@@ -194,7 +194,7 @@ func goOn(s pgSession) error {
 }
 
 // checkBooks reads every record of clusters. What is sealed is looked at from outside.
-func checkBooks(s session, report *Report) error {
+func checkRecords(s session, report *Report) error {
 	note := func(what string, err error) {
 		if err != nil {
 			report.Damage = append(report.Damage, Damage{What: what + ": " + fault.Message(err)})
@@ -224,12 +224,12 @@ func checkBooks(s session, report *Report) error {
 	}); err != nil {
 		return err
 	}
-	for _, t := range sealedTables {
-		sql := fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s", t.owner, strings.Join(t.columns, ", "), t.name, t.owner)
+	for _, t := range encryptedTables {
+		sql := fmt.Sprintf("SELECT %s, %s FROM %s ORDER BY %s", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn)
 		if err := s.query(sql, nil, func(r row) error {
 			for i, column := range t.columns {
-				if sealed := r.bytes(i + 1); len(sealed) > 0 && (len(sealed) < sealHead || sealed[0] != sealVersion) {
-					note(place(t.name, column, r.text(0)), workflow.StoreCorrupt.Errorf("this is no sealed secret"))
+				if encrypted := r.bytes(i + 1); len(encrypted) > 0 && (len(encrypted) < envelopeHeader || encrypted[0] != envelopeVersion) {
+					note(secretLocation(t.name, column, r.text(0)), workflow.StoreCorrupt.Errorf("this is no sealed secret"))
 				}
 			}
 			return nil

@@ -19,7 +19,7 @@ func TestExportKnowsEveryTable(t *testing.T) {
 	known := []string{"migration", "run", "birth", "event", "signal", "definition", "counter", "object", "feed", "lock",
 		"change", "idempotency", "run_label", // a restored store can do without these
 		"sqlite_sequence"}
-	for _, table := range carriedTables {
+	for _, table := range exportedTables {
 		known = append(known, table.name)
 	}
 	s, err := OpenSQLite(t.Context(), Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
@@ -37,16 +37,16 @@ func TestExportKnowsEveryTable(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil || n < len(carriedTables) {
+	if err != nil || n < len(exportedTables) {
 		t.Errorf("%d tables, %v", n, err)
 	}
 }
 
 // Sealed columns stand in carried tables, so that rotation and exports agree.
-func TestSealedTablesAreCarried(t *testing.T) {
-	for _, sealed := range sealedTables {
-		if !slices.ContainsFunc(carriedTables, func(c carriedTable) bool { return c.name == sealed.name }) {
-			t.Errorf("table %s is sealed, and in no export", sealed.name)
+func TestEncryptedTablesAreExported(t *testing.T) {
+	for _, encrypted := range encryptedTables {
+		if !slices.ContainsFunc(exportedTables, func(c exportedTable) bool { return c.name == encrypted.name }) {
+			t.Errorf("table %s is sealed, and in no export", encrypted.name)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestNoForeignKeys(t *testing.T) {
 // other is done again.
 func TestPostgresWritesAgainAfterADeadlock(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
-	m := pgMedium{p}
+	m := pgBackend{p}
 	put := func(name string) statement {
 		return statement{sql: `INSERT INTO setting (name, value, at) VALUES ($1, '1', 0) ON CONFLICT (name) DO UPDATE SET value = setting.value || '1'`, args: []any{name}}
 	}

@@ -12,7 +12,7 @@ type waker struct {
 
 func newWaker() *waker { return &waker{c: make(chan string, 1024)} }
 
-func (w *waker) hint(id string) {
+func (w *waker) notify(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.missed {
@@ -28,12 +28,12 @@ func (w *waker) hint(id string) {
 
 // bell wakes any number of waiters: take the channel, look, then wait for it.
 // The zero bell is ready.
-type bell struct {
+type notifier struct {
 	mu sync.Mutex
 	c  chan struct{}
 }
 
-func (b *bell) next() <-chan struct{} {
+func (b *notifier) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.c == nil {
@@ -42,7 +42,7 @@ func (b *bell) next() <-chan struct{} {
 	return b.c
 }
 
-func (b *bell) ring() {
+func (b *notifier) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.c != nil {

@@ -98,7 +98,7 @@ func (f *Fake) Create(ctx context.Context, who cluster.Caller, r service.CreateR
 			if job.Digest != fmt.Sprint(r) {
 				return nil, nil, cluster.JobReused.Errorf("job %s was for another request", r.JobID)
 			}
-			b, err := f.Books.Book(ctx, job.Cluster)
+			b, err := f.Books.Record(ctx, job.Cluster)
 			return &b.Cluster, job, err
 		}
 	}
@@ -205,7 +205,7 @@ func (f *Fake) End(ctx context.Context, id string, why error) error {
 	if err != nil || job.Status != cluster.JobOpen {
 		return err
 	}
-	b, err := f.Books.Book(ctx, job.Cluster)
+	b, err := f.Books.Record(ctx, job.Cluster)
 	if err != nil {
 		return err
 	}
@@ -257,11 +257,11 @@ func (f *Fake) PlanChange(ctx context.Context, who cluster.Caller, uuid string, 
 }
 
 // Get is that of the service: ids that are not there, and those out of reach.
-func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Book, error) {
+func (f *Fake) Get(ctx context.Context, who cluster.Caller, uuid string) (*cluster.Record, error) {
 	if err := f.heard("Get", ""); err != nil {
 		return nil, err
 	}
-	b, err := f.Books.Book(ctx, uuid)
+	b, err := f.Books.Record(ctx, uuid)
 	if err == nil && !who.Scope.Sees(b.Cluster.Owner) {
 		return nil, cluster.AccessRefused.Errorf("cluster %s is not in the reach of %s", uuid, who.User)
 	}

@@ -41,7 +41,7 @@ type Options struct {
 // Server is a running PostgreSQL.
 type Server struct {
 	options Options
-	place   place
+	dir     serverDir
 	process *process
 }
 
@@ -61,7 +61,7 @@ func Start(t testing.TB, o Options) *Server {
 	if s := shared.servers[o]; s != nil {
 		return s
 	}
-	s := begin(t, o)
+	s := startServer(t, o)
 	shared.servers[o] = s
 	return s
 }
@@ -69,7 +69,7 @@ func Start(t testing.TB, o Options) *Server {
 // New starts a server of its own, for tests that crash it. It ends with the test.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := begin(t, o)
+	s := startServer(t, o)
 	t.Cleanup(func() {
 		if err := s.end(); err != nil {
 			t.Errorf("end of PostgreSQL: %v", err)
@@ -78,7 +78,7 @@ func New(t testing.TB, o Options) *Server {
 	return s
 }
 
-func begin(t testing.TB, o Options) *Server {
+func startServer(t testing.TB, o Options) *Server {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {
@@ -88,11 +88,11 @@ func begin(t testing.TB, o Options) *Server {
 		t.Fatal(Install)
 	}
 	s := &Server{options: o}
-	if s.place, err = newPlace(bin); err != nil {
+	if s.dir, err = newServerDir(bin); err != nil {
 		t.Fatalf("a directory for PostgreSQL: %v", err)
 	}
 	if err := s.run(); err != nil {
-		s.place.remove()
+		s.dir.remove()
 		t.Fatalf("PostgreSQL does not start: %v", err)
 	}
 	return s
@@ -139,7 +139,7 @@ func (s *Server) Database(t testing.TB) string {
 
 // DSN names a database of the server; "postgres" is always there.
 func (s *Server) DSN(database string) string {
-	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=disable", s.place.dir, port, superuser, database)
+	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=disable", s.dir.path, port, superuser, database)
 }
 
 // Terminate ends all connections to the database of a DSN, in the middle of
@@ -177,11 +177,11 @@ func (s *Server) exec(t testing.TB, sql string) {
 
 func (s *Server) session(t testing.TB, do func(context.Context, *pgx.Conn) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // t's own context has ended in a Cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), timeout) // t's own context has ended in a Cleanup
 	defer cancel()
 	c, err := pgx.Connect(ctx, s.DSN("postgres"))
 	if err != nil {
-		t.Fatalf("connect to PostgreSQL: %v\n%s", err, s.place.log())
+		t.Fatalf("connect to PostgreSQL: %v\n%s", err, s.dir.log())
 	}
 	defer c.Close(ctx)
 	if err := do(ctx, c); err != nil {
@@ -190,12 +190,12 @@ func (s *Server) session(t testing.TB, do func(context.Context, *pgx.Conn) error
 }
 
 func (s *Server) run() error {
-	p, err := s.place.start(s.options)
+	p, err := s.dir.start(s.options)
 	if err != nil {
 		return err
 	}
 	s.process = p
-	deadline := time.After(patience)
+	deadline := time.After(timeout)
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		c, err := pgx.Connect(ctx, s.DSN("postgres"))
@@ -208,10 +208,10 @@ func (s *Server) run() error {
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("it ended: %s", strings.TrimSpace(s.place.log()))
+			return fmt.Errorf("it ended: %s", strings.TrimSpace(s.dir.log()))
 		case <-deadline:
 			p.crash()
-			return fmt.Errorf("it does not answer for %s: %w", patience, err)
+			return fmt.Errorf("it does not answer for %s: %w", timeout, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -219,6 +219,6 @@ func (s *Server) run() error {
 
 func (s *Server) end() error {
 	err := s.process.stop()
-	s.place.remove()
+	s.dir.remove()
 	return err
 }

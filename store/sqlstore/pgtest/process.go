@@ -24,17 +24,17 @@ const Port = 5432
 const (
 	port      = Port
 	superuser = "pawl"
-	patience  = 30 * time.Second
+	timeout   = 30 * time.Second
 	prefix    = "pawl-pg-"
 	maxSocket = 107 // bytes in the path of a Unix socket
 )
 
 // place is the directory of a server: its data, its socket and its log.
-type place struct {
-	bin  string // where initdb and postgres are
-	dir  string
-	lock *os.File            // held while this process lives; a free one marks what a killed process left
-	as   *syscall.Credential // who runs the server when this process is root
+type serverDir struct {
+	bin   string // where initdb and postgres are
+	path  string
+	lock  *os.File            // held while this process lives; a free one marks what a killed process left
+	runAs *syscall.Credential // who runs the server when this process is root
 }
 
 // binaries finds the newest installed server.
@@ -61,25 +61,25 @@ func version(bin string) int {
 	return n
 }
 
-func newPlace(bin string) (place, error) {
+func newServerDir(bin string) (serverDir, error) {
 	sweep()
-	p := place{bin: bin}
+	p := serverDir{bin: bin}
 	var err error
-	if p.as, err = unprivileged(); err != nil {
+	if p.runAs, err = unprivileged(); err != nil {
 		return p, err
 	}
-	if p.dir, err = os.MkdirTemp("", prefix); err != nil {
+	if p.path, err = os.MkdirTemp("", prefix); err != nil {
 		return p, err
 	}
-	if socket := fmt.Sprintf("%s/.s.PGSQL.%d.lock", p.dir, port); len(socket) > maxSocket {
+	if socket := fmt.Sprintf("%s/.s.PGSQL.%d.lock", p.path, port); len(socket) > maxSocket {
 		p.remove()
 		return p, fmt.Errorf("%s is too long for a Unix socket: set TMPDIR to a shorter path", socket)
 	}
-	if p.lock, err = os.OpenFile(filepath.Join(p.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+	if p.lock, err = os.OpenFile(filepath.Join(p.path, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err == nil {
 		err = unix.Flock(int(p.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
-	if err == nil && p.as != nil {
-		err = os.Chown(p.dir, int(p.as.Uid), int(p.as.Gid))
+	if err == nil && p.runAs != nil {
+		err = os.Chown(p.path, int(p.runAs.Uid), int(p.runAs.Gid))
 	}
 	if err == nil {
 		cmd := p.command("initdb", "-D", p.data(), "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
@@ -130,30 +130,30 @@ func sweep() {
 	}
 }
 
-func (p place) data() string { return filepath.Join(p.dir, "data") }
+func (p serverDir) data() string { return filepath.Join(p.path, "data") }
 
-func (p place) remove() {
-	_ = os.RemoveAll(p.dir)
+func (p serverDir) remove() {
+	_ = os.RemoveAll(p.path)
 	if p.lock != nil {
 		p.lock.Close()
 	}
 }
 
-func (p place) log() string {
-	text, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+func (p serverDir) log() string {
+	text, _ := os.ReadFile(filepath.Join(p.path, "log"))
 	return string(text)
 }
 
-func (p place) command(name string, args ...string) *exec.Cmd {
+func (p serverDir) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(p.bin, name), args...)
-	cmd.Dir = p.dir
+	cmd.Dir = p.path
 	cmd.Env = []string{"PATH=" + p.bin + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.runAs, Setpgid: true}
 	return cmd
 }
 
-func (p place) start(o Options) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(p.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+func (p serverDir) start(o Options) (*process, error) {
+	log, err := os.OpenFile(filepath.Join(p.path, "log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (p place) start(o Options) (*process, error) {
 	if o.NoSync {
 		fsync = "fsync=off"
 	}
-	cmd := p.command("postgres", "-D", p.data(), "-k", p.dir, "-p", strconv.Itoa(port), "-c", "listen_addresses="+o.Listen,
+	cmd := p.command("postgres", "-D", p.data(), "-k", p.path, "-p", strconv.Itoa(port), "-c", "listen_addresses="+o.Listen,
 		"-c", fsync, "-c", "synchronous_commit=on", "-c", "max_connections=100", "-c", "shared_buffers=128MB",
 		"-c", "max_wal_size=4GB", "-c", "log_min_messages=warning")
 	if o.Listen != "" {
@@ -211,9 +211,9 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 		return p.err
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		p.crash()
-		return fmt.Errorf("it did not end for %s after SIGINT", patience)
+		return fmt.Errorf("it did not end for %s after SIGINT", timeout)
 	}
 }
 

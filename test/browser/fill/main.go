@@ -67,7 +67,7 @@ func run(ctx context.Context, dir string, clusters int) (err error) {
 }
 
 type filler struct {
-	records cluster.Ledger
+	records cluster.Store
 	cloud   *sim.Cloud
 	now     time.Time
 }

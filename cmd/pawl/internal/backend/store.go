@@ -147,14 +147,14 @@ func (s Store) SignedOut() server.SignedOut {
 // SessionKeys sign the sessions of the console: one of each master key, the
 // newest first. None: the store has no master key, and sessions end with the server.
 func (s Store) SessionKeys() ([][]byte, error) {
-	if sealed, ok := s.kept.(interface{ Sealer() *sqlstore.Sealer }); ok {
-		return sealed.Sealer().Derive("pawl console sessions 1")
+	if sealed, ok := s.kept.(interface{ Encrypter() *sqlstore.Encrypter }); ok {
+		return sealed.Encrypter().Derive("pawl console sessions 1")
 	}
 	return nil, nil
 }
 
 // Clusters is the ledger of container clusters.
-func (s Store) Clusters() cluster.Ledger {
+func (s Store) Clusters() cluster.Store {
 	if m, ok := s.kept.(memory); ok {
 		return m.clusters
 	}
@@ -180,11 +180,11 @@ func (s Store) Rotator() (rotator interface {
 }
 
 // CheckSeals refuses a store whose secrets the given master keys do not open.
-func (s Store) CheckSeals(ctx context.Context) error {
+func (s Store) CheckEncryption(ctx context.Context) error {
 	if sealed, ok := s.kept.(interface {
-		CheckSeals(ctx context.Context) error
+		CheckEncryption(ctx context.Context) error
 	}); ok {
-		return sealed.CheckSeals(ctx)
+		return sealed.CheckEncryption(ctx)
 	}
 	return nil
 }
@@ -232,13 +232,13 @@ func (o StoreOptions) Path() string {
 
 // IsOwner reports whether this process may work on the store.
 func (s Store) IsOwner() bool {
-	keeper, ok := s.kept.(sqlstore.Keeper)
+	keeper, ok := s.kept.(sqlstore.Admin)
 	return !ok || keeper.IsOwner()
 }
 
 // Keeper is the store's side for commands that look after it.
-func (s Store) Keeper() (sqlstore.Keeper, bool) {
-	keeper, ok := s.kept.(sqlstore.Keeper)
+func (s Store) Keeper() (sqlstore.Admin, bool) {
+	keeper, ok := s.kept.(sqlstore.Admin)
 	return keeper, ok
 }
 

@@ -61,7 +61,7 @@ func openSQLite(ctx context.Context, path, dir string) (*Medium, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k, ok := s.(sqlstore.Keeper); ok && !k.IsOwner() {
+	if k, ok := s.(sqlstore.Admin); ok && !k.IsOwner() {
 		s.Close()
 		return nil, workflow.InputInvalid.Errorf("%s is in use by another process: measure on a file of its own", path)
 	}

@@ -41,7 +41,7 @@ func (p *parts) makeClusters(ctx context.Context) error {
 	if config == nil {
 		return nil
 	}
-	if err := p.store.CheckSeals(ctx); err != nil {
+	if err := p.store.CheckEncryption(ctx); err != nil {
 		return err
 	}
 	ledger := p.store.Clusters()

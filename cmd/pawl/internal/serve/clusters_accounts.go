@@ -44,7 +44,7 @@ const mostHeld = 5
 
 // keepTenancy compares the accounts of a provider with those of the start
 // before, and remembers them. PROVIDER_ACCOUNT_IN_USE.
-func keepTenancy(ctx context.Context, kept settings, books cluster.Ledger, p Provider) error {
+func keepTenancy(ctx context.Context, kept settings, books cluster.Store, p Provider) error {
 	if p.Type != "cloudstack" {
 		return nil
 	}
@@ -71,9 +71,9 @@ func keepTenancy(ctx context.Context, kept settings, books cluster.Ledger, p Pro
 }
 
 // unchanged reports an owner of clusters of a provider whose account there is another one.
-func unchanged(ctx context.Context, books cluster.Ledger, provider string, before, now tenancy) error {
+func unchanged(ctx context.Context, books cluster.Store, provider string, before, now tenancy) error {
 	held := map[string][]string{} // names of clusters by their owners
-	if err := books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Book) error {
+	if err := books.Scan(ctx, cluster.ScanQuery{Provider: provider, Bare: true}, func(b *cluster.Record) error {
 		if owner := b.Cluster.Owner.AccountID; before.of(owner) != now.of(owner) {
 			held[owner] = append(held[owner], b.Cluster.Name)
 		}
