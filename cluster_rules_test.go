@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// clusterRules are the rules of container clusters and the tests that hold
-// them: first what services of this kind get wrong or lack, then the
-// state machine, the lifecycle and the background duties.
+// clusterRules are the rules of container clusters and the tests that verify them: first
+// common mistakes of such services, then the state machine, the lifecycle and the periodic
+// tasks.
 var clusterRules = []struct{ rule, tests string }{
 	{"a refused transition is an error, the state stays; writes are of a revision", "TestEveryPairIsAllowedOrRefused TestAChangeIsForItsRevision TestALoserDecidesAnew TestRevisionsOfClusters"},
 	{"no transient state lasts after a crash", "TestExplore TestExploreTwice TestARunEndsAtItsDeadline"},

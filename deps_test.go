@@ -15,26 +15,26 @@ import (
 
 const module = "github.com/pawl-dev/pawl"
 
-// A room is one folder of the product and what its packages may import beside
-// the standard library. An internal/ folder belongs to the room above it.
+// A layer is one folder of the product and the packages that it may import besides the
+// standard library. An internal/ folder belongs to the layer above it.
 type layer struct {
 	kind   kind
-	rule   string   // told to the one who breaks it
-	layers []string // other rooms; a name that ends in / means all rooms below it
+	rule   string   // shown when the rule is broken
+	layers []string // other layers; a name that ends in / means all layers below it
 	libs   []string // libraries, by prefix; "any" for all but Kubernetes
-	std    []string // what core rooms do without in the standard library, and this one needs
+	std    []string // standard packages that core layers must not use, but this one may
 }
 
 type kind int
 
 const (
 	core     kind = iota // runs in a unit test with no fake
-	edge                 // speaks to a technology
-	frontend             // a person reads what it prints
-	suite                // what tests share; product code imports none
+	edge                 // uses an external technology
+	frontend             // prints for people
+	suite                // shared by tests; product code must not import it
 )
 
-// What core rooms stand on, from the ground up.
+// The imports of core layers; each list contains the one before.
 var (
 	baseLayers    = []string{"fault", "outcome"}
 	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "rollout"})
@@ -44,8 +44,8 @@ var (
 	kubeLayers    = slices.Concat(coreLayers, []string{"kube/"})
 )
 
-// The libraries of what people write (YAML, JSON Schema and the language of its
-// messages, CEL), and all there are.
+// The libraries for files that people write (YAML, JSON Schema and its messages, CEL), and
+// the list for any library.
 var (
 	fileLibs = []string{"go.yaml.in/yaml/", "github.com/santhosh-tekuri/jsonschema/", "golang.org/x/text/", "cel.dev/cel-go", "github.com/google/cel-go"}
 	anyLib   = []string{"any"}
@@ -53,7 +53,7 @@ var (
 	apiLibs  = []string{"any", "k8s.io/api/", "k8s.io/apimachinery/"}
 )
 
-// The rules, as told to the one who broke them.
+// The rules, as the test prints them.
 const (
 	baseRule      = "fault and outcome import the standard library only"
 	secretRule    = "secretfile stands on fault and outcome only"
@@ -74,11 +74,10 @@ const (
 	reachRule     = "no core room reaches SQL or Kubernetes, save control its queue"
 )
 
-// The import table: the rooms of the product. A folder that is not here fails
-// the test; a room here that does not exist yet is no matter. Three kinds of
-// folders need no line: internal/ and what is below it belongs to the room
-// above; a folder like storetest, right below its room, is an exam; and all of
-// examples/ and kube/api/ is one room each.
+// The import table: the layers of the product. A folder that is not listed fails the test;
+// a listed folder need not exist. Three kinds of folders need no entry: internal/ belongs
+// to the layer above; a folder like storetest, directly below its layer, is a conformance
+// suite; examples/ and kube/api/ are one layer each.
 var table = map[string]layer{
 	"fault":      {rule: baseRule},
 	"outcome":    {rule: baseRule, layers: []string{"fault"}},
@@ -117,7 +116,8 @@ var table = map[string]layer{
 	"kube/workload":   {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"store/kubestore": {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 
-	// The operator proper knows the types of Kubernetes and no client of it: it runs without a cluster too.
+	// The operator itself uses the types of Kubernetes but no client: it also runs without a
+	// cluster.
 	"operator/sharedstorage":          {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/port":     {kind: edge, rule: storageRule, layers: libraryLayers},
 	"operator/sharedstorage/sim":      {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
@@ -128,7 +128,7 @@ var table = map[string]layer{
 	"operator/rollout":      {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/foundationdb": {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 
-	// The same split as the library it stands in for, so that a change of the prefix is enough.
+	// The same packages as the library that it replaces: only the import prefix differs.
 	"compat":                    {kind: edge, rule: compatRule, layers: baseLayers}, // internal/
 	"compat/define":             {kind: edge, rule: compatRule},
 	"compat/statemachine":       {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"compat"}), libs: kubeLibs},
@@ -146,17 +146,17 @@ var table = map[string]layer{
 	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
 }
 
-// The one library of Kubernetes in the core; what it imports is its own matter.
+// The only library of Kubernetes in the core; its own imports are not checked.
 const queue = "k8s.io/client-go/util/workqueue"
 
-// What no core room may reach, through whatever it imports.
+// Packages that no core layer may import, directly or indirectly.
 var (
 	databases  = []string{"database/sql", "github.com/jackc/", "modernc.org/", "zombiezen.com/"}
 	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
 	webServers = []string{"net/http"}
 )
 
-// pkg is what the judgement needs to know of a package.
+// pkg holds the fields of a package that the test needs.
 type pkg struct {
 	ImportPath                         string
 	Standard                           bool
@@ -170,11 +170,11 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// list asks the go command for the packages of the product and all they stand on.
+// list returns the packages of the product and their dependencies, from the go command.
 func list(t *testing.T) []pkg {
 	t.Helper()
-	// go test repeats an old result until a file or folder changes that the test
-	// itself has opened; what go list opens does not count.
+	// go test caches a result until a file changes that the test itself has opened; files that
+	// go list opens do not count.
 	walk(t, func(string) {})
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,TestImports,XTestImports,ImportMap", "./...")
 	var stderr bytes.Buffer
@@ -196,7 +196,7 @@ func list(t *testing.T) []pkg {
 	}
 }
 
-// judge gives one sentence for each import that breaks the table.
+// violations returns one sentence for each import that breaks the table.
 func violations(table map[string]layer, pkgs []pkg) []string {
 	known := map[string]pkg{}
 	for _, p := range pkgs {
@@ -245,7 +245,7 @@ func direct(table map[string]layer, name string, r layer, p pkg) []string {
 	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
 		if target, ours := relative(imp); ours && strings.HasPrefix(target, "cmd/") {
 			if other, _, ok := find(table, target); ok && other == name {
-				continue // its own room
+				continue // its own layer
 			}
 			broken = append(broken, fmt.Sprintf("tests of room %s import %s: %s", name, target, cmdRule))
 		}
@@ -253,8 +253,7 @@ func direct(table map[string]layer, name string, r layer, p pkg) []string {
 	return broken
 }
 
-// reach follows all imports of a core package and names the way to what the
-// core must not touch.
+// reach follows all imports of a core package and returns the path to a forbidden package.
 func reach(name string, from pkg, known map[string]pkg) []string {
 	banned := slices.Concat(databases, kubernetes)
 	via := map[string]string{from.ImportPath: ""}
@@ -286,7 +285,7 @@ func way(via map[string]string, to string) string {
 	return strings.Join(steps, " imports ")
 }
 
-// find gives the room of a folder, with its name.
+// find returns the layer of a folder, with its name.
 func find(table map[string]layer, rel string) (string, layer, bool) {
 	above, _, _ := strings.Cut(rel+"/", "/internal/")
 	rel = strings.TrimSuffix(above, "/")
@@ -343,7 +342,7 @@ func isStd(imp string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// The table must be able to fail: each rule once, broken and kept.
+// Each rule of the table once kept and once broken.
 func TestJudge(t *testing.T) {
 	const lib, sql = "example.com/lib", "example.com/lib/db"
 	others := []pkg{

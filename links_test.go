@@ -61,7 +61,7 @@ func walk(t *testing.T, visit func(file string)) {
 	}
 }
 
-// deadLinks gives one sentence for each relative link of a page that leads nowhere.
+// deadLinks returns one sentence for each broken relative link of a page.
 func deadLinks(root fs.FS, page, text string) []string {
 	var dead []string
 	for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(fence.ReplaceAllString(text, ""), ""), -1) {
@@ -86,7 +86,7 @@ func deadLinks(root fs.FS, page, text string) []string {
 	return dead
 }
 
-// slugs gives the anchors that a Markdown page has for its headings.
+// slugs returns the anchors of the headings of a Markdown page.
 func slugs(text string) []string {
 	var all []string
 	for _, m := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// What docs/promises.md counts.
+// The prefixes that docs/promises.md uses.
 var counted = map[string]int{"promise": 12, "defect": 32, "finding": 29}
 
-// What no test holds: the migration guide is prose.
+// Not tested: the migration guide is prose.
 var untested = []string{"finding 27"}
 
 // TestEveryPromiseHasATest: each promise, each defect of the engine before this

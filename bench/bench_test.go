@@ -130,7 +130,7 @@ func TestFarthestFrom(t *testing.T) {
 	}
 }
 
-// Every duty of section 9 is measured, as are those beyond it.
+// Every requirement has a measure.
 func TestDutiesAreComplete(t *testing.T) {
 	known := map[string]bool{}
 	for _, m := range plan(false) {
@@ -405,7 +405,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// A program in the place of pawl, as a shell script.
+// A shell script that stands in for pawl.
 func fake(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
@@ -448,7 +448,7 @@ func TestRunnerGoesOn(t *testing.T) {
 	}
 }
 
-// Measures that share a file each get a copy, and the file is made once.
+// Measures that share a file each get a copy, and the file is created once.
 func TestRunnerCopiesFiles(t *testing.T) {
 	calls := filepath.Join(t.TempDir(), "calls")
 	dir := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is where the figures come from.
+// machine describes the machine that produced the figures.
 type machine struct {
 	CPU        string  `json:"cpu"`
 	Cores      int     `json:"cores"`
@@ -32,7 +32,7 @@ func (m machine) same(other machine) bool {
 	return m.CPU == other.CPU && m.Cores == other.Cores && m.FileSystem == other.FileSystem
 }
 
-// describeMachine looks at this machine and at the disk below dir.
+// describeMachine describes this machine and the disk of dir.
 func describeMachine(dir string) machine {
 	m := machine{
 		CPU: fieldOf("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU(),
@@ -48,7 +48,7 @@ func describeMachine(dir string) machine {
 	return m
 }
 
-// fieldOf gives the first value of "name : value" in a file.
+// fieldOf returns the first value of "name : value" in a file.
 func fieldOf(path, name string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func fileSystem(dir string) string {
 	return fmt.Sprintf("type %#x", s.Type)
 }
 
-// syncTime is what one durable write costs on this disk, in microseconds.
+// syncTime returns the duration of one durable write on this disk, in microseconds.
 func syncTime(dir string) float64 {
 	f, err := os.CreateTemp(dir, "sync-")
 	if err != nil {
@@ -99,7 +99,7 @@ func syncTime(dir string) float64 {
 	return float64(took[len(took)/2]) / float64(time.Microsecond)
 }
 
-// versionOf gives the version of a module that a program was built with.
+// versionOf returns the version of a module in a built program.
 func versionOf(program, module string) string {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -113,7 +113,7 @@ func versionOf(program, module string) string {
 	return ""
 }
 
-// commitOf gives the commit of the checkout, "+" behind it if files differ.
+// commitOf returns the commit of the checkout, with "+" appended if files differ.
 func commitOf(root string) string {
 	out, err := exec.Command("git", "-C", root, "rev-parse", "--short", "HEAD").Output()
 	if err != nil {

@@ -1,16 +1,16 @@
-// Command bench measures Pawl's performance duties beside raw loops and a peer.
+// Command bench measures Pawl's performance requirements, raw loops and a peer.
 //
-//	plan ─▶ pawl bench, river ─▶ medians ─▶ duties, peers, growth
+//	plan ─▶ pawl bench, river ─▶ medians ─▶ requirements, peers, growth
 //	 (each several times, JSON)     │
 //	                          results.json ─▶ README.md, growth.svg
 //
 // It builds pawl and the peer, starts a temporary PostgreSQL server, executes
-// each command of the plan, and compares the medians with gates and aims. A
-// measure that fails says so and the others go on.
+// each command of the plan, and compares the medians with gates and aims. After a
+// failed measure the others continue.
 //
 //	go -C bench run .                 # all, about ten minutes, on a quiet machine
 //	go -C bench run . -write          # the same, into README.md
-//	go -C bench run . -only sqlite,9  # one group of measures, and those of duty 9
+//	go -C bench run . -only sqlite,9  # one group of measures, and those of requirement 9
 //	go -C bench run . -quick          # a tenth of it, once
 package main
 
@@ -68,8 +68,7 @@ func code(o options) int {
 	return 0
 }
 
-// onDisk puts the files of all that is started on the disk that was chosen,
-// those of PostgreSQL included.
+// onDisk makes all programs, PostgreSQL included, write to the chosen disk.
 func onDisk(o *options) (err error) {
 	if o.dir == "" {
 		return nil
@@ -80,8 +79,8 @@ func onDisk(o *options) (err error) {
 	return os.Setenv("TMPDIR", o.dir)
 }
 
-// run measures, prints and writes. failed tells of a measure that failed, or
-// with strict of a missed gate.
+// run measures, prints and writes. failed reports a failed measure or, with strict, a
+// missed gate.
 func run(ctx context.Context, o options, out, progress io.Writer) (failed bool, err error) {
 	if _, err := os.Stat(filepath.Join(o.root, "cmd", "pawl")); err != nil {
 		return false, fmt.Errorf("%w: call it as `go -C bench run .`, or name the checkout with -root", err)
@@ -169,7 +168,7 @@ func measureAll(ctx context.Context, o options, chosen []measure, progress io.Wr
 	return r, ctx.Err()
 }
 
-// build makes the programs to measure.
+// build builds the programs to measure.
 func build(ctx context.Context, o options, dir string, progress io.Writer) (map[string]string, error) {
 	programs := map[string]string{"pawl": o.pawl, "river": filepath.Join(dir, "river"), "clusters": filepath.Join(dir, "clusters"), "kubernetes": filepath.Join(dir, "kubernetes")}
 	type target struct{ in, pkg, to string }

@@ -11,17 +11,17 @@ import (
 // measure is one command that prints JSON, executed several times.
 type measure struct {
 	name    string // in results.json
-	group   string // measures of a group take turns, so that a change of the machine's mood meets all of them
+	group   string // measures of a group take turns, so that changes of the machine's load affect all of them
 	program string // pawl, river, clusters or kubernetes
 	args    []string
-	file    string        // measures with the same name work on the same SQLite file, $FILE
-	prepare []string      // executed once before, to fill the file
+	file    string        // measures with the same name share one SQLite file, $FILE
+	prepare []string      // commands that fill the file, executed once
 	timeout time.Duration // of one execution
-	optIn   bool          // only where it is named: it needs programs that `make controlplane` builds, and once tells as much as five times
+	optIn   bool          // run only if named: it needs the programs of `make controlplane`, and one run is as precise as five
 }
 
-// $DSN in the arguments stands for an empty PostgreSQL database, $FILE for a
-// SQLite file with finished runs.
+// In the arguments $DSN is an empty PostgreSQL database, $FILE a SQLite file with finished
+// runs.
 const (
 	dsnVar  = "$DSN"
 	fileVar = "$FILE"
@@ -29,7 +29,7 @@ const (
 
 func (m measure) needs(variable string) bool { return slices.Contains(m.args, variable) }
 
-// command is what a person types to get the same figures.
+// command returns the command line for the same figures.
 func (m measure) command() string {
 	if m.program != "pawl" {
 		return "go run ./" + m.program + " " + strings.Join(m.args, " ")
@@ -43,9 +43,9 @@ var (
 	growthFormer = []int{0, 10_000, 100_000}
 )
 
-const growthStep = 100 // runs at once for the longest series, which the memory store executes anew each time
+const growthStep = 100 // concurrent runs of the longest series, which the memory store executes again each time
 
-// plan lists what there is to measure. Quick takes a tenth of every size.
+// plan lists the measures. Quick takes a tenth of every size.
 func plan(quick bool) []measure {
 	size := func(n int) string {
 		if quick {
@@ -85,7 +85,7 @@ func plan(quick bool) []measure {
 	add("kill", "kill", "pawl", append([]string{"--kill", "--store", "sqlite"}, runs...)...)
 	for _, m := range clusterMeasures {
 		add("clusters", "clusters-"+m.what, "clusters", "--what", m.what, "--clusters", size(m.clusters))
-		all[len(all)-1].timeout = 5 * time.Minute // ten thousand clusters are made first
+		all[len(all)-1].timeout = 5 * time.Minute // it first creates ten thousand clusters
 	}
 	for _, m := range kubernetesMeasures(size) {
 		add("kubernetes", m.name, "kubernetes", m.args...)
@@ -99,7 +99,7 @@ var severalWorkers = []int{4, 16}
 
 func workersName(n int) string { return fmt.Sprintf("workers-%d", n) }
 
-// kubernetesMeasures are those on a real API server.
+// kubernetesMeasures returns the measures on a real API server.
 func kubernetesMeasures(size func(int) string) []measure {
 	all := []measure{
 		{name: "kubernetes-run", args: []string{"--what", "step", "--kind", "Run", "--runs", size(1000)}},
@@ -113,22 +113,22 @@ func kubernetesMeasures(size func(int) string) []measure {
 		measure{name: "kubernetes-cache", args: []string{"--what", "cache", "--runs", size(10_000)}})
 }
 
-// risen is how many clusters come up at once.
+// growthPoints are the numbers of clusters that start at once.
 var growthPoints = []int{1, 10, 100}
 
-// clusterMeasures are those of container clusters, and how many clusters each has.
+// clusterMeasures are the measures of container clusters, with their numbers of clusters.
 var clusterMeasures = []struct {
 	what     string
 	clusters int
 }{{"list", 10_000}, {"sync", 10_000}, {"create", 100}, {"query", 100}, {"waiting", 10_000}, {"restart", 1_000}}
 
-// growth measures at several numbers of runs at once and of finished runs. A
-// SQLite file with finished runs is made once and copied; memory forgets, so
-// that its longest series is measured at one point only.
+// growth returns measures for several numbers of concurrent runs and of finished runs. A
+// SQLite file with finished runs is created once and copied. The memory store keeps
+// nothing, so its longest series has one point only.
 func growth(size func(int) string) []measure {
 	var all []measure
 	add := func(m measure) {
-		m.group, m.program, m.timeout = "growth", "pawl", 5*time.Minute // the first one makes the file
+		m.group, m.program, m.timeout = "growth", "pawl", 5*time.Minute // the first one creates the file
 		all = append(all, m)
 	}
 	for _, former := range growthFormer {
@@ -158,8 +158,8 @@ func growthName(store string, atOnce, former int) string {
 	return fmt.Sprintf("growth-%s-%d-after-%d", store, atOnce, former)
 }
 
-// choose keeps what only names: groups, measures or numbers of duties, comma
-// between them. Empty keeps all but what is apart.
+// choose returns the measures that only names: groups, measures or requirement numbers,
+// separated by commas. Empty: all but the opt-in ones.
 func choose(all []measure, only string) ([]measure, error) {
 	if strings.TrimSpace(only) == "" {
 		return slices.DeleteFunc(slices.Clone(all), func(m measure) bool { return m.optIn }), nil

@@ -53,7 +53,7 @@ func growthPlot(r results) string {
 	return b.String()
 }
 
-// point of a line: runs at once and the figure.
+// point is a point of a line: concurrent runs and the figure.
 type point struct{ x, y float64 }
 
 func (p panel) points(r results, former int) []point {
@@ -108,7 +108,7 @@ func (p panel) render(b *strings.Builder, r results) {
 	}
 }
 
-// ceilingOf gives the round number at or above v whose quarters are round too.
+// ceilingOf returns the round number at or above v whose quarters are round too.
 func ceilingOf(v float64) float64 {
 	if v <= 0 {
 		return 1

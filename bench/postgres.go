@@ -10,20 +10,20 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
 
-// postgres is a temporary server: full durability, a Unix socket, gone at the end.
+// postgres is a temporary server with full durability on a Unix socket.
 type postgres struct {
 	server  *pgtest.Server
 	version string
 }
 
-// refused is what pgtest has to say, as an error.
+// pgtestError is a message of pgtest as an error.
 type pgtestError string
 
 func (r pgtestError) Error() string { return string(r) }
 
-// host lets pgtest, which is written for tests, work outside of one.
+// pgtestHost lets pgtest, which is written for tests, run outside of a test.
 type pgtestHost struct {
-	testing.TB // never called: the methods below are all that pgtest uses
+	testing.TB // never called: pgtest uses only the methods below
 	cleanups   []func()
 }
 
@@ -43,7 +43,7 @@ func (h *pgtestHost) clean() {
 	}
 }
 
-// guard turns what pgtest panics with into an error.
+// guard converts a panic of pgtest into an error.
 func guard(do func()) (err error) {
 	defer func() {
 		switch r := recover().(type) {
@@ -71,7 +71,7 @@ func startPostgres(ctx context.Context) (*postgres, error) {
 	return p, conn.QueryRow(ctx, "SHOW server_version").Scan(&p.version)
 }
 
-// database makes an empty one; drop removes it.
+// database creates an empty database; drop removes it.
 func (p *postgres) database() (dsn string, drop func() error, err error) {
 	h := &pgtestHost{}
 	err = guard(func() { dsn = p.server.Database(h) })

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
 
-// The server flushes every commit: otherwise no figure of it would hold.
+// The server flushes every commit: otherwise the figures would be worthless.
 func TestPostgresIsDurable(t *testing.T) {
 	if os.Getenv(pgtest.Skip) == "1" {
 		t.Skip(pgtest.Install)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// update puts a text between the markers of a section.
+// update replaces the text between the markers of a section.
 func update(page, section, text string) (string, error) {
 	begin, end := "<!-- begin: "+section+" -->\n", "<!-- end: "+section+" -->"
 	before, rest, ok := strings.Cut(page, begin)
@@ -20,7 +20,7 @@ func update(page, section, text string) (string, error) {
 	return before + begin + text + end + after, nil
 }
 
-// updateFile puts the sections into a file.
+// updateFile updates the sections of a file.
 func updateFile(path string, all []section) error {
 	data, err := os.ReadFile(path)
 	if err != nil {

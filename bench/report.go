@@ -36,7 +36,7 @@ func machineText(r results) string {
 	return b.String()
 }
 
-// takenText says when, and warns of figures that are not to be quoted.
+// takenText returns the date, with a warning if the figures must not be quoted.
 func takenText(r results) string {
 	var days, commits []string
 	quick := false
@@ -104,7 +104,7 @@ func commandOf(r results, name string) string {
 	return ""
 }
 
-// shortfallText names each gate and aim that was missed, and each measure that failed.
+// shortfallText lists each missed gate and aim, and each failed measure.
 func shortfallText(r results) string {
 	var lines []string
 	for _, d := range requirements {

@@ -11,13 +11,13 @@ import (
 	"strconv"
 )
 
-// results is what results.json holds: all that the tables and the plot show.
+// results is the content of results.json: the data of all tables and of the plot.
 type results struct {
 	Machine  machine           `json:"machine"`
 	Measures map[string]series `json:"measures"`
 }
 
-// series is what the repetitions of one measure gave.
+// series holds the repetitions of one measure.
 type series struct {
 	Command     string            `json:"command"`
 	Taken       string            `json:"taken"` // day
@@ -28,14 +28,14 @@ type series struct {
 	Error       string            `json:"error,omitempty"`
 }
 
-// spread is the middle, the least and the most of the repetitions.
+// spread is the median, minimum and maximum of the repetitions.
 type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 }
 
-// summarise takes what each repetition printed, name by name.
+// summarise combines the values of all repetitions by name.
 func summarise(repetitions []map[string]float64) map[string]spread {
 	byKey := map[string][]float64{}
 	for _, r := range repetitions {
@@ -50,7 +50,7 @@ func summarise(repetitions []map[string]float64) map[string]spread {
 	return all
 }
 
-// round keeps six digits: what is beyond is noise.
+// round keeps six significant digits; the rest is noise.
 func round(v float64) float64 {
 	text := strconv.FormatFloat(v, 'g', 6, 64)
 	short, err := strconv.ParseFloat(text, 64)
@@ -73,7 +73,7 @@ func median(values []float64) float64 {
 	return (sorted[half-1] + sorted[half]) / 2
 }
 
-// parse reads the numbers of a JSON object and adds those that follow from them.
+// parse reads the numbers of a JSON object and adds derived ones.
 func parse(output []byte) (map[string]float64, error) {
 	var object map[string]any
 	if err := json.Unmarshal(output, &object); err != nil {
@@ -94,7 +94,7 @@ func parse(output []byte) (map[string]float64, error) {
 	return values, nil
 }
 
-// value gives the median of a figure, NaN if there is none.
+// value returns the median of a figure, NaN if there is none.
 func (r results) value(name, key string) float64 {
 	if v, ok := r.Measures[name].Values[key]; ok {
 		return v.Median
@@ -102,7 +102,7 @@ func (r results) value(name, key string) float64 {
 	return math.NaN()
 }
 
-// duty gives the value of a duty, NaN if a measure of it is missing.
+// requirementValue returns the value of a requirement, NaN if a measure is missing.
 func (r results) requirementValue(d requirement) float64 {
 	get := func(name string) float64 { return r.value(name, d.key) }
 	if d.of != nil {
@@ -111,7 +111,7 @@ func (r results) requirementValue(d requirement) float64 {
 	return get(d.from[0])
 }
 
-// merge puts new measures over old ones. Measures of another machine are dropped.
+// merge replaces old measures by new ones. It drops the measures of another machine.
 func merge(old, fresh results) results {
 	if !old.Machine.same(fresh.Machine) {
 		return fresh

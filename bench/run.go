@@ -19,7 +19,7 @@ import (
 // runner executes measures.
 type runner struct {
 	programs    map[string]string // name to path
-	dir         string            // everything that is written goes here
+	dir         string            // directory of all output
 	repetitions int
 	quick       bool
 	commit      string
@@ -32,20 +32,20 @@ type runner struct {
 	total    int
 }
 
-// prepared is a SQLite file that measures get copies of.
+// prepared is a SQLite file of which measures get copies.
 type prepared struct {
 	path string
 	err  error
 }
 
-// attempts is what became of one measure.
+// attempts holds the results of one measure.
 type attempts struct {
 	measure
 	values []map[string]float64
 	err    error
 }
 
-// run executes all measures and never ends early, except when ctx does.
+// run executes all measures. It ends early only if ctx does.
 func (r *runner) run(ctx context.Context, all []measure) map[string]series {
 	r.began, r.total, r.files = time.Now(), len(all)*r.repetitions, map[string]prepared{}
 	taken := map[string]series{}
@@ -68,8 +68,8 @@ func (r *runner) run(ctx context.Context, all []measure) map[string]series {
 	return taken
 }
 
-// takeTurns executes each measure once, then each once more. One that failed is
-// left out from there on.
+// runInTurns executes each measure once, then each again. It skips measures that have
+// failed.
 func (r *runner) runInTurns(ctx context.Context, turn []*attempts) {
 	for i := range r.repetitions {
 		for _, a := range turn {
@@ -93,7 +93,7 @@ func (r *runner) logf(format string, args ...any) {
 	fmt.Fprintf(r.progress, "[%3d/%d %6s] %s\n", r.done, r.total, time.Since(r.began).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// headline is the figure to show while the rest is measured.
+// headline returns the figure to show as progress.
 func headline(values map[string]float64) string {
 	for _, h := range []struct{ key, format, unit string }{
 		{"stepsPerSecond", "%.0f", "steps/s"}, {"signalP99Ms", "%.2f", "ms for a signal, p99"}, {"firstStepSeconds", "%.3f", "s to the first step"},
@@ -116,7 +116,7 @@ func (r *runner) series(a *attempts) series {
 	return s
 }
 
-// once executes a measure once.
+// runOnce executes a measure once.
 func (r *runner) runOnce(ctx context.Context, m measure) (values map[string]float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
@@ -152,7 +152,7 @@ func replace(args []string, variable, value string) {
 	}
 }
 
-// file gives a copy of the measure's SQLite file, which is made at first use.
+// file returns a copy of the measure's SQLite file. The first use creates the file.
 func (r *runner) file(ctx context.Context, m measure) (path string, remove func(), err error) {
 	origin, ok := r.files[m.file]
 	if !ok {
@@ -190,8 +190,7 @@ func (r *runner) prepare(ctx context.Context, m measure) prepared {
 	return p
 }
 
-// copyFile copies, and waits until the copy is on the disk, so that the measure
-// does not wait for it.
+// copyFile copies a file and syncs the copy, so that the measure does not wait for it.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -216,7 +215,7 @@ func (r *runner) execute(ctx context.Context, program string, args []string) (ma
 	cmd := exec.CommandContext(ctx, r.programs[program], args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with what it starts itself: the process that is killed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a process group: its children are killed with it
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -243,9 +242,8 @@ func (r *runner) execute(ctx context.Context, program string, args []string) (ma
 	return values, nil
 }
 
-// watchMemory gives the peak of a process's resident memory in MiB. The peak
-// that Wait reports would include that of this process, whose memory a child
-// shares until it starts its program.
+// watchMemory returns the peak of a process's resident memory in MiB. The peak that Wait
+// reports would include the memory of this process, which a child shares until exec.
 func watchMemory(pid int, ended <-chan struct{}) (peak float64) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -12,7 +12,7 @@ import (
 type table struct {
 	head []string
 	rows [][]string
-	left []int // columns that hold words; the rest hold numbers
+	left []int // text columns; the others hold numbers
 }
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }

@@ -67,7 +67,7 @@ func (m *Memory) admit(c *Change) (*shelf, error) {
 			continue
 		}
 		if _, known := find(s.nodes, n.ID, nodeID); !known || seen[n.ID] {
-			return nil, fault.WriteConflict.Errorf("node %s is not in the books of this cluster", n.Name)
+			return nil, fault.WriteConflict.Errorf("node %s is not recorded for this cluster", n.Name)
 		}
 		seen[n.ID] = true
 	}

@@ -1,6 +1,6 @@
-// Package fault names what can go wrong, and what ends it.
+// Package fault declares faults: what went wrong, and how a person fixes it.
 //
-// A fault is declared once, beside the code that returns it:
+// Declare a fault once, beside the code that returns it:
 //
 //	var DiskFull = fault.Declare(fault.Kind{
 //		Code: "DISK_FULL", Class: fault.Blocked,
@@ -10,8 +10,8 @@
 //
 //	return outcome.Fail(DiskFull.Errorf("%s has %d bytes left", path, free).With("node", node))
 //
-// The same words reach the log, the history, the condition, the CLI and the
-// console; `pawl explain DISK_FULL` prints them.
+// The log, the history, the condition, the CLI and the console show the same texts; `pawl explain
+// DISK_FULL` prints them.
 package fault
 
 import (
@@ -26,19 +26,19 @@ import (
 // Code is the UPPER_SNAKE name of a fault. It is never renamed.
 type Code string
 
-// Class says what a failure of a kind asks for.
+// Class decides what the engine does after a failure.
 type Class int
 
 const (
-	// Transient faults go away by themselves; the step is retried.
+	// Transient faults disappear by themselves; the step is retried.
 	Transient Class = iota
 	// Blocked faults need their remedy; the run pauses at once.
 	Blocked
-	// Invalid faults need another request; the run pauses at once.
+	// Invalid faults need a different request; the run pauses at once.
 	Invalid
 )
 
-// String gives transient, blocked or invalid.
+// String returns transient, blocked or invalid.
 func (c Class) String() string {
 	switch c {
 	case Blocked:
@@ -53,7 +53,7 @@ func (c Class) String() string {
 // MarshalText encodes the class as its name.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads the name of a class.
+// UnmarshalText decodes the name of a class.
 func (c *Class) UnmarshalText(text []byte) error {
 	for _, class := range []Class{Transient, Blocked, Invalid} {
 		if string(text) == class.String() {
@@ -70,21 +70,21 @@ type Kind struct {
 	Class     Class  `json:"class"`
 	Title     string `json:"title"`            // one line, no full stop
 	Remedy    string `json:"remedy"`           // one or two sentences in the imperative
-	Guide     string `json:"guide,omitempty"`  // Markdown for people; a text/template over the fault's details
-	Uncharged bool   `json:"free,omitempty"`   // failures of this kind are not charged to a step's budget
-	Source    string `json:"source,omitempty"` // where it was declared, when that was a file
+	Guide     string `json:"guide,omitempty"`  // Markdown; a text/template with the details of the fault as data
+	Uncharged bool   `json:"free,omitempty"`   // failures of this kind do not count as attempts of the step
+	Source    string `json:"source,omitempty"` // file that declares it, if any
 }
 
-// Reason is the code as Kubernetes writes reasons: POD_LOST is PodLost.
+// Reason returns the code in the form of Kubernetes reasons: POD_LOST is PodLost.
 func (k *Kind) Reason() string { return Camel(k.Code) }
 
-// Errorf makes a failure of this kind. %w wraps as in fmt.Errorf.
+// Errorf returns a failure of this kind. %w wraps as in fmt.Errorf.
 func (k *Kind) Errorf(format string, args ...any) *Error {
 	wrapped := fmt.Errorf(format, args...)
 	return &Error{Kind: k, Message: wrapped.Error(), cause: errors.Unwrap(wrapped)}
 }
 
-// Is makes errors.Is(err, kind) work, so a kind can stand where a sentinel error stood.
+// Error makes a kind a value for errors.Is(err, kind).
 func (k *Kind) Error() string { return string(k.Code) + ": " + k.Title }
 
 // Error is one failure of a kind.
@@ -95,7 +95,7 @@ type Error struct {
 	cause   error
 }
 
-// With adds a detail and gives the same error back.
+// With adds a detail and returns the same error.
 func (e *Error) With(key string, value any) *Error {
 	if e.Details == nil {
 		e.Details = map[string]any{}
@@ -106,18 +106,17 @@ func (e *Error) With(key string, value any) *Error {
 
 func (e *Error) Error() string { return string(e.Kind.Code) + ": " + e.Message }
 
-// Unwrap gives the error that was wrapped by %w.
+// Unwrap returns the error that was wrapped with %w.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is holds for the error's own kind.
+// Is reports whether target is the kind of the error.
 func (e *Error) Is(target error) bool {
 	kind, ok := target.(*Kind)
 	return ok && kind.Code == e.Kind.Code
 }
 
-// Of gives the kind of an error: that of the outermost *Error in its chain,
-// the kind itself if a kind was returned as the error, Unknown for undeclared
-// errors, nil for nil.
+// Of returns the kind of an error: that of the outermost *Error in its chain, the kind itself if it
+// was returned as the error, Unknown for undeclared errors, nil for nil.
 func Of(err error) *Kind {
 	if err == nil {
 		return nil
@@ -133,7 +132,7 @@ func Of(err error) *Kind {
 	return Unknown
 }
 
-// Message gives the error's text without its leading code.
+// Message returns the text of an error without its code.
 func Message(err error) string {
 	var e *Error
 	if errors.As(err, &e) && error(e) == err { //nolint:errorlint // the error itself is meant, not what it wraps
@@ -143,13 +142,13 @@ func Message(err error) string {
 		return ""
 	}
 	text := err.Error()
-	if e != nil { // joined with others, or wrapped without words of its own
+	if e != nil { // joined with other errors, or wrapped without a message
 		text = strings.TrimPrefix(text, string(e.Kind.Code)+": ")
 	}
 	return text
 }
 
-// Details gives the details of an error, nil if it has none.
+// Details returns the details of an error; nil if it has none.
 func Details(err error) map[string]any {
 	var e *Error
 	if errors.As(err, &e) {
@@ -161,11 +160,11 @@ func Details(err error) map[string]any {
 var registry = struct {
 	sync.RWMutex
 	kinds   map[Code]*Kind
-	byCamel map[string]*Kind // the same, by their names in CamelCase
+	byCamel map[string]*Kind // kinds by their names in CamelCase
 }{kinds: map[Code]*Kind{}, byCamel: map[string]*Kind{}}
 
-// Declare registers a kind and panics if its code is malformed or known
-// already: a code has one meaning in a binary.
+// Declare registers a kind. It panics if the code is malformed or known: a code has one meaning in
+// a binary.
 func Declare(k Kind) *Kind {
 	kind, err := Register(k)
 	if err != nil {
@@ -174,8 +173,8 @@ func Declare(k Kind) *Kind {
 	return kind
 }
 
-// Register is Declare for kinds that are read from files: it returns the error.
-// Registering an equal kind again is allowed, so a file can be reloaded.
+// Register is Declare for kinds that are read from files: it returns an error. An equal kind of the
+// same Source may be registered again, so that a file can be reloaded.
 func Register(k Kind) (*Kind, error) {
 	if !valid(k.Code) {
 		return nil, fmt.Errorf("fault: code %q is not UPPER_SNAKE", k.Code)
@@ -197,7 +196,7 @@ func Register(k Kind) (*Kind, error) {
 	return &k, nil
 }
 
-// Lookup finds a kind by its code, in UPPER_SNAKE or in CamelCase.
+// Lookup returns a kind by its code, in UPPER_SNAKE or in CamelCase.
 func Lookup(name string) (*Kind, bool) {
 	registry.RLock()
 	defer registry.RUnlock()
@@ -208,7 +207,7 @@ func Lookup(name string) (*Kind, bool) {
 	return k, ok
 }
 
-// All gives every declared kind, ordered by code.
+// All returns every declared kind, ordered by code.
 func All() []*Kind {
 	registry.RLock()
 	defer registry.RUnlock()
@@ -217,7 +216,7 @@ func All() []*Kind {
 	return kinds
 }
 
-// Camel writes a code as Kubernetes writes reasons.
+// Camel returns a code in the form of Kubernetes reasons.
 func Camel(code Code) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(string(code), "_") {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// A failure is declared once, beside the code that returns it.
+// Declare a failure once, beside the code that returns it.
 var DiskFull = fault.Declare(fault.Kind{
 	Code: "EXAMPLE_DISK_FULL", Class: fault.Blocked,
 	Title:  "the disk is full",

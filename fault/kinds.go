@@ -1,11 +1,11 @@
 package fault
 
-// The kinds that several rooms return.
+// The kinds that several packages return.
 var (
 	Unknown = Declare(Kind{
 		Code: "UNKNOWN", Class: Transient,
 		Title:  "an error that no fault declares",
-		Remedy: "Read the message and the history, mend the cause, then resume.",
+		Remedy: "Read the message and the history, fix the cause, then resume.",
 	})
 	Panic = Declare(Kind{
 		Code: "PANIC", Class: Transient,
@@ -15,11 +15,11 @@ var (
 	APIUnavailable = Declare(Kind{
 		Code: "API_UNAVAILABLE", Class: Transient, Uncharged: true,
 		Title:  "the control plane does not answer",
-		Remedy: "Wait: the work goes on by itself when the control plane is back. Check its health if this lasts.",
+		Remedy: "Wait: the work continues by itself when the control plane is back. Check its health if this lasts.",
 	})
 	WriteConflict = Declare(Kind{
 		Code: "WRITE_CONFLICT", Class: Transient, Uncharged: true,
-		Title:  "the record was changed by someone else in between",
+		Title:  "the record was changed by another client in between",
 		Remedy: "Read the newest version and repeat the request.",
 	})
 )

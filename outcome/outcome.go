@@ -1,4 +1,4 @@
-// Package outcome holds the one answer every piece of work gives: Done, Wait, Later or Fail.
+// Package outcome defines the result of every piece of work: Done, Wait, Later or Fail.
 //
 //	func caughtUp(ctx context.Context, t *workflow.Task) outcome.Outcome {
 //		lag, err := replica.Lag(ctx)
@@ -11,8 +11,8 @@
 //		return outcome.Done()
 //	}
 //
-// A step of a flow, a link of a chain, a transient state and a controller all
-// report it, so they nest without adapters.
+// A step of a flow, a link of a chain, a transient state and a controller all return it, so they
+// nest without adapters.
 package outcome
 
 import (
@@ -31,7 +31,7 @@ const (
 	fail
 )
 
-// Outcome is what a piece of work reports. The zero Outcome is Done.
+// Outcome is the result of a piece of work. The zero Outcome is Done.
 type Outcome struct {
 	kind    kind
 	after   time.Duration
@@ -40,22 +40,21 @@ type Outcome struct {
 	err     error
 }
 
-// Done says the work is finished; what follows may go on.
+// Done means that the work is finished. The next work may start.
 func Done() Outcome { return Outcome{} }
 
-// Wait says the work is not finished and asks to be looked at again after d,
-// or when something happens if d is 0. What follows must not go on. The reason
-// is CamelCase.
+// Wait means that the work is not finished. It is called again after d, or when something happens
+// if d is 0. The next work must not start. The reason is CamelCase.
 func Wait(d time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{kind: wait, after: max(d, 0), reason: reason, message: text(format, args)}
 }
 
-// Later is Wait for work that does not hold up what follows.
+// Later is Wait for work that does not delay the next work.
 func Later(d time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{kind: later, after: max(d, 0), reason: reason, message: text(format, args)}
 }
 
-// Fail says the work failed. Fail(nil) is Done.
+// Fail means that the work has failed. Fail(nil) is Done.
 func Fail(err error) Outcome {
 	if err == nil {
 		return Outcome{}
@@ -70,7 +69,7 @@ func text(format string, args []any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// IsDone reports a finished piece of work.
+// IsDone reports Done.
 func (o Outcome) IsDone() bool { return o.kind == done }
 
 // IsWait reports Wait.
@@ -82,13 +81,13 @@ func (o Outcome) IsLater() bool { return o.kind == later }
 // IsFail reports Fail.
 func (o Outcome) IsFail() bool { return o.kind == fail }
 
-// After is the delay until the next look; 0 means until something happens.
+// After is the delay until the next call; 0 means until something happens.
 func (o Outcome) After() time.Duration { return o.after }
 
-// Err is the error of Fail, else nil.
+// Err is the error of Fail; nil for other outcomes.
 func (o Outcome) Err() error { return o.err }
 
-// Reason is the CamelCase reason of Wait and Later, the fault's reason of Fail, "Done" of Done.
+// Reason is the CamelCase reason of Wait and Later, the reason of the fault of Fail, or "Done".
 func (o Outcome) Reason() string {
 	switch o.kind {
 	case done:

@@ -10,20 +10,19 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 )
 
-// Clusters are the metrics of container clusters (containercluster.md, section
-// 11). It is a service.Metrics.
+// Clusters are the metrics of container clusters. It implements service.Metrics.
 type Clusters struct {
 	operations, calls, collected *prometheus.CounterVec
 	operationTime, callTime      *prometheus.HistogramVec
 	passTime                     *prometheus.HistogramVec
 
 	mu     sync.Mutex
-	passed map[string]time.Time // newest pass of a provider
+	passed map[string]time.Time // time of the newest pass, by provider
 }
 
 var _ service.Metrics = (*Clusters)(nil)
 
-// NewClusters makes them in the registry of m.
+// NewClusters creates the metrics in the registry of m.
 func NewClusters(m *Metrics) *Clusters {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pawl_cluster_" + name, Help: help}, labels)
@@ -36,11 +35,11 @@ func NewClusters(m *Metrics) *Clusters {
 		return h
 	}
 	return &Clusters{
-		operations:    counter("operations_total", "Operations by how they ended.", "op", "outcome"),
+		operations:    counter("operations_total", "Operations by outcome.", "op", "outcome"),
 		operationTime: histogram("operation_seconds", "From the acceptance of an operation to its end.", []float64{1, 5, 15, 60, 180, 600, 1800, 3600}, "op"),
-		calls:         counter("provider_calls_total", "Calls of providers by how they ended.", "provider", "call", "outcome"),
+		calls:         counter("provider_calls_total", "Calls of providers by outcome.", "provider", "call", "outcome"),
 		callTime:      histogram("provider_call_seconds", "Time of a provider's call.", prometheus.DefBuckets, "provider", "call"),
-		collected:     counter("gc_attempts_total", "What the collector tried, by how it ended.", "outcome"),
+		collected:     counter("gc_attempts_total", "Attempts of the garbage collector by outcome.", "outcome"),
 		passTime:      histogram("sync_pass_seconds", "Time of a pass of the state synchronisation.", []float64{.01, .05, .2, 1, 3, 10, 30}, "provider"),
 		passed:        map[string]time.Time{},
 	}
@@ -69,7 +68,7 @@ func (c *Clusters) SyncPass(provider string, took time.Duration, _ int) {
 // Collected implements service.Metrics.
 func (c *Clusters) Collected(outcome string) { c.collected.WithLabelValues(outcome).Inc() }
 
-// Watch adds what is counted when it is asked for, at most once in every.
+// Watch adds metrics that are counted at a scrape, but not more often than once per interval.
 func (c *Clusters) Watch(m *Metrics, counts func(context.Context) (service.Tally, error), every time.Duration) {
 	m.registry.MustRegister(&countCache{clusters: c, counts: counts, every: every})
 }
@@ -80,11 +79,11 @@ var (
 	backlogDesc  = prometheus.NewDesc("pawl_cluster_gc_backlog", "Clusters that the collector has yet to delete.", nil, nil)
 	leakedDesc   = prometheus.NewDesc("pawl_cluster_leaked_resources", "Resources in the leak report.", []string{"kind"}, nil)
 	overdueDesc  = prometheus.NewDesc("pawl_cluster_transient_overdue", "Clusters in a transient state past its deadline.", nil, nil)
-	journalDesc  = prometheus.NewDesc("pawl_cluster_journal_open", "Journal rows on their way.", []string{"phase"}, nil)
+	journalDesc  = prometheus.NewDesc("pawl_cluster_journal_open", "Journal rows whose operation has not ended.", []string{"phase"}, nil)
 	syncAgeDesc  = prometheus.NewDesc("pawl_cluster_sync_age_seconds", "Time since the newest pass of the state synchronisation here.", []string{"provider"}, nil)
 )
 
-// tallied counts in the books, not more often than every.
+// countCache counts the cluster records, at most once per interval.
 type countCache struct {
 	clusters *Clusters
 	counts   func(context.Context) (service.Tally, error)
@@ -95,10 +94,10 @@ type countCache struct {
 	last service.Tally
 }
 
-// Describe tells nothing: labels are known only when it is asked.
+// Describe sends nothing: the labels are known only at a scrape.
 func (t *countCache) Describe(chan<- *prometheus.Desc) {}
 
-// Collect counts.
+// Collect sends the counts.
 func (t *countCache) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)

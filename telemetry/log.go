@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Log writes a line for each event that changes what a person would see: at
-// most two a step, of which the opening is a line for debugging. nil is slog.Default().
+// Log writes a line for each event that changes the visible state: at most two per step; the line
+// for the start of a step has level debug. If logger is nil, it uses slog.Default().
 func Log(logger *slog.Logger) workflow.Hook {
 	if logger == nil {
 		logger = slog.Default()
@@ -43,7 +43,7 @@ func levelOf(kind workflow.EventKind) (level slog.Level, reported bool) {
 	case workflow.StepRetryingEvent, workflow.StepFailedEvent, workflow.StepLost, workflow.RunPaused, workflow.RequestRefused:
 		return slog.LevelWarn, true
 	case workflow.StepWaitingEvent:
-		return 0, false // RunWaiting tells it, or nothing has to be told yet
+		return 0, false // RunWaiting reports it, or there is nothing to report yet
 	default:
 		return slog.LevelInfo, true
 	}

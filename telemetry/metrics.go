@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Metrics counts what is heard. Its registry also holds those of Go and the process.
+// Metrics counts the events of runs. Its registry also contains the metrics of Go and the process.
 type Metrics struct {
 	registry *prometheus.Registry
 	watch    *stopwatch
@@ -29,7 +29,7 @@ type Metrics struct {
 	sent                                                           *prometheus.CounterVec
 }
 
-// NewMetrics makes metrics in a registry of their own.
+// NewMetrics creates metrics in a new registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), watch: newStopwatch()}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -44,15 +44,15 @@ func NewMetrics() *Metrics {
 	}
 	spans := []float64{.001, .005, .02, .1, .5, 2, 10, 60, 300, 1800, 7200}
 	m.created = counter("pawl_workflow_runs_created_total", "Runs that were accepted.", "flow")
-	m.runs = counter("pawl_workflow_runs_total", "Runs that came to a phase.", "flow", "phase")
+	m.runs = counter("pawl_workflow_runs_total", "Runs that entered a phase.", "flow", "phase")
 	m.runTime = histogram("pawl_workflow_run_seconds", "From the acceptance of a run to its end.", append(slices.Clone(spans), 86400), "flow", "phase")
-	m.steps = counter("pawl_workflow_steps_total", "Attempts of steps by how they ended.", "flow", "step", "outcome")
+	m.steps = counter("pawl_workflow_steps_total", "Attempts of steps by outcome.", "flow", "step", "outcome")
 	m.stepTime = histogram("pawl_workflow_step_seconds", "Attempts of steps, from their opening to their end.", spans, "flow", "outcome")
 	m.retries = counter("pawl_workflow_retries_total", "Failures of steps that are tried again.", "flow", "code")
 	m.faults = counter("pawl_workflow_faults_total", "Faults that paused a run.", "flow", "code")
 	m.lost = counter("pawl_workflow_lost_attempts_total", "Attempts whose worker died or lost its lease.", "flow")
 	m.signals = counter("pawl_workflow_signals_total", "Signals that steps have taken.", "flow")
-	m.healings = counter("pawl_workflow_healings_total", "Healings that were begun.", "flow", "code")
+	m.healings = counter("pawl_workflow_healings_total", "Healings that were started.", "flow", "code")
 	m.requests = counter("pawl_http_requests_total", "Answered requests.", "method", "route", "status")
 	m.requestTime = histogram("pawl_http_request_seconds", "From a request to the end of its answer.", prometheus.DefBuckets, "method", "route")
 	m.sent = counter("pawl_http_sent_bytes_total", "Bytes of answers.", "route")
@@ -60,7 +60,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Registry takes further metrics, and tests read it.
+// Registry returns the registry, for further metrics and for tests.
 func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 
 // Handler serves /metrics.
@@ -102,13 +102,13 @@ func (m *Metrics) onEvent(info workflow.RunInfo, e workflow.Event) {
 	}
 }
 
-// phases are those a run comes to by an event.
+// phases are the phases that a run enters with an event.
 var phases = map[workflow.EventKind]workflow.Phase{
 	workflow.RunStarted: workflow.Running, workflow.RunResumed: workflow.Running, workflow.RunWaiting: workflow.Waiting, workflow.RunPaused: workflow.Paused,
 	workflow.RunCancelling: workflow.Cancelling, workflow.RunCancelled: workflow.Cancelled, workflow.RunSucceeded: workflow.Succeeded,
 }
 
-// codeLabel keeps the values of a label to declared codes.
+// codeLabel limits the values of a label to declared codes.
 func codeLabel(code fault.Code) string {
 	if _, ok := fault.Lookup(string(code)); ok {
 		return string(code)
@@ -124,7 +124,7 @@ func (m *Metrics) Request(method, route string, status int, took time.Duration, 
 	m.sent.WithLabelValues(route).Add(float64(bytes))
 }
 
-// methodLabel keeps callers from making up label values.
+// methodLabel limits the values of a label to known methods.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -140,36 +140,36 @@ func or(text, otherwise string) string {
 	return text
 }
 
-// Sources are asked at each scrape. All are optional.
+// Sources are read at each scrape. All are optional.
 type Sources struct {
 	Engine Engine
-	Stats  func() map[string]float64                               // of the store: what was written since it was opened, such as commits, syncs, bytes
-	Runs   func(context.Context) (map[workflow.Phase]int64, error) // how many runs are in each phase; CountActive makes one of a Lister
+	Stats  func() map[string]float64                               // counters of the store since it was opened, such as commits, syncs, bytes
+	Runs   func(context.Context) (map[workflow.Phase]int64, error) // number of runs per phase; see CountActive
 	Queues func() map[string]int                                   // depth of work queues by name
 }
 
-// Engine is what a scrape asks an engine.
+// Engine is the part of an engine that a scrape reads.
 type Engine interface {
 	Dropped() map[string]int64
 	Health() error
 }
 
-// Watch adds metrics that are read when they are asked for.
+// Watch adds metrics that are read at each scrape.
 func (m *Metrics) Watch(s Sources) { m.registry.MustRegister(&sources{Sources: s}) }
 
 var (
 	runsDesc    = prometheus.NewDesc("pawl_workflow_runs", "Runs in a phase that is not final.", []string{"phase"}, nil)
-	droppedDesc = prometheus.NewDesc("pawl_workflow_hook_dropped_total", "Events a hook did not hear because its queue was full.", []string{"hook"}, nil)
-	upDesc      = prometheus.NewDesc("pawl_store_up", "1 while the store takes writes, else 0 with the code of its trouble.", []string{"code"}, nil)
+	droppedDesc = prometheus.NewDesc("pawl_workflow_hook_dropped_total", "Events that a hook did not receive because its queue was full.", []string{"hook"}, nil)
+	upDesc      = prometheus.NewDesc("pawl_store_up", "1 while the store accepts writes, else 0 with the code of its fault.", []string{"code"}, nil)
 	queueDesc   = prometheus.NewDesc("pawl_control_queue_depth", "Keys that wait for a worker.", []string{"queue"}, nil)
 )
 
 type sources struct{ Sources }
 
-// Describe tells nothing: the store's own metrics are known only when it is asked.
+// Describe sends nothing: the metrics of the store are known only at a scrape.
 func (s *sources) Describe(chan<- *prometheus.Desc) {}
 
-// Collect asks the sources.
+// Collect reads the sources.
 func (s *sources) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -209,8 +209,8 @@ func (s *sources) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// CountActive counts the runs that have not ended by reading the list of a
-// store, at most once in every. Beyond 10,000 runs it stops counting.
+// CountActive counts the runs that have not ended. It reads the list of a store, at most once per
+// interval. It stops counting at 10,000 runs.
 func CountActive(lister workflow.Lister, every time.Duration) func(context.Context) (map[workflow.Phase]int64, error) {
 	var mu sync.Mutex
 	var last map[workflow.Phase]int64

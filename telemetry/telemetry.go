@@ -1,11 +1,11 @@
-// Package telemetry tells machines what runs do: Prometheus metrics, OpenTelemetry spans and log lines.
+// Package telemetry exports the events of runs: as Prometheus metrics, OpenTelemetry spans and log
+// lines.
 //
 //	             ┌─ Metrics.Hook ─▶ counters, histograms ─▶ /metrics
 //	saved event ─┼─ Traces.Hook ──▶ a span per run and attempt ─▶ OTLP
 //	             └─ Log ──────────▶ slog: at most two lines a step
 //
-// All three are hooks of the engine (workflow.md 2.11): they cannot fail, delay
-// or change a run. No id is ever a label.
+// All three are hooks of the engine: they cannot fail, delay or change a run. Ids are never labels.
 package telemetry
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// maxOpen bounds what a stopwatch remembers of runs, so that waiting runs stay cheap.
+// maxOpen limits the entries of a stopwatch, so that waiting runs need little memory.
 const maxOpen = 10_000
 
-// stopwatch remembers when open runs and attempts began.
+// stopwatch stores the start times of open runs and attempts.
 type stopwatch struct {
 	mu    sync.Mutex
 	runs  map[string]time.Time
@@ -30,8 +30,8 @@ func newStopwatch() *stopwatch {
 	return &stopwatch{runs: map[string]time.Time{}, steps: map[[2]string]time.Time{}}
 }
 
-// hear notes an event and gives the beginning of what it ends: a run, or an
-// attempt of a step. begun is zero if that began before this process.
+// observe handles an event. If the event ends a run or an attempt, observe returns its start; zero
+// if it started before this process.
 func (s *stopwatch) observe(e workflow.Event) (begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func endsRun(kind workflow.EventKind) bool {
 	return kind == workflow.RunSucceeded || kind == workflow.RunCancelled
 }
 
-// endsAttempt reports the kinds with which an attempt of a step is over.
+// endsAttempt reports whether an event ends an attempt of a step.
 func endsAttempt(kind workflow.EventKind) bool {
 	switch kind {
 	case workflow.StepDoneEvent, workflow.StepFailedEvent, workflow.StepRetryingEvent, workflow.StepWaitingEvent, workflow.StepLost, workflow.StepUndoneEvent, workflow.StepSkippedEvent:
@@ -68,23 +68,23 @@ func endsAttempt(kind workflow.EventKind) bool {
 	return false
 }
 
-// outcomeOf is how an attempt ended, as a label.
+// outcomeOf returns the end of an attempt as a label.
 func outcomeOf(kind workflow.EventKind) string {
 	return strings.ToLower(strings.TrimPrefix(string(kind), "Step"))
 }
 
-// place is a step's name without the keys of loops: the number of its values
-// is that of the definition's steps. Replace[ro-2]/Create is Replace/Create.
+// withoutLoopKeys removes the keys of loops from the name of a step, so that the number of label
+// values is limited by the definition: Replace[ro-2]/Create becomes Replace/Create.
 func withoutLoopKeys(step string) string {
 	for {
 		open := strings.IndexByte(step, '[')
 		if open < 0 {
 			return step
 		}
-		shut := strings.IndexByte(step[open:], ']')
-		if shut < 0 {
+		end := strings.IndexByte(step[open:], ']')
+		if end < 0 {
 			return step
 		}
-		step = step[:open] + step[open+shut+1:]
+		step = step[:open] + step[open+end+1:]
 	}
 }

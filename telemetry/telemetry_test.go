@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noSpace = fault.Declare(fault.Kind{Code: "TEST_NO_ROOM", Class: fault.Blocked, Title: "there is no room", Remedy: "Make room."})
 
-// play runs flows on a real engine and gives the events a hook has heard, when all runs rest.
+// play runs flows on a real engine, waits until all runs are idle, and returns the events that a
+// hook has received.
 func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 	t.Helper()
 	done := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
@@ -60,7 +61,8 @@ func play(t *testing.T, hooks ...workflow.Hook) []workflow.Event {
 			rest <- struct{}{}
 		}
 	}})
-	// Every hook has its own queue: the last one tells when each of the others has heard all.
+	// Every hook has its own queue: the last hook reports when each of the others has received all
+	// events.
 	left := make(chan string, 1000)
 	for i := range all {
 		inner := all[i].OnEvent
@@ -122,7 +124,7 @@ pawl_workflow_retries_total{code="UNKNOWN",flow="Quick"} 2
 pawl_workflow_runs_created_total{flow="Loop"} 1
 pawl_workflow_runs_created_total{flow="Quick"} 1
 pawl_workflow_runs_created_total{flow="Stuck"} 1
-# HELP pawl_workflow_steps_total Attempts of steps by how they ended.
+# HELP pawl_workflow_steps_total Attempts of steps by outcome.
 # TYPE pawl_workflow_steps_total counter
 pawl_workflow_steps_total{flow="Loop",outcome="done",step="Each/Create"} 2
 pawl_workflow_steps_total{flow="Quick",outcome="done",step="A"} 1
@@ -157,7 +159,7 @@ pawl_workflow_steps_total{flow="Stuck",outcome="failed",step="Room"} 1
 	}
 }
 
-// No id is ever a label: what is heard of a thousand runs makes no more series than one.
+// Ids are never labels: the events of a thousand runs create no more series than those of one run.
 func TestNoIDsAsLabels(t *testing.T) {
 	m := NewMetrics()
 	series := func() int {
@@ -215,10 +217,10 @@ pawl_control_queue_depth{queue="demo"} 4
 # HELP pawl_store_commits_total What the store wrote since it was opened: commits.
 # TYPE pawl_store_commits_total counter
 pawl_store_commits_total 7
-# HELP pawl_store_up 1 while the store takes writes, else 0 with the code of its trouble.
+# HELP pawl_store_up 1 while the store accepts writes, else 0 with the code of its fault.
 # TYPE pawl_store_up gauge
 pawl_store_up{code="STORE_FULL"} 0
-# HELP pawl_workflow_hook_dropped_total Events a hook did not hear because its queue was full.
+# HELP pawl_workflow_hook_dropped_total Events that a hook did not receive because its queue was full.
 # TYPE pawl_workflow_hook_dropped_total counter
 pawl_workflow_hook_dropped_total{hook="metrics"} 3
 # HELP pawl_workflow_runs Runs in a phase that is not final.
@@ -290,7 +292,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A run that ends in another process than it began in is one trace.
+// A run that starts in one process and ends in another is one trace.
 func TestSpansOverARestart(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	info := workflow.RunInfo{ID: "r", Flow: "F"}
@@ -375,7 +377,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("only %d attempts are told:\n%s", len(lines), &text)
 	}
 	for attempt, n := range lines {
-		if n > 2 && !strings.Contains(attempt, "Room") { // that one pauses its run, which is a line of the run
+		if n > 2 && !strings.Contains(attempt, "Room") { // this step pauses its run, which has its own line
 			t.Errorf("%d lines of %s:\n%s", n, attempt, &text)
 		}
 	}

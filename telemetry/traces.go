@@ -16,19 +16,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Traces makes a span of each run and of each attempt of a step.
+// Traces creates a span for each run and for each attempt of a step.
 //
-// Spans are made when what they tell is over, and their ids are derived from
-// the run's: so the spans of a run that was moved between processes, or went
-// on after a crash, are of one trace.
+// It creates a span at its end and derives the ids from the id of the run. So all spans of a run
+// belong to one trace, even if the run moved to another process or continued after a crash.
 type Traces struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	watch    *stopwatch
 }
 
-// OTLP is the exporter to a collector: http://127.0.0.1:4318. An empty
-// endpoint takes the OTEL_EXPORTER_OTLP variables.
+// OTLP returns an exporter to a collector: http://127.0.0.1:4318. If endpoint is empty, the
+// OTEL_EXPORTER_OTLP variables apply.
 func OTLP(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {
 	var options []otlptracehttp.Option
 	if endpoint != "" {
@@ -44,13 +43,13 @@ func NewTraces(exporter sdk.SpanExporter, version string) *Traces {
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/pawl-dev/pawl/workflow"), watch: newStopwatch()}
 }
 
-// Close sends what is left and ends the exporter.
+// Close sends the remaining spans and ends the exporter.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// Flush sends what is left.
+// Flush sends the remaining spans.
 func (t *Traces) Flush(ctx context.Context) error { return t.provider.ForceFlush(ctx) }
 
-// Hook makes spans of saved events.
+// Hook creates spans from saved events.
 func (t *Traces) Hook() workflow.Hook { return workflow.Hook{Name: "traces", OnEvent: t.onEvent} }
 
 func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
@@ -59,7 +58,7 @@ func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
 	common := []attribute.KeyValue{attribute.String("pawl.run", e.Run), attribute.String("pawl.flow", info.Flow), attribute.Int("pawl.flow.version", info.Version), attribute.String("pawl.subject", info.Subject)}
 	switch {
 	case endsRun(e.Kind):
-		if begun.IsZero() { // it began before this process: its end is told all the same
+		if begun.IsZero() { // it started before this process: report its end
 			begun = e.At
 		}
 		ctx := withIDs(context.Background(), run.TraceID(), run.SpanID())
@@ -67,7 +66,7 @@ func (t *Traces) onEvent(info workflow.RunInfo, e workflow.Event) {
 	case endsAttempt(e.Kind):
 		if begun.IsZero() {
 			if e.Kind == workflow.StepSkippedEvent || e.Kind == workflow.StepWaitingEvent {
-				return // it was never open, or waits on
+				return // it was never open, or it still waits
 			}
 			begun = e.At
 		}
@@ -91,7 +90,7 @@ func (t *Traces) span(ctx context.Context, name string, begun time.Time, e workf
 	span.End(trace.WithTimestamp(e.At))
 }
 
-// runSpan is the span of a run, as every process derives it from the id.
+// runSpan returns the span context of a run. Every process derives the same one from the id.
 func runSpan(run string) trace.SpanContext {
 	sum := sha256.Sum256([]byte(run))
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID(sum[:16]), SpanID: spanID(run), TraceFlags: trace.FlagsSampled, Remote: true})
@@ -102,7 +101,7 @@ func spanID(text string) trace.SpanID {
 	return trace.SpanID(sum[:8])
 }
 
-// chosen gives spans the ids that their context names.
+// contextIDs generates the span ids that are stored in the context.
 type contextIDs struct{}
 
 type contextIDsKey struct{}
@@ -116,13 +115,13 @@ func withIDs(ctx context.Context, t trace.TraceID, s trace.SpanID) context.Conte
 	return context.WithValue(ctx, contextIDsKey{}, ids{t, s})
 }
 
-// NewIDs is asked for spans without a parent.
+// NewIDs returns the ids of a span without a parent.
 func (contextIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	id, _ := ctx.Value(contextIDsKey{}).(ids)
 	return id.trace, id.span
 }
 
-// NewSpanID is asked for spans with a parent.
+// NewSpanID returns the id of a span with a parent.
 func (contextIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	id, _ := ctx.Value(contextIDsKey{}).(ids)
 	return id.span

@@ -9,12 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Advance works on one run until it rests, and says how it stands: Done
-// (Succeeded), Wait, or Fail with the fault of a paused or cancelled run.
+// Advance executes one run until nothing is left to do, and returns its state: Done (Succeeded),
+// Wait, or Fail with the fault of a paused or cancelled run.
 func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 	l, err := e.take(ctx, id)
 	if errors.Is(err, ErrOwned) {
-		return outcome.Wait(0, "Owned", "a worker has the run")
+		return outcome.Wait(0, "Owned", "a worker owns the run")
 	}
 	if err != nil {
 		return outcome.Fail(runError(id, err))
@@ -24,19 +24,19 @@ func (e *Engine) Advance(ctx context.Context, id string) outcome.Outcome {
 	}
 	d := e.newDriver(l)
 	if !e.register(d) {
-		return outcome.Wait(retakeDelay, "Owned", "this worker is at it")
+		return outcome.Wait(retakeDelay, "Owned", "this worker executes the run already")
 	}
 	defer e.holdLease()()
 	stop := context.AfterFunc(ctx, func() { d.cancel(ErrDraining) })
 	defer stop()
 	e.run(d)
-	if d.lost { // what was not saved is not told
-		return outcome.Wait(retakeDelay, "Lost", "the run was given up: another worker has it, or this one takes it again")
+	if d.lost { // do not report what was not saved
+		return outcome.Wait(retakeDelay, "Lost", "the run was given up: another worker owns it, or this worker claims it again")
 	}
 	return OutcomeOf(d.s.run)
 }
 
-// lend keeps the worker's lease while Advance works, if Serve does not.
+// holdLease renews the worker's lease during Advance, unless Serve renews it.
 func (e *Engine) holdLease() (release func()) {
 	claimer, ok := e.store.(Claimer)
 	if !ok {
@@ -65,10 +65,10 @@ func (e *Engine) holdLease() (release func()) {
 
 // takeFrom claims one run from a store.
 func (e *Engine) takeFrom(ctx context.Context, claimer Claimer, id string) (Loaded, error) {
-	asked := instantNow()
+	sentAt := instantNow()
 	l, err := claimer.ClaimRun(ctx, e.options.Worker, id, e.options.Lease)
 	if err == nil {
-		l.leaseTerm = e.lease.extend(asked, e.lease.claimSpend())
+		l.leaseTerm = e.lease.extend(sentAt, e.lease.claimSpend())
 	}
 	return l, err
 }
@@ -91,7 +91,7 @@ func (e *Engine) take(ctx context.Context, id string) (Loaded, error) {
 	return Loaded{Run: r, Signals: signals}, nil
 }
 
-// OutcomeOf says how a run stands, as a piece of work would.
+// OutcomeOf returns the state of a run as an outcome.
 func OutcomeOf(r *Run) outcome.Outcome {
 	switch r.Phase {
 	case Succeeded:

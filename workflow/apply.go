@@ -9,26 +9,27 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Causes with which the context of an attempt is cancelled. context.Cause tells a step which.
+// Causes with which the engine cancels the context of an attempt. A step reads them with
+// context.Cause.
 var (
 	ErrDraining  = errors.New("workflow: the worker is shutting down")
 	ErrCancelled = errors.New("workflow: the run is being cancelled")
-	ErrLeaseLost = errors.New("workflow: the worker's lease does not hold any more")
+	ErrLeaseLost = errors.New("workflow: the worker's lease has expired")
 	errTimeout   = errors.New("workflow: the attempt has reached its timeout")
 	errSilent    = errors.New("workflow: the attempt has given no sign of life")
 )
 
-// result is how an attempt ended.
+// result is the end of an attempt.
 type result struct {
 	attempt  *attempt
 	outcome  outcome.Outcome
 	output   json.RawMessage
-	taken    []string // signals it consumed
+	taken    []string // ids of the signals that it consumed
 	progress *Progress
-	cause    error // with which its context was cancelled, if it was
+	cause    error // cause of the cancellation of its context, if it was cancelled
 }
 
-// apply folds the outcome of an attempt into the run.
+// apply applies the outcome of an attempt to the run.
 func (s *state) apply(r result) {
 	a := r.attempt
 	if a.heal != nil {
@@ -39,7 +40,7 @@ func (s *state) apply(r result) {
 	if rec == nil {
 		return
 	}
-	if rec.Round != a.round { // a look from before the run went back
+	if rec.Round != a.round { // a poll from before the run returned to an earlier step
 		s.pollAll = true
 		return
 	}
@@ -61,7 +62,7 @@ func (s *state) apply(r result) {
 		s.drop(rec)
 		s.done(rec, a.node, r)
 	case a.pollAgain && errors.Is(r.outcome.Err(), ChildPaused):
-		// The child went on while the attempt looked at it.
+		// The child was resumed while the attempt read it.
 		s.keepWaiting(rec, a.node, outcome.Wait(0, "Child", "child run %s", s.childID(rec)))
 		s.pollAll = true
 	case r.outcome.IsFail():
@@ -73,19 +74,19 @@ func (s *state) apply(r result) {
 	}
 }
 
-// strayed records that an attempt ignores its cancelled context. Its worker
-// keeps the run, so that nobody opens the step a second time.
+// markAbandoned records that an attempt ignores its cancelled context. Its worker keeps the run, so
+// that no other worker opens the step a second time.
 func (s *state) markAbandoned(a *attempt) {
 	a.abandoned = true
 	rec := s.run.Step(a.rec.Name)
 	if rec == nil || a.heal != nil {
 		return
 	}
-	s.fail(rec, &Fault{Code: StepStillRunning.Code, Message: "the attempt was told to end and has not returned", At: s.now})
+	s.fail(rec, &Fault{Code: StepStillRunning.Code, Message: "the context of the attempt was cancelled, but the attempt has not returned", At: s.now})
 }
 
-// returned folds in the late end of a stray attempt: the run stays paused, now
-// with what really happened, and may be resumed.
+// returned handles the end of an abandoned attempt: the run stays paused, now with the real
+// failure, and can be resumed.
 func (s *state) returned(rec *StepRecord, n *node, r result) {
 	err := r.outcome.Err()
 	if errors.Is(r.cause, errTimeout) {
@@ -140,7 +141,7 @@ func (s *state) done(rec *StepRecord, n *node, r result) {
 	s.finish(rec, Event{})
 }
 
-// finish settles a step as done.
+// finish marks a step as done.
 func (s *state) finish(rec *StepRecord, e Event) {
 	rec.Phase, rec.EndedAt, rec.NextAt, rec.Fault, rec.Wait = StepDone, s.now, time.Time{}, nil, nil
 	rec.Failures, rec.Uncharged, rec.UnchargedSince = 0, 0, time.Time{}
@@ -149,7 +150,8 @@ func (s *state) finish(rec *StepRecord, e Event) {
 	s.event(StepDoneEvent, rec, e)
 }
 
-// holdOn keeps a step waiting. The same wait again changes nothing.
+// keepWaiting keeps a step waiting. If the wait is the same as before, nothing changes in the
+// store.
 func (s *state) keepWaiting(rec *StepRecord, n *node, o outcome.Outcome) {
 	every, deadline := o.After(), time.Duration(0)
 	if w := n.step.Wait; w != nil {
@@ -188,12 +190,12 @@ func (s *state) keepWaiting(rec *StepRecord, n *node, o outcome.Outcome) {
 	s.event(StepWaitingEvent, rec, Event{Reason: w.Reason, Message: w.Message})
 }
 
-// ended folds in an attempt that failed, or was made to end.
+// ended handles an attempt that has failed or was cancelled.
 func (s *state) ended(rec *StepRecord, n *node, r result) {
 	err := r.outcome.Err()
 	switch {
 	case errors.Is(r.cause, ErrDraining), errors.Is(r.cause, ErrCancelled), errors.Is(r.cause, ErrLeaseLost):
-		// Nobody's fault: it is opened again when the run goes on.
+		// Not a failure of the step: it is opened again when the run continues.
 		if rec.Phase != StepWaiting {
 			rec.Phase, rec.NextAt = StepRetrying, s.now
 			s.put(rec)
@@ -209,7 +211,7 @@ func (s *state) ended(rec *StepRecord, n *node, r result) {
 
 func first(a, _, _ int64) int64 { return a }
 
-// failure charges a failure, or not, and says when the next attempt opens.
+// failure counts a failure, unless its kind is not counted, and schedules the next attempt.
 func (s *state) failure(rec *StepRecord, n *node, err error, e Event) visitResult {
 	kind := fault.Of(err)
 	f := s.faultOf(err)
@@ -247,7 +249,7 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) visitResul
 		s.rename(f, s.exhausted)
 		e.Code, e.Message = f.Code, f.Message
 	}
-	if kind == WaitExpired && f.Details["onTimeout"] == string(TimeoutUndo) { // an action's own deadline says what a wait block may say
+	if kind == WaitExpired && f.Details["onTimeout"] == string(TimeoutUndo) { // the deadline of an action has the same effect as that of a wait block
 		delete(f.Details, "onTimeout")
 		s.undoExpired(rec)
 	}
@@ -258,8 +260,7 @@ func (s *state) failure(rec *StepRecord, n *node, err error, e Event) visitResul
 	return failed
 }
 
-// rename gives a failure the code that the program has for steps that have failed
-// too often; the message keeps the code of the failure.
+// rename gives a failure the code of Options.Exhausted. The message contains the original code.
 func (s *state) rename(f *Fault, as *fault.Kind) {
 	f.Code, f.Message = as.Code, string(f.Code)+": "+f.Message
 	if f.Details == nil {
@@ -276,13 +277,13 @@ func (s *state) retryLater(rec *StepRecord, delay time.Duration, e Event) visitR
 	return busy
 }
 
-// IsStoreTrouble reports errors of a store or its connection, which are never
-// charged to a step (promise 12).
+// IsStoreError reports errors of a store, which never count as failures of a step.
 func IsStoreError(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrFenced)
 }
 
-// progress records how far a step is; passing the highest mark refills its budget.
+// progress stores the progress of a step. When progress exceeds its maximum so far, the step gets
+// all its attempts again.
 func (s *state) progress(rec *StepRecord, p Progress) {
 	if rec.Progress != nil {
 		p.High = rec.Progress.High
@@ -295,19 +296,20 @@ func (s *state) progress(rec *StepRecord, p Progress) {
 	s.put(rec)
 }
 
-// mostLost is how many deaths of its process in a row no step survives.
+// maxLost is the number of consecutive deaths of its process after which a step is paused in any
+// case.
 const maxLost = 6
 
-// lostDelay is how long a step waits that was under way when its process died: longer
-// each time, so that its neighbours get on with their work.
+// lostDelay returns the delay of a step that was open when its process died. It grows with each
+// death, so that other steps can continue.
 func lostDelay(times int) time.Duration {
 	return Retry{First: 250 * time.Millisecond, Factor: 4, Longest: 16 * time.Second, Jitter: -1}.delay(times, 0)
 }
 
-// lost folds in attempts that were found open without a living owner. One loss
-// proves nothing: many steps were under way, and all of them are suspects. Suspects are opened
-// one at a time, and a process that dies during the turn of one was killed by it: its run is
-// paused. A step that kills its process after its turn is paused after mostLost deaths.
+// lost handles attempts that were open when their worker died. One death proves nothing: many steps
+// were open, and all of them are suspects. Suspects run one at a time. If a process dies during the
+// turn of one, that step killed it, and its run is paused. A step that kills its process after its
+// turn is paused after maxLost deaths.
 func (s *state) lost() {
 	s.healingLost()
 	for rec := range s.run.Steps() {

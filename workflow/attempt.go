@@ -14,46 +14,46 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// attempt is one try at a step, in its own goroutine.
+// attempt is one execution of a step, in its own goroutine.
 type attempt struct {
 	node       *node
 	rec        *StepRecord
-	round      int // of its record, when it was opened
+	round      int // round of the record when the attempt was opened
 	poll       bool
 	abandoned  bool
 	isolated   bool
-	pollAgain  bool // something happened while it was open: look once more if it waits
-	slot       bool // it takes one of the worker's slots
-	endForSkip bool // it is told to end, so that a skip and the cancel behind it can be carried out
+	pollAgain  bool // something happened while it was open: poll once more if it waits
+	slot       bool // it uses a slot of the worker
+	endForSkip bool // it must end, because a skip and a cancel wait for it
 	heal       *Healer
 	code       fault.Code
-	stop       *Stop // the stop it was opened for: part of how the run ends
+	stop       *Stop // the stop that opened it, if it is part of the end of the run
 	cancel     context.CancelCauseFunc
 
 	ends          time.Time // its timeout
-	cancelledAt   time.Time // when its context was cancelled; zero: it was not
+	cancelledAt   time.Time // time of the cancellation of its context; zero: not cancelled
 	lastHeartbeat atomic.Int64
 	progress      atomic.Pointer[Progress]
-	stored        time.Time // when progress was stored last
+	stored        time.Time // time of the last stored progress
 	wake          func()
 }
 
-// tell takes the progress of a task: a sign of life, and news for the driver.
+// report takes the progress of a task. Progress counts as a heartbeat and wakes the driver.
 func (a *attempt) report(p Progress) {
 	a.progress.Store(&p)
 	a.lastHeartbeat.Store(p.At.UnixNano())
 	a.wake()
 }
 
-// slot reports an opening that takes one of the worker's slots.
+// slot reports an opening that needs a slot of the worker.
 func (o opening) slot() bool { return o.heal == nil && !o.node.closes }
 
-// launch starts the attempts a decision has opened and a save has recorded.
+// launch starts the attempts that the last decision has opened and the last save has recorded.
 func (d *driver) launch() {
 	if len(d.s.opens) == 0 {
 		return
 	}
-	d.mu.Lock() // a request that is judged elsewhere looks at what is open
+	d.mu.Lock() // SendRequest reads the open attempts concurrently
 	defer d.mu.Unlock()
 	for _, o := range d.s.opens {
 		d.start(o)
@@ -94,7 +94,7 @@ func (d *driver) start(o opening) {
 	}()
 }
 
-// deadline shows the attempt its timeout; the driver's one timer enforces it.
+// deadline exposes the timeout to the attempt. The timer of the driver enforces it.
 type deadline struct {
 	context.Context
 	at time.Time
@@ -102,7 +102,7 @@ type deadline struct {
 
 func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
-// work finds the function an attempt calls.
+// work returns the function that an attempt calls.
 func (d *driver) work(o opening) Func {
 	switch {
 	case o.heal != nil:
@@ -152,7 +152,7 @@ func (d *driver) task(ctx context.Context, o opening, a *attempt) *Task {
 	return t
 }
 
-// call runs the step with its parameters resolved, and turns a panic into a failure.
+// call runs the step with its resolved parameters. It turns a panic into a failure.
 func (d *driver) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -179,13 +179,13 @@ func (d *driver) call(ctx context.Context, do Func, t *Task) (o outcome.Outcome)
 			t.facts.With = with
 		}
 	}
-	if left, leased := t.Lease(); leased && left <= 0 { // the process may have stood still since the run was saved
+	if left, leased := t.Lease(); leased && left <= 0 { // the process may have been suspended since the run was saved
 		return outcome.Fail(ErrLeaseLost)
 	}
 	return do(ctx, t)
 }
 
-// causeOf tells why the context of an attempt ended; nil if it did not.
+// causeOf returns the cause for which the context of an attempt ended; nil if it has not ended.
 func causeOf(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -193,7 +193,7 @@ func causeOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// hide replaces the values of secrets in everything that will be written.
+// redactResult redacts the values of secrets in a result.
 func (d *driver) redactResult(r *result) {
 	if !d.redactor.any() {
 		return
@@ -217,7 +217,7 @@ func (d *driver) redactResult(r *result) {
 	}
 }
 
-// driverWorld answers a View for attempts, which run beside the driver.
+// driverSource answers a View for attempts, which run concurrently with the driver.
 type driverSource struct{ d *driver }
 
 func (w driverSource) info() RunInfo          { return infoOf(w.d.s.run) }
@@ -290,8 +290,9 @@ func (d *driver) runChild(n *node) Func {
 	}
 }
 
-// former ends the child run of a round before, which may be begun as late as the
-// request that ends it was sent: two of them never work at once.
+// endFormerChild ends the child run of an earlier round before a new one starts, so that two of
+// them never run at the same time. The request to cancel it may have been sent before the child was
+// created.
 func (d *driver) endFormerChild(ctx context.Context, t *Task, id string) outcome.Outcome {
 	child, _, err := d.e.store.Load(ctx, id)
 	switch {
@@ -300,7 +301,7 @@ func (d *driver) endFormerChild(ctx context.Context, t *Task, id string) outcome
 	case err != nil:
 		return outcome.Fail(err)
 	case child.State.Stop == nil || child.State.Stop.Mode != Drop:
-		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it goes back, and begins another one"}, Mode: Drop})
+		payload, _ := json.Marshal(RunRequest{Actor: Actor{Name: "parent " + t.RunID(), Reason: "it returns to an earlier step and starts another child run"}, Mode: Drop})
 		err = d.e.store.Send(ctx, id, Signal{ID: t.Key() + "/former/" + id, Name: reserved + string(VerbCancel), Payload: payload, At: time.Now().UTC()})
 		if err != nil && !errors.Is(err, ErrFinal) {
 			return outcome.Fail(err)
@@ -356,8 +357,8 @@ func lastOutput(r *Run) json.RawMessage {
 	return nil
 }
 
-// endChild is the undo of a step whose child run is under way: the child ends
-// first, in the way its parent ends. A child that has ended stays as it is.
+// endChild is the undo of a step whose child run has not ended: it cancels the child with the mode
+// of its parent. A child that has ended stays as it is.
 func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
 	d.mu.RLock()
 	id := d.s.childID(d.s.run.Step(t.Step()))
@@ -386,7 +387,7 @@ func (d *driver) endChild(ctx context.Context, t *Task) outcome.Outcome {
 	return outcome.Wait(0, "Child", "child run %s ends", id)
 }
 
-// healByFlow is a healer that is a flow: it runs as a child of the paused run.
+// healByFlow runs a healer that is a flow, as a child of the paused run.
 func (d *driver) healByFlow(o opening) Func {
 	return func(ctx context.Context, t *Task) outcome.Outcome {
 		input, err := json.Marshal(map[string]any{"fault": t.facts.Fault, "input": d.s.run.Input, "run": d.s.run.ID})

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Await blocks until a run has ended, or is paused and no healer is at work on it, and
-// gives it as it is then. A save of this engine wakes it. While the run is not this engine's, its head
-// is read again, soon at first and then every 2 s. The error is that of ctx, of the store, or RUN_NOT_FOUND.
+// Await blocks until a run has ended, or is paused and no healer works on it, and returns the run.
+// A save of this engine wakes it. If another engine executes the run, Await polls its head: at
+// first after 50 ms, later every 2 s. It returns the error of ctx or of the store, or
+// RUN_NOT_FOUND.
 func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	r, err := e.Get(ctx, id)
 	if err != nil || r.isIdle() {
@@ -20,7 +21,7 @@ func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	timer := time.NewTimer(e.options.PollInterval)
 	defer timer.Stop()
 	for {
-		head, err := e.Head(ctx, r.ID) // once more: it may have ended before it was awaited
+		head, err := e.Head(ctx, r.ID) // check again: the run may have ended before await was called
 		if err != nil || head.isIdle() {
 			if r, err = e.Get(ctx, r.ID); err != nil || r.isIdle() {
 				return r, err
@@ -37,9 +38,8 @@ func (e *Engine) Await(ctx context.Context, id string) (*Run, error) {
 	}
 }
 
-// awaitFor is when a run is looked at again that has been awaited for so long. Nobody tells of
-// the end of a run that another process executes: it is looked at after an eighth of the time
-// that it has taken, within limits.
+// awaitFor returns the time until the next poll of a run that has been awaited for the given time.
+// If another process executes the run, that is an eighth of this time, within limits.
 func (e *Engine) awaitFor(r *Run, awaited time.Duration) time.Duration {
 	e.mu.Lock()
 	_, parked := e.parks[r.ID]
@@ -56,7 +56,7 @@ const (
 	awaitLongest = 2 * time.Second
 )
 
-// rested reports a run that does not go on before somebody acts.
+// isIdle reports whether a run does nothing until somebody acts.
 func (r *Run) isIdle() bool {
 	if r.Phase != Paused || r.Fault == nil {
 		return r.Phase.Final() || r.Phase == Paused
@@ -69,7 +69,7 @@ func (r *Run) isIdle() bool {
 	return true
 }
 
-// await gives a channel that says when a run was saved and has come to rest.
+// await returns a channel that receives when the run was saved and is idle.
 func (e *Engine) await(id string) (saved <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	e.mu.Lock()
@@ -92,7 +92,7 @@ func (e *Engine) await(id string) (saved <-chan struct{}, stop func()) {
 	}
 }
 
-// tellAwaiting wakes those who await a run that was just saved.
+// notifyAwaiting wakes the callers of Await for a run that was just saved.
 func (e *Engine) notifyAwaiting(r *Run) {
 	if e.awaited.Load() == 0 || !r.isIdle() {
 		return
@@ -107,8 +107,8 @@ func (e *Engine) notifyAwaiting(r *Run) {
 	}
 }
 
-// ResultOf decodes the result of a run. One that has not succeeded, or has none, gives the
-// failure of OutcomeOf, or INPUT_INVALID.
+// ResultOf decodes the result of a run. If the run has not succeeded, it returns the error of
+// OutcomeOf; if the run has no result, INPUT_INVALID.
 func ResultOf[T any](r *Run) (T, error) {
 	var v T
 	if r.Phase != Succeeded {
@@ -118,13 +118,13 @@ func ResultOf[T any](r *Run) (T, error) {
 		return v, RequestInvalid.Errorf("run %s is %s: it has no result yet", r.ID, r.Phase)
 	}
 	if r.State.Result == nil {
-		return v, InputInvalid.Errorf("flow %s says no result", r.Flow)
+		return v, InputInvalid.Errorf("flow %s has no result", r.Flow)
 	}
 	err := decode(r.State.Result, &v, "result")
 	return v, err
 }
 
-// Result makes the result of a flow written in Go of any value that encodes as JSON.
+// Result makes a Flow.Result of a function that returns any value that encodes as JSON.
 func Result[T any](of func(View) (T, error)) func(View) (json.RawMessage, error) {
 	return func(v View) (json.RawMessage, error) {
 		value, err := of(v)
@@ -135,7 +135,7 @@ func Result[T any](of func(View) (T, error)) func(View) (json.RawMessage, error)
 	}
 }
 
-// OutputOf decodes the output of a step for a Result, a condition or a predicate.
+// OutputOf decodes the output of a step, for a Result, a condition or a predicate.
 func OutputOf[T any](v View, step string) (T, error) {
 	var value T
 	s, ok := v.Step(step)
@@ -146,7 +146,7 @@ func OutputOf[T any](v View, step string) (T, error) {
 	return value, err
 }
 
-// result makes the result of a run whose steps are all done.
+// result computes the result of a run whose steps are all done.
 func (s *state) result() (err error) {
 	if s.plan.flow.Result == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// counted counts how often runs are loaded.
+// counted counts the loads of runs.
 type counted struct {
 	*workflow.Memory
 	loads, lists atomic.Int64
@@ -31,8 +31,8 @@ func (c *counted) Load(ctx context.Context, id string) (*workflow.Run, []workflo
 	return c.Memory.Load(ctx, id)
 }
 
-// TestFinding13Await: who awaits a run hears of its end at once and asks nobody meanwhile;
-// a pause that a healer works on is no end.
+// TestFinding13Await: Await returns at once when a run ends, and makes no calls to the store in
+// between. A pause that a healer works on does not end it.
 func TestFinding13Await(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broke := false
@@ -91,8 +91,9 @@ func TestFinding13Await(t *testing.T) {
 	})
 }
 
-// TestFinding13AwaitElsewhere: who awaits a run that another process executes hears of its end after an eighth of the
-// time that it took, and after 2 s at most. Only the head of the run is read meanwhile, and less and less often.
+// TestFinding13AwaitElsewhere: if another process executes the run, Await returns after an eighth
+// of the time that the run took, and after 2 s at most. It reads only the head of the run, with
+// growing intervals.
 func TestFinding13AwaitElsewhere(t *testing.T) {
 	for _, took := range []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -125,9 +126,9 @@ func TestFinding13AwaitElsewhere(t *testing.T) {
 
 type size struct{ Bytes int }
 
-// TestFinding13Result: a flow says a result, its child's is the output of the step that
-// started it, and loops give the list of what their iterations have set. A result that
-// cannot be made pauses the run.
+// TestFinding13Result: a flow has a result. The result of a child run is the output of the step
+// that started it, and a loop has the list of the outputs of its iterations. An error in the result
+// pauses the run.
 func TestFinding13Result(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failing := true
@@ -138,7 +139,7 @@ func TestFinding13Result(t *testing.T) {
 				}}, Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
 					item, _ := task.View().Item("item")
 					if string(item) == "5" {
-						return outcome.Done() // and sets nothing
+						return outcome.Done() // and sets no output
 					}
 					return outcome.Fail(task.Set(item))
 				}},

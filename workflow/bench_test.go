@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// BenchmarkSteps executes flows of ten no-op steps, 100 runs at once, on the
-// memory store. One operation is one step.
+// BenchmarkSteps executes flows of ten no-op steps, 100 runs at the same time, on the memory store.
+// One operation is one step.
 func BenchmarkSteps(b *testing.B) {
 	steps := make([]workflow.Step, 10)
 	for i := range steps {

@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Whatever is asked of a run while it closes a bracket waits for the close:
-// open, body and undo never overlap with it.
+// A request during the close of a bracket waits for the close: open, body and undo never run at the
+// same time as the close.
 func TestNothingOverlapsWithTheCloseOfABracket(t *testing.T) {
 	for name, c := range map[string]struct {
 		ask  func(*harness, string) error

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// asked counts claims.
+// claimCounter counts claims.
 type claimCounter struct {
 	*flaky
 	claims atomic.Int64
@@ -23,7 +23,7 @@ func (a *claimCounter) Claim(ctx context.Context, c workflow.Claim) (workflow.Cl
 	return a.flaky.Claim(ctx, c)
 }
 
-// lasting is a flow of one step that takes a time.
+// sleepFlow returns a flow of one step that takes the given time.
 func sleepFlow(d time.Duration, limit int) []workflow.Flow {
 	return []workflow.Flow{{Name: "Lasting", Limit: limit, Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome {
 		time.Sleep(d)
@@ -31,7 +31,7 @@ func sleepFlow(d time.Duration, limit int) []workflow.Flow {
 	}}}}}
 }
 
-// begin starts a run and gives its id.
+// begin starts a run and returns its id.
 func begin(t *testing.T, e *workflow.Engine, n int) string {
 	t.Helper()
 	run, err := e.Start(t.Context(), workflow.Request{Flow: "Lasting", Subject: fmt.Sprint("kind/space/", n)})
@@ -39,8 +39,8 @@ func begin(t *testing.T, e *workflow.Engine, n int) string {
 	return run.ID
 }
 
-// TestFreeSlotAsksForNothing: a worker that has all that is due does not claim
-// because an attempt has ended.
+// TestFreeSlotAsksForNothing: after a worker has claimed every due run, the end of an attempt
+// causes no claim.
 func TestFreeSlotAsksForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &claimCounter{flaky: &flaky{Memory: workflow.NewMemory()}}
@@ -57,8 +57,8 @@ func TestFreeSlotAsksForNothing(t *testing.T) {
 	})
 }
 
-// TestFreeSlotClaimsWhatWasLeft: runs for which there was no room follow each
-// other at once, hint or no hint.
+// TestFreeSlotClaimsWhatWasLeft: runs that found no free slot are claimed as soon as a slot is
+// free, with or without a wake-up.
 func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 	for name, limits := range map[string]struct{ attempts, flow int }{"of the worker": {1, 0}, "of the flow": {8, 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// TestFreeSlotFindsWhatNobodyTold: a worker whose attempts end finds a run
-// whose hint was lost, without waiting for the safety look.
+// TestFreeSlotFindsWhatNobodyTold: a worker whose attempts end finds a run whose wake-up was lost,
+// before the poll interval is over.
 func TestFreeSlotFindsWhatNobodyTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Memory: workflow.NewMemory(), deaf: true}

@@ -6,6 +6,6 @@ import "time"
 
 var begun = time.Now()
 
-// sinceBoot counts from the start of the process where no clock is known that goes
-// on while the machine sleeps.
+// sinceBoot returns the time since the start of the process. On this system no clock that continues
+// during the sleep of the machine is known.
 func sinceBoot() time.Duration { return time.Since(begun) }

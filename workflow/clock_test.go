@@ -16,13 +16,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// leap sets the clock after a while.
+// clockJump sets the clock after a delay.
 type clockJump struct {
 	after, by time.Duration
 }
 
-// playLeaping executes a story while somebody sets the clock. A step that is
-// executed beside itself, or again after it was done, is told as wrong.
+// playWithClockJumps executes a scenario while the clock is set. It returns the steps that ran
+// twice, at the same time or after they were done.
 func playWithClockJumps(t *testing.T, s scenario, jumps []clockJump) (ending, []string) {
 	w := &effectLog{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
 	var mu sync.Mutex
@@ -36,7 +36,7 @@ func playWithClockJumps(t *testing.T, s scenario, jumps []clockJump) (ending, []
 		open[task.Key()] = true
 		mu.Unlock()
 		defer func() { mu.Lock(); delete(open, task.Key()); mu.Unlock() }()
-		select { // long enough for clocks to be set meanwhile
+		select { // long enough for the clock to be set meanwhile
 		case <-time.After(3 * time.Second):
 		case <-ctx.Done():
 			return outcome.Fail(context.Cause(ctx))
@@ -103,10 +103,9 @@ func bindFunc(steps []workflow.Step, do workflow.Func) []workflow.Step {
 	return out
 }
 
-// TestClockJumps: whoever sets the clock forward or back by up to a day, while
-// attempts are open, runs wait, and the lease is held, changes neither the end
-// of a random flow nor its effects by key, and nothing is executed twice
-// (workflow.md 11: properties).
+// TestClockJumps: the clock is set forward or back by up to a day while attempts are open, runs
+// wait and the lease is held. This changes neither the end of a random flow nor its effects by key,
+// and nothing is executed twice.
 func TestClockJumps(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
@@ -141,9 +140,9 @@ func TestClockJumps(t *testing.T) {
 	})
 }
 
-// TestWaitsWhenTheClockIsSet: a wait ends late by what the clock was set back,
-// at once when it was set past its end, and by its signal at any time; its
-// deadline is told once.
+// TestWaitsWhenTheClockIsSet: if the clock is set back, a wait ends later by the same time. If it
+// is set past the end of a wait, the wait ends at once. A signal ends the wait at any time. The
+// deadline is reported once.
 func TestWaitsWhenTheClockIsSet(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Limits of a flow (workflow.md 2.1, 2.12).
+// Limits of a flow.
 const (
 	maxGroupDepth = 16
 	maxSteps      = 10_000
@@ -19,7 +19,7 @@ const (
 
 var (
 	namePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}$`)
-	// A group used again without a name of its own becomes Name#2, Name#3 (2.1).
+	// A group that is used again without a name of its own becomes Name#2, Name#3.
 	stepPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}(#[1-9][0-9]{0,4})?$`)
 )
 
@@ -28,8 +28,8 @@ type nodeKind uint8
 const (
 	leafNode     nodeKind = iota // Do, Uses or Wait
 	childNode                    // Flow
-	groupNode                    // kids in order
-	parallelNode                 // kids side by side
+	groupNode                    // children in order
+	parallelNode                 // children side by side
 	loopNode                     // body once per item
 	bracketNode                  // open, body, close
 )
@@ -38,34 +38,34 @@ const (
 type node struct {
 	step   *Step
 	kind   nodeKind
-	path   string // of the definition: the instance name, without the keys of loops
-	loop   bool   // stands in a loop: the instance name has keys
-	index  int    // among its siblings
+	path   string // path in the definition: the instance name without the keys of loops
+	loop   bool   // within a loop: the instance name has keys
+	index  int    // index among its siblings
 	parent *node
 
 	children          []*node
 	body, open, close *node
-	virtual           bool // the body of a loop or bracket: no record of its own, no name
+	virtual           bool // the body of a loop or bracket: it has neither a record nor a name of its own
 
 	do, undo Func
 	missing  string // name of an action that is not registered
-	opens    bool   // it is the open of a bracket
-	closes   bool   // it is the close of a bracket
+	opens    bool   // the step is the open of a bracket
+	closes   bool   // the step is the close of a bracket
 	finally  bool
 }
 
-// plan is a compiled flow, ready to be walked.
+// plan is a compiled flow.
 type plan struct {
 	flow    *Flow
 	hash    string
 	body    *node
 	finally *node
-	nodes   map[string]*node // by definition path
+	nodes   map[string]*node // by path in the definition
 	count   int
 	data    []byte // canonical definition
 }
 
-// node finds the node of an instance name.
+// node returns the node of an instance name.
 func (p *plan) node(instance string) *node {
 	if n, ok := p.nodes[instance]; ok {
 		return n
@@ -102,9 +102,8 @@ type compiler struct {
 	errs    []error
 }
 
-// compile checks a flow and makes it walkable; all errors are joined. A
-// missing action is an error unless lax, where it becomes ACTION_MISSING when
-// the step is reached.
+// compile checks and compiles a flow. It joins all errors. A missing action is an error unless
+// lenient is set; then the step fails with ACTION_MISSING when the run reaches it.
 func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error) {
 	c := &compiler{plan: &plan{flow: flow, nodes: map[string]*node{}}, actions: actions}
 	if !namePattern.MatchString(flow.Name) {
@@ -183,7 +182,7 @@ func (c *compiler) step(step *Step, parentNode *node, path string, depth int) *n
 	return n
 }
 
-// shape finds what kind of step it is and compiles what is inside.
+// compileKind sets the kind of a step and compiles the steps inside.
 func (c *compiler) compileKind(n *node, depth int) {
 	s := n.step
 	kinds := 0
@@ -284,8 +283,8 @@ func (c *compiler) check(n *node) {
 	}
 }
 
-// waitOnly is the work of a step that is nothing but a wait block: the engine
-// evaluates the block before it calls the step, so a call means it has come.
+// waitOnly is the function of a step that is only a wait block. The engine calls it when the wait
+// is over.
 func waitOnly(context.Context, *Task) outcome.Outcome { return outcome.Done() }
 
 func (n *node) timeout() (timeout, grace, heartbeat int64) {

@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// mortal is a store seen by a process that dies at its n-th write, before or
-// after the write is made. After that nothing of the process reaches the store.
+// crashingStore is the store of a process that dies at its n-th write, before or after the write
+// happens. After that, no call of the process reaches the store.
 type crashingStore struct {
 	*workflow.Memory
 	mu     sync.Mutex
@@ -108,8 +108,8 @@ func (m *crashingStore) crashed() bool {
 	return m.dead
 }
 
-// theWorld is what steps do to it: effects by idempotency key, and how often
-// each step still fails. It survives crashes.
+// effectLog records the effects of steps by idempotency key, and how often each step still fails.
+// It survives crashes.
 type effectLog struct {
 	mu      sync.Mutex
 	effects map[string]int
@@ -133,12 +133,12 @@ func (w *effectLog) do(_ context.Context, t *workflow.Task) outcome.Outcome {
 		w.fails[t.Step()]--
 		return outcome.Fail(shaky.Errorf("once more"))
 	}
-	_, key, _ := strings.Cut(t.Key(), "/") // the run's id is the same, but not worth reading
+	_, key, _ := strings.Cut(t.Key(), "/") // without the id of the run
 	w.effects[key]++
 	return outcome.Fail(t.Set(t.Step()))
 }
 
-// drawSteps makes a random body. Names are unique by path.
+// drawSteps draws a random body. Names are unique by path.
 func drawSteps(rt *rapid.T, depth int, label string) []workflow.Step {
 	var steps []workflow.Step
 	for i := range rapid.IntRange(1, 3).Draw(rt, label+" count") {
@@ -174,10 +174,10 @@ func drawSteps(rt *rapid.T, depth int, label string) []workflow.Step {
 	return steps
 }
 
-// drawn stands for theWorld.do of the world of the moment.
+// drawn is the placeholder for effectLog.do in drawn steps.
 var drawn workflow.Func = func(context.Context, *workflow.Task) outcome.Outcome { panic("not bound") }
 
-// bind gives every drawn step the functions of a world.
+// bind sets the functions of drawn steps to those of an effectLog.
 func bind(steps []workflow.Step, w *effectLog) []workflow.Step {
 	out := slices.Clone(steps)
 	for i := range out {
@@ -221,8 +221,8 @@ func leaves(steps []workflow.Step, path string) []string {
 type scenario struct {
 	steps  []workflow.Step
 	fails  map[string]int
-	broken string // a step that fails for good until it is mended
-	undo   bool   // cancel with undo instead of mending and resuming
+	broken string // a step that fails until it is fixed
+	undo   bool   // cancel with undo instead of fixing and resuming
 }
 
 type ending struct {
@@ -232,7 +232,8 @@ type ending struct {
 	run     *workflow.Run
 }
 
-// play executes a story; its process dies at a write if at > 0, and another one goes on.
+// playScenario executes a scenario. If at > 0, its process dies at that write and another process
+// continues.
 func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 	w := &effectLog{effects: map[string]int{}, fails: maps.Clone(s.fails), broken: map[string]bool{s.broken: s.broken != ""}}
 	flows := []workflow.Flow{{Name: "Story", Steps: bind(s.steps, w), Finally: bind([]workflow.Step{{Name: "Finally", Do: drawn}}, w)}}
@@ -262,7 +263,7 @@ func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 			serve(memory)
 		}
 	}
-	// ask repeats a request under the same id until it is accepted, as a careful client does.
+	// request repeats a request with the same id until it is accepted, as a careful client does.
 	var refused error
 	request := func(do func() error) {
 		for range 3 {
@@ -311,9 +312,8 @@ func playScenario(t *testing.T, s scenario, at int, after bool) ending {
 	return ending{phase: run.Phase, writes: store.writes, effects: w, run: run}
 }
 
-// TestCrashBeforeAndAfterEveryWrite: a random flow ends the same, with the same
-// effects by key, whatever write its process dies at (promises 1, 2, 3, 6;
-// defects 1, 12, 22, 27).
+// TestCrashBeforeAndAfterEveryWrite: a random flow ends in the same way, with the same effects by
+// key, whichever write its process dies at.
 func TestCrashBeforeAndAfterEveryWrite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := scenario{steps: drawSteps(rt, 0, "/"), fails: map[string]int{}}
@@ -365,8 +365,8 @@ func check(rt *rapid.T, s scenario, calm, got ending, what string) {
 	}
 }
 
-// rounds folds the rounds of a bracket's ends: whether a branch beside the
-// broken one stood within its bracket when the run paused depends on time.
+// rounds ignores the rounds of the ends of a bracket, because they depend on timing: a branch
+// beside the broken one may or may not be within its bracket when the run pauses.
 func rounds(keys []string) []string {
 	var folded []string
 	for _, key := range keys {

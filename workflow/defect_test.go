@@ -14,8 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The tests of this file carry the numbers of section 10 of workflow.md: what
-// the engine before this one did wrong. Those not here stand where their room is.
+// The tests of this file prove that the engine does not have the defects of its predecessor.
 
 func TestDefect3BudgetBelongsToTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +89,7 @@ func TestDefect7ARemovedFlowDoesNotEndItsRuns(t *testing.T) {
 		got := r.rests(run.ID, workflow.Paused)
 		want(t, got.Fault.Code, workflow.FlowMissing.Code)
 
-		// An added step does not fail the run either: it finishes by its stored definition.
+		// An added step does not fail the run either: the run finishes with its stored definition.
 		more := workflow.Flow{Name: "F", Steps: append([]workflow.Step{r.step("New", nil)}, flow.Steps...)}
 		want(t, r.engine.Load([]workflow.Flow{more}), error(nil))
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
@@ -122,7 +121,7 @@ func TestVersionsPauseAndMigrate(t *testing.T) {
 		v2.Migrations = []workflow.Migration{{From: hash, Rename: map[string]string{"A": "A2"}}}
 		want(t, r.engine.Load([]workflow.Flow{v2}), error(nil))
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{}), error(nil))
-		got = r.rests(run.ID, workflow.Paused) // N is new before the position, and nobody said what it is
+		got = r.rests(run.ID, workflow.Paused) // N is new before the position, and no migration mentions it
 		want(t, got.Fault.Code, workflow.FlowChanged.Code)
 
 		v2.Migrations[0].Insert = map[string]string{"N": "done"}
@@ -227,7 +226,7 @@ func TestDefect17OutputsReachAllLaterSteps(t *testing.T) {
 			if err := task.Output("A", &a); err != nil {
 				return outcome.Fail(err)
 			}
-			a["n"] = 0 // a copy: nobody else sees it
+			a["n"] = 0 // a copy: the change is not visible elsewhere
 			var b map[string]any
 			_ = task.Output("A", &b)
 			if b["n"] != int64(1)<<60 || b["b"] != "eA==" || b["t"] != "1970-01-01T00:00:00Z" {
@@ -243,7 +242,7 @@ func TestDefect17OutputsReachAllLaterSteps(t *testing.T) {
 	})
 }
 
-// failing is a store whose saves fail for a while, before or after they are made.
+// failingStore is a store whose saves fail for a while, before or after they happen.
 type failingStore struct {
 	*workflow.Memory
 	until time.Time
@@ -258,14 +257,15 @@ func (f *failingStore) Save(ctx context.Context, s *workflow.Save) error {
 			if err := f.Memory.Save(ctx, s); err != nil {
 				return err
 			}
-			s.Run.Revision-- // the answer is lost: the caller knows nothing
+			s.Run.Revision-- // the answer is lost
 		}
 		return workflow.StoreFull.Errorf("no space")
 	}
 	return f.Memory.Save(ctx, s)
 }
 
-// TestDefect21AFailedSaveIsNotCharged (promise 12), also when it was made after all.
+// TestDefect21AFailedSaveIsNotCharged: a failed save does not count as a failure of the step, even
+// if the write happened.
 func TestDefect21AFailedSaveIsNotCharged(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -368,8 +368,7 @@ func TestDeadlineCountsWithoutPauses(t *testing.T) {
 	})
 }
 
-// The patience of a step that looks for something does not run out while its run
-// is paused, and nobody looks.
+// The deadline of a wait does not include the time in which the run is paused and nothing polls.
 func TestAPollIsPatientAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})

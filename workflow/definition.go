@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RunID is the id of the run that a request asks for (workflow.md 2.8).
+// RunID returns the id of the run of a request: a hash of subject, flow and request id.
 func RunID(subject, flow, requestID string) string {
 	h := sha256.New()
 	for _, part := range []string{subject, flow, requestID} {
@@ -24,14 +24,14 @@ func RunID(subject, flow, requestID string) string {
 
 var lowerBase32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Hash is the content hash of a flow: everything that decides what is
-// executed. Retry, time-outs and descriptions are not part of it.
+// Hash returns the content hash of a flow: of everything that decides what is executed. Retries,
+// timeouts and descriptions are not part of it.
 func Hash(flow Flow) (string, error) {
 	_, hash, err := canonical(&flow)
 	return hash, err
 }
 
-// DefinitionOf is what a store keeps of a flow.
+// DefinitionOf returns the definition of a flow as a store keeps it.
 func DefinitionOf(flow Flow) (Definition, error) {
 	data, hash, err := canonical(&flow)
 	return Definition{Hash: hash, Flow: flow.Name, Version: flow.Version, Data: data, Source: flow.Source}, err
@@ -132,9 +132,9 @@ func stepOf(s *Step) *stepData {
 	return d
 }
 
-// rebuild makes a flow in the shape of a stored definition whose functions are
-// those of the loaded flow, found by path. What the loaded flow no longer has
-// is ACTION_MISSING when it is reached.
+// rebuild returns a flow with the structure of a stored definition and the functions of the loaded
+// flow, matched by path. A step that the loaded flow does not have fails with ACTION_MISSING when
+// the run reaches it.
 func rebuild(data []byte, loaded *Flow) (*Flow, error) {
 	var d flowData
 	if err := json.Unmarshal(data, &d); err != nil {
@@ -179,7 +179,7 @@ func reshapeOne(d stepData, known map[string]*Step, path string) Step {
 	s.Name, s.With, s.NoReturn, s.Parallel, s.Flow = d.Name, d.With, d.NoReturn, d.Parallel, d.Flow
 	s.Uses = d.Uses
 	if d.Go && s.Do == nil {
-		s.Uses = d.Name + " (a Go step that is no more)"
+		s.Uses = d.Name + " (a Go step that no longer exists)"
 	}
 	if !d.Go {
 		s.Do = nil

@@ -13,38 +13,38 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// driver is the goroutine that works on one owned run: it decides, saves, and
-// starts attempts, and it is the only one that changes the run.
+// driver is the goroutine that executes one owned run. It decides, saves and starts attempts.
+// Nothing else changes the run.
 type driver struct {
 	e       *Engine
 	s       *state
-	mu      sync.RWMutex // the driver writes the state under it; attempts read
+	mu      sync.RWMutex // the driver holds it to write the state, attempts hold it to read
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	saveCtx context.Context // of saves
 	log     *slog.Logger
 
 	results chan result
-	inbox   chan struct{} // something to look at: mail, a touch, a free slot, progress
+	inbox   chan struct{} // wake-up: mail, a changed subject, a free slot, progress
 	stopped chan struct{}
 	running sync.WaitGroup
 
 	redactor    redactor
-	mail        int64 // the store's count of signals that s.mail reflects
+	mail        int64 // number of signals of the run that s.mail includes, as the store counts
 	touched     bool  // under inboxMu
 	mailPending bool
 	inboxMu     sync.Mutex
-	heldSlots   int    // slots kept from attempts that have ended
-	slotRefused bool   // the last decision was refused a slot
-	slotQueued  bool   // slots may know it as one that waits
-	decision    uint64 // number of the last decision
+	heldSlots   int    // slots of attempts that have ended, kept for the next ones
+	slotRefused bool   // the last decision did not get a slot
+	slotQueued  bool   // the driver may be in a queue for a slot
+	decision    uint64 // number of the newest decision
 	hasTurn     bool
-	wantsTurn   bool         // the last decision wants to open a suspect, and it was not its turn
-	term        atomic.Int64 // of the worker's lease in which the run is known to be ours
-	lost        bool         // given up: the store may still say that the run is ours
-	fetchMailAt time.Time    // when the mail is read again though nobody told of any
+	wantsTurn   bool         // the newest decision wants to open a suspected step, but another driver had the turn
+	term        atomic.Int64 // term of the worker's lease in which this worker certainly owns the run
+	lost        bool         // the driver has given up the run; the store may still name this worker as its owner
+	fetchMailAt time.Time    // next read of the mail without a wake-up
 	timer       *time.Timer
-	armed       time.Time // what the timer is set to; zero: it has fired
+	armed       time.Time // the time the timer is set to; zero: it has fired
 	flowErr     *fault.Error
 }
 
@@ -79,7 +79,7 @@ func (e *Engine) newDriver(l Loaded) *driver {
 
 var noPlan = &plan{flow: &Flow{}, body: &node{kind: groupNode, step: &Step{}, virtual: true}, finally: &node{kind: groupNode, step: &Step{}, virtual: true}}
 
-// poke makes the driver look again.
+// wake makes the driver decide again.
 func (d *driver) wake() {
 	select {
 	case d.inbox <- struct{}{}:
@@ -87,7 +87,7 @@ func (d *driver) wake() {
 	}
 }
 
-// notice tells the driver that mail has come or the subject was touched.
+// notifyMail tells the driver that mail has arrived or that the subject has changed.
 func (d *driver) notifyMail() {
 	d.inboxMu.Lock()
 	d.mailPending = true
@@ -95,7 +95,7 @@ func (d *driver) notifyMail() {
 	d.wake()
 }
 
-// drive works on the run until it rests, is lost, or the engine gives up on it.
+// drive executes the run until nothing is left to do, the run is lost, or the driver gives up.
 func (d *driver) drive() {
 	defer d.stop()
 	if d.flowErr != nil && d.flowErr.Kind == StoreUnavailable {
@@ -120,11 +120,11 @@ func (d *driver) drive() {
 		if draining {
 			d.s.drains, d.s.acquireSlot = true, func(*node, bool) bool { return false }
 		}
-		asked := d.wantsTurn
+		wantedTurn := d.wantsTurn
 		d.wantsTurn, d.slotRefused = false, false
 		d.decision++
 		d.s.decide()
-		if asked && !d.wantsTurn && !d.hasTurn { // it wants no turn any more: the next one has it
+		if wantedTurn && !d.wantsTurn && !d.hasTurn { // it does not want the turn any more: another driver gets it
 			d.e.slots.withdraw(d)
 		}
 		if d.s.noDefinition && d.s.run.Phase != Paused && !d.s.run.Phase.Final() {
@@ -137,7 +137,7 @@ func (d *driver) drive() {
 			continue
 		}
 		d.mu.Unlock()
-		if d.slotQueued && !d.slotRefused { // a slot that is kept for it is another's
+		if d.slotQueued && !d.slotRefused { // it does not need a slot any more: pass a reserved one on
 			d.slotQueued = false
 			d.e.slots.forget(d)
 		}
@@ -155,7 +155,7 @@ func (d *driver) drive() {
 			d.s.run.NextAt = d.s.soonest
 		}
 		idle = 0
-		if rest { // nothing is open: whoever is told of the end finds the slot free
+		if rest { // release the slots before the save: a client that reads the end of the run finds them free
 			d.release()
 		}
 		saved, ok := d.save(rest)
@@ -186,20 +186,20 @@ func (d *driver) drive() {
 	}
 }
 
-// rests reports that nothing is left to do before something happens.
+// isIdle reports that there is nothing to do until something happens.
 func (d *driver) isIdle() bool {
 	return len(d.s.open) == 0 && len(d.s.opens) == 0 && !d.s.starved
 }
 
-// mailed takes over signals that came while the last save was made.
+// takeNewMail reads the signals that arrived during the last save.
 func (d *driver) takeNewMail() bool {
-	if d.s.run.Mail <= d.mail || d.s.run.Phase.Final() || d.s.run.Owner == "" { // a save that released the run made it due
+	if d.s.run.Mail <= d.mail || d.s.run.Phase.Final() || d.s.run.Owner == "" { // the save that released the run also made it due again
 		return false
 	}
 	return d.fetchMail()
 }
 
-// fetch reads the mail again.
+// fetchMail reads the mail from the store. It reports whether there are new signals.
 func (d *driver) fetchMail() bool {
 	r, signals, err := d.e.store.Load(d.ctx, d.s.run.ID)
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *driver) fetchMail() bool {
 	return fresh
 }
 
-// wait blocks until an attempt ends, mail comes, or time asks for a look.
+// wait blocks until an attempt ends, mail arrives, or a timer fires.
 func (d *driver) wait() bool {
 	d.arm(d.nextAlarm())
 	select {
@@ -238,10 +238,10 @@ func (d *driver) wait() bool {
 		}
 	case <-d.inbox:
 		d.inboxMu.Lock()
-		notification, touched := d.mailPending, d.touched
+		mailPending, touched := d.mailPending, d.touched
 		d.mailPending, d.touched = false, false
 		d.inboxMu.Unlock()
-		if notification {
+		if mailPending {
 			d.fetchMail()
 		}
 		if touched {
@@ -250,7 +250,7 @@ func (d *driver) wait() bool {
 		d.checkAttempts()
 	case <-d.timer.C:
 		d.armed = time.Time{}
-		if !now().Before(d.fetchMailAt) { // hints may be lost
+		if !now().Before(d.fetchMailAt) { // wake-ups may be lost
 			d.fetchMail()
 		}
 		d.checkAttempts()
@@ -260,8 +260,8 @@ func (d *driver) wait() bool {
 	return true
 }
 
-// arm sets the driver's one timer. One that is set to an earlier time stays:
-// it costs a look too early now and then, and nothing at each step.
+// arm sets the only timer of the driver. It leaves a timer that is set to an earlier time: a
+// wake-up that comes too early now and then is cheaper than a timer reset in each step.
 func (d *driver) arm(at time.Time) {
 	switch {
 	case d.timer == nil:
@@ -274,7 +274,7 @@ func (d *driver) arm(at time.Time) {
 	d.armed = at
 }
 
-// drained waits, after the engine has told attempts to end, for those that do.
+// drained waits for open attempts after the engine has cancelled their contexts.
 func (d *driver) drained() bool {
 	if !errors.Is(context.Cause(d.ctx), ErrDraining) {
 		return false
@@ -289,7 +289,7 @@ func (d *driver) drained() bool {
 		case r := <-d.results:
 			d.applyResult(r)
 		case <-timer.C:
-			return false // the lease ends by itself, and nobody opens the step before
+			return false // the lease expires by itself, and no other worker opens the step before that
 		}
 	}
 	d.mu.Lock()
@@ -301,7 +301,7 @@ func (d *driver) drained() bool {
 	return false
 }
 
-// fold takes the result of one attempt into the run.
+// applyResult applies the result of one attempt to the run.
 func (d *driver) applyResult(r result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,7 +317,7 @@ func (d *driver) applyResult(r result) {
 	d.s.apply(r)
 }
 
-// alarm is the soonest instant at which time alone asks for a look.
+// nextAlarm returns the earliest time at which the driver must act without a wake-up.
 func (d *driver) nextAlarm() time.Time {
 	at := d.fetchMailAt
 	sooner := func(t time.Time) {
@@ -349,8 +349,8 @@ func (d *driver) nextAlarm() time.Time {
 	return at
 }
 
-// watch looks after open attempts: silence, time-outs, grace, progress, and
-// whether a suspect has survived its turn.
+// checkAttempts checks the open attempts: heartbeats, timeouts, grace periods, progress, and
+// whether the turn of a suspected step is over.
 func (d *driver) checkAttempts() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -387,7 +387,8 @@ func (d *driver) checkAttempts() {
 	}
 }
 
-// abort cancels the contexts of attempts that a cancel does not let finish.
+// abort cancels the contexts of the attempts that must not finish because the run is being
+// cancelled.
 func (d *driver) abort() {
 	for _, a := range d.s.open {
 		end := d.s.abort && a.stop != d.s.run.State.Stop && !a.node.closes && !a.rec.Undoing && !a.node.finally || a.endForSkip
@@ -402,16 +403,16 @@ func (d *driver) abort() {
 	}
 }
 
-// abandon gives up a run that belongs to someone else now: attempts are told
-// to end, and nothing of theirs is saved.
+// giveUp gives up a run that another worker may own now: it cancels the attempts and saves nothing
+// more.
 func (d *driver) giveUp() {
 	d.lost = true
 	d.cancel(ErrLeaseLost)
 }
 
-// may asks for the slot an attempt needs.
+// acquireSlot gets the slot that an attempt needs. It reports whether the attempt may start.
 func (d *driver) acquireSlot(n *node, isolated bool) bool {
-	if n.closes || d.tryAcquireSlot(isolated) { // a bracket is closed even when all slots are taken
+	if n.closes || d.tryAcquireSlot(isolated) { // the close of a bracket needs no slot
 		return true
 	}
 	d.slotRefused, d.slotQueued = true, true
@@ -420,7 +421,7 @@ func (d *driver) acquireSlot(n *node, isolated bool) bool {
 
 func (d *driver) tryAcquireSlot(isolated bool) bool {
 	if isolated {
-		if d.hasTurn { // two suspects of one run
+		if d.hasTurn { // another suspected step of this run has the turn
 			return false
 		}
 		if d.e.slots.isolate(d, d.heldSlots) {
@@ -437,13 +438,13 @@ func (d *driver) tryAcquireSlot(isolated bool) bool {
 	return d.e.slots.acquire(d)
 }
 
-// release gives back the slots no attempt uses.
+// release returns the slots that no attempt uses.
 func (d *driver) release() {
 	d.e.slots.release(d, d.heldSlots)
 	d.heldSlots = 0
 }
 
-// leave ends the driver: attempts still open are told to end and hear nobody.
+// stop ends the driver. It cancels the attempts that are still open and ignores their results.
 func (d *driver) stop() {
 	d.cancel(ErrLeaseLost)
 	if d.timer != nil {
@@ -454,7 +455,7 @@ func (d *driver) stop() {
 			d.heldSlots++
 		}
 	}
-	for _, o := range d.s.opens { // decided and not saved: never begun
+	for _, o := range d.s.opens { // decided but not saved: it never started
 		if o.slot() {
 			d.heldSlots++
 		}
@@ -467,7 +468,7 @@ func (d *driver) stop() {
 
 func now() time.Time { return time.Now().UTC() }
 
-// missing pauses a run whose definition cannot be executed.
+// pauseMissing pauses a run whose definition cannot be executed.
 func (d *driver) pauseMissing() {
 	if d.s.run.Phase == Paused || d.s.run.Phase.Final() || d.s.run.Phase == Queued {
 		return
@@ -482,7 +483,8 @@ func (d *driver) pauseMissing() {
 	d.s.pause(f, Event{Actor: "engine"})
 }
 
-// replan looks for the definition that a resume chose, or that was missing before it; false while the store is in trouble.
+// replan loads the definition that a resume has chosen, or that was missing before. It returns
+// false if the store does not answer.
 func (d *driver) replan() bool {
 	p, err := d.e.planOf(d.ctx, d.s.run)
 	if err != nil && err.Kind == StoreUnavailable {
@@ -502,7 +504,7 @@ func (d *driver) replan() bool {
 	return true
 }
 
-// migrated notes that the run has moved to another definition.
+// recordMigration records that the run has changed to another definition.
 func (d *driver) recordMigration() {
 	if d.s.plan.hash != "" && d.s.run.Hash != d.s.plan.hash {
 		d.s.event(FlowMigrated, nil, Event{Actor: "engine", Reason: d.s.run.Hash, Message: d.s.plan.hash})

@@ -9,12 +9,12 @@
 //	run, err := engine.Start(ctx, workflow.Request{Flow: "CreateCluster", Subject: "demo/default/c1"})
 //	err = engine.Serve(ctx) // until ctx ends
 //
-// A run is a checkpoint: its position, and a record and an output for each
-// step. Two pure functions hold all judgement: due says what may be opened,
-// apply folds an outcome in. Around them stands the loop of a worker:
+// A run is a checkpoint: its position, and one record and one output per step. Two functions
+// without side effects decide everything: decide finds the attempts to open, apply stores the
+// outcome of an attempt in the run. A worker calls them in a loop:
 //
-//	claim ─▶ due ─▶ save the attempt ─▶ act ─▶ apply ─▶ due ─▶ save …
-//	                                                      └─▶ release: waiting, paused, ended
+//	claim ─▶ decide ─▶ save the attempt ─▶ act ─▶ apply ─▶ decide ─▶ save …
+//	                                                         └─▶ release: waiting, paused, ended
 package workflow
 
 import (
@@ -39,11 +39,11 @@ import (
 
 // Options of an engine. The zero value is usable.
 type Options struct {
-	Worker           string        // default: made from host, process and start
-	Attempts         int           // at once in this worker; default 64
-	PerLabel         LabelLimit    // limit of attempts at once of one tenant
+	Worker           string        // default: host, process id and start time
+	Attempts         int           // attempts that run at the same time in this worker; default 64
+	PerLabel         LabelLimit    // limit of concurrent attempts of one tenant
 	Lease            time.Duration // default 15 s; renewed at a third of it
-	Drain            time.Duration // what open attempts get after Serve's context ended; default 25 s
+	Drain            time.Duration // time for open attempts to end after the context of Serve has ended; default 25 s
 	Actions          []Action
 	Secrets          Secrets
 	Healers          map[fault.Code]Healer
@@ -52,30 +52,31 @@ type Options struct {
 	Archive          func(*Run, []Event) error // called before a finished run is removed
 	Logger           *slog.Logger              // default slog.Default()
 	Object           func(ctx context.Context, subject string) (json.RawMessage, error)
-	Compile          func(source []byte) (Flow, error) // makes a flow from a stored definition's Source
-	PollInterval     time.Duration                     // safety look for due runs nobody was told of; default 30 s
-	IsolationTime    time.Duration                     // how long the steps that were under way when their process died are opened one at a time, in all; default 10 s
-	ProgressInterval time.Duration                     // between stored progress; default 5 s
-	Exhausted        *fault.Kind                       // of a run whose step has no attempt left; default: the kind of its last failure
+	Compile          func(source []byte) (Flow, error) // compiles the Source of a stored definition
+	PollInterval     time.Duration                     // interval of the claims that need no wake-up; default 30 s
+	IsolationTime    time.Duration                     // after a crash, the suspected steps run one at a time; time for all their turns together; default 10 s
+	ProgressInterval time.Duration                     // shortest time between two stores of progress; default 5 s
+	Exhausted        *fault.Kind                       // fault of a run whose step has used up its attempts; default: the kind of its last failure
 }
 
-// LabelLimit bounds attempts at once among runs that share the value of a label.
+// LabelLimit limits the concurrent attempts of all runs that have the same value of a label.
 type LabelLimit struct {
 	Label string
 	Max   int
 }
 
-// Hook hears saved events. It cannot fail, delay or change a run.
+// Hook receives saved events. It cannot fail, delay or change a run.
 type Hook struct {
 	Name    string
 	OnEvent func(RunInfo, Event)
 }
 
-// Healer ends a fault by code: Do, or a flow that runs as a child.
+// Healer tries to remove the cause of a fault and then resumes the run. It is a function (Do) or a
+// flow that runs as a child (Flow).
 type Healer struct {
 	Do     Func
 	Flow   string
-	From   From // where the healed run goes on; default FromFailed
+	From   From // where the healed run resumes; default FromFailed
 	Undo   bool // cancel with undo instead of resuming
 	Limits Limits
 }
@@ -88,11 +89,11 @@ type Limits struct {
 	Within   time.Duration // default 24 h
 }
 
-// Request asks for a run.
+// Request is the input of Start.
 type Request struct {
 	Flow      string
 	Subject   string
-	RequestID string // the same subject, flow and id is one run; empty: a new one
+	RequestID string // the same subject, flow and id identify one run; empty: a new id
 	Input     json.RawMessage
 	Labels    map[string]string
 	Actor     Actor
@@ -107,36 +108,36 @@ type Engine struct {
 	slots   *slots
 	hooks   []*hookQueue
 
-	attemptCtx     context.Context // of all attempts; ends with ErrDraining or ErrLeaseLost
+	attemptCtx     context.Context // parent of the contexts of all attempts; its cause is ErrDraining or ErrLeaseLost
 	cancelAttempts context.CancelCauseFunc
-	saveCtx        context.Context // of saves; ends when Serve returns
+	saveCtx        context.Context // context of saves; ends when Serve returns
 	cancelSaves    context.CancelFunc
 
 	mu        sync.Mutex
 	flows     map[flowKey]*plan
 	healers   map[fault.Code]Healer
-	stored    map[string]*plan // by hash: definitions of runs that go on with an older one
-	known     map[string]bool  // hashes whose definition is stored
+	stored    map[string]*plan // older definitions that runs still use, by hash
+	known     map[string]bool  // hashes of the definitions that the store has
 	drivers   map[string]*driver
-	waiters   map[string]map[chan struct{}]struct{} // who awaits a run, by its id
+	waiters   map[string]map[chan struct{}]struct{} // callers of Await, by the id of the run
 	parks     map[string]time.Time
 	parkAt    time.Time
 	serving   bool
-	advancing int    // calls of Advance at work
-	stopLease func() // ends the renewal they need
+	advancing int    // calls of Advance that have not returned
+	stopLease func() // stops the lease renewal for them
 	active    sync.WaitGroup
 	claimWake chan struct{}
 	health    error
 
 	lease    lease
-	renewing ctxMutex     // of those that renew the lease
-	defining ctxMutex     // of those that store a definition
-	awaited  atomic.Int64 // calls of Await
+	renewing ctxMutex     // held while the lease is renewed
+	defining ctxMutex     // held while a definition is stored
+	awaited  atomic.Int64 // number of calls of Await that have not returned
 	draining atomic.Bool
-	stuck    atomic.Int64 // drivers that repeat a save
+	stuck    atomic.Int64 // drivers that retry a save
 }
 
-// New makes an engine. All errors of all flows are reported at once.
+// New creates an engine. It reports all errors of all flows at once.
 func New(store Store, flows []Flow, options Options) (*Engine, error) {
 	o := options
 	if o.Worker == "" {
@@ -191,18 +192,19 @@ func (e *Engine) begin() {
 	e.saveCtx, e.cancelSaves = context.WithCancel(context.Background())
 }
 
-// Load replaces the set of flows: all or nothing.
+// Load replaces the loaded flows, or changes nothing if one of them is invalid.
 func (e *Engine) Load(flows []Flow) error { return e.LoadAll(flows, e.Healers()) }
 
-// Healers are those that heal from now on, by the code of their fault. The map is not to be changed.
+// Healers returns the loaded healers by the code of their fault. The caller must not change the
+// map.
 func (e *Engine) Healers() map[fault.Code]Healer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.healers
 }
 
-// LoadAll replaces the flows and the healers: all or nothing. A healing that
-// has begun ends as it began; what heals next is what is loaded then.
+// LoadAll replaces the flows and the healers, or changes nothing if one of them is invalid. A
+// healing that is under way ends with the healer that it began with.
 func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
 	plans := make(map[flowKey]*plan, len(flows))
 	var errs []error
@@ -230,11 +232,11 @@ func (e *Engine) LoadAll(flows []Flow, healers map[fault.Code]Healer) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.flows, e.healers = plans, healers
-	clear(e.stored) // they were made with the functions of the flows before
+	clear(e.stored) // they hold functions of the flows that were just replaced
 	return nil
 }
 
-// checkChildren finds sub-flows that are not loaded, nested too deep, or cyclic.
+// checkChildren reports sub-flows that are not loaded, nested too deeply, or cyclic.
 func checkChildren(plans map[flowKey]*plan) []error {
 	var errs []error
 	uses := func(p *plan) []string {
@@ -275,8 +277,8 @@ func checkChildren(plans map[flowKey]*plan) []error {
 	return errs
 }
 
-// Flows gives the loaded flows, ordered by name; of one name that for all
-// subjects comes first.
+// Flows returns the loaded flows, ordered by name. Of the flows with one name, the flow for all
+// kinds of subjects comes first.
 func (e *Engine) Flows() []Flow {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -287,14 +289,14 @@ func (e *Engine) Flows() []Flow {
 	return flows
 }
 
-// Store gives the store the engine works on.
+// Store returns the store of the engine.
 func (e *Engine) Store() Store { return e.store }
 
 // Worker is the name under which this engine owns runs.
 func (e *Engine) Worker() string { return e.options.Worker }
 
-// Start stores a run and returns when it is durable. A known id gives the run
-// as it is; with another input it is refused (INPUT_INVALID).
+// Start stores a run and returns when it is durable. If a run with this id exists, Start returns
+// that run; if its input differs, Start fails with INPUT_INVALID.
 func (e *Engine) Start(ctx context.Context, req Request) (*Run, error) {
 	if req.RequestID == "" {
 		req.RequestID = newID()
@@ -302,7 +304,7 @@ func (e *Engine) Start(ctx context.Context, req Request) (*Run, error) {
 	return e.create(ctx, req, func(*Run) {})
 }
 
-// startChild stores the run of a sub-flow or of a healer.
+// startChild stores the run of a sub-flow or of a healer that is a flow.
 func (e *Engine) startChild(ctx context.Context, req Request, parent *Run, step string, inline bool) (*Run, error) {
 	return e.create(ctx, req, func(r *Run) {
 		r.Parent, r.ParentRef, r.Depth, r.Inline = parent.ID, step, parent.Depth+1, inline
@@ -333,12 +335,12 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 	edit(r)
 	claimed := e.claimOnCreate(r)
 	if claimer, ok := e.store.(Claimer); ok && claimed {
-		_, _ = e.renewLease(ctx, claimer) // without a lease the first attempt asks again
+		_, _ = e.renewLease(ctx, claimer) // if this fails, the driver renews the lease before its first attempt
 	}
-	asked := instantNow()
+	sentAt := instantNow()
 	got, err := e.store.Create(ctx, r, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 	if err != nil {
-		if claimed { // it may have been stored after all, as ours
+		if claimed { // the store may have created it, claimed by this worker
 			e.claimAt(r.ID, time.Now().Add(time.Second))
 		}
 		return nil, err
@@ -351,13 +353,13 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*Run)) (*Run
 		e.publish(got, []Event{{Run: r.ID, Seq: 1, At: at, Kind: RunCreated, Actor: req.Actor.Name, Message: req.Actor.Reason}})
 		if claimed && got.Owner == e.options.Worker && got.Phase == Running {
 			mine := *got
-			e.launch(Loaded{Run: &mine, leaseTerm: e.lease.termOf(asked)})
+			e.launch(Loaded{Run: &mine, leaseTerm: e.lease.termOf(sentAt)})
 		}
 	}
 	return got, nil
 }
 
-// checkInput checks the input against the flow's schema and the limit.
+// checkInput checks the input against the schema of the flow and against the size limit.
 func checkInput(flow *Flow, input json.RawMessage) (json.RawMessage, error) {
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -393,13 +395,14 @@ func sameJSON(a, b json.RawMessage) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// Get loads a run, by its id or a unique beginning of it. RUN_NOT_FOUND.
+// Get loads a run by its id or by a unique prefix of the id. RUN_NOT_FOUND.
 func (e *Engine) Get(ctx context.Context, id string) (*Run, error) {
 	l, err := e.Find(ctx, id)
 	return l.Run, err
 }
 
-// Find is Get with the unread signals of the run: what Ask and Post take.
+// Find is Get that also returns the unread signals of the run. SendRequest and Post take its
+// result.
 func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 	r, mail, err := e.store.Load(ctx, id)
 	if err == nil {
@@ -419,7 +422,7 @@ func (e *Engine) Find(ctx context.Context, id string) (Loaded, error) {
 	return Loaded{Run: r, Signals: mail}, nil
 }
 
-// Head finds a run as Get does and loads none of its steps but the one it stands at.
+// Head finds a run as Get does, but loads only the record of the current step.
 func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 	lister, ok := e.store.(Lister)
 	if !ok || id == "" {
@@ -438,10 +441,10 @@ func (e *Engine) Head(ctx context.Context, id string) (*Run, error) {
 	return runs[0], nil
 }
 
-// wholeID is the length of an id that is not only the beginning of one.
+// fullIDLen is the length of a complete run id. Anything shorter is a prefix.
 const fullIDLen = 26
 
-// oneRun finds the one run whose id begins like this.
+// oneRun finds the only run whose id has this prefix.
 func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
 	runs, _, err := lister.List(ctx, Query{Prefix: id, Limit: 2})
 	switch {
@@ -450,7 +453,7 @@ func oneRun(ctx context.Context, lister Lister, id string) (*Run, error) {
 	case len(runs) == 0:
 		return nil, RunNotFound.Errorf("no run has the id %s", id)
 	case len(runs) > 1:
-		return nil, RunNotFound.Errorf("more than one run has an id that begins with %s: give more of it", id)
+		return nil, RunNotFound.Errorf("more than one run has an id that begins with %s: use a longer prefix", id)
 	}
 	return runs[0], nil
 }
@@ -465,9 +468,9 @@ func runError(id string, err error) error {
 	return err
 }
 
-const maxName = 1024 // of a subject, a request id, a label
+const maxName = 1024 // bytes of a subject, a request id or a label
 
-// checkNames refuses names that no store could keep, or no person could read.
+// checkNames refuses names that a store cannot keep or that a person cannot read.
 func checkNames(req Request) error {
 	if req.Subject == "" {
 		return InputInvalid.Errorf("the request names no subject (kind/namespace/name)")
@@ -481,7 +484,7 @@ func checkNames(req Request) error {
 	}
 	for _, name := range names {
 		if !validName(name) {
-			return InputInvalid.Errorf("%.40q is no name: at most %d bytes of UTF-8 without control characters", name, maxName)
+			return InputInvalid.Errorf("%.40q is not a valid name: at most %d bytes of UTF-8 without control characters", name, maxName)
 		}
 	}
 	return nil

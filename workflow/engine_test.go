@@ -31,7 +31,7 @@ var (
 	free   = fault.Declare(fault.Kind{Code: "TEST_FREE", Class: fault.Transient, Uncharged: true, Title: "free", Remedy: "Wait."})
 )
 
-// rig is an engine serving a memory store within a synctest bubble.
+// harness is an engine that serves a memory store within a synctest bubble.
 type harness struct {
 	t      *testing.T
 	store  *workflow.Memory
@@ -49,7 +49,7 @@ func newHarness(t *testing.T, flows []workflow.Flow, options workflow.Options) *
 	return r
 }
 
-// serve starts an engine on the rig's store, as a restart of the process would.
+// serve starts an engine on the store of the harness, as a restart of the process would.
 func (r *harness) serve(flows []workflow.Flow, options workflow.Options) {
 	r.t.Helper()
 	options.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -101,7 +101,7 @@ func (r *harness) load(id string) *workflow.Run {
 	return run
 }
 
-// rests waits until nothing happens any more without a timer, and expects the phase.
+// rests waits until nothing happens without a timer, and checks the phase.
 func (r *harness) rests(id string, phase workflow.Phase) *workflow.Run {
 	r.t.Helper()
 	synctest.Wait()
@@ -134,7 +134,7 @@ func (r *harness) history(id string) []string {
 	return lines
 }
 
-// step makes a step that notes its name and answers what do says.
+// step returns a step that records its name and returns the outcome of do.
 func (r *harness) step(name string, do func(t *workflow.Task) outcome.Outcome) workflow.Step {
 	return workflow.Step{Name: name, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
 		r.did("%s", t.Step())
@@ -220,7 +220,7 @@ func TestRetryAndPause(t *testing.T) {
 		want(t, r.engine.Resume(t.Context(), run.ID, "", "", workflow.Actor{Name: "eve"}), error(nil))
 		time.Sleep(time.Hour)
 		r.rests(run.ID, workflow.Paused)
-		want(t, len(r.done()), 8) // a full budget after resume: defect 4
+		want(t, len(r.done()), 8) // a resumed step has all its attempts
 		want(t, r.engine.Skip(t.Context(), run.ID, "B", nil, false, workflow.Actor{}) != nil, true)
 		want(t, r.engine.Skip(t.Context(), run.ID, "B", nil, true, workflow.Actor{Reason: "enough"}), error(nil))
 		got = r.rests(run.ID, workflow.Succeeded)
@@ -307,12 +307,12 @@ func TestParallelAndLoop(t *testing.T) {
 		got := r.rests(run.ID, workflow.Succeeded)
 		want(t, got.EndedAt.Sub(began), 3*time.Second)
 		did := r.done()
-		slices.Sort(did[:2]) // X and Y begin together
+		slices.Sort(did[:2]) // X and Y start together
 		want(t, did, []string{"Par/X", "Par/Y", "Par/Z", "Each[0]/B", "item 7", "Each[1]/B", "item 8"})
 	})
 }
 
-// TestSignalsAndWaits: a wait has limits, timers and wake-ups (defect 13).
+// TestSignalsAndWaits: a wait has limits, timers and wake-ups.
 func TestSignalsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -344,7 +344,7 @@ func TestSignalsAndWaits(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		want(t, looks, 4)
-		want(t, r.load(run.ID).Revision, before.Revision) // promise 8: a look that ends in the same wait writes nothing
+		want(t, r.load(run.ID).Revision, before.Revision) // a poll that ends in the same wait writes nothing
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		want(t, looks, 5)
@@ -380,7 +380,7 @@ func TestChildRun(t *testing.T) {
 	})
 }
 
-// TestPromise5PanicIsAFailure: of that step, and no other run notices (defect 2).
+// TestPromise5PanicIsAFailure: a panic fails its step and affects no other run.
 func TestPromise5PanicIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -401,7 +401,7 @@ func TestPromise5PanicIsAFailure(t *testing.T) {
 	})
 }
 
-// TestHealer: actions by error code (defect 15).
+// TestHealer: healers run by fault code.
 func TestHealer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false
@@ -422,7 +422,7 @@ func TestHealer(t *testing.T) {
 	})
 }
 
-// Healers are replaced with the flows, all or nothing.
+// Load replaces flows and healers together, or nothing.
 func TestHealersAreLoadedWithFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		healed := false

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// EventKind is what an event tells (workflow.md 2.11).
+// EventKind is the kind of an event.
 type EventKind string
 
 // The kinds of events.
@@ -42,7 +42,8 @@ var EventKinds = []EventKind{
 	HealingBegun, HealingEnded, SignalReceived, FlowMigrated, RequestRefused,
 }
 
-// Event is one line of history: saved with the change it tells, never read to execute.
+// Event is one line of the history. It is saved together with the change that it describes. The
+// engine never reads it.
 type Event struct {
 	Run     string          `json:"run"`
 	Seq     int64           `json:"seq"` // without gaps within the run, from 1
@@ -54,5 +55,5 @@ type Event struct {
 	Reason  string          `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
 	Code    fault.Code      `json:"code,omitempty"`
-	Data    json.RawMessage `json:"data,omitempty"` // a stack, a list of what was left
+	Data    json.RawMessage `json:"data,omitempty"` // a stack trace, or the list of steps that were not undone
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// says makes a step's work that prints what it does.
+// says returns the function of a step that prints a text.
 func says(text string) workflow.Func {
 	return func(context.Context, *workflow.Task) outcome.Outcome {
 		fmt.Println(text)
@@ -27,7 +27,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// A flow is defined, its run is started, and a worker executes it.
+// Define a flow, start a run, and let a worker execute it.
 func ExampleEngine() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -37,7 +37,7 @@ func ExampleEngine() {
 			if err := t.Input(&in); err != nil {
 				return outcome.Fail(err)
 			}
-			// Key is the same for all attempts: who receives it twice acts once.
+			// Key is the same for all attempts: a receiver that gets it twice acts once.
 			return outcome.Fail(t.Set(map[string]any{"volume": "v1", "size": in.Size}))
 		}},
 		{Name: "Writer", Timeout: time.Minute, Retry: workflow.Retry{Attempts: 3}, Do: func(_ context.Context, t *workflow.Task) outcome.Outcome {
@@ -65,7 +65,7 @@ func ExampleEngine() {
 
 	request := workflow.Request{Flow: "Create", Subject: "demo/default/c1", RequestID: "1", Input: json.RawMessage(`{"size": 20}`)}
 	run := must(engine.Start(ctx, request))
-	again := must(engine.Start(ctx, request)) // delivered twice: one run
+	again := must(engine.Start(ctx, request)) // sent twice: one run
 	fmt.Println(run.ID == again.ID)
 
 	fmt.Println((<-ended).Subject)
@@ -78,8 +78,8 @@ func ExampleEngine() {
 	// <nil>
 }
 
-// A step waits for a message from outside. The waiting run is a row of the
-// store and holds no goroutine. Advance executes what is due, here and now.
+// A step waits for a message from outside. The waiting run is a row of the store and needs no
+// goroutine. Advance executes the due steps synchronously.
 func ExampleTask_Signal() {
 	ctx := context.Background()
 	flow := workflow.Flow{Name: "Switch", Steps: []workflow.Step{
@@ -96,7 +96,7 @@ func ExampleTask_Signal() {
 	fmt.Println(engine.Advance(ctx, run.ID).Reason())
 
 	signal := workflow.Signal{ID: "ev-91", Name: "caught-up", Payload: json.RawMessage(`{"lag":0}`), Actor: "replica"}
-	if err := engine.Send(ctx, run.ID, signal); err != nil { // durable on return; the same id counts once
+	if err := engine.Send(ctx, run.ID, signal); err != nil { // durable on return; a second signal with the same id is ignored
 		panic(err)
 	}
 	fmt.Println(engine.Advance(ctx, run.ID))
@@ -108,14 +108,14 @@ func ExampleTask_Signal() {
 	// Succeeded {"lag":0}
 }
 
-// A failure is declared once, with what ends it.
+// Declare a failure once, together with its remedy.
 var nodeFull = fault.Declare(fault.Kind{
 	Code: "EXAMPLE_NODE_FULL", Class: fault.Blocked,
 	Title:  "no node has room",
 	Remedy: "Add a node, then resume.",
 })
 
-// A healer applies the remedy of a fault, and the run goes on.
+// A healer applies the remedy of a fault, and the run continues.
 func ExampleHealer() {
 	ctx := context.Background()
 	nodes := 0
@@ -143,7 +143,7 @@ func ExampleHealer() {
 	// done
 }
 
-// A run that stopped at a fault shows its remedy, and is taken back.
+// A run that is paused by a fault shows its remedy. Here it is undone.
 func ExampleEngine_Cancel() {
 	ctx := context.Background()
 	flow := workflow.Flow{Name: "Create",
@@ -179,7 +179,7 @@ func ExampleEngine_Cancel() {
 	// Cancelled
 }
 
-// A step is tested without an engine.
+// Test a step without an engine.
 func ExampleNewTask() {
 	step := func(_ context.Context, t *workflow.Task) outcome.Outcome {
 		var in struct{ Name string }
@@ -194,7 +194,7 @@ func ExampleNewTask() {
 	// done "made v1 for r1/Volume/0"
 }
 
-// A flow says a result, and its starter awaits it.
+// A flow has a result. The caller waits for it.
 func ExampleEngine_Await() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -211,7 +211,7 @@ func ExampleEngine_Await() {
 	go func() { _ = engine.Serve(ctx) }()
 
 	run := must(engine.Start(ctx, workflow.Request{Flow: "Count", Subject: "demo/default/c1", Input: json.RawMessage(`"ann"`)}))
-	run = must(engine.Await(ctx, run.ID)) // until it has ended, or is paused
+	run = must(engine.Await(ctx, run.ID)) // until the run has ended or is paused
 	letters, err := workflow.ResultOf[int](run)
 	fmt.Println(letters, err)
 	// Output:

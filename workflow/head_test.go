@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// listed is a store that remembers what was listed.
+// listed is a store that records the queries of its lists.
 type listed struct {
 	*workflow.Memory
 	queries []workflow.Query
@@ -21,8 +21,8 @@ func (l *listed) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	return l.Memory.List(ctx, q)
 }
 
-// Whoever looks at a run again and again reads its row, by its id: to look for what an
-// id begins with costs as much as there are runs.
+// A client that polls a run reads only its row, by its full id. A search by prefix would cost more
+// with every run.
 func TestFinding13HeadReadsOneRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &listed{Memory: workflow.NewMemory()}

@@ -34,7 +34,7 @@ func (s *state) healing(code fault.Code) *Healing {
 	return nil
 }
 
-// beginHealing sets the healer of a fault to work, unless it gave up on this run before.
+// beginHealing starts the healer of a fault, unless it has already given up on this run.
 func (s *state) beginHealing(f *Fault) {
 	if _, ok := s.healers[f.Code]; !ok {
 		return
@@ -60,7 +60,7 @@ func (s *state) healDelay(l Limits, attempts int) time.Duration {
 	return Retry{First: l.First, Longest: l.Longest, Jitter: -1}.delay(attempts, 0)
 }
 
-// heal opens a healing when it is due.
+// heal opens a healing if it is due.
 func (s *state) heal() {
 	f := s.run.Fault
 	if f == nil || s.run.State.Stop != nil && !s.run.State.Stop.Failed {
@@ -82,7 +82,7 @@ func (s *state) heal() {
 		s.wakeAt(end)
 		return
 	}
-	s.wakeAt(s.now) // a worker that drains leaves it to the next one
+	s.wakeAt(s.now) // a worker that drains leaves the healing to the next worker
 	if s.drains {
 		return
 	}
@@ -105,7 +105,7 @@ func (s *state) exhaust(h *Healing) {
 	s.event(HealingEnded, nil, Event{Code: HealerExhausted.Code, Reason: string(h.Code), Attempt: h.Attempts})
 }
 
-// stopHealing ends healing because a person took over.
+// stopHealing ends the healing because a person has taken over.
 func (s *state) stopHealing() {
 	for i := range s.run.State.Healing {
 		h := &s.run.State.Healing[i]
@@ -116,7 +116,7 @@ func (s *state) stopHealing() {
 	}
 }
 
-// applyHealing folds in the outcome of a healing.
+// applyHealing applies the outcome of a healing.
 func (s *state) applyHealing(r result) {
 	h := s.healing(r.attempt.code)
 	if h == nil || h.Ended != "" || !h.Open || s.run.Phase != Paused {
@@ -141,8 +141,8 @@ func (s *state) applyHealing(r result) {
 		}
 		s.resume(RunRequest{Actor: by, From: healer.From})
 	case o.IsFail():
-		if errors.Is(r.cause, ErrDraining) || errors.Is(r.cause, ErrLeaseLost) { // the worker ends: the healing goes on elsewhere
-			if begun { // and is counted there
+		if errors.Is(r.cause, ErrDraining) || errors.Is(r.cause, ErrLeaseLost) { // the worker ends: another worker continues the healing
+			if begun { // and counts the attempt
 				h.Open, h.Attempts = false, h.Attempts-1
 			}
 			return
@@ -167,8 +167,8 @@ func (s *state) healingFailed(h *Healing, limits Limits, err error) {
 	h.NextAt = s.now.Add(s.healDelay(limits, h.Attempts))
 }
 
-// healingLost charges an attempt of a healer that was found open without a living owner: a healer
-// that kills its process ends with its limits.
+// healingLost counts an attempt of a healer that was open when its worker died. So a healer that
+// kills its process ends when it reaches its limits.
 func (s *state) healingLost() {
 	for i := range s.run.State.Healing {
 		h := &s.run.State.Healing[i]

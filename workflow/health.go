@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Health is the trouble the store is in; nil while it answers.
+// Health returns the current error of the store; nil while the store answers.
 func (e *Engine) Health() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -28,7 +28,7 @@ func (e *Engine) storeFailed(err error) {
 	}
 	e.mu.Unlock()
 	if first {
-		e.log.Error("workflow: the store is in trouble; nothing new is begun until it is back", "error", err)
+		e.log.Error("workflow: the store fails; nothing new is started until it answers again", "error", err)
 	}
 }
 
@@ -38,15 +38,16 @@ func (e *Engine) storeRecovered() {
 	e.health = nil
 	e.mu.Unlock()
 	if was != nil {
-		e.log.Info("workflow: the store is back")
+		e.log.Info("workflow: the store answers again")
 		e.wakeClaimLoop()
 	}
 }
 
-// probe asks whether the store has recovered; only a write can tell a full disk.
+// probe checks whether the store has recovered. It writes, because only a write detects a full
+// disk.
 func (e *Engine) probe(ctx context.Context) {
 	if e.stuck.Load() > 0 {
-		return // their saves tell
+		return // the retries of their saves detect it
 	}
 	claimer := e.store.(Claimer)
 	bounded, cancel := context.WithTimeout(ctx, e.options.Lease/3)

@@ -8,8 +8,8 @@ import (
 
 const hookQueueSize = 1024
 
-// hookQueue feeds one hook from its own queue. The goroutine lives only while
-// there is something to hear; an overflow is counted and never holds up a run.
+// hookQueue delivers events to one hook from its own queue. The goroutine runs only while the queue
+// has events. If the queue is full, events are dropped and counted; a run is never delayed.
 type hookQueue struct {
 	hook    Hook
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ func (q *hookQueue) deliver(h hookEvent) {
 	q.hook.OnEvent(h.info, h.event)
 }
 
-// publish tells the hooks what was saved.
+// publish passes saved events to the hooks.
 func (e *Engine) publish(r *Run, events []Event) {
 	e.notifyAwaiting(r)
 	if len(e.hooks) == 0 || len(events) == 0 {
@@ -79,7 +79,8 @@ func (e *Engine) publish(r *Run, events []Event) {
 	}
 }
 
-// Dropped counts the events each hook did not hear because its queue was full.
+// Dropped returns, for each hook, the number of events that were dropped because its queue was
+// full.
 func (e *Engine) Dropped() map[string]int64 {
 	counts := map[string]int64{}
 	for _, q := range e.hooks {

@@ -13,15 +13,15 @@ var (
 	HeartbeatLost = declare("HEARTBEAT_LOST", fault.Transient, false, "the step gave no sign of life for longer than its heartbeat",
 		"Check the process or worker that does the work, then resume.")
 	Crashed = declare("CRASHED", fault.Transient, false, "the process died at least twice in a row while the step ran, the last time with no other suspect",
-		"Read the last output of the process, mend the step, then resume. If something else killed the process (memory, an operator, the machine), resume.")
-	WaitExpired = declare("WAIT_EXPIRED", fault.Blocked, false, "what the step waits for did not happen before its deadline",
+		"Read the last output of the process, fix the step, then resume. If something else killed the process (memory, an operator, the machine), resume.")
+	WaitExpired = declare("WAIT_EXPIRED", fault.Blocked, false, "the awaited event did not happen before the deadline",
 		"Find out why it did not happen; resume to wait once more, or skip the step.")
 	DeadlineEnded = declare("DEADLINE", fault.Blocked, false, "the flow took longer than its deadline",
-		"Decide whether it may take longer: resume to go on, or cancel with undo.")
+		"Decide whether it may take longer: resume to continue, or cancel with undo.")
 	PausedByPerson = declare("PAUSED", fault.Blocked, false, "a person paused the run",
 		"Resume the run when you are ready.")
 	CancelledByPerson = declare("CANCELLED", fault.Blocked, false, "a person stopped the run and kept what is done",
-		"Resume the run to go on, or cancel with undo or drop to end it.")
+		"Resume the run to continue, or cancel with undo or drop to end it.")
 	FlowChanged = declare("FLOW_CHANGED", fault.Blocked, false, "the definition of the flow is not the one the run was started with",
 		"Compare the two with pawl diff, then resume with --on-definition old or new.")
 	FlowMissing = declare("FLOW_MISSING", fault.Blocked, false, "the flow is not loaded, and its stored definition cannot be executed",
@@ -31,7 +31,7 @@ var (
 	InputInvalid = declare("INPUT_INVALID", fault.Invalid, false, "the input does not fit",
 		"Correct the input as the message says and send the request again.")
 	OutputInvalid = declare("OUTPUT_INVALID", fault.Blocked, false, "the output of the step does not fit its schema",
-		"Mend the step or its schema, then resume.")
+		"Fix the step or its schema, then resume.")
 	OutputTooLarge = declare("OUTPUT_TOO_LARGE", fault.Blocked, false, "the value is larger than its limit",
 		"Keep the data elsewhere and store a reference to it, or raise the step's limit.")
 	SecretMissing = declare("SECRET_MISSING", fault.Blocked, false, "a secret the step refers to cannot be read",
@@ -42,9 +42,9 @@ var (
 		"Wait until it returns, or restart the worker that runs it.")
 	ChildPaused = declare("CHILD_PAUSED", fault.Blocked, false, "the child run is paused",
 		"Apply the remedy of the child's fault; resuming the parent resumes the child.")
-	UndoFailed = declare("UNDO_FAILED", fault.Blocked, false, "a step could not be taken back",
-		"Mend the cause and resume to go on with the undo, or cancel with --undo --give-up to leave the rest.")
-	NoReturn = declare("NO_RETURN", fault.Invalid, false, "a done step cannot be taken back",
+	UndoFailed = declare("UNDO_FAILED", fault.Blocked, false, "a step could not be undone",
+		"Fix the cause and resume to continue the undo, or cancel with --undo --give-up to leave the rest.")
+	NoReturn = declare("NO_RETURN", fault.Invalid, false, "a finished step cannot be undone",
 		"Let the run end, then change back; or cancel it with drop.")
 	SkipRefused = declare("SKIP_REFUSED", fault.Invalid, false, "the step may not be skipped",
 		"Give an output if later steps read one; add --force if the step is not skippable.")
@@ -55,13 +55,13 @@ var (
 	QueueFull = declare("QUEUE_FULL", fault.Transient, true, "the queue has reached its limit",
 		"Wait until earlier requests are carried out, or cancel some of them.")
 	StoreUnavailable = declare("STORE_UNAVAILABLE", fault.Transient, true, "the store does not answer",
-		"Check the database; a server goes on by itself when it is back, any other command has to be given again.")
+		"Check the database; a server continues by itself when the database answers again; repeat any other command.")
 	StoreFull = declare("STORE_FULL", fault.Transient, true, "the store has no space left or is read-only",
-		"Free space for the database; the work goes on by itself.")
+		"Free space for the database; the work continues by itself.")
 	StoreCorrupt = declare("STORE_CORRUPT", fault.Blocked, false, "the store is damaged",
-		"Stop every writer; look at it with pawl store check, save what can be read with pawl store export, and bring it back with pawl store restore.")
+		"Stop every writer. Check the store with pawl store check, save the readable data with pawl store export, and restore it with pawl store restore.")
 	Fenced = declare("FENCED", fault.Transient, true, "a newer worker owns the run",
-		"Nothing to do: the newer worker goes on with the run.")
+		"Nothing to do: the newer worker continues the run.")
 	RunNotFound = declare("RUN_NOT_FOUND", fault.Invalid, false, "there is no such run",
 		"List the runs with pawl get.")
 	RunFinished = declare("RUN_FINISHED", fault.Invalid, false, "the run has ended",

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// mark is an instant by two clocks. The boot-time clock goes on while the machine
-// sleeps; both go on while the process is stopped.
+// instant is a point in time on two clocks. The boot-time clock continues while the machine sleeps;
+// both continue while the process is suspended.
 type instant struct {
 	at   time.Time
 	boot time.Duration
@@ -16,25 +16,25 @@ type instant struct {
 
 func instantNow() instant { return instant{at: time.Now(), boot: sinceBoot()} }
 
-// since is the time from an earlier mark by the clock that says more.
+// since returns the time since an earlier instant, by the clock that shows more.
 func (m instant) since(from instant) time.Duration { return max(m.at.Sub(from.at), m.boot-from.boot) }
 
 func (m instant) add(d time.Duration) instant { return instant{m.at.Add(d), m.boot + d} }
 
-// lease is what this worker knows of its lease without asking the store. A term is a
-// time in which the lease held without a gap: a run that was claimed in a term that
-// has ended may belong to another worker.
+// lease is what this worker knows about its lease without a call to the store. A term is a period
+// in which the lease was valid without a gap: a run that was claimed in an earlier term may belong
+// to another worker.
 type lease struct {
 	mu       sync.Mutex
 	duration time.Duration
-	from     instant // when the newest lease began, at the latest
-	begun    instant // when the term began
-	term     int     // counts the terms; 0: there was none yet
-	lost     bool    // the store has said so
+	from     instant // latest possible start of the newest lease
+	begun    instant // start of the term
+	term     int     // number of the term; 0: there was none yet
+	lost     bool    // the store has reported the loss
 }
 
-// extended notes that the store granted a lease of at least long-spent in a call that
-// began at m. It gives the term that this call belongs to.
+// extend records that the store granted a lease of at least duration-spent in a call that began at
+// m. It returns the term of this call.
 func (l *lease) extend(m instant, spent time.Duration) (term int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *lease) extend(m instant, spent time.Duration) (term int) {
 	return l.termAt(m)
 }
 
-// at gives the term of a call that began at m and granted no lease; 0: there was none.
+// termOf returns the term of a call that began at m and granted no lease; 0: there was none.
 func (l *lease) termOf(m instant) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,13 +61,14 @@ func (l *lease) termOf(m instant) int {
 }
 
 func (l *lease) termAt(m instant) int {
-	if l.begun.since(m) > 0 { // it began before the term did
+	if l.begun.since(m) > 0 { // the call began before the term
 		return 0
 	}
 	return l.term
 }
 
-// left is how long the lease of a term still holds, by both clocks; 0: it does not.
+// remaining returns the remaining time of the lease in a term, by both clocks; 0: the lease is not
+// valid.
 func (l *lease) remaining(term int) time.Duration {
 	m := instantNow()
 	l.mu.Lock()
@@ -78,18 +79,19 @@ func (l *lease) remaining(term int) time.Duration {
 	return max(l.duration-m.since(l.from), 0)
 }
 
-// lose ends the term: the store has given the worker up.
+// lose ends the term, because the store has given up the worker.
 func (l *lease) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = true
 }
 
-// claimed is what a claim spends at most of the lease it finds or makes: a store
-// extends a lease when half of it is gone.
+// claimSpend is the part of the lease that may be used up when a claim returns: a store extends a
+// lease only when half of it is over.
 func (l *lease) claimSpend() time.Duration { return l.duration / 2 }
 
-// holds gives the term whose lease holds for more than a third of its time; 0: none does.
+// heldTerm returns the current term if its lease is valid for more than a third of its duration;
+// else 0.
 func (l *lease) heldTerm() int {
 	l.mu.Lock()
 	term := l.term
@@ -100,7 +102,7 @@ func (l *lease) heldTerm() int {
 	return 0
 }
 
-// turn lets one caller at a time through.
+// ctxMutex is a mutex whose lock call ends with its context.
 type ctxMutex chan struct{}
 
 func newCtxMutex() ctxMutex { return make(ctxMutex, 1) }
@@ -116,8 +118,8 @@ func (t ctxMutex) lock(ctx context.Context) error {
 
 func (t ctxMutex) unlock() { <-t }
 
-// renewed gives the term of a lease that holds, and renews it if none does.
-// Runs that ask at the same time cost one call together.
+// renewLease returns a term whose lease is valid, and renews the lease if necessary. Concurrent
+// callers share one call to the store.
 func (e *Engine) renewLease(ctx context.Context, claimer Claimer) (term int, err error) {
 	if err := e.renewing.lock(ctx); err != nil {
 		return 0, err
@@ -133,9 +135,9 @@ func (e *Engine) renewLease(ctx context.Context, claimer Claimer) (term int, err
 	return e.lease.extend(m, 0), nil
 }
 
-// assured asks, before attempts are launched, whether the run is still this
-// worker's: the clocks, and only when they do not say so the store. A third of the
-// lease is kept for what comes between this question and the launch.
+// leaseHolds checks, before attempts are launched, that this worker still owns the run. It asks the
+// clocks, and the store only if the clocks cannot confirm it. A third of the lease must remain for
+// the time between this check and the launch.
 func (d *driver) leaseHolds() bool {
 	claimer, ok := d.e.store.(Claimer)
 	if !ok {
@@ -158,7 +160,7 @@ func (d *driver) leaseHolds() bool {
 		}
 		return false
 	}
-	if term == 0 || int64(term) != d.term.Load() { // it held not all the time: another worker may have had the run
+	if term == 0 || int64(term) != d.term.Load() { // the lease had a gap: another worker may have owned the run
 		r, _, err := d.e.store.Load(ctx, d.s.run.ID)
 		if err != nil || r.Epoch > d.s.run.Epoch || r.Revision != d.s.run.Revision {
 			return false

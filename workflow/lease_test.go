@@ -17,13 +17,13 @@ import (
 
 var errAway = errors.New("the store is away")
 
-// flaky is a store whose calls fail by name: before they are made, or after.
+// flaky is a store whose calls fail by name, before or after they take effect.
 type flaky struct {
 	*workflow.Memory
 	mu    sync.Mutex
-	fails map[string]int // how many calls of a name fail still
-	after bool           // they are made all the same
-	deaf  bool           // no hint ever comes
+	fails map[string]int // number of calls that still fail, by name
+	after bool           // the calls take effect all the same
+	deaf  bool           // no wake-up ever arrives
 }
 
 func (f *flaky) set(name string, times int) {
@@ -121,8 +121,8 @@ func phase(t *testing.T, store *workflow.Memory, id string) workflow.Phase {
 	return r.Phase
 }
 
-// TestEveryCallOfTheStoreMayFail: once or many times, with or without effect;
-// every run ends, and no step is charged.
+// TestEveryCallOfTheStoreMayFail: calls fail once or many times, with or without effect. Every run
+// ends, and no failure counts for a step.
 func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 	for _, name := range []string{"create", "load", "save", "claim", "take", "rest", "renew"} {
 		for _, after := range []bool{false, true} {
@@ -146,7 +146,7 @@ func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 					e, stop := worker(t, store, []workflow.Flow{flow}, workflow.Options{})
 					defer stop()
 					var id string
-					for at := range 24 { // trouble at any time
+					for at := range 24 { // errors at any time
 						if name != "create" || at == 0 {
 							store.set(name, times)
 						}
@@ -176,8 +176,8 @@ func TestEveryCallOfTheStoreMayFail(t *testing.T) {
 	}
 }
 
-// TestLeaseLostAndSameWorkerGoesOn: a store that was away for longer than the
-// lease gives the runs back to the only worker there is, attempts and waits alike.
+// TestLeaseLostAndSameWorkerGoesOn: when a store returns that was away for longer than the lease,
+// the only worker gets all runs again, open attempts and waits alike.
 func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 	for _, away := range []int{3, 10} {
 		synctest.Test(t, func(t *testing.T) {
@@ -221,8 +221,8 @@ func TestLeaseLostAndSameWorkerGoesOn(t *testing.T) {
 	}
 }
 
-// TestFinding9SuspectsTakeTurns: a suspect that waits for another one and is
-// cancelled meanwhile lets the third go on; a run that is no suspect waits for none.
+// TestFinding9SuspectsTakeTurns: if a suspect waits for another one and is cancelled, the third one
+// continues. A run without suspects never waits for them.
 func TestFinding9SuspectsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{IsolationTime: time.Hour})
@@ -249,8 +249,8 @@ func TestFinding9SuspectsTakeTurns(t *testing.T) {
 	})
 }
 
-// lost stores runs as a worker that died while their step was under way leaves them: the first is due at first,
-// the others each later by the same time.
+// lost stores runs as a worker that died during their step leaves them. The first is due at first,
+// each of the others later by the same time.
 func (r *harness) lost(flow, step string, n int, apart, first time.Duration) (ids []string) {
 	r.t.Helper()
 	for i := range n {
@@ -265,8 +265,8 @@ func (r *harness) lost(flow, step string, n int, apart, first time.Duration) (id
 	return ids
 }
 
-// TestRequestThroughAnotherWorker: a cancel accepted elsewhere reaches the open
-// attempt although no hint comes.
+// TestRequestThroughAnotherWorker: a cancel that another worker accepted reaches the open attempt
+// without a wake-up.
 func TestRequestThroughAnotherWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -287,8 +287,8 @@ func TestRequestThroughAnotherWorker(t *testing.T) {
 	})
 }
 
-// TestSignalIsTakenOnce: a signal that a step has taken is not taken by the
-// next one, also if the mail is read again before the outcome is saved.
+// TestSignalIsTakenOnce: a signal that a step has taken is not taken by the next step, even if the
+// mail is read again before the outcome is saved.
 func TestSignalIsTakenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -313,7 +313,7 @@ func TestSignalIsTakenOnce(t *testing.T) {
 	})
 }
 
-// mailing sends another signal just before each save.
+// mailingStore sends another signal just before each save.
 type mailingStore struct {
 	flaky
 	id atomic.Value
@@ -328,7 +328,7 @@ func (m *mailingStore) Save(ctx context.Context, s *workflow.Save) error {
 	return m.Memory.Save(ctx, s)
 }
 
-// TestDefinitionCannotBeRead: trouble of the store does not pause a run as FLOW_MISSING.
+// TestDefinitionCannotBeRead: an error of the store does not pause a run as FLOW_MISSING.
 func TestDefinitionCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -350,8 +350,8 @@ func TestDefinitionCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestAdvanceKeepsItsLease: a step that takes longer than the lease is not
-// taken over while Advance works on it.
+// TestAdvanceKeepsItsLease: no other worker takes over a step that takes longer than the lease
+// while Advance executes it.
 func TestAdvanceKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -373,7 +373,7 @@ func TestAdvanceKeepsItsLease(t *testing.T) {
 	})
 }
 
-// TestDrainWhileTheStoreIsDown ends, and the next worker repeats the step.
+// TestDrainWhileTheStoreIsDown: the drain ends, and the next worker repeats the step.
 func TestDrainWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -395,7 +395,7 @@ func TestDrainWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestLookWaitsForASlot: a look for which there is no slot is made when there is one.
+// TestPollWaitsForASlot: a poll without a free slot happens when a slot is free.
 func TestPollWaitsForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{Attempts: 1})
@@ -408,7 +408,7 @@ func TestPollWaitsForASlot(t *testing.T) {
 		})
 		works := r.step("Works", func(task *workflow.Task) outcome.Outcome {
 			time.Sleep(30 * time.Second)
-			task.Progress(1, 2, "half") // a save that learns how much mail there is
+			task.Progress(1, 2, "half") // a save that reads the number of signals
 			time.Sleep(30 * time.Second)
 			return outcome.Done()
 		})

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// flowKey names a loaded flow: files and operators may bring flows of one name,
-// each for the subjects of its own kind.
+// flowKey identifies a loaded flow. Several flows may have the same name if each is for another
+// kind of subject.
 type flowKey struct{ name, kind string }
 
 func keyOf(f Flow) flowKey { return flowKey{f.Name, f.Kind} }
@@ -24,15 +24,15 @@ func sortedKeys(plans map[flowKey]*plan) []flowKey {
 	return slices.SortedFunc(maps.Keys(plans), func(a, b flowKey) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind)) })
 }
 
-// kindOf is the kind of a subject: kind/namespace/name.
+// kindOf returns the kind of a subject: kind/namespace/name.
 func kindOf(subject string) string {
 	kind, _, _ := strings.Cut(subject, "/")
 	return kind
 }
 
-// FlowFor finds the flow that serves a subject under a name: the one of its
-// kind, else the one for all. nil: there is none. Without a subject it is the
-// one for all, else the first of the name.
+// FlowFor returns the flow with this name for a subject: the one for its kind, else the one for all
+// kinds. If the subject is empty, it returns the one for all kinds, else the first with this name.
+// nil: there is none.
 func FlowFor(flows []Flow, name, subject string) *Flow {
 	var found *Flow
 	kind := kindOf(subject)
@@ -56,14 +56,14 @@ func planFor(plans map[flowKey]*plan, name, kind string) *plan {
 	return plans[flowKey{name: name}]
 }
 
-// loaded is the flow that serves a subject; nil: there is none.
+// loadedPlan returns the flow for a subject; nil: there is none.
 func (e *Engine) loadedPlan(flow, subject string) *plan {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return planFor(e.flows, flow, kindOf(subject))
 }
 
-// named is the flow of a name, or of kind/name: the one for all, else the first.
+// planNamed returns the flow with a name, or with kind/name: the one for all kinds, else the first.
 func (e *Engine) planNamed(flow string) *plan {
 	kind := ""
 	if before, after, ok := strings.Cut(flow, "/"); ok {
@@ -82,7 +82,7 @@ func (e *Engine) planNamed(flow string) *plan {
 	return nil
 }
 
-// limitOf is how many attempts flows of a name may make at once; 0: no limit.
+// limitOf returns the limit of concurrent attempts of a flow; 0: no limit.
 func (e *Engine) limitOf(flow string) int {
 	if p := e.planNamed(flow); p != nil {
 		return p.flow.Limit

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Of two flows of one name, that of its kind serves a subject, and the other one
-// all else; each run stays with its own.
+// Of two flows with the same name, the one for a kind of subject serves that kind, and the other
+// one serves the rest. Each run stays with its flow.
 func TestFlowsOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -28,7 +28,7 @@ func TestFlowsOfOneName(t *testing.T) {
 			return run.ID
 		}
 		a, b := start("Database/default/one"), start("Other/default/one")
-		want(t, r.engine.Load([]workflow.Flow{theirs, ours}), error(nil)) // in whatever order
+		want(t, r.engine.Load([]workflow.Flow{theirs, ours}), error(nil)) // the order does not matter
 		for id, step := range map[string]string{a: "Ours", b: "Theirs"} {
 			want(t, r.engine.Send(t.Context(), id, workflow.Signal{ID: "x", Name: "go"}), error(nil))
 			if run := r.rests(id, workflow.Succeeded); run.Step(step) == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestFinding1AcknowledgedResume: a resume that is accepted while the pause before
-// it is still unread takes effect (promise 10).
+// TestFinding1AcknowledgedResume: a resume that is accepted while the previous pause is unread
+// takes effect.
 func TestFinding1AcknowledgedResume(t *testing.T) {
 	for name, stop := range map[string]func(*workflow.Engine, string) error{
 		"pause": func(e *workflow.Engine, id string) error {
@@ -59,8 +59,8 @@ func TestFinding1AcknowledgedResume(t *testing.T) {
 	}
 }
 
-// TestFinding1RequestsOfADeadWorker: pause and resume are sent through another
-// process while the worker of the run is dead and its lease still holds.
+// TestFinding1RequestsOfADeadWorker: pause and resume are sent through another process while the
+// worker of the run is dead and its lease is still valid.
 func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -77,7 +77,7 @@ func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 			synctest.Wait()
 			return e, func() { cancel(); <-done }
 		}
-		store := newCrashingStore(memory, 2, true) // it dies with the save that opens A
+		store := newCrashingStore(memory, 2, true) // the process dies with the save that opens A
 		a, stopA := serve(store)
 		defer stopA()
 		run, err := a.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
@@ -91,7 +91,7 @@ func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 		want(t, b.Cancel(t.Context(), run.ID, workflow.Hold, false, by), error(nil))
 		want(t, b.Resume(t.Context(), run.ID, workflow.FromFirst, "", by), error(nil))
 		want(t, b.Cancel(t.Context(), run.ID, workflow.Undo, false, by), error(nil))
-		want(t, code(b.Resume(t.Context(), run.ID, "", "", by)), "REQUEST_REFUSED") // not later, by an event
+		want(t, code(b.Resume(t.Context(), run.ID, "", "", by)), "REQUEST_REFUSED") // refused at once, not later by an event
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		got, _, err := memory.Load(t.Context(), run.ID)
@@ -103,7 +103,7 @@ func TestFinding1RequestsOfADeadWorker(t *testing.T) {
 // request is one request of a sequence.
 type request struct {
 	what  string
-	pause time.Duration // before it is sent
+	pause time.Duration // delay before it is sent
 }
 
 var requests = []string{
@@ -129,9 +129,10 @@ func sendRequest(e *workflow.Engine, id, what, requestID string) error {
 	}
 }
 
-// playRequests plays requests on a run that stands at a gate within a bracket, lets it rest,
-// and opens both gates. It gives the requests that were accepted, how the run
-// ended, what was refused although it had been accepted, and how many writes that took. The process dies at a write if at > 0.
+// playRequests sends requests to a run that waits at a gate within a bracket, waits until the run
+// is idle, and opens both gates. It returns the accepted requests, the end of the run, accepted
+// requests that were refused later, and the number of writes. If at > 0, the process dies at that
+// write.
 func playRequests(t *testing.T, sequence []request, at int, after bool) (accepted []request, run *workflow.Run, refused string, writes int) {
 	slow := func(d time.Duration) workflow.Func {
 		return func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
@@ -177,14 +178,14 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 	serve(store)
 	dead := false
 	reborn := func() {
-		if !dead && store.crashed() { // the old process hears nothing any more, and ends
+		if !dead && store.crashed() { // the old process gets no more messages and ends
 			dead = true
 			cancel()
 			<-served
 			serve(memory)
 		}
 	}
-	request := func(what, id string) error { // under the same id until it is answered, as a careful client does
+	request := func(what, id string) error { // repeats with the same id until there is an answer, as a careful client does
 		for {
 			err := sendRequest(engine, started.ID, what, id)
 			if !errors.Is(err, workflow.ErrFenced) {
@@ -219,7 +220,7 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 		t.Fatal(err)
 	}
 	for _, e := range history {
-		if e.Kind == workflow.RequestRefused && e.Reason != "progress" { // which is news of a step: it may have ended meanwhile
+		if e.Kind == workflow.RequestRefused && e.Reason != "progress" { // progress may come too late: the step may have ended meanwhile
 			refused += e.Reason + " was accepted, and refused later: " + e.Message + "\n"
 		}
 	}
@@ -228,10 +229,9 @@ func playRequests(t *testing.T, sequence []request, at int, after bool) (accepte
 	return accepted, run, refused, store.writes
 }
 
-// TestFinding1EndOfASequence: whatever requests come, however close together, and
-// at whatever write the process dies, the run ends as it does when each request
-// has taken its whole effect before the next one is sent; and none that was
-// accepted is refused later (promise 10).
+// TestFinding1EndOfASequence: a run gets requests in any order and at any distance, and its process
+// dies at any write. It ends as if each request had taken full effect before the next one was sent.
+// No accepted request is refused later.
 func TestFinding1EndOfASequence(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var sequence []request
@@ -266,8 +266,8 @@ func TestFinding1EndOfASequence(t *testing.T) {
 	})
 }
 
-// TestFinding1CancelBehindASkip: a skip waits for the look that is under way, and a
-// cancel behind it keeps its place without waiting for the look's time-out.
+// TestFinding1CancelBehindASkip: a skip waits for the open poll. A cancel behind it stays in order
+// and does not wait for the timeout of the poll.
 func TestFinding1CancelBehindASkip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0

@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// Limits of queues and of what a store remembers (workflow.md 2.6, 2.8).
+// Limits of queues and of the ids that a store remembers.
 const (
-	MaxQueued    = 100  // waiting runs of one subject
+	MaxQueued    = 100  // queued runs of one subject
 	MaxUnread    = 1000 // unread signals of one run
-	MaxSignalIDs = 1000 // remembered ids of one run, the newest
+	MaxSignalIDs = 1000 // newest signal ids of one run that are remembered
 )
 
-// Memory is a Store with full semantics and no durability: for tests, and for
-// programs whose runs may end with the process. Several workers of one process
-// can share it. It implements Claimer, Lister, Definitions and Retainer, starts
-// no goroutine and keeps no timer.
+// Memory is a Store without durability, for tests and for programs whose runs may end with the
+// process. Several workers of one process can share it. It implements Claimer, Lister, Definitions
+// and Retainer, starts no goroutine and has no timer.
 type Memory struct {
 	mu           sync.Mutex
 	runs         map[string]*memoryRun
-	order        []*memoryRun // by number
-	removedCount int          // removed runs still in order
+	order        []*memoryRun // ordered by number
+	removedCount int          // removed runs that are still in order
 	subjects     map[string]*memorySubject
 	due          map[string]*dueHeap // by flow
 	workers      map[string]*memoryWorker
@@ -35,7 +34,7 @@ type Memory struct {
 	log          eventLog
 	number       int64
 	wake         chan string
-	wakeDropped  bool // a hint was dropped: the next one is ""
+	wakeDropped  bool // a wake-up was dropped: the next one is ""
 }
 
 var (
@@ -46,8 +45,8 @@ var (
 	_ Retainer    = (*Memory)(nil)
 )
 
-// memoryRun is a run at rest. row holds no records: they stand in steps, and
-// StepRecord.Row is the position there, counted from 1.
+// memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
+// position in steps, from 1.
 type memoryRun struct {
 	row     Run
 	number  int64 // order of creation
@@ -56,15 +55,15 @@ type memoryRun struct {
 	ids     []string // newest last
 	events  [][]Event
 	subject *memorySubject
-	worker  *memoryWorker // who works on it; nil: nobody
-	orphan  bool          // its worker is dead
+	worker  *memoryWorker // the worker that owns the run; nil: none
+	orphan  bool          // the lease of its worker has expired
 	removed bool
 	dueAt   int64 // key in the heap of its flow
-	heapAt  int   // position there, from 1; 0: not in it
+	heapAt  int   // position in the heap, from 1; 0: not in the heap
 }
 
 type memorySubject struct {
-	active *memoryRun // holds the slot
+	active *memoryRun // the run that holds the slot of the subject
 	queue  []*memoryRun
 	last   int64 // newest queue number
 	runs   []*memoryRun
@@ -74,11 +73,11 @@ type memoryWorker struct {
 	name  string
 	until time.Time
 	lease time.Duration
-	lost  bool // given up for dead
+	lost  bool // its lease has expired
 	runs  map[*memoryRun]struct{}
 }
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store.
 func NewMemory() *Memory {
 	return &Memory{
 		runs:        map[string]*memoryRun{},
@@ -144,7 +143,7 @@ func (m *Memory) Create(ctx context.Context, r *Run, events []Event) (*Run, erro
 	return run.load(), nil
 }
 
-// Load gives a run and its unread signals. See Store.
+// Load returns a run and its unread signals. See Store.
 func (m *Memory) Load(ctx context.Context, id string) (*Run, []Signal, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -158,7 +157,7 @@ func (m *Memory) Load(ctx context.Context, id string) (*Run, []Signal, error) {
 	return run.load(), run.signals(), nil
 }
 
-// Save writes what changed of a run. See Store.
+// Save writes the changes of a run. See Store.
 func (m *Memory) Save(ctx context.Context, s *Save) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -181,7 +180,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	now := time.Now()
 	ends := r.Phase.Final() && !run.row.Phase.Final()
 	mail := run.row.Mail
-	keep := run.row // what never changes after Create
+	keep := run.row // fields that never change after Create
 	run.row = copyRow(r)
 	run.row.Input, run.row.Labels, run.row.CreatedAt = keep.Input, keep.Labels, keep.CreatedAt
 	run.row.Mail, run.row.Revision = mail, r.Revision+1
@@ -221,7 +220,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	return nil
 }
 
-// promote frees the slot of a run that has ended and gives it to the next in the queue.
+// promote gives the slot of a run that has ended to the next run in the queue.
 func (m *Memory) promote(run *memoryRun, now time.Time) {
 	subject := run.subject
 	if subject.active != run {
@@ -241,7 +240,7 @@ func (m *Memory) promote(run *memoryRun, now time.Time) {
 	m.sendWake(next.row.ID)
 }
 
-// Send keeps a signal for a run. See Store.
+// Send stores a signal for a run. See Store.
 func (m *Memory) Send(ctx context.Context, id string, s Signal) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -285,8 +284,8 @@ func (run *memoryRun) hasSignal(id string) bool {
 	return slices.Contains(run.ids, id) || slices.ContainsFunc(run.unread, func(s Signal) bool { return s.ID == id })
 }
 
-// hint tells whoever listens on Wake. It never blocks: what overflows is told
-// as "any" as soon as there is room.
+// sendWake sends a wake-up. It never blocks: if the channel is full, the next wake-up has the id ""
+// (any run).
 func (m *Memory) sendWake(id string) {
 	if m.wakeDropped {
 		id = ""
@@ -299,10 +298,10 @@ func (m *Memory) sendWake(id string) {
 	}
 }
 
-// Wake carries hints. See Claimer.
+// Wake delivers wake-ups. See Claimer.
 func (m *Memory) Wake() <-chan string { return m.wake }
 
-// bare copies a run without its records and without what only the copy's holder may change.
+// copyRow copies the row of a run without its records and without the fields of the caller.
 func copyRow(r *Run) Run {
 	row := *r
 	row.Handle, row.records, row.order, row.changed = nil, nil, nil, nil
@@ -311,7 +310,7 @@ func copyRow(r *Run) Run {
 	return row
 }
 
-// put takes over the changed records.
+// put stores the changed records.
 func (run *memoryRun) put(r *Run) {
 	for _, s := range r.Changed() {
 		at := int(s.Row) - 1
@@ -327,8 +326,8 @@ func (run *memoryRun) put(r *Run) {
 	}
 }
 
-// find gives the position of a record the caller holds without its row. The
-// usual case is a new one, which is opened behind all others.
+// find returns the position of a record that has no Row. Usually the record is new, and its
+// position is the end.
 func (run *memoryRun) find(s *StepRecord) int {
 	n := len(run.steps)
 	if n == 0 || s.Ord > run.steps[n-1].Ord {
@@ -340,7 +339,7 @@ func (run *memoryRun) find(s *StepRecord) int {
 	return n
 }
 
-// load copies a run for a caller, who may change everything in it.
+// load returns a copy of a run. The caller may change everything in it.
 func (run *memoryRun) load() *Run {
 	r := new(Run)
 	*r = copyRow(&run.row)
@@ -397,7 +396,7 @@ func clone[T any](p *T) *T {
 	return &copied
 }
 
-// PutDefinition keeps a flow. See Definitions.
+// PutDefinition stores a definition. See Definitions.
 func (m *Memory) PutDefinition(ctx context.Context, d Definition) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -411,7 +410,7 @@ func (m *Memory) PutDefinition(ctx context.Context, d Definition) error {
 	return nil
 }
 
-// Definition gives a flow by its hash. ErrNotFound.
+// Definition returns a definition by its hash. ErrNotFound.
 func (m *Memory) Definition(ctx context.Context, hash string) (Definition, error) {
 	if err := ctx.Err(); err != nil {
 		return Definition{}, err
@@ -426,7 +425,7 @@ func (m *Memory) Definition(ctx context.Context, hash string) (Definition, error
 	return d, nil
 }
 
-// Expired gives finished runs the policy no longer keeps. See Retainer.
+// Expired returns finished runs that the policy does not keep any more. See Retainer.
 func (m *Memory) Expired(ctx context.Context, now time.Time, policy func(flow string) Retention, limit int) ([]string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -446,7 +445,7 @@ func (m *Memory) Expired(ctx context.Context, now time.Time, policy func(flow st
 		})
 		for rank, run := range ended {
 			if parent := m.runs[run.row.Parent]; parent != nil && !parent.row.Phase.Final() {
-				continue // part of a run that goes on
+				continue // child of a run that has not ended
 			}
 			if !policy(run.row.Flow).Keeps(now, run.row.EndedAt, rank) {
 				old = append(old, run)
@@ -466,7 +465,7 @@ func (m *Memory) Expired(ctx context.Context, now time.Time, policy func(flow st
 	return ids, nil
 }
 
-// Filled gives the policy with its defaults.
+// Filled returns the policy with its defaults.
 func (r Retention) Filled() Retention {
 	r.Age = cmp.Or(r.Age, 30*24*time.Hour)
 	r.Keep = cmp.Or(r.Keep, 20)
@@ -474,8 +473,8 @@ func (r Retention) Filled() Retention {
 	return r
 }
 
-// Keeps says whether a finished run stays. Its rank is its place among the
-// finished runs of its subject, the newest first, from 0.
+// Keeps reports whether a finished run is kept. rank is its position among the finished runs of its
+// subject, newest first, from 0.
 func (r Retention) Keeps(now, ended time.Time, rank int) bool {
 	r = r.Filled()
 	return rank < r.Max && (rank < r.Keep || now.Sub(ended) <= r.Age)
@@ -513,7 +512,7 @@ func (m *Memory) Remove(ctx context.Context, ids []string) error {
 func parseCursor(cursor string) (int64, error) {
 	n, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil || n < 0 {
-		return 0, InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+		return 0, InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 	}
 	return n, nil
 }

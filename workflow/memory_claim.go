@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// firstLease is what a worker gets that owns a run before it ever claimed one.
+// firstLease is the lease of a worker that owns a run before it has claimed one.
 const firstLease = 15 * time.Second
 
-// Claim takes due runs, soonest first. See Claimer.
+// Claim claims due runs, the earliest first. See Claimer.
 func (m *Memory) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	if err := ctx.Err(); err != nil {
 		return Claimed{}, err
@@ -34,7 +34,7 @@ func (m *Memory) Claim(ctx context.Context, c Claim) (Claimed, error) {
 	return out, nil
 }
 
-// soonest gives the heap whose first run is due before all others.
+// soonest returns the heap whose first run is due before those of all other heaps.
 func (m *Memory) soonest(full []string) *dueHeap {
 	var best *dueHeap
 	for flow, heap := range m.due {
@@ -45,9 +45,9 @@ func (m *Memory) soonest(full []string) *dueHeap {
 	return best
 }
 
-// next is when to claim again: the soonest time a run becomes due, or another
-// worker's lease ends. A flow whose first run is due already is left out: its
-// runs wait for room, not for time.
+// next returns the time for the next claim: the earliest time at which a run becomes due or the
+// lease of another worker ends. A flow whose first run is already due is ignored: its runs wait for
+// a slot, not for time.
 func (m *Memory) next(worker *memoryWorker, now time.Time) time.Time {
 	soonest := int64(math.MaxInt64)
 	for _, heap := range m.due {
@@ -66,7 +66,7 @@ func (m *Memory) next(worker *memoryWorker, now time.Time) time.Time {
 	return time.Unix(0, soonest).UTC()
 }
 
-// Take claims one run. See Claimer.
+// ClaimRun claims one run. See Claimer.
 func (m *Memory) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (Loaded, error) {
 	if err := ctx.Err(); err != nil {
 		return Loaded{}, err
@@ -89,7 +89,7 @@ func (m *Memory) ClaimRun(ctx context.Context, worker, id string, lease time.Dur
 	return Loaded{Run: run.load(), Signals: run.signals()}, nil
 }
 
-// Renew keeps a worker alive. See Claimer.
+// Renew extends the lease of a worker. See Claimer.
 func (m *Memory) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (m *Memory) Renew(ctx context.Context, worker string, lease time.Duration) 
 	return nil
 }
 
-// Release gives back a worker and its runs. See Claimer.
+// Release removes a worker and releases its runs. See Claimer.
 func (m *Memory) Release(ctx context.Context, worker string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 	for run := range w.runs {
 		m.unassign(run)
 		run.row.Owner = ""
-		// A wait keeps its time; what was under way, or got mail, is due at once:
-		// an attempt may be open, whatever the run waits for besides.
+		// A waiting run keeps its due time. A run that has mail, or whose phase is Running or
+		// Cancelling, is due at once: an attempt may be open.
 		under := run.row.Phase == Running || run.row.Phase == Cancelling
 		if len(run.unread) > 0 || under {
 			run.row.NextAt = now
@@ -131,7 +131,7 @@ func (m *Memory) Release(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Rest gives back one run unchanged. See Claimer.
+// ReleaseRun releases one unchanged run. See Claimer.
 func (m *Memory) ReleaseRun(ctx context.Context, worker string, r *Run, next time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (m *Memory) ReleaseRun(ctx context.Context, worker string, r *Run, next tim
 	}
 	m.unassign(run)
 	run.row.Owner, run.row.NextAt = "", next
-	if r.Mail < run.row.Mail || r.Revision != run.row.Revision { // it was promoted meanwhile
+	if r.Mail < run.row.Mail || r.Revision != run.row.Revision { // it left the queue meanwhile
 		run.row.NextAt = time.Now()
 		m.sendWake(r.ID)
 	}
@@ -152,7 +152,8 @@ func (m *Memory) ReleaseRun(ctx context.Context, worker string, r *Run, next tim
 	return nil
 }
 
-// worker finds or registers a living worker. A lease of 0 extends by what it had.
+// worker returns or registers a worker and extends its lease. A lease of 0 means the previous
+// duration.
 func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memoryWorker {
 	w := m.workers[name]
 	if w == nil {
@@ -169,7 +170,7 @@ func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memory
 	return w
 }
 
-// bury makes the runs of dead workers due.
+// expireWorkers makes the runs of workers whose lease has expired due.
 func (m *Memory) expireWorkers(alive *memoryWorker, now time.Time) {
 	for _, w := range m.workers {
 		if w == alive || len(w.runs) == 0 || now.Before(w.until) {
@@ -184,7 +185,7 @@ func (m *Memory) expireWorkers(alive *memoryWorker, now time.Time) {
 	}
 }
 
-// take hands a run out: its owner is set and its epoch raised.
+// claim assigns a run to a worker and raises its epoch.
 func (m *Memory) claim(run *memoryRun, w *memoryWorker) {
 	m.unschedule(run)
 	m.assign(run, w)
@@ -206,7 +207,7 @@ func (m *Memory) unassign(run *memoryRun) {
 	run.orphan = false
 }
 
-// schedule puts a run nobody works on where Claim finds it, or takes it away from there.
+// schedule puts a run without an owner into the heap of Claim, or removes it from there.
 func (m *Memory) schedule(run *memoryRun) {
 	m.unschedule(run)
 	if run.worker != nil || run.row.Phase.Final() {
@@ -239,7 +240,7 @@ func (m *Memory) unschedule(run *memoryRun) {
 	}
 }
 
-// dueHeap is a binary heap by due time; runs know their position in it.
+// dueHeap is a binary heap ordered by due time. Each run knows its position in the heap.
 type dueHeap struct{ runs []*memoryRun }
 
 func (run *memoryRun) before(other *memoryRun) bool {

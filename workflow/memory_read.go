@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// List gives runs without their records. See Lister.
+// List returns runs without their records. See Lister.
 func (m *Memory) List(ctx context.Context, q Query) ([]*Run, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -60,7 +60,7 @@ func (m *Memory) List(ctx context.Context, q Query) ([]*Run, string, error) {
 	return runs, "", nil
 }
 
-// PageSize is the limit of a query with its default and its bound.
+// PageSize returns the limit of a query, with its default and its maximum.
 func (q Query) PageSize() int {
 	if q.Limit <= 0 {
 		return 100
@@ -68,7 +68,7 @@ func (q Query) PageSize() int {
 	return min(q.Limit, 1000)
 }
 
-// Matches says whether a run is one the query asks for.
+// Matches reports whether a run matches the query.
 func (q Query) Matches(r *Run) bool {
 	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
 		(!q.Active || !r.Phase.Final()) &&
@@ -95,7 +95,7 @@ func (run *memoryRun) head() *Run {
 	return r
 }
 
-// History gives the events of one run. See Lister.
+// History returns the events of one run. See Lister.
 func (m *Memory) History(ctx context.Context, id string, after int64, limit int) ([]Event, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (m *Memory) History(ctx context.Context, id string, after int64, limit int)
 	return events, nil
 }
 
-// Events gives the events of all runs. See Lister.
+// Events returns the events of all runs. See Lister.
 func (m *Memory) Events(ctx context.Context, cursor string, limit int) ([]Event, string, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
@@ -173,7 +173,7 @@ func copyEvent(e Event) Event {
 	return e
 }
 
-// eventLog is the events of all runs in order of writing; a number each, from 1.
+// eventLog holds the events of all runs in the order of writing. Each event has a number, from 1.
 type eventLog struct {
 	blocks []eventBlock
 	last   int64
@@ -187,7 +187,7 @@ type eventBlock struct {
 
 func (b eventBlock) end() int64 { return b.first + int64(len(b.events)) - 1 }
 
-// record keeps the events of one write.
+// record stores the events of one write.
 func (m *Memory) record(run *memoryRun, events []Event) {
 	if len(events) == 0 {
 		return

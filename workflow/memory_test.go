@@ -128,8 +128,7 @@ func TestMemoryForgetsRemovedRuns(t *testing.T) {
 	}
 }
 
-// BenchmarkMemoryStep is the store's share of one step: a save that closes a
-// step and opens the next.
+// BenchmarkMemoryStep measures the store in one step: a save that closes a step and opens the next.
 func BenchmarkMemoryStep(b *testing.B) {
 	m := NewMemory()
 	b.ReportAllocs()

@@ -21,7 +21,7 @@ func (e *Engine) define(ctx context.Context, p *plan) error {
 	if !ok || known() {
 		return nil
 	}
-	if err := e.defining.lock(ctx); err != nil { // the first runs that start at once store it once
+	if err := e.defining.lock(ctx); err != nil { // concurrent first runs store it only once
 		return err
 	}
 	defer e.defining.unlock()
@@ -38,8 +38,8 @@ func (e *Engine) define(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// planOf finds the definition a run is executed with (workflow.md 2.10): the
-// loaded one while the content hash is the same, else what onChange says.
+// planOf returns the definition that a run is executed with: the loaded one if the content hash is
+// the same, else the one that onChange selects.
 func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
 	loaded := e.loadedPlan(r.Flow, r.Subject)
 	if loaded != nil && (loaded.hash == r.Hash || r.Hash == "") {
@@ -71,7 +71,7 @@ func (e *Engine) planOf(ctx context.Context, r *Run) (*plan, *fault.Error) {
 	}
 }
 
-// older makes the plan of a stored definition.
+// storedPlan compiles a stored definition.
 func (e *Engine) storedPlan(ctx context.Context, r *Run, loaded *plan) (*plan, *fault.Error) {
 	e.mu.Lock()
 	p := e.stored[r.Hash]
@@ -117,8 +117,8 @@ func (e *Engine) storedPlan(ctx context.Context, r *Run, loaded *plan) (*plan, *
 	return p, nil
 }
 
-// migrate moves a run's records to the loaded definition, or says why it may
-// not. Every begun step must have a place there.
+// migrate moves the records of a run to the loaded definition, or returns why that is not possible.
+// Every started step must exist there.
 func migrate(r *Run, to *plan) error {
 	var m *Migration
 	for i := range to.flow.Migrations {
@@ -185,8 +185,8 @@ func (m *Migration) renamed(name string) string {
 	return name
 }
 
-// inserted finds the new steps before the position; the migration must say of
-// each whether it counts as done.
+// inserted returns the new steps before the position that count as done. The migration must list
+// each new step.
 func inserted(at *state, to *plan, m *Migration, moved map[string]*StepRecord, last position) (done []string, err error) {
 	for _, path := range slices.Sorted(maps.Keys(to.nodes)) {
 		n := to.nodes[path]
@@ -198,7 +198,7 @@ func inserted(at *state, to *plan, m *Migration, moved map[string]*StepRecord, l
 			done = append(done, path)
 		case "run":
 		default:
-			return nil, FlowChanged.Errorf("step %s is new and stands before the position: the migration must insert it as done or run", path)
+			return nil, FlowChanged.Errorf("step %s is new and lies before the position: the migration must insert it as done or run", path)
 		}
 	}
 	return done, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Plan is what a run would do.
+// Plan is the list of steps that a run would execute.
 type Plan struct {
 	Flow  string     `json:"flow"`
 	Hash  string     `json:"hash"`
@@ -20,8 +20,8 @@ type PlanStep struct {
 	Why      string `json:"why,omitempty"`
 }
 
-// Plan says what a run with this input would do. It writes nothing. Kind/Flow
-// is the flow that serves subjects of that kind.
+// Plan returns what a run with this input would do. It writes nothing. Kind/Flow selects the flow
+// for subjects of that kind.
 func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 	p := e.planNamed(flow)
 	if p == nil {
@@ -40,7 +40,8 @@ func (e *Engine) Plan(flow string, input json.RawMessage) (Plan, error) {
 	return out, nil
 }
 
-// CheckInput says why a run of the flow with this input would be refused: FLOW_UNKNOWN, INPUT_INVALID. Nothing is written.
+// CheckInput returns why a run of the flow with this input would be refused: FLOW_UNKNOWN or
+// INPUT_INVALID. It writes nothing.
 func (e *Engine) CheckInput(flow, subject string, input json.RawMessage) error {
 	p := e.loadedPlan(flow, subject)
 	if p == nil {

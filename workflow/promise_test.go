@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// allocsPerStep executes flows of so many steps one after another, and gives
-// the bytes allocated per step.
+// allocsPerStep executes flows with the given number of steps one after another, and returns the
+// bytes allocated per step.
 func allocsPerStep(t *testing.T, store *workflow.Memory, steps, runs int, label string) float64 {
 	t.Helper()
 	var ended sync.WaitGroup
@@ -46,9 +46,9 @@ func allocsPerStep(t *testing.T, store *workflow.Memory, steps, runs int, label 
 	return float64(after.TotalAlloc-before.TotalAlloc) / float64(steps*runs)
 }
 
-// TestPromise9CostIsFlat: what a step costs depends neither on the length of
-// the flow nor on the number of former runs (defect 10). Bytes allocated stand
-// for the work; the store's bytes and the time are measured in bench/.
+// TestPromise9CostIsFlat: the cost of a step depends neither on the length of the flow nor on the
+// number of earlier runs. The test measures allocated bytes; bench/ measures the bytes of the store
+// and the time.
 func TestPromise9CostIsFlat(t *testing.T) {
 	short := allocsPerStep(t, workflow.NewMemory(), 20, 50, "short")
 	long := allocsPerStep(t, workflow.NewMemory(), 1000, 2, "long")
@@ -62,9 +62,8 @@ func TestPromise9CostIsFlat(t *testing.T) {
 	}
 }
 
-// TestPromise10NoRequestIsLost: a hundred requests for one subject are carried
-// out one after another, in order; the next is refused, and none erases
-// another (defect 31).
+// TestPromise10NoRequestIsLost: a hundred requests for one subject are executed one after another,
+// in order. The next one is refused. No request overwrites another.
 func TestPromise10NoRequestIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -97,8 +96,8 @@ func TestPromise10NoRequestIsLost(t *testing.T) {
 	})
 }
 
-// TestPromise11TheCoreStandsAlone: neither Kubernetes nor SQL nor an HTTP
-// server is reached by the engine (defect 18). The whole table is in deps_test.go.
+// TestPromise11TheCoreStandsAlone: the engine depends neither on Kubernetes nor on SQL nor on an
+// HTTP server. deps_test.go contains the whole table.
 func TestPromise11TheCoreStandsAlone(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	want(t, err, error(nil))
@@ -110,8 +109,7 @@ func TestPromise11TheCoreStandsAlone(t *testing.T) {
 	}
 }
 
-// TestDefect24EnginesShareNothing: two engines in one process have options and
-// flows of their own.
+// TestDefect24EnginesShareNothing: two engines in one process have their own options and flows.
 func TestDefect24EnginesShareNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var attempts [2]int
@@ -130,7 +128,8 @@ func TestDefect24EnginesShareNothing(t *testing.T) {
 	})
 }
 
-// TestDefect25HistoryIsQueryable: of a run by number, and across runs by cursor.
+// TestDefect25HistoryIsQueryable: the history of a run is read by number, that of all runs by
+// cursor.
 func TestDefect25HistoryIsQueryable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -158,8 +157,8 @@ func TestDefect25HistoryIsQueryable(t *testing.T) {
 	})
 }
 
-// TestDefect28ResumeTakesNoNonsense: a resume from something that is no step is
-// refused, and the run stays as it is.
+// TestDefect28ResumeTakesNoNonsense: a resume from an unknown step is refused, and the run does not
+// change.
 func TestDefect28ResumeTakesNoNonsense(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})

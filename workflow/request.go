@@ -10,13 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// requests folds in what people, programs and child runs have sent. Signals of
-// users stay in the mail for the steps that wait for them.
+// handleRequests applies the requests of people, programs and child runs. The signals of users stay
+// in the mail for the steps that wait for them.
 func (s *state) handleRequests() {
 	if len(s.mail) > s.mailSeen {
 		s.pollAll = true
 	}
-	held := false // a person's request has to wait: those behind it wait too
+	held := false // a person's request must wait, so the requests behind it must wait too
 	for _, m := range slices.Clone(s.mail) {
 		name, ours := strings.CutPrefix(m.Name, reserved)
 		if !ours {
@@ -42,7 +42,7 @@ func (s *state) handleRequests() {
 	s.skipWaiting = ""
 }
 
-// ready reports a request that has waited and need not wait any more.
+// requestReady reports a request that has waited and can be carried out now.
 func (s *state) requestReady() bool {
 	for _, m := range s.mail {
 		if name, ours := strings.CutPrefix(m.Name, reserved); ours {
@@ -54,7 +54,7 @@ func (s *state) requestReady() bool {
 	return false
 }
 
-// fold carries out one request, or refuses it, and takes it from the mail.
+// handleRequest carries out or refuses one request and removes it from the mail.
 func (s *state) handleRequest(m Signal, verb Verb, request RunRequest, err error) {
 	if err == nil {
 		err = s.executeRequest(verb, request)
@@ -70,15 +70,15 @@ func (s *state) handleRequest(m Signal, verb Verb, request RunRequest, err error
 	}
 }
 
-// evict lets the attempt end for which a skip waits, because a cancel waits behind the skip.
+// endSkippedAttempt ends the attempt that a skip waits for, because a cancel waits behind the skip.
 func (s *state) endSkippedAttempt() {
 	if a := s.open[s.skipWaiting]; a != nil && !a.node.closes {
 		a.endForSkip = true
 	}
 }
 
-// foresee makes of the run what its mailbox will make of it: each request is
-// carried out as if the one before had taken its whole effect.
+// simulateMail changes the run as the requests in its mailbox will change it. It carries out each
+// request as if the previous one had already taken full effect.
 func (s *state) simulateMail() {
 	revision := s.run.Revision
 	for _, m := range slices.Clone(s.mail) {
@@ -95,21 +95,21 @@ func (s *state) simulateMail() {
 	s.simulateStop()
 }
 
-// halted lets a pause or hold that is under way have taken effect.
+// simulateStop treats a pause or hold that is under way as complete.
 func (s *state) simulateStop() {
 	if s.stopping() {
 		s.run.Phase, s.run.State.PausedAt = Paused, s.now
 	}
 }
 
-// stopping reports a pause or hold that waits for attempts to end.
+// stopping reports a pause or hold that waits for open attempts.
 func (s *state) stopping() bool {
 	stop := s.run.State.Stop
 	return stop != nil && (stop.Verb == VerbPause || stop.Mode == Hold) && s.run.Phase != Paused && s.run.Phase != Queued && !s.run.Phase.Final()
 }
 
-// early reports a request that has to wait: until an open attempt has ended, or,
-// for a resume that does more than to take a stop back, until the run is paused.
+// mustWait reports a request that must wait: until an open attempt has ended, or, for a resume that
+// does more than revoke a stop, until the run is paused.
 func (s *state) mustWait(verb Verb, request RunRequest) bool {
 	switch verb {
 	case VerbResume:
@@ -123,7 +123,7 @@ func (s *state) mustWait(verb Verb, request RunRequest) bool {
 	return false
 }
 
-// origin is where a resume goes on.
+// resumeFrom returns the step from which a resume continues.
 func (s *state) resumeFrom(request RunRequest) From {
 	switch {
 	case request.From != "":
@@ -134,8 +134,8 @@ func (s *state) resumeFrom(request RunRequest) From {
 	return FromFailed
 }
 
-// closing reports that the paused run is closing a bracket: who wants it to go
-// on waits, so that a body never begins while its close still works.
+// closing reports that the paused run is closing a bracket. A resume waits for that, so that the
+// body does not start while the close still runs.
 func (s *state) closing() bool {
 	if s.run.Phase != Paused {
 		return false
@@ -148,7 +148,7 @@ func (s *state) closing() bool {
 	return false
 }
 
-// request carries out one request, or says why not.
+// executeRequest carries out one request, or returns the reason for its refusal.
 func (s *state) executeRequest(verb Verb, request RunRequest) error {
 	if err := s.admit(verb, request); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (s *state) executeRequest(verb Verb, request RunRequest) error {
 	return nil
 }
 
-// admit is the pure judgement of a request: nil, or the fault with which it is
-// refused. A request that changes nothing is admitted.
+// admit decides whether a request is allowed: it returns nil, or the fault of the refusal. It has
+// no side effects. A request that changes nothing is allowed.
 func (s *state) admit(verb Verb, request RunRequest) error {
 	r := s.run
 	if verb == verbChild {
@@ -198,7 +198,7 @@ func (s *state) admit(verb Verb, request RunRequest) error {
 		if request.Mode == Undo && !request.GiveUp {
 			for rec := range r.Steps() {
 				if n := s.plan.node(rec.Name); n != nil && n.step.NoReturn && rec.Phase == StepDone {
-					return NoReturn.Errorf("step %s is done and cannot be taken back", rec.Name)
+					return NoReturn.Errorf("step %s is done and cannot be undone", rec.Name)
 				}
 			}
 		}
@@ -284,8 +284,8 @@ func (s *state) applyPause(request RunRequest) {
 	s.forwardToChildren(VerbPause, request)
 }
 
-// keep makes a run that has stopped at a fault one that a person has stopped: its
-// fault stays, and only a person's resume sends it on.
+// stopByPerson turns a run that is paused by a fault into one that a person has stopped. It keeps
+// its fault; only a person can resume it.
 func (s *state) stopByPerson(verb Verb, request RunRequest) {
 	stop := s.run.State.Stop
 	if s.run.Phase != Paused || stop != nil && !(stop.Failed && stop.Verb == VerbPause) {
@@ -321,7 +321,7 @@ func (s *state) applyCancel(request RunRequest) {
 	}
 	s.unpause()
 	for _, rec := range slices.Clone(s.failures) {
-		if rec.Undoing || s.ofFinally(rec) { // the cause was mended: the end goes on
+		if rec.Undoing || s.ofFinally(rec) { // a new cancel retries the failed undo and finally steps
 			s.retry(rec)
 		}
 	}
@@ -334,7 +334,7 @@ func (s *state) applyCancel(request RunRequest) {
 	s.cursor = nil
 }
 
-// unpause counts the time spent paused out of the deadline.
+// unpause ends the pause of a run. The deadline of the flow does not include the pause.
 func (s *state) unpause() (pausedFor time.Duration) {
 	if at := s.run.State.PausedAt; !at.IsZero() {
 		pausedFor = s.now.Sub(at)
@@ -345,8 +345,8 @@ func (s *state) unpause() (pausedFor time.Duration) {
 	return pausedFor
 }
 
-// stretch leaves the time in which nobody looked out of a wait, and of its
-// deadline. A step that is nothing but a wait goes on waiting meanwhile.
+// extendWait excludes a pause from a wait and its deadline, because no attempt checked the wait
+// during the pause. A step that is only a wait is not affected.
 func (s *state) extendWait(rec *StepRecord, pausedFor time.Duration) {
 	n := s.plan.node(rec.Name)
 	if rec.Wait == nil || pausedFor <= 0 || n == nil || n.step.Do == nil && n.step.Uses == "" {
@@ -366,7 +366,7 @@ func (s *state) extendWait(rec *StepRecord, pausedFor time.Duration) {
 func (s *state) applyResume(request RunRequest) {
 	stop := s.run.State.Stop
 	if s.run.Phase != Paused {
-		if stop != nil { // a pause or hold under way is taken back
+		if stop != nil { // revokes a pause or hold that is under way
 			s.run.State.Stop = nil
 			if s.run.Phase != Queued {
 				s.run.Phase = Running
@@ -380,16 +380,17 @@ func (s *state) applyResume(request RunRequest) {
 	s.resume(request)
 }
 
-// resume goes on with a paused run: for a person, a healer, or a child that went on.
+// resume continues a paused run, on behalf of a person, of a healer, or of a child run that was
+// resumed.
 func (s *state) resume(request RunRequest) {
 	ending := s.run.State.Stop != nil && s.run.State.Stop.Verb == VerbCancel && s.run.State.Stop.Mode != Hold
 	from := s.resumeFrom(request)
 	pausedFor := s.unpause()
 	s.run.Fault, s.run.State.Warning = nil, ""
-	if request.Definition != "" { // nothing is begun before the run has it
+	if request.Definition != "" { // start nothing before the run has that definition
 		s.run.State.Chosen, s.noDefinition = request.Definition, true
 	}
-	if s.run.State.Due { // going on after the deadline is a decision: it counts from now
+	if s.run.State.Due { // a resume after the deadline restarts the deadline
 		s.run.State.Due = false
 		s.run.State.PausedFor = s.now.Sub(s.run.StartedAt)
 	}
@@ -427,10 +428,10 @@ func (s *state) resume(request RunRequest) {
 	}
 }
 
-// retry opens a failed step again with a full budget, in the same round.
+// retry lets a failed step run again in the same round, with all its attempts.
 func (s *state) retry(rec *StepRecord) {
 	s.drop(rec)
-	if n := s.plan.node(rec.Name); n != nil && n.kind > childNode || rec.Attempt == 0 && !rec.Undoing { // it failed before it was opened
+	if n := s.plan.node(rec.Name); n != nil && n.kind > childNode || rec.Attempt == 0 && !rec.Undoing { // it failed before an attempt was opened
 		rec.Phase, rec.Fault = StepPending, nil
 	} else {
 		rec.Phase, rec.NextAt = StepRetrying, s.now
@@ -439,7 +440,7 @@ func (s *state) retry(rec *StepRecord) {
 	s.put(rec)
 }
 
-// goBack opens a named step, or the first, and everything after it in a new round.
+// goBack starts a new round of a named step, or of the first step, and of all steps after it.
 func (s *state) goBack(from From) {
 	if from == FromFailed {
 		return
@@ -488,16 +489,16 @@ func (s *state) applySkip(request RunRequest) {
 	}
 }
 
-// childNews folds in that a child run has ended, paused or gone on.
+// childChanged handles the message that a child run has ended, was paused or was resumed.
 func (s *state) childChanged(request RunRequest) {
 	s.pollAll = true
 	f := s.run.Fault
 	if s.run.Phase == Paused && !s.run.StoppedByPerson() && f != nil && (f.Code == ChildPaused.Code || f.Code == UndoFailed.Code) && request.Phase != Paused && fmt.Sprint(f.Details["child"]) == request.Child {
-		s.resume(RunRequest{Actor: Actor{Name: "engine", Reason: "the child run went on"}, From: FromFailed, Child: request.Child})
+		s.resume(RunRequest{Actor: Actor{Name: "engine", Reason: "the child run was resumed"}, From: FromFailed, Child: request.Child})
 	}
 }
 
-// tellChildren passes a request on to the child runs that are under way.
+// forwardToChildren passes a request on to the child runs that have not ended.
 func (s *state) forwardToChildren(verb Verb, request RunRequest) {
 	for rec := range s.run.Steps() {
 		n := s.plan.node(rec.Name)

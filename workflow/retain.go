@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Defaults of retention (workflow.md 2.11).
+// Defaults of Retention.
 const (
 	defaultAge  = 30 * 24 * time.Hour
 	defaultKeep = 20
@@ -26,8 +26,8 @@ func (r Retention) filled() Retention {
 	return r
 }
 
-// Retain removes the finished runs that no policy keeps, after they were
-// archived, and says how many. Serve does it once an hour.
+// Retain archives and removes the finished runs that no policy keeps. It returns their number.
+// Serve calls it once an hour.
 func (e *Engine) Retain(ctx context.Context) (int, error) {
 	retainer, ok := e.store.(Retainer)
 	if !ok {
@@ -59,7 +59,7 @@ func (e *Engine) Retain(ctx context.Context) (int, error) {
 	return removed, ctx.Err()
 }
 
-// archive hands runs to Options.Archive before they go.
+// archive passes runs to Options.Archive before they are removed.
 func (e *Engine) archive(ctx context.Context, ids []string) error {
 	lister, ok := e.store.(Lister)
 	if e.options.Archive == nil || !ok {
@@ -89,8 +89,8 @@ func (e *Engine) archive(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// keepTidy retains once an hour until ctx ends. It is its own goroutine, so
-// that a long removal holds up no claim.
+// retainLoop calls Retain once an hour until ctx ends. It has its own goroutine, so that a long
+// removal does not delay claims.
 func (e *Engine) retainLoop(ctx context.Context) {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Defaults of a step's policy (workflow.md 2.3).
+// Defaults of the policies of a step.
 const (
 	defaultAttempts = 10
 	defaultFirst    = time.Second
@@ -36,9 +36,8 @@ func (r Retry) filled() Retry {
 	return r
 }
 
-// delay is the time between failure k and the attempt that follows it:
-// min(longest, first × factor^(k−1)), spread by the jitter. The seed makes it
-// the same in every execution of a test.
+// delay returns the time between failure k and the next attempt: min(longest, first ×
+// factor^(k−1)), with jitter. The same seed gives the same delay.
 func (r Retry) delay(k int, seed uint64) time.Duration {
 	r = r.filled()
 	d := float64(r.First) * math.Pow(r.Factor, float64(max(k, 1)-1))
@@ -49,7 +48,7 @@ func (r Retry) delay(k int, seed uint64) time.Duration {
 	return time.Duration(d)
 }
 
-// seed is drawn from what names the attempt, not from a clock.
+// seed computes a seed from the identity of the attempt, not from a clock.
 func seed(run, step string, attempt int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(run))

@@ -9,10 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Phase is where a run stands in its life (workflow.md 2.2).
+// Phase is the state of a run.
 type Phase string
 
-// The phases. There is no Failed: what cannot go on is Paused until someone decides.
+// The phases. There is no phase Failed: a run that cannot continue is Paused until somebody
+// decides.
 const (
 	Queued     Phase = "Queued"
 	Running    Phase = "Running"
@@ -23,10 +24,10 @@ const (
 	Succeeded  Phase = "Succeeded"
 )
 
-// Final reports a phase that nothing leaves.
+// Final reports whether a run never leaves the phase.
 func (p Phase) Final() bool { return p == Cancelled || p == Succeeded }
 
-// StepPhase is where a step instance stands.
+// StepPhase is the state of a step instance.
 type StepPhase string
 
 // The phases of a step instance.
@@ -37,31 +38,32 @@ const (
 	StepFailed   StepPhase = "Failed" // failed for good
 	StepDone     StepPhase = "Done"
 	StepSkipped  StepPhase = "Skipped"
-	StepPending  StepPhase = "Pending" // to be executed again in a new round
+	StepPending  StepPhase = "Pending" // will be executed again in a new round
 	StepUndone   StepPhase = "Undone"
-	StepEntered  StepPhase = "Entered" // a structure (group, loop, bracket) that is under way
+	StepEntered  StepPhase = "Entered" // a structure (group, loop, bracket) that has started and is not done
 )
 
-// Settled reports a phase in which the steps behind may go on.
+// Settled reports whether the steps after this one may start.
 func (p StepPhase) Settled() bool { return p == StepDone || p == StepSkipped }
 
-// Run is the checkpoint of one execution of a flow: enough to go on after a crash.
+// Run is the checkpoint of one execution of a flow. It contains everything that is needed to
+// continue after a crash.
 //
-// The worker that owns a run is the only one that saves it; all requests from
-// outside reach it as signals. A Run is not safe for concurrent use.
+// Only the worker that owns a run saves it; requests from outside reach the run as signals. A Run
+// is not safe for concurrent use.
 type Run struct {
 	ID        string
 	Flow      string
 	Version   int
-	Hash      string // content hash of the definition it is pinned to
+	Hash      string // content hash of the definition that the run is executed with
 	Subject   string // kind/namespace/name[/uid]
 	Labels    map[string]string
 	RequestID string
-	Actor     string // who started it
-	Reason    string // why, as the starter said
+	Actor     string // actor who started it
+	Reason    string // reason that this actor gave
 	Parent    string // id of the parent run
 	ParentRef string // step and round in the parent: "Step/1"
-	Inline    bool   // a child in the place of its parent: it takes no slot of the subject
+	Inline    bool   // a child of a run with the same subject: it takes no slot of the subject
 	Depth     int
 	Input     json.RawMessage
 
@@ -69,66 +71,66 @@ type Run struct {
 	Revision  int64 // raised by each Save
 	Epoch     int64 // raised by each claim
 	Owner     string
-	Queue     int64     // number in the subject's queue, while Queued
-	NextAt    time.Time // when it is due; zero: when something happens
+	Queue     int64     // number in the queue of the subject, in phase Queued
+	NextAt    time.Time // time at which it is due; zero: when something happens
 	CreatedAt time.Time
 	StartedAt time.Time
 	EndedAt   time.Time
 	Seq       int64 // number of the newest event
-	Mail      int64 // signals the store had accepted when it answered last
+	Mail      int64 // number of signals that the store has accepted, as of its last answer
 	Fault     *Fault
 	State     State
 
-	Handle any // a store's own; nobody else reads or keeps it
+	Handle any // private data of the store
 
 	records map[string]*StepRecord
 	order   []*StepRecord // in order of Ord
 	changed []*StepRecord
 }
 
-// State is the part of the checkpoint only the engine reads. A store keeps it
-// as one JSON value; it is the zero State most of the time.
+// State is the part of the checkpoint that only the engine reads. A store keeps it as one JSON
+// value. Most of the time it is the zero State.
 type State struct {
-	Ord       int64           `json:"ord,omitempty"`      // newest StepRecord.Ord
-	Stop      *Stop           `json:"stop,omitempty"`     // a stop under way, or what paused the run
+	Ord       int64           `json:"ord,omitempty"`      // highest StepRecord.Ord
+	Stop      *Stop           `json:"stop,omitempty"`     // a stop that is under way or that has paused the run
 	Finally   bool            `json:"finally,omitempty"`  // the finally steps have begun
-	PausedAt  time.Time       `json:"pausedAt,omitzero"`  // since when Paused
-	PausedFor time.Duration   `json:"pausedFor,omitzero"` // earlier pauses, not counted by the deadline
-	Healing   []Healing       `json:"healing,omitempty"`  // one per code
+	PausedAt  time.Time       `json:"pausedAt,omitzero"`  // start of the current pause
+	PausedFor time.Duration   `json:"pausedFor,omitzero"` // total of earlier pauses; the deadline excludes it
+	Healing   []Healing       `json:"healing,omitempty"`  // one per fault code
 	Chosen    string          `json:"chosen,omitempty"`   // "old" or "new" after FLOW_CHANGED
 	Warning   string          `json:"warning,omitempty"`
 	Last      *LastRequest    `json:"last,omitempty"`
-	Result    json.RawMessage `json:"result,omitempty"` // what the flow says of a run that succeeded
-	Due       bool            `json:"due,omitempty"`    // the deadline has ended and was acted on
+	Result    json.RawMessage `json:"result,omitempty"` // result of a run that succeeded
+	Due       bool            `json:"due,omitempty"`    // the deadline has ended and was handled
 }
 
-// Stop is a pause or cancel that was accepted.
+// Stop is an accepted pause or cancel.
 type Stop struct {
 	Verb   Verb      `json:"verb"`
 	Mode   Mode      `json:"mode,omitempty"`
 	Actor  string    `json:"actor,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	GiveUp bool      `json:"giveUp,omitempty"`
-	Failed bool      `json:"failed,omitempty"` // the stop is the consequence of a fault
+	Failed bool      `json:"failed,omitempty"` // a fault caused the stop
 	At     time.Time `json:"at,omitzero"`
 }
 
-// StoppedByPerson reports a pause or hold that was asked for, whether or not the
-// run has stopped at a fault as well: only a resume that is asked for ends it.
+// StoppedByPerson reports whether a person has requested a pause or hold, even if a fault has also
+// stopped the run. Only a resume request ends such a stop.
 func (r *Run) StoppedByPerson() bool {
 	stop := r.State.Stop
 	return stop != nil && !stop.Failed && (stop.Verb == VerbPause || stop.Mode == Hold)
 }
 
-// Healing is the state of a healer at work on a paused run.
+// Healing is the state of a healer of a paused run.
 type Healing struct {
 	Code     fault.Code `json:"code"`
 	Attempts int        `json:"attempts"`
 	Since    time.Time  `json:"since"`
 	NextAt   time.Time  `json:"nextAt,omitzero"`
-	Open     bool       `json:"open,omitempty"`  // a healing is under way
-	Begun    bool       `json:"begun,omitempty"` // its first attempt is open: nothing is known of its outcome
-	Child    string     `json:"child,omitempty"` // the run of a healer that is a flow
+	Open     bool       `json:"open,omitempty"`  // a healing has started and has not ended
+	Begun    bool       `json:"begun,omitempty"` // its first attempt is open: its outcome is unknown
+	Child    string     `json:"child,omitempty"` // run of a healer that is a flow
 	Ended    string     `json:"ended,omitempty"` // exhausted, stopped
 }
 
@@ -136,7 +138,7 @@ type Healing struct {
 type LastRequest struct {
 	ID      string     `json:"id"`
 	Verb    Verb       `json:"verb"`
-	Code    fault.Code `json:"code,omitempty"` // of the refusal
+	Code    fault.Code `json:"code,omitempty"` // code of the refusal
 	Message string     `json:"message,omitempty"`
 	At      time.Time  `json:"at"`
 }
@@ -149,19 +151,19 @@ type Fault struct {
 	Step      string         `json:"step,omitempty"`
 	Attempt   int            `json:"attempt,omitempty"`
 	At        time.Time      `json:"at,omitzero"`
-	Exhausted bool           `json:"exhausted,omitempty"` // the budget ended it, not its class
-	Healer    string         `json:"healer,omitempty"`    // HEALER_EXHAUSTED when its healer gave up
+	Exhausted bool           `json:"exhausted,omitempty"` // the step has used up its attempts
+	Healer    string         `json:"healer,omitempty"`    // HEALER_EXHAUSTED if its healer has given up
 }
 
-// Keys of a fault's details that carry the words of a code that only the program
-// of its flow declares: others that show the run have no other way to know them.
+// Keys of a fault's details that hold the title and the remedy of its code. Other programs need
+// them if only the program of the flow declares the code.
 const (
 	DetailTitle  = "title"
 	DetailRemedy = "remedy"
 )
 
-// Kind gives what the fault's code was declared with: in this program, or, as the
-// details tell it, in the one that recorded the fault; else the words of UNKNOWN.
+// Kind returns the declared kind of the fault. If this program does not declare the code, Kind
+// returns the title and remedy in the details, else the kind UNKNOWN.
 func (f *Fault) Kind() *fault.Kind {
 	if kind, ok := fault.Lookup(string(f.Code)); ok {
 		return kind
@@ -174,38 +176,38 @@ func (f *Fault) Kind() *fault.Kind {
 	return &fault.Kind{Code: f.Code, Class: fault.Blocked, Title: title, Remedy: remedy}
 }
 
-// StepRecord is what is saved of one step instance.
+// StepRecord is the stored state of one step instance.
 type StepRecord struct {
 	Name           string // instance name: before/DisableHA, Replace[ro-2]/Create
 	Phase          StepPhase
-	Ord            int64 // order of first opening within the run
-	Round          int   // raised when it is executed again on purpose; 0 is the first
+	Ord            int64 // order in which the run first opened its steps
+	Round          int   // number of the round: increases when a resume or an undo executes the step again; from 0
 	Attempt        int   // attempts opened in this round
-	Failures       int   // charged failures in a row
-	Uncharged      int   // uncharged failures in a row
+	Failures       int   // consecutive counted failures
+	Uncharged      int   // consecutive failures that are not counted
 	UnchargedSince time.Time
-	Lost           int  // attempts lost in a row
-	Isolated       bool // the attempt was opened while no other suspect was open
-	Undoing        bool // the attempts are those of its undo
+	Lost           int  // consecutive attempts whose worker died or lost its lease
+	Isolated       bool // the attempt was opened while no other suspected step was open
+	Undoing        bool // the attempts undo the step
 	StartedAt      time.Time
-	AttemptAt      time.Time // when the newest attempt was opened
+	AttemptAt      time.Time // time at which the newest attempt was opened
 	EndedAt        time.Time
-	NextAt         time.Time // when to look again: a retry or a wait; zero: when something happens
+	NextAt         time.Time // time of the next retry or poll; zero: when something happens
 	Output         json.RawMessage
 	Fault          *Fault
 	Wait           *WaitRecord
 	Progress       *Progress
-	Items          []LoopItem // of a forEach
-	Note           string     // why it was skipped: the expression, or the person's reason
-	Actor          string     // who skipped it
+	Items          []LoopItem // items of a forEach
+	Note           string     // why it was skipped: the expression, or the reason of the person
+	Actor          string     // person who skipped it
 
-	Row   int64 // a store's own
+	Row   int64 // private data of the store
 	dirty bool
 }
 
-// Fresh reports a record that holds nothing beyond its name, order and times
-// of an opened first attempt. A store may keep it within the run's own row, so
-// that a step costs one small update and one append.
+// Fresh reports whether a record holds only the name, order and times of an opened first attempt. A
+// store may keep such a record in the row of the run, so that a step costs one small update and one
+// append.
 func (s *StepRecord) Fresh() bool {
 	return s.Phase == StepRunning && s.Round == 0 && s.Attempt == 1 && s.Failures == 0 && s.Uncharged == 0 && s.Lost == 0 &&
 		!s.Isolated && !s.Undoing && s.Output == nil && s.Fault == nil && s.Wait == nil && s.Progress == nil && s.Items == nil &&
@@ -218,7 +220,7 @@ type WaitRecord struct {
 	Message  string        `json:"message,omitempty"`
 	Since    time.Time     `json:"since"`
 	Deadline time.Time     `json:"deadline,omitzero"`
-	Every    time.Duration `json:"every,omitzero"` // the interval of looks, not their instants
+	Every    time.Duration `json:"every,omitzero"` // interval of the polls
 	Signal   string        `json:"signal,omitempty"`
 	Child    string        `json:"child,omitempty"` // id of the child run
 	Until    time.Time     `json:"until,omitzero"`
@@ -233,28 +235,28 @@ type Progress struct {
 	High  int64     `json:"high,omitempty"` // highest recorded done
 }
 
-// LoopItem is one stored item of a forEach.
+// LoopItem is one stored item items of a forEach.
 type LoopItem struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value"`
 }
 
-// Result is what the flow's Result has made of a run that succeeded; nil: nothing.
+// Result is the result of a run that succeeded; nil: none.
 func (r *Run) Result() json.RawMessage { return r.State.Result }
 
-// Step finds the record of an instance; nil if it was never reached.
+// Step returns the record of an instance; nil if the run has not reached it.
 func (r *Run) Step(name string) *StepRecord { return r.records[name] }
 
-// Steps gives the records in the order in which they were first opened.
+// Steps returns the records in the order in which the steps were first opened.
 func (r *Run) Steps() iter.Seq[*StepRecord] { return slices.Values(r.order) }
 
 // Len is the number of records.
 func (r *Run) Len() int { return len(r.order) }
 
-// Changed gives the records that differ from what the store gave or took last.
+// Changed returns the records that differ from the stored ones.
 func (r *Run) Changed() []*StepRecord { return r.changed }
 
-// Put adds a record, or replaces the one of the same name, and marks it changed.
+// Put adds a record or replaces the record with the same name, and marks it as changed.
 func (r *Run) Put(s *StepRecord) {
 	if r.records == nil {
 		r.records = map[string]*StepRecord{}
@@ -276,7 +278,7 @@ func (r *Run) touch(s *StepRecord) {
 	}
 }
 
-// Restore sets the records a store has read. Only stores call it.
+// Restore sets the records that a store has read. Only stores call it.
 func (r *Run) Restore(records []*StepRecord) {
 	r.records = make(map[string]*StepRecord, len(records))
 	r.order = records
@@ -288,7 +290,7 @@ func (r *Run) Restore(records []*StepRecord) {
 	}
 }
 
-// Clean forgets which records changed. A store calls it when a write has become durable.
+// Clean clears Changed. A store calls it when a write is durable.
 func (r *Run) Clean() {
 	for _, s := range r.changed {
 		s.dirty = false
@@ -297,8 +299,8 @@ func (r *Run) Clean() {
 	r.changed = r.changed[:0]
 }
 
-// Current is the step a person would name when asked where the run stands:
-// the failed one, else the open or waiting one opened first; nil if there is none.
+// Current returns the most important step: the failed one, else the open or waiting step that was
+// opened first; nil if there is none.
 func (r *Run) Current() *StepRecord {
 	var open *StepRecord
 	for i := len(r.order) - 1; i >= 0; i-- {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// save makes the decision durable before anything is started. It repeats while
-// the store is in trouble; false means that the run is no longer ours.
+// save makes the decision durable before any attempt starts. It retries while the store does not
+// answer. ok is false if the worker does not own the run any more.
 func (d *driver) save(rest bool) (saved, ok bool) {
 	s, r := d.s, d.s.run
 	if !s.changed && len(r.Changed()) == 0 && len(s.consumed) == 0 {
@@ -19,17 +19,17 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 		r.Owner = ""
 	}
 	if s.starved || !rest && r.Phase == Waiting && r.NextAt.IsZero() {
-		r.NextAt = s.now // a look is open: whoever is given the run takes it again
+		r.NextAt = s.now // a poll is open: the next owner of the run repeats it
 	}
 	if r.Phase.Final() {
 		r.NextAt = time.Time{}
 	}
-	r.Mail = d.mail // what was seen: the store makes the run due if there is more
+	r.Mail = d.mail // signals read so far: the store makes the run due if there are more
 	d.mu.Unlock()
 	w := &Save{Run: r, Consumed: s.consumed, Events: s.events, Mail: s.outbox}
 	want := r.Revision
 	for try := 0; ; try++ {
-		d.mu.Lock() // the store raises the revision and clears marks
+		d.mu.Lock() // the store raises the revision and clears Changed
 		err := d.e.store.Save(d.saveCtx, w)
 		d.mu.Unlock()
 		if errors.Is(err, ErrConflict) && try > 0 {
@@ -59,10 +59,9 @@ func (d *driver) save(rest bool) (saved, ok bool) {
 	return true, true
 }
 
-// tooLarge pauses a run that the store refuses to hold with what was to be saved:
-// trying again would not help, and is no trouble of the store. What is paused is
-// the run as it was saved last; the steps under way there count as lost. false: that could
-// not be saved either.
+// pauseTooLarge pauses a run that the store refuses because it is too large. A retry would not
+// help, and the store is healthy. It pauses the run as it was saved last; the open steps count as
+// lost. It returns false if that save failed, too.
 func (d *driver) pauseTooLarge(why error, want int64) bool {
 	r, signals, err := d.e.store.Load(d.saveCtx, d.s.run.ID)
 	if err != nil || r.Revision != want || r.Epoch != d.s.run.Epoch || r.Phase == Paused || r.Phase == Queued || r.Phase.Final() {
@@ -72,7 +71,7 @@ func (d *driver) pauseTooLarge(why error, want int64) bool {
 	s.now = now()
 	f := s.faultOf(why)
 	most := -1
-	for _, rec := range d.s.run.Changed() { // the one that says most
+	for _, rec := range d.s.run.Changed() { // the record with the largest output
 		if len(rec.Output) > most {
 			most, f.Step, f.Attempt = len(rec.Output), rec.Name, rec.Attempt
 		}
@@ -93,7 +92,7 @@ func (d *driver) pauseTooLarge(why error, want int64) bool {
 	return true
 }
 
-// runLimit is how many bytes input and outputs of a run may have.
+// runLimit returns the largest total size in bytes of the input and the outputs of a run.
 func (e *Engine) runLimit() int {
 	if b, ok := e.store.(Bounded); ok {
 		return min(b.RunLimit(), MaxRun)
@@ -101,8 +100,8 @@ func (e *Engine) runLimit() int {
 	return MaxRun
 }
 
-// happened finds out whether a save with an unknown result was made; if not,
-// the run was changed by someone else.
+// confirmSave finds out whether a save with an unknown result succeeded. If not, something else has
+// changed the run.
 func (d *driver) confirmSave(want int64) error {
 	r := d.s.run
 	stored, _, err := d.e.store.Load(d.saveCtx, r.ID)
@@ -122,7 +121,7 @@ func (d *driver) confirmSave(want int64) error {
 	return nil
 }
 
-// pauseFor waits between tries at the store; outcomes of open attempts are kept meanwhile.
+// backOff waits between attempts to save. The outcomes of open attempts are kept meanwhile.
 func (d *driver) backOff(wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

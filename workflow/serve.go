@@ -13,7 +13,8 @@ import (
 
 var started atomic.Int64
 
-// workerName names this start of a worker: another start is another owner.
+// workerName returns a name for this start of the worker. After a restart the worker is another
+// owner.
 func workerName() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s-%d-%x-%d", host, os.Getpid(), time.Now().UnixNano(), started.Add(1))
@@ -21,9 +22,9 @@ func workerName() string {
 
 func newID() string { return "id-" + rand.Text()[:16] }
 
-// Serve claims due runs and works on them until ctx ends, then drains: no new
-// claims, open attempts get Options.Drain to end, then their contexts are
-// cancelled with ErrDraining, and leases are given back. The store must be a Claimer.
+// Serve claims and executes due runs until ctx ends. Then it drains: it claims nothing more, waits
+// Options.Drain for open attempts, cancels the remaining ones with ErrDraining, and releases the
+// leases. The store must be a Claimer.
 func (e *Engine) Serve(ctx context.Context) error {
 	claimer, ok := e.store.(Claimer)
 	if !ok {
@@ -45,16 +46,16 @@ func (e *Engine) Serve(ctx context.Context) error {
 	return e.drain(claimer, stopLease)
 }
 
-// claimLoop is the one goroutine that claims, and the one timer of a worker.
+// claimLoop is the only goroutine that claims runs. It has the only timer of the worker.
 func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 	wake := claimer.Wake()
 	retries := 0
 	for ctx.Err() == nil {
 		next := time.Now().Add(e.options.PollInterval)
-		var all time.Time // when a claim gave all that was due
+		var claimedAllAt time.Time // time of the last claim that returned every due run
 		if free := e.slots.free(); free > 0 && e.Health() == nil {
 			full := e.slots.fullFlows()
-			asked := instantNow()
+			sentAt := instantNow()
 			claimed, err := claimer.Claim(ctx, Claim{Worker: e.options.Worker, Limit: free, Lease: e.options.Lease, FullFlows: full})
 			if err != nil && ctx.Err() == nil {
 				retries++
@@ -65,7 +66,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 			}
 			term := 0
 			if len(claimed.Runs) > 0 {
-				term = e.lease.extend(asked, e.lease.claimSpend())
+				term = e.lease.extend(sentAt, e.lease.claimSpend())
 			}
 			for _, l := range claimed.Runs {
 				l.leaseTerm = term
@@ -75,7 +76,7 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 				continue
 			}
 			if err == nil && len(full) == 0 {
-				all = time.Now()
+				claimedAllAt = time.Now()
 			}
 			if !claimed.Next.IsZero() && claimed.Next.Before(next) {
 				next = claimed.Next
@@ -87,16 +88,16 @@ func (e *Engine) claimLoop(ctx context.Context, claimer Claimer) {
 		if at := e.unpark(); !at.IsZero() && at.Before(next) {
 			next = at
 		}
-		e.idle(ctx, wake, next, all)
+		e.idle(ctx, wake, next, claimedAllAt)
 	}
 }
 
-// sated is how long a claim that gave all that was due makes another one for
-// the sake of a free slot needless: what becomes due is told.
+// claimCooldown: after a claim has returned every due run, a freed slot does not cause another
+// claim for this time; new work arrives through Wake.
 const claimCooldown = time.Second
 
-// idle blocks until there may be something to claim, or a parked run to look at.
-func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Time) {
+// idle blocks until there may be a run to claim or a parked run to continue.
+func (e *Engine) idle(ctx context.Context, wake <-chan string, next, claimedAllAt time.Time) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	for {
@@ -105,7 +106,7 @@ func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Ti
 		case <-timer.C:
 		case <-e.claimWake:
 		case <-e.slots.freed:
-			if time.Since(all) < claimCooldown {
+			if time.Since(claimedAllAt) < claimCooldown {
 				continue
 			}
 		case id := <-wake:
@@ -123,7 +124,7 @@ func (e *Engine) idle(ctx context.Context, wake <-chan string, next, all time.Ti
 	}
 }
 
-// woken passes a hint of the store on to whoever works on the run.
+// handleWake passes a wake-up from the store to the driver of the run.
 func (e *Engine) handleWake(id string) {
 	if id == "" {
 		e.handleLostWakes()
@@ -140,7 +141,7 @@ func (e *Engine) handleWake(id string) {
 	}
 }
 
-// wokenAll is the hint that hints were lost.
+// handleLostWakes wakes everything, because the store has dropped wake-ups.
 func (e *Engine) handleLostWakes() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,7 +153,7 @@ func (e *Engine) handleLostWakes() {
 	}
 }
 
-// launch works on a claimed run in a goroutine of its own.
+// launch executes a claimed run in a new goroutine.
 func (e *Engine) launch(l Loaded) {
 	d := e.newDriver(l)
 	if e.register(d) {
@@ -160,8 +161,8 @@ func (e *Engine) launch(l Loaded) {
 	}
 }
 
-// enlist makes d the one driver of its run. If there is one that has not ended
-// yet, that one is told: it sees to it that the run is looked at again.
+// register makes d the only driver of its run. If the previous driver has not ended yet, register
+// returns false and wakes that driver, so that the run is claimed again.
 func (e *Engine) register(d *driver) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,8 +176,8 @@ func (e *Engine) register(d *driver) bool {
 	return true
 }
 
-// notify tells the driver of a run, if it has one, that mail has come or that
-// its subject was touched. Under the lock, so that delist sees it.
+// notify tells the driver of a run, if there is one, that mail has arrived or that the subject has
+// changed. It holds the lock so that unregister does not miss the message.
 func (e *Engine) notify(id string, touched bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,8 +194,8 @@ func (e *Engine) notify(id string, touched bool) bool {
 	return true
 }
 
-// run drives a run. One that was given up while attempts are open stays ours
-// until they have returned, so that this worker opens no second copy.
+// run executes a run. If the driver gave it up while attempts are open, the driver stays registered
+// until they have returned, so that this worker does not start a second copy.
 func (e *Engine) run(d *driver) {
 	d.drive()
 	if d.lost && len(d.s.open) > 0 {
@@ -207,14 +208,14 @@ func (e *Engine) run(d *driver) {
 	e.unregister(d)
 }
 
-// delist forgets a driver, and what came for its run meanwhile is not lost.
+// unregister removes a driver. A message that arrived meanwhile makes the run due again.
 func (e *Engine) unregister(d *driver) {
 	defer e.active.Done()
 	id := d.s.run.ID
 	e.mu.Lock()
 	delete(e.drivers, id)
 	e.mu.Unlock()
-	if d.lost { // the store may say that it is still ours: nobody else would take it
+	if d.lost { // the store may still name this worker as the owner: then no other worker claims the run
 		e.claimAt(id, time.Now().Add(retakeDelay))
 		return
 	}
@@ -223,15 +224,15 @@ func (e *Engine) unregister(d *driver) {
 		e.claimAt(id, time.Now())
 	default:
 		if !d.s.run.NextAt.IsZero() && !d.s.run.Phase.Final() {
-			e.wakeClaimLoop() // it gave back no slot, so nobody has told the claim loop when it is due
+			e.wakeClaimLoop() // it released no slot, so the claim loop does not know yet when the run is due
 		}
 	}
 }
 
-// retake is how long after a loss, or trouble of the store, a run is looked at again.
+// retakeDelay is the time after which this worker tries to claim a run again that it has lost.
 const retakeDelay = 100 * time.Millisecond
 
-// lookAt lets the claim loop take a run at a time.
+// claimAt makes the claim loop claim a run at a given time.
 func (e *Engine) claimAt(id string, at time.Time) {
 	e.mu.Lock()
 	if e.serving {
@@ -257,8 +258,8 @@ func (e *Engine) driver(id string) *driver {
 	return e.drivers[id]
 }
 
-// park keeps a run whose look changed nothing: with a next look it stays ours
-// and only its name is remembered; without one it is given back unwritten.
+// park handles a run that the last pass did not change. If its next poll is known, the worker keeps
+// the run and remembers only its id and time; otherwise it releases the run without a write.
 func (e *Engine) park(d *driver) {
 	claimer, ok := e.store.(Claimer)
 	if !ok {
@@ -279,7 +280,7 @@ func (e *Engine) park(d *driver) {
 	}
 }
 
-// unpark looks at the parked runs that are due and gives the soonest time of the others.
+// unpark claims the parked runs that are due and returns the earliest time of the others.
 func (e *Engine) unpark() time.Time {
 	t := time.Now()
 	if e.Health() != nil {
@@ -308,7 +309,7 @@ func (e *Engine) unpark() time.Time {
 	return next
 }
 
-// look takes one run, due or not, and works on it.
+// claimRun claims one run, due or not, and executes it.
 func (e *Engine) claimRun(id string) {
 	claimer, ok := e.store.(Claimer)
 	e.mu.Lock()
@@ -328,7 +329,7 @@ func (e *Engine) claimRun(id string) {
 	}
 }
 
-// breed lets a run that is started here be born claimed, if there is room.
+// claimOnCreate marks a new run as claimed by this worker if a slot is free.
 func (e *Engine) claimOnCreate(r *Run) bool {
 	e.mu.Lock()
 	serving := e.serving && context.Cause(e.attemptCtx) == nil
@@ -340,8 +341,8 @@ func (e *Engine) claimOnCreate(r *Run) bool {
 	return true
 }
 
-// keepLease renews the worker's lease until it is stopped. A lease that could
-// not be renewed for two thirds of its time ends all attempts before it ends itself.
+// keepLease renews the worker's lease until stop is called. If no renewal has succeeded for two
+// thirds of the lease, it cancels all attempts, before the lease expires.
 func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -362,18 +363,18 @@ func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 				renewed = time.Now()
 				continue
 			}
-			asked := instantNow()
+			sentAt := instantNow()
 			bounded, cancel := context.WithTimeout(e.saveCtx, e.options.Lease/3)
 			err := claimer.Renew(bounded, e.options.Worker, e.options.Lease)
 			cancel()
 			switch {
 			case err == nil:
-				e.lease.extend(asked, 0)
+				e.lease.extend(sentAt, 0)
 				renewed = time.Now()
 			case errors.Is(err, ErrFenced), time.Since(renewed) >= e.options.Lease*2/3:
 				e.log.Warn("workflow: the lease is lost: all attempts end", "worker", e.options.Worker, "error", err)
 				if !errors.Is(err, ErrFenced) {
-					e.storeFailed(err) // nothing is taken again before the lease can be renewed
+					e.storeFailed(err) // claim nothing before the lease can be renewed
 				}
 				e.lease.lose()
 				e.loseAll()
@@ -384,14 +385,14 @@ func (e *Engine) keepLease(claimer Claimer) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
-// loseAll ends the attempts of every run: another worker may have them by now.
+// loseAll cancels the attempts of all runs, because another worker may own them.
 func (e *Engine) loseAll() {
 	e.mu.Lock()
 	drivers := make([]*driver, 0, len(e.drivers))
 	for _, d := range e.drivers {
 		drivers = append(drivers, d)
 	}
-	for id := range e.parks { // whoever has them by now
+	for id := range e.parks { // another worker may own them: claim them again
 		e.parks[id], e.parkAt = time.Time{}, time.Unix(0, 0)
 	}
 	e.mu.Unlock()
@@ -400,8 +401,8 @@ func (e *Engine) loseAll() {
 	}
 }
 
-// drain ends a worker: open attempts get time, then their contexts end, then
-// leases are given back.
+// drain ends a worker: it waits for open attempts, then cancels their contexts, then releases the
+// leases.
 func (e *Engine) drain(claimer Claimer, stopLease func()) error {
 	e.mu.Lock()
 	e.serving = false
@@ -431,7 +432,8 @@ func (e *Engine) drain(claimer Claimer, stopLease func()) error {
 	if clean {
 		err = claimer.Release(e.saveCtx, e.options.Worker)
 	} else {
-		// A stray attempt keeps its run: it ends with the lease, and nobody opens the step before.
+		// An abandoned attempt keeps its run until the lease expires, so that no other worker opens
+		// the step before that.
 		e.log.Warn("workflow: attempts ignore their cancelled context; their runs stay leased", "worker", e.options.Worker)
 	}
 	e.cancelAttempts(ErrDraining)

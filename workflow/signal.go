@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Signal is a durable message to a run, delivered once per id.
+// Signal is a durable message to a run. It is delivered once per id.
 type Signal struct {
 	ID      string
 	Name    string
@@ -14,11 +14,11 @@ type Signal struct {
 	At      time.Time
 }
 
-// Names of signals that begin with this prefix are the engine's own: requests
-// of people and programs, and news of child runs.
+// Signals whose name has this prefix belong to the engine: requests of people and programs, and
+// messages of child runs.
 const reserved = "pawl/"
 
-// Verb is an operation on a run from outside (workflow.md 2.4).
+// Verb is a request to a run.
 type Verb string
 
 // The verbs.
@@ -31,34 +31,36 @@ const (
 	verbChild    Verb = "child"
 )
 
-// Mode is how a run is cancelled.
+// Mode says how a run is cancelled.
 type Mode string
 
-// Hold keeps what is done and ends Paused; Undo takes it back; Drop keeps it and ends.
+// Hold keeps the finished steps and ends in phase Paused. Undo undoes them. Drop keeps them and
+// ends the run.
 const (
 	Hold Mode = "hold"
 	Undo Mode = "undo"
 	Drop Mode = "drop"
 )
 
-// From is where a run goes on: FromFailed, FromFirst or the instance name of a step.
+// From says where a run resumes: FromFailed, FromFirst or the instance name of a step.
 type From string
 
-// The values of From besides a step's name. The zero From is what the flow says.
+// The values of From besides the name of a step. The zero From means the default of the flow.
 const (
 	FromFailed From = "failed"
 	FromFirst  From = "first"
 )
 
-// Actor is who asks, why, and what makes the request one request.
+// Actor is the author of a request, with the reason and with the id that makes repeated deliveries
+// one request.
 type Actor struct {
 	Name      string `json:"name,omitempty"`
 	Reason    string `json:"reason,omitempty"`
-	RequestID string `json:"requestID,omitempty"` // the same id is accepted once; empty: a new one
-	Revision  int64  `json:"revision,omitempty"`  // expected; 0: any
+	RequestID string `json:"requestID,omitempty"` // the same id is accepted once; empty: a new id
+	Revision  int64  `json:"revision,omitempty"`  // expected revision of the run; 0: any
 }
 
-// Ask is the payload of a request's signal.
+// RunRequest is the payload of the signal of a request.
 type RunRequest struct {
 	Actor
 	Mode       Mode            `json:"mode,omitempty"`
@@ -69,7 +71,7 @@ type RunRequest struct {
 	GiveUp     bool            `json:"giveUp,omitempty"`
 	Definition string          `json:"definition,omitempty"` // old, new
 	Progress   *Progress       `json:"progress,omitempty"`
-	Phase      Phase           `json:"phase,omitempty"` // news of a child
+	Phase      Phase           `json:"phase,omitempty"` // for messages of a child run
 	Fault      *Fault          `json:"fault,omitempty"`
 	Child      string          `json:"child,omitempty"`
 }

@@ -7,45 +7,44 @@ import (
 	"time"
 )
 
-// slots limits the attempts at once of a worker, of a flow and of a tenant,
-// and lets one suspected step run at a time: those that are not suspected go on beside it.
+// slots limits the concurrent attempts of a worker, of a flow and of a tenant. It also lets only
+// one suspected step run at a time; steps that are not suspected run beside it.
 //
-//	take ──▶ has a slot ──▶ give
-//	  └──▶ waits, in order ──▶ called: slots are kept for it ──▶ take, or forget
+//	acquire ──▶ has a slot ──▶ release
+//	   └──▶ waits in a queue ──▶ slots are reserved for it ──▶ acquire, or forget
 //
-// A slot that is free is kept for who has waited longest of those that it
-// fits, and only that driver is woken. Several that are free at once go to one
-// that wants as many. One that has no use for them any more gives them on: each
-// decision of a driver that was told to wait ends with a refusal, which queues
-// it or keeps its place, or with forget.
+// A free slot is reserved for the driver that has waited longest and that may use it; only that
+// driver is woken. A driver that wants several slots gets several. If it does not need them any
+// more, it passes them on: each decision of a waiting driver ends with a refusal, which queues it
+// or keeps its position, or with forget.
 type slots struct {
 	mu         sync.Mutex
 	limit      int
-	used       int // those that are kept for called drivers among them
+	used       int // includes the reserved slots
 	byFlow     map[string]int
 	byLabel    map[string]int
 	label      LabelLimit
 	flows      func(string) int // limit of a flow; 0: none
 	waiting    map[*driver]*ticket
-	queues     map[limitKey]*list.List // of tickets: whoever a share is full for does not keep others back
+	queues     map[limitKey]*list.List // of tickets; a driver whose limit is reached does not block the others
 	last       uint64
-	reserved   map[*driver]int // slots that are kept for it
-	turnHolder *driver         // it is its turn: it has the one suspected attempt, or may open it
-	suspects   []*driver       // wait for their turn, in order
-	turns      int             // asked for since nobody had one
+	reserved   map[*driver]int // slots that are reserved for a driver
+	turnHolder *driver         // driver that has the only suspected attempt, or may open it
+	suspects   []*driver       // drivers that wait for their turn, in order
+	turns      int             // turns that were requested since the last time that no driver had one
 	freed      chan struct{}
 }
 
-// share is what an attempt counts for beside the worker.
+// limitKey names the limits that apply to an attempt besides that of the worker.
 type limitKey struct{ flow, tenant string }
 
-// ticket is a place among those that wait.
+// ticket is a position in the queue for slots.
 type ticket struct {
 	driver   *driver
 	key      limitKey
 	number   uint64
-	decision uint64 // of the driver: the newest that was refused
-	wants    int    // slots it was refused, less those that are kept for it since
+	decision uint64 // newest decision of the driver that was refused a slot
+	wants    int    // slots that it was refused, minus those that were reserved for it since then
 	at       *list.Element
 }
 
@@ -56,12 +55,13 @@ func newSlots(limit int, label LabelLimit, flows func(string) int) *slots {
 	}
 }
 
-// share of the attempts of a driver. Only its own goroutine may ask.
+// limitKey returns the key of the attempts of a driver. Only the goroutine of the driver may call
+// it.
 func (s *slots) limitKey(d *driver) limitKey {
 	return limitKey{flow: d.s.run.Flow, tenant: d.s.run.Labels[s.label.Label]}
 }
 
-// take gets a slot for an attempt of d, or notes that d waits for one.
+// acquire gets a slot for an attempt of d, or queues d.
 func (s *slots) acquire(d *driver) bool {
 	of := s.limitKey(d)
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *slots) count(of limitKey, n int) {
 	}
 }
 
-// queue puts d behind those that wait; whoever waits already keeps its place.
+// queue appends d to the queue. A driver that waits already keeps its position.
 func (s *slots) queue(d *driver, of limitKey) {
 	t := s.waiting[d]
 	if t == nil {
@@ -135,7 +135,7 @@ func (s *slots) unqueue(d *driver) {
 	}
 }
 
-// give returns slots and wakes who waits for them.
+// release returns slots and wakes drivers that wait for them.
 func (s *slots) release(d *driver, n int) {
 	if n == 0 {
 		return
@@ -148,7 +148,7 @@ func (s *slots) release(d *driver, n int) {
 	s.notifyFreed()
 }
 
-// tell says to who claims runs that there may be room.
+// notifyFreed tells the claim loop that a slot may be free.
 func (s *slots) notifyFreed() {
 	select {
 	case s.freed <- struct{}{}:
@@ -156,8 +156,7 @@ func (s *slots) notifyFreed() {
 	}
 }
 
-// call keeps the slots that are free for those that have waited longest, and
-// wakes them.
+// reserveFree reserves the free slots for the drivers that have waited longest, and wakes them.
 func (s *slots) reserveFree() {
 	for s.used < s.limit {
 		var next *ticket
@@ -178,7 +177,7 @@ func (s *slots) reserveFree() {
 	}
 }
 
-// decline gives the slots on that are kept for d; false: none is.
+// decline passes on the slots that are reserved for d. It returns false if there are none.
 func (s *slots) decline(d *driver, of limitKey) bool {
 	n := s.reserved[d]
 	if n == 0 {
@@ -190,7 +189,7 @@ func (s *slots) decline(d *driver, of limitKey) bool {
 	return true
 }
 
-// forget drops a driver that wants no slot any more from those that wait.
+// forget removes a driver that does not want a slot any more from the queue.
 func (s *slots) forget(d *driver) {
 	of := s.limitKey(d)
 	s.mu.Lock()
@@ -204,8 +203,8 @@ func (s *slots) forget(d *driver) {
 	}
 }
 
-// isolate lets d open a suspected attempt, unless it is the turn of another one: who kills
-// the process then is known. held slots of d are given for the one it needs.
+// isolate lets d open a suspected attempt, unless another driver has the turn. So if the process
+// dies, the step that killed it is known. d exchanges its held slots for the one that it needs.
 func (s *slots) isolate(d *driver, held int) bool {
 	of := s.limitKey(d)
 	s.mu.Lock()
@@ -231,20 +230,20 @@ func (s *slots) isolate(d *driver, held int) bool {
 	return true
 }
 
-// turn is how long a suspected attempt that was lost so many times stays the only one: all
-// suspects share a time that grows with the deaths.
-func (s *slots) turn(isolated time.Duration, lost int) time.Duration {
+// turn returns how long a suspected attempt stays the only one. All suspects share the time all,
+// which grows with the number of deaths (lost).
+func (s *slots) turn(all time.Duration, lost int) time.Duration {
 	s.mu.Lock()
 	turns := max(s.turns, 1)
 	s.mu.Unlock()
-	whole := isolated << (2 * min(max(lost-1, 0), 2))
-	return max(whole/time.Duration(turns), min(shortestTurn, isolated))
+	whole := all << (2 * min(max(lost-1, 0), 2))
+	return max(whole/time.Duration(turns), min(shortestTurn, all))
 }
 
-// shortestTurn is what a step needs at least to be begun, and to do what kills a process.
+// shortestTurn is the minimum: a step needs this time to start, and to kill its process if it does.
 const shortestTurn = 50 * time.Millisecond
 
-// together ends the turn of d: it is the turn of the suspect that has waited longest.
+// endTurn ends the turn of d. The suspect that has waited longest has the next turn.
 func (s *slots) endTurn(d *driver) {
 	s.mu.Lock()
 	ended := s.turnHolder == d
@@ -264,8 +263,7 @@ func (s *slots) endTurn(d *driver) {
 	}
 }
 
-// withdraw ends the turn of a driver that wants none any more, or its waiting for one:
-// nobody may give it another meanwhile.
+// withdraw ends the turn of a driver that does not want one any more, or its wait for a turn.
 func (s *slots) withdraw(d *driver) {
 	s.mu.Lock()
 	s.suspects = slices.DeleteFunc(s.suspects, func(other *driver) bool { return other == d })
@@ -273,7 +271,7 @@ func (s *slots) withdraw(d *driver) {
 	s.endTurn(d)
 }
 
-// free is how many runs may be claimed.
+// free returns the number of runs that may be claimed.
 func (s *slots) free() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// BenchmarkMoreBranchesThanSlots is a worker of 256 slots whose 256 runs have
-// 20 branches each that take 5 ms: nearly all runs wait for a slot all the time.
+// BenchmarkMoreBranchesThanSlots: a worker has 256 slots and 256 runs with 20 branches each that
+// take 5 ms. Nearly all runs wait for a slot all the time.
 func BenchmarkMoreBranchesThanSlots(b *testing.B) {
 	const slots, branches = 256, 20
 	flow := workflow.Flow{Name: "Wide", Steps: []workflow.Step{{Name: "All", Parallel: branches}}}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// waiter is a driver as far as slots know one.
+// waiter returns a driver with the fields that slots use.
 func waiter(flow, tenant string) *driver {
 	run := &Run{Flow: flow}
 	if tenant != "" {
@@ -30,8 +30,8 @@ func (d *driver) woken() bool {
 
 func noLimits(string) int { return 0 }
 
-// A slot that is freed wakes one driver, and each in its turn: a thousand that
-// wait for one slot are woken a thousand times in all.
+// A freed slot wakes one driver, in order. A thousand drivers that wait for one slot are woken a
+// thousand times in total.
 func TestAFreedSlotWakesOne(t *testing.T) {
 	s := newSlots(1, LabelLimit{}, noLimits)
 	holder := waiter("F", "")
@@ -68,8 +68,8 @@ func TestAFreedSlotWakesOne(t *testing.T) {
 	}
 }
 
-// Slots that are freed at once go to one driver that wants as many: a run with
-// many branches goes on with one decision.
+// Slots that are freed together go to one driver that wants several: a run with many branches needs
+// one decision.
 func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
 	s := newSlots(3, LabelLimit{}, noLimits)
 	holder, wide, other := waiter("F", ""), waiter("F", ""), waiter("F", "")
@@ -96,7 +96,7 @@ func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
 	}
 }
 
-// Who was woken and has no use for the slot gives it on.
+// A driver that was woken and does not need the slot passes it on.
 func TestASlotIsGivenOn(t *testing.T) {
 	s := newSlots(1, LabelLimit{}, noLimits)
 	holder, first, second := waiter("F", ""), waiter("F", ""), waiter("F", "")
@@ -110,11 +110,11 @@ func TestASlotIsGivenOn(t *testing.T) {
 		t.Error("the slot that the first one does not want is nobody's")
 	}
 	if len(s.freed) != 1 {
-		t.Error("who claims runs is not told that a slot was given on")
+		t.Error("the claim loop is not notified of a slot that was passed on")
 	}
 }
 
-// A flow or tenant at its limit keeps nobody else back.
+// A flow or tenant at its limit does not block others.
 func TestAFullShareKeepsNobodyBack(t *testing.T) {
 	s := newSlots(3, LabelLimit{Label: "tenant", Max: 1}, func(flow string) int {
 		if flow == "One" {
@@ -148,20 +148,20 @@ func TestAFullShareKeepsNobodyBack(t *testing.T) {
 	}
 }
 
-// crowd is what drivers do with slots, as the engine's loop does it.
+// slotModel uses slots like the loop of the engine.
 type slotModel struct {
 	s         *slots
 	drivers   []*driver
 	wants     []int // slots that the driver still wants
 	has       []int
-	wantsTurn []bool // wants to be alone
-	hasTurn   []bool // is
+	wantsTurn []bool // wants a turn
+	hasTurn   []bool // has the turn
 }
 
-// decide is one decision of a driver.
+// decide simulates one decision of a driver.
 func (c *slotModel) decide(i int) {
 	d := c.drivers[i]
-	asked := d.wantsTurn
+	wantedTurn := d.wantsTurn
 	d.wantsTurn, d.slotRefused = false, false
 	d.decision++
 	refuse := func() { d.slotRefused, d.slotQueued = true, true }
@@ -175,7 +175,7 @@ func (c *slotModel) decide(i int) {
 			refuse()
 		}
 	case !c.wantsTurn[i]:
-		for range c.wants[i] { // each branch asks, as the engine lets it
+		for range c.wants[i] { // each branch requests a slot, as in the engine
 			if !c.s.acquire(d) {
 				refuse()
 				continue
@@ -184,7 +184,7 @@ func (c *slotModel) decide(i int) {
 			c.has[i]++
 		}
 	}
-	if asked && !d.wantsTurn && !c.hasTurn[i] {
+	if wantedTurn && !d.wantsTurn && !c.hasTurn[i] {
 		c.s.endTurn(d)
 	}
 	if d.slotQueued && !d.slotRefused {
@@ -193,7 +193,7 @@ func (c *slotModel) decide(i int) {
 	}
 }
 
-// end ends one attempt.
+// end simulates the end of one attempt.
 func (c *slotModel) end(i int) {
 	c.has[i]--
 	if c.hasTurn[i] {
@@ -203,8 +203,8 @@ func (c *slotModel) end(i int) {
 	c.s.release(c.drivers[i], 1)
 }
 
-// No limit is ever passed, and nobody waits for ever: once nobody asks for
-// more and attempts end, every driver has had what it wanted.
+// No limit is ever exceeded, and no driver waits for ever: when no new slots are requested and
+// attempts end, every driver gets its slots.
 func TestNoWakeUpIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit, most := rapid.IntRange(1, 4).Draw(t, "limit"), rapid.IntRange(1, 3).Draw(t, "of a flow")
@@ -261,7 +261,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				if c.drivers[i].woken() {
 					c.decide(i)
 				}
-			case "give up": // paused or cancelled: it wants nothing more
+			case "give up": // paused or cancelled: it wants no slot any more
 				c.wants[i], c.wantsTurn[i] = 0, false
 				c.decide(i)
 			}
@@ -300,8 +300,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	})
 }
 
-// BenchmarkSlots is one slot that is freed and taken by the next driver while
-// others wait for it.
+// BenchmarkSlots frees one slot that the next driver takes, while others wait for it.
 func BenchmarkSlots(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
@@ -319,7 +318,7 @@ func BenchmarkSlots(b *testing.B) {
 				k := rand.IntN(len(holders))
 				s.release(holders[k], 1)
 				old := holders[k]
-				for i, d := range rest { // whoever was woken decides anew
+				for i, d := range rest { // every woken driver decides again
 					if d.woken() {
 						if looks++; s.acquire(d) {
 							holders[k], rest[i] = d, old
@@ -333,7 +332,7 @@ func BenchmarkSlots(b *testing.B) {
 	}
 }
 
-// A suspect that leaves between its two calls gets the turn, and nobody takes it from it.
+// A suspect that stops between its two calls gets the turn, and no other driver takes it.
 func TestFinding9TurnOfOneThatLeft(t *testing.T) {
 	s := newSlots(100, LabelLimit{}, noLimits)
 	a, b, c := waiter("F", ""), waiter("F", ""), waiter("F", "")
@@ -347,7 +346,7 @@ func TestFinding9TurnOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// The same with the leave of many drivers at once, as after a lost lease.
+// The same when many drivers stop together, as after a lost lease.
 func TestFinding9ManyLeave(t *testing.T) {
 	stuck := 0
 	for range 500 {

@@ -8,54 +8,53 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// verdict is what a visit to a part of the flow finds.
+// visitResult is the result of a visit to a part of the flow.
 type visitResult uint8
 
 const (
-	settled visitResult = iota // nothing left to do here
-	busy                       // under way, or not allowed to begin yet
-	failed                     // a step in here failed for good
+	settled visitResult = iota // nothing left to do in this part
+	busy                       // running, or not allowed to start yet
+	failed                     // a step in this part has failed and is not retried
 )
 
 // opening is an attempt to start once the state is saved.
 type opening struct {
 	node *node
 	rec  *StepRecord
-	poll bool    // a look at a waiting step: nothing was saved for it
+	poll bool    // a poll of a waiting step: it was not saved
 	heal *Healer // the attempt is a healing; rec is not part of the run
 	code fault.Code
 }
 
-// state is a run in the hands of a worker: the checkpoint, its plan, and what
-// is worth remembering between two decisions. It does no input or output and
-// reads no clock: now is given. Everything in it but run is derived, so it may
-// be thrown away at any moment.
+// state is the working copy of a run: the checkpoint, its plan, and what is cached between two
+// decisions. It does no input or output and reads no clock: the caller sets now. Everything except
+// run is derived and may be dropped at any time.
 type state struct {
 	run  *Run
 	plan *plan
 	now  time.Time
 
 	mail        []Signal // unread
-	mailSeen    int      // mail that was looked at
-	pollAll     bool     // every waiting step is to be looked at
+	mailSeen    int      // length of mail at the last decision
+	pollAll     bool     // poll every waiting step
 	open        map[string]*attempt
 	healers     map[fault.Code]Healer
 	exhausted   *fault.Kind // see Options.Exhausted
 	object      func() (json.RawMessage, error)
-	acquireSlot func(*node, bool) bool // asks for a slot; nil: always
+	acquireSlot func(*node, bool) bool // gets a slot for an attempt; nil: there is always one
 
-	cursor    map[string]int            // first unsettled kid of a sequence
-	unsettled map[string][]int          // unsettled kids of a parallel or loop
-	itemIndex map[string]map[string]int // of a loop's items: key to place
-	nextPoll  map[string]time.Time      // of waits with an interval
-	failures  []*StepRecord             // in phase Failed
+	cursor    map[string]int            // index of the first unsettled child of a sequence
+	unsettled map[string][]int          // unsettled children of a parallel or a loop
+	itemIndex map[string]map[string]int // for each loop: index of an item by its key
+	nextPoll  map[string]time.Time      // next poll of the waits that have an interval
+	failures  []*StepRecord             // records in phase Failed
 
-	size         int    // bytes of input and outputs; 0: not counted yet
-	noDefinition bool   // the definition is missing, or another one was chosen: only requests are folded in
-	drains       bool   // of a worker that drains: no healing is opened
+	size         int    // bytes of the input and the outputs; 0: not counted yet
+	noDefinition bool   // the definition is missing, or another one was chosen: only requests are handled
+	drains       bool   // the worker drains: no healing is opened
 	halt         bool   // nothing new may be opened
-	starved      bool   // something waits for a slot
-	skipWaiting  string // the step whose skip waits for its attempt
+	starved      bool   // an attempt waits for a slot
+	skipWaiting  string // step whose skip waits for the end of its attempt
 	abort        bool   // cancel the contexts of open attempts
 	running      int
 	retrying     int
@@ -66,7 +65,7 @@ type state struct {
 	events   []Event
 	consumed []string
 	outbox   []Mail
-	changed  bool // the run's own row differs from the stored one
+	changed  bool // the row of the run differs from the stored one
 }
 
 func newState(run *Run, p *plan, mail []Signal) *state {
@@ -75,7 +74,7 @@ func newState(run *Run, p *plan, mail []Signal) *state {
 	return s
 }
 
-// forget drops everything derived from records.
+// resetDerived drops everything that is derived from records.
 func (s *state) resetDerived() {
 	s.size = 0
 	s.cursor, s.unsettled, s.itemIndex, s.failures = nil, nil, nil, nil
@@ -99,8 +98,8 @@ func (s *state) event(kind EventKind, rec *StepRecord, e Event) {
 	s.changed = true
 }
 
-// room is how many bytes the output of a step may have before the run is full:
-// a run holds so many in all.
+// capacity returns the largest size in bytes that the output of a step may have, so that the run
+// does not exceed limit.
 func (s *state) capacity(rec *StepRecord, limit int) int {
 	if s.size == 0 {
 		s.size = len(s.run.Input)
@@ -122,7 +121,7 @@ func (s *state) wakeAt(at time.Time) {
 	}
 }
 
-// fail records a failure for good.
+// fail records a failure that is not retried.
 func (s *state) fail(rec *StepRecord, f *Fault) {
 	rec.Phase, rec.Fault, rec.NextAt, rec.EndedAt = StepFailed, f, time.Time{}, s.now
 	if f.Step == "" {
@@ -133,17 +132,16 @@ func (s *state) fail(rec *StepRecord, f *Fault) {
 	s.event(StepFailedEvent, rec, Event{Code: f.Code, Message: f.Message})
 }
 
-// faultOf makes the record of an error.
+// faultOf returns the record of an error.
 func (s *state) faultOf(err error) *Fault {
 	return &Fault{Code: fault.Of(err).Code, Message: fault.Message(err), Details: fault.Details(err), At: s.now}
 }
 
-// decide is due: it folds in what was asked from outside, finds what may be
-// opened now, and sets the phase. It opens nothing itself: opens holds the
-// attempts to start once the state is saved.
+// decide handles the requests from outside, finds the attempts that may be opened now, and sets the
+// phase. It opens nothing itself: opens lists the attempts to start once the state is saved.
 func (s *state) decide() {
 	s.decideOnce()
-	for len(s.opens) == 0 && s.requestReady() { // a request waited for what has just come about
+	for len(s.opens) == 0 && s.requestReady() { // a waiting request can be carried out now
 		s.decideOnce()
 	}
 }
@@ -176,7 +174,7 @@ func (s *state) decideOnce() {
 	default:
 		s.decideEnd(stop)
 	}
-	if s.pollAll { // what happened may have come after what an open attempt has seen
+	if s.pollAll { // an open attempt may not have seen the change
 		for _, a := range s.open {
 			a.pollAgain = true
 		}
@@ -201,7 +199,7 @@ func (s *state) decideForward() {
 		}
 	}
 	switch {
-	case s.run.State.Stop != nil: // a wait has expired, and asks for undo
+	case s.run.State.Stop != nil: // a wait has expired and requires an undo
 		s.wakeAt(s.now)
 	case v == settled && len(s.failures) == 0:
 		if err := s.result(); err != nil {
@@ -220,7 +218,7 @@ func (s *state) decideForward() {
 	}
 }
 
-// settlePhase tells Running from Waiting.
+// settlePhase sets the phase to Running or Waiting.
 func (s *state) settlePhase() {
 	phase := Running
 	if s.waiting > 0 && s.running == 0 && s.retrying == 0 && !s.starved && len(s.opens) == countPolls(s.opens) {
@@ -229,7 +227,7 @@ func (s *state) settlePhase() {
 	if s.run.Phase == phase {
 		return
 	}
-	// A look that is under way does not make the run Running: its outcome decides.
+	// A poll that is under way does not make the run Running: its outcome decides.
 	s.run.Phase, s.changed = phase, true
 	if phase == Waiting {
 		cur := s.run.Current()
@@ -253,7 +251,7 @@ func countPolls(opens []opening) int {
 
 func (s *state) finally() visitResult { return s.visitSequence(s.plan.finally.children, "\x00finally") }
 
-// deadline acts once when the flow's deadline has ended.
+// deadline acts once when the deadline of the flow ends.
 func (s *state) deadline() {
 	d := s.plan.flow.Deadline
 	if d <= 0 || s.run.StartedAt.IsZero() || s.run.State.Due {
@@ -284,7 +282,7 @@ func (s *state) deadline() {
 	}
 }
 
-// decideStop lets attempts end and then pauses.
+// decideStop waits for open attempts and then pauses the run.
 func (s *state) decideStop(stop *Stop) {
 	s.halt = true
 	s.abort = stop.Mode == Hold
@@ -293,7 +291,7 @@ func (s *state) decideStop(stop *Stop) {
 	}
 	kind, message := PausedByPerson, "paused"
 	if stop.Mode == Hold {
-		kind, message = CancelledByPerson, "stopped; what is done was kept"
+		kind, message = CancelledByPerson, "stopped; the finished steps were kept"
 	}
 	if stop.Actor != "" {
 		message += " by " + stop.Actor
@@ -312,12 +310,12 @@ func (s *state) decideStop(stop *Stop) {
 	s.decidePaused()
 }
 
-// decideEnd undoes or drops, runs finally, and ends the run.
+// decideEnd undoes or drops the steps, runs finally, and ends the run.
 func (s *state) decideEnd(stop *Stop) {
 	s.abort = true
 	for _, a := range s.open {
 		if a.stop != stop {
-			return // what is under way ends first: an undo goes between open and close
+			return // open attempts end first: an undo needs the bracket open
 		}
 	}
 	s.halt = false
@@ -368,13 +366,13 @@ func (s *state) decideEnd(stop *Stop) {
 	}
 }
 
-// ofFinally reports a record of the finally steps.
+// ofFinally reports whether a record belongs to a finally step.
 func (s *state) ofFinally(rec *StepRecord) bool {
 	n := s.plan.node(rec.Name)
 	return n != nil && n.finally
 }
 
-// underWay counts open attempts, without those that ignore their cancelled context.
+// underWay returns the number of open attempts, without healings and abandoned attempts.
 func (s *state) underWay() int {
 	n := 0
 	for _, a := range s.open {
@@ -393,7 +391,7 @@ func (s *state) pause(f *Fault, e Event) {
 	s.beginHealing(f)
 }
 
-// decidePaused closes brackets and drives the healer: the only work of a paused run.
+// decidePaused closes brackets and runs the healer. A paused run does nothing else.
 func (s *state) decidePaused() {
 	s.halt = false
 	s.opens = s.opens[:0]
@@ -417,7 +415,7 @@ func (s *state) end(phase Phase, e Event) {
 	s.notifyParent()
 }
 
-// left lists the steps an abandoned undo did not take back.
+// notUndone lists the steps that were not undone because a person gave the undo up.
 func (s *state) notUndone() []string {
 	var names []string
 	for rec := range s.run.Steps() {
@@ -428,7 +426,7 @@ func (s *state) notUndone() []string {
 	return names
 }
 
-// tellParent sends news of this run to the run that waits for it.
+// notifyParent tells the parent run that this run has changed.
 func (s *state) notifyParent() {
 	if s.run.Parent == "" {
 		return
@@ -443,7 +441,7 @@ func (s *state) send(to string, verb Verb, request RunRequest) {
 	s.changed = true
 }
 
-// consume marks a signal as read by the next save.
+// consume marks a signal as read. The next save removes it.
 func (s *state) consume(id string) {
 	s.consumed = append(s.consumed, id)
 	s.mail = slices.DeleteFunc(s.mail, func(m Signal) bool { return m.ID == id })

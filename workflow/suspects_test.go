@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// # finding 9: two long steps of one run; the worker is killed from outside twice, the second time ten
-// minutes after all turns have ended. Nobody is paused for it.
+// Two long steps of one run: the worker is killed from outside twice, the second time ten minutes
+// after all turns have ended. No run is paused.
 func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -55,8 +55,8 @@ func TestFinding9TwoSuspectsOfOneRun(t *testing.T) {
 	})
 }
 
-// # finding 9: the closing of a bracket is long, and its worker is killed from outside twice, ten minutes
-// apart: nothing is charged to it.
+// The close of a bracket takes long, and its worker is killed from outside twice, ten minutes
+// apart: no death counts.
 func TestFinding9ACloseIsNotCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -96,7 +96,7 @@ func TestFinding9ACloseIsNotCharged(t *testing.T) {
 	})
 }
 
-// # finding 9: a step that fails while its worker drains is healed by the next worker, with all its attempts.
+// A step fails while its worker drains: the next worker heals it, with all attempts.
 func TestFinding9AHealingIsLeftToTheNextWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := workflow.NewMemory()
@@ -116,7 +116,7 @@ func TestFinding9AHealingIsLeftToTheNextWorker(t *testing.T) {
 		run, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: subject})
 		want(t, err, error(nil))
 		time.Sleep(500 * time.Millisecond)
-		stop() // drains: the step ends by itself within its grace
+		stop() // drains: the step ends by itself within its grace period
 		options.Worker = "two"
 		_, stop = worker(t, store, flows, options)
 		defer stop()

@@ -22,8 +22,8 @@ const (
 	MaxRun          = 1 << 20
 )
 
-// Task is what one attempt of a step sees of its run. Its methods may be
-// called from several goroutines. Values are copies.
+// Task gives one attempt of a step access to its run. Its methods may be called from several
+// goroutines. The values that they return are copies.
 type Task struct {
 	facts TaskFacts
 	view  View
@@ -35,37 +35,37 @@ type Task struct {
 	reporter   *attempt
 	secrets    Secrets
 	ctx        context.Context
-	addSecret  func(string) // tells the run which value to hide
-	capacity   int          // what the run may still hold; 0: not known
-	limit      int          // of what it holds in all
+	addSecret  func(string) // adds a value to redact
+	capacity   int          // bytes that the run may still store; 0: not known
+	limit      int          // largest total size of the run in bytes
 	baseLogger *slog.Logger
 	redactor   *redactor
 }
 
-// TaskFacts is everything a task answers from. NewTask takes it for tests of
-// steps and actions without an engine.
+// TaskFacts is the data of a task. NewTask takes it, for tests of steps and actions without an
+// engine.
 type TaskFacts struct {
 	Run, Flow, Subject, Step string // Step is the instance name
 	Round                    int
 	Attempt                  int // from 1
-	Failures                 int // charged failures in a row before this attempt
+	Failures                 int // consecutive counted failures before this attempt
 	Epoch                    int64
 	Undoing                  bool
 	Input                    json.RawMessage
-	With                     json.RawMessage            // parameters of the action, expressions resolved
-	Outputs                  map[string]json.RawMessage // of earlier steps, for NewTask only
+	With                     json.RawMessage            // parameters of the action; expressions are resolved
+	Outputs                  map[string]json.RawMessage // outputs of earlier steps, for NewTask only
 	Signals                  []Signal                   // unread, oldest first
 	MaxOutput                int
 	Secrets                  map[string]SecretRef
 	Resolver                 Secrets
 	Wait                     *WaitRecord // the wait this attempt continues; nil on a fresh attempt
 	Retry                    Retry
-	Fault                    *Fault // of the attempt before, or the one a healer is to end
+	Fault                    *Fault // fault of the previous attempt, or the fault that the healer must remove
 	Logger                   *slog.Logger
-	Lease                    func() time.Duration // how long the worker's lease on the run still holds; nil: nobody else may work on it
+	Lease                    func() time.Duration // remaining time of the worker's lease on the run; nil: no other worker can claim the run
 }
 
-// NewTask makes a task outside an engine: for tests of steps and actions.
+// NewTask creates a task without an engine, for tests of steps and actions.
 func NewTask(ctx context.Context, facts TaskFacts) *Task {
 	facts.Attempt = max(facts.Attempt, 1)
 	t := &Task{facts: facts, secrets: facts.Resolver, ctx: ctx, baseLogger: facts.Logger}
@@ -73,8 +73,8 @@ func NewTask(ctx context.Context, facts TaskFacts) *Task {
 	return t
 }
 
-// Key is the idempotency key: <run>/<step>/<round>, with /undo behind it for
-// an undo. All attempts of a round share it.
+// Key is the idempotency key <run>/<step>/<round>; for an undo /undo is appended. All attempts of a
+// round have the same key.
 func (t *Task) Key() string {
 	key := t.facts.Run + "/" + t.facts.Step + "/" + strconv.Itoa(t.facts.Round)
 	if t.facts.Undoing {
@@ -83,13 +83,13 @@ func (t *Task) Key() string {
 	return key
 }
 
-// Attempt counts the attempts of the round, from 1.
+// Attempt is the number of the attempt in its round, from 1.
 func (t *Task) Attempt() int { return t.facts.Attempt }
 
-// Failures counts the charged failures in a row before this attempt.
+// Failures is the number of consecutive counted failures before this attempt.
 func (t *Task) Failures() int { return t.facts.Failures }
 
-// Epoch rises with each claim of the run: for outer systems that can fence.
+// Epoch increases with each claim of the run. External systems can use it as a fencing token.
 func (t *Task) Epoch() int64 { return t.facts.Epoch }
 
 // RunID is the id of the run.
@@ -98,14 +98,14 @@ func (t *Task) RunID() string { return t.facts.Run }
 // Step is the instance name of the step.
 func (t *Task) Step() string { return t.facts.Step }
 
-// Subject is what the run works on: kind/namespace/name[/uid].
+// Subject is the object of the run: kind/namespace/name[/uid].
 func (t *Task) Subject() string { return t.facts.Subject }
 
-// Lease is how long this worker's lease on the run still holds, by clocks that go on
-// while the process is stopped. With 0 another worker may have the run, and may have
-// saved an outcome of this step: an attempt that asks before it begins something
-// that cannot be taken back, and returns ErrLeaseLost then, is not charged. leased is false where no
-// other worker can take the run.
+// Lease returns the remaining time of this worker's lease on the run. It uses clocks that continue
+// while the process is suspended. If it is 0, another worker may own the run and may have saved an
+// outcome of this step. So an attempt checks it before it does something that cannot be undone, and
+// returns ErrLeaseLost if it is 0; that failure is not counted. leased is false if no other worker
+// can claim the run.
 func (t *Task) Lease() (left time.Duration, leased bool) {
 	if t.facts.Lease == nil {
 		return 0, false
@@ -113,16 +113,16 @@ func (t *Task) Lease() (left time.Duration, leased bool) {
 	return t.facts.Lease(), true
 }
 
-// Undoing reports an attempt that takes the step back.
+// Undoing reports whether the attempt undoes the step.
 func (t *Task) Undoing() bool { return t.facts.Undoing }
 
 // Retry is the step's policy with its defaults filled in.
 func (t *Task) Retry() Retry { return t.facts.Retry.filled() }
 
-// Fault is the failure of the attempt before; in a healer, the fault to end. nil: none.
+// Fault is the failure of the previous attempt; in a healer, the fault to remove. nil: none.
 func (t *Task) Fault() *Fault { return t.facts.Fault }
 
-// Outputs gives the outputs of all steps in the order in which the steps were opened.
+// Outputs returns the outputs of all steps in the order in which the steps were opened.
 func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		if w, ok := t.view.source.(driverSource); ok {
@@ -144,11 +144,11 @@ func (t *Task) Outputs() iter.Seq2[string, json.RawMessage] {
 // View is the run as expressions see it.
 func (t *Task) View() View { return t.view }
 
-// Waited is the wait this attempt continues; nil on the first look. Its Since
-// and Deadline are kept over restarts.
+// Waited is the wait that this attempt continues; nil in the first attempt. Its Since and Deadline
+// survive restarts.
 func (t *Task) Waited() *WaitRecord { return t.facts.Wait }
 
-// Logger writes to the run's log, with run and step set.
+// Logger returns a logger with the attributes run and step. It redacts secrets.
 func (t *Task) Logger() *slog.Logger {
 	base := t.baseLogger
 	if base == nil {
@@ -160,13 +160,13 @@ func (t *Task) Logger() *slog.Logger {
 	return base.With("run", t.facts.Run, "step", t.facts.Step)
 }
 
-// Input decodes the run's input into v.
+// Input decodes the input of the run into v.
 func (t *Task) Input(v any) error { return decode(t.facts.Input, v, "input") }
 
-// With decodes the action's parameters into v.
+// With decodes the parameters of the action into v.
 func (t *Task) With(v any) error { return decode(t.facts.With, v, "with") }
 
-// Output decodes what an earlier step has set. The name is resolved as in View.Step.
+// Output decodes the output of an earlier step. The name is resolved as in View.Step.
 func (t *Task) Output(step string, v any) error {
 	s, ok := t.view.Step(step)
 	if !ok || s.Output == nil {
@@ -175,8 +175,8 @@ func (t *Task) Output(step string, v any) error {
 	return decode(s.Output, v, "output of "+step)
 }
 
-// Set sets the step's output: any value that encodes as JSON. The newest Set counts.
-// OUTPUT_TOO_LARGE beyond the step's limit.
+// Set sets the output of the step to a value that encodes as JSON. The newest call counts.
+// OUTPUT_TOO_LARGE if it exceeds the limit of the step or of the run.
 func (t *Task) Set(v any) error {
 	data, err := encode(v)
 	if err != nil {
@@ -198,16 +198,15 @@ func (t *Task) Set(v any) error {
 	return nil
 }
 
-// Result is what Set has set so far; nil if nothing.
+// Result returns the output that Set has set; nil if there is none.
 func (t *Task) Result() json.RawMessage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.output
 }
 
-// Signal takes the oldest unread signal of the name. It is consumed by the
-// write that saves the outcome of this attempt, whatever the outcome is but
-// Fail; each call takes the next one.
+// Signal takes the oldest unread signal with this name. Each call takes the next one. The write
+// that saves the outcome of this attempt consumes the signals, unless the outcome is Fail.
 func (t *Task) Signal(name string) (Signal, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -220,7 +219,7 @@ func (t *Task) Signal(name string) (Signal, bool) {
 	return Signal{}, false
 }
 
-// Signals gives the unread signals of the name without taking them.
+// Signals returns the unread signals with this name without taking them.
 func (t *Task) Signals(name string) []Signal {
 	var found []Signal
 	for _, s := range t.facts.Signals {
@@ -231,8 +230,8 @@ func (t *Task) Signals(name string) []Signal {
 	return found
 }
 
-// Progress tells how far the attempt is. It counts as a heartbeat, is shown
-// live, and is stored at most every 5 s and with each save.
+// Progress reports how far the attempt is. It counts as a heartbeat. The engine stores it with each
+// save, and otherwise at most once per Options.ProgressInterval.
 func (t *Task) Progress(done, total int64, format string, args ...any) {
 	text := format
 	if len(args) > 0 {
@@ -248,9 +247,8 @@ func (t *Task) Progress(done, total int64, format string, args ...any) {
 	}
 }
 
-// Secret resolves a secret the step declares under the name ref, or the
-// reference "name" or "name/key" itself. SECRET_MISSING. The value is hidden
-// wherever the engine writes text of this run.
+// Secret returns the value of a secret that the step declares under the name ref. SECRET_MISSING.
+// The engine redacts the value in all texts of this run.
 func (t *Task) Secret(ref string) (string, error) {
 	named, ok := t.facts.Secrets[ref]
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// undo visits a part of the flow backwards and takes back what was done, newest first.
+// undo visits a part of the flow backwards and undoes the steps, the newest first.
 func (s *state) undo(n *node, inst string) visitResult {
 	switch n.kind {
 	case groupNode:
@@ -37,7 +37,7 @@ func (s *state) undo(n *node, inst string) visitResult {
 
 func (s *state) undoSequence(n *node, inst string) visitResult {
 	key := "\x00undo" + inst
-	done := s.cursor[key] // kids from the end that are taken back
+	done := s.cursor[key] // number of children, from the end, that are undone
 	v := settled
 	for ; done < len(n.children); done++ {
 		child := n.children[len(n.children)-1-done]
@@ -52,16 +52,16 @@ func (s *state) undoSequence(n *node, inst string) visitResult {
 	return v
 }
 
-// undoBracket takes the body back between open and close.
+// undoBracket undoes the body between open and close.
 func (s *state) undoBracket(n *node, inst string) visitResult {
-	open, shut := n.open.instance(inst), n.close.instance(inst)
+	open, closing := n.open.instance(inst), n.close.instance(inst)
 	if s.run.Step(open) == nil {
 		return settled
 	}
 	if s.toUndo(n.body, inst) {
 		if !s.isOpen(n, inst) && !s.opening(open) {
 			s.reopen(open)
-			s.reopen(shut)
+			s.reopen(closing)
 		}
 		if v := s.visit(n.open, open); v != settled {
 			return v
@@ -71,7 +71,7 @@ func (s *state) undoBracket(n *node, inst string) visitResult {
 		}
 	}
 	if s.isOpen(n, inst) {
-		return s.visit(n.close, shut)
+		return s.visit(n.close, closing)
 	}
 	return settled
 }
@@ -81,14 +81,14 @@ func (s *state) opening(open string) bool {
 	return rec != nil && !rec.Phase.Settled() && rec.Phase != StepFailed
 }
 
-// again2 opens a step in a new round, if it was executed in this one.
+// reopen prepares a step for a new round, if it was executed in the current one.
 func (s *state) reopen(inst string) {
 	rec := s.run.Step(inst)
 	if rec == nil || rec.Phase == StepPending {
 		return
 	}
 	if n := s.plan.node(inst); n != nil && n.kind == childNode && rec.Attempt > 0 && !rec.Phase.Settled() && rec.Phase != StepUndone {
-		s.send(s.childID(rec), VerbCancel, RunRequest{Actor: Actor{Name: "parent " + s.run.ID, Reason: "it goes back, and begins another one"}, Mode: Drop})
+		s.send(s.childID(rec), VerbCancel, RunRequest{Actor: Actor{Name: "parent " + s.run.ID, Reason: "it returns to an earlier step and starts another child run"}, Mode: Drop})
 	}
 	s.drop(rec)
 	rec.Phase, rec.Round, rec.Attempt, rec.Failures, rec.Lost, rec.Isolated = StepPending, rec.Round+1, 0, 0, 0, false
@@ -97,12 +97,12 @@ func (s *state) reopen(inst string) {
 	s.put(rec)
 }
 
-// drop forgets a failure.
+// drop removes a record from the failures.
 func (s *state) drop(rec *StepRecord) {
 	s.failures = slices.DeleteFunc(s.failures, func(f *StepRecord) bool { return f == rec })
 }
 
-// toUndo reports whether anything in a part of the flow is still to be taken back.
+// toUndo reports whether a part of the flow contains a step that must be undone.
 func (s *state) toUndo(n *node, inst string) bool {
 	switch n.kind {
 	case loopNode:
@@ -127,7 +127,7 @@ func (s *state) toUndo(n *node, inst string) bool {
 	return false
 }
 
-// undoable reports a step that was begun and can be taken back.
+// undoable reports whether a step was started and can be undone.
 func (s *state) undoable(n *node, rec *StepRecord) bool {
 	if rec == nil || rec.Phase == StepUndone || rec.Phase == StepSkipped || n.undo == nil && n.kind != childNode {
 		return false
@@ -149,7 +149,7 @@ func (s *state) undoLeaf(n *node, inst string) visitResult {
 	return s.visitLeaf(n, inst, rec)
 }
 
-// dropChildren ends the child runs of a run that is dropped.
+// dropChildren cancels the child runs of a run that is dropped.
 func (s *state) dropChildren() visitResult {
 	for rec := range s.run.Steps() {
 		n := s.plan.node(rec.Name)
@@ -163,16 +163,16 @@ func (s *state) dropChildren() visitResult {
 	return settled
 }
 
-// isOpen reports a bracket whose open has begun and whose close is not done.
+// isOpen reports whether the open of a bracket has started and its close is not done.
 func (s *state) isOpen(n *node, inst string) bool {
-	open, shut := s.run.Step(n.open.instance(inst)), s.run.Step(n.close.instance(inst))
+	open, closing := s.run.Step(n.open.instance(inst)), s.run.Step(n.close.instance(inst))
 	if open == nil || open.Phase == StepPending || open.Phase == StepSkipped {
 		return false
 	}
-	return shut == nil || !shut.Phase.Settled()
+	return closing == nil || !closing.Phase.Settled()
 }
 
-// closeBrackets closes what is open, innermost first.
+// closeBrackets closes open brackets, the innermost first.
 func (s *state) closeBrackets() visitResult {
 	for _, rec := range slices.Backward(s.run.order) {
 		n := s.plan.node(rec.Name)
@@ -189,21 +189,22 @@ func (s *state) closeBrackets() visitResult {
 	return settled
 }
 
-// closed lists the brackets whose close has begun, by the records of their open.
+// closed lists the brackets whose close has started, by the records of their open.
 func (s *state) closed() (opens []*StepRecord) {
 	for _, rec := range s.run.order {
 		n := s.plan.node(rec.Name)
 		if n == nil || !n.opens || rec.Phase == StepPending {
 			continue
 		}
-		if shut := s.run.Step(n.parent.close.instance(parent(rec.Name))); shut != nil && shut.Phase != StepPending {
+		if closing := s.run.Step(n.parent.close.instance(parent(rec.Name))); closing != nil && closing.Phase != StepPending {
 			opens = append(opens, rec)
 		}
 	}
 	return opens
 }
 
-// reopen lets a resumed run execute open again before it goes on in the body of a closed bracket.
+// reopenBrackets lets a resumed run execute open again before it continues in the body of a closed
+// bracket.
 func (s *state) reopenBrackets(closed []*StepRecord) {
 	for _, rec := range closed {
 		bracket, inst := s.plan.node(rec.Name).parent, parent(rec.Name)
@@ -215,7 +216,7 @@ func (s *state) reopenBrackets(closed []*StepRecord) {
 	}
 }
 
-// finished reports that every step of a part of the flow is settled, without opening any.
+// finished reports whether every step of a part of the flow is settled. It opens none.
 func (s *state) finished(n *node, inst string) bool {
 	rec := s.run.Step(inst)
 	if rec != nil && !n.virtual && rec.Phase.Settled() {
@@ -245,9 +246,9 @@ func (s *state) finished(n *node, inst string) bool {
 	return true
 }
 
-// position is where an instance stands in the order of its flow: for each
-// structure around it, which kid and which item; side says that kids of that
-// structure run side by side, so that none comes after another.
+// position is the position of an instance in the order of its flow: for each enclosing structure,
+// the index of the child or of the item. If parallel is set, the children of that structure run
+// side by side, so none is after another.
 type position []struct {
 	at       int
 	parallel bool
@@ -292,7 +293,7 @@ func (s *state) position(inst string) position {
 	return p
 }
 
-// behind reports whether a stands at or after b.
+// atOrAfter reports whether a is at or after b.
 func (a position) atOrAfter(b position) bool {
 	for i := range min(len(a), len(b)) {
 		if a[i].at != b[i].at {

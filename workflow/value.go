@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// encode turns a value into JSON once; it is always decoded from there, so
-// types are the same before and after a restart.
+// encode encodes a value as JSON. Steps always read the decoded value, so types are the same before
+// and after a restart.
 func encode(v any) (json.RawMessage, error) {
 	switch v := v.(type) {
 	case nil:
@@ -21,8 +21,8 @@ func encode(v any) (json.RawMessage, error) {
 	return json.Marshal(v)
 }
 
-// decode reads JSON into v. Into any, whole numbers become int64 (or float64
-// beyond it) instead of float64.
+// decode decodes JSON into v. In a value of type any, whole numbers become int64 if they fit, else
+// float64.
 func decode(data json.RawMessage, v any, what string) error {
 	if len(data) == 0 {
 		data = json.RawMessage("null")
@@ -53,8 +53,8 @@ func decode(data json.RawMessage, v any, what string) error {
 	return nil
 }
 
-// Decode reads any JSON value: objects as map[string]any, whole numbers as
-// int64, other numbers as float64.
+// Decode decodes any JSON value: objects as map[string]any, whole numbers as int64, other numbers
+// as float64.
 func Decode(data json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// View is what expressions, predicates and steps may read of a run. It is a
-// value bound to one step instance: names of steps are looked up from the
-// innermost group or loop outward, so a body reads its own siblings first.
+// View gives expressions, predicates and steps read access to a run. It is bound to one step
+// instance. Names of steps are looked up from the innermost group or loop outward, so a body reads
+// its own siblings first.
 type View struct {
 	source viewSource
-	scope  string // path of the structure the step stands in; "" at the top
+	scope  string // path of the structure that contains the step; "" at the top
 }
 
-// world is where a View reads: a run under way, or facts given by a test.
+// viewSource is the data behind a View: a run that is executed, or the facts of a test.
 type viewSource interface {
 	info() RunInfo
 	input() json.RawMessage
@@ -23,26 +23,26 @@ type viewSource interface {
 	object() (json.RawMessage, error)
 }
 
-// RunInfo is what a run says of itself.
+// RunInfo is a summary of a run.
 type RunInfo struct {
 	ID, Flow, Subject, Reason string
 	Version                   int
 	Labels                    map[string]string
 }
 
-// StepView is what is known of a step that was reached.
+// StepView is the state of a step that the run has reached.
 type StepView struct {
 	Phase  StepPhase
 	Output json.RawMessage // nil: none was set
 }
 
-// Run tells which run it is.
+// Run returns a summary of the run.
 func (v View) Run() RunInfo { return v.source.info() }
 
-// Input is the run's input as it was encoded.
+// Input is the encoded input of the run.
 func (v View) Input() json.RawMessage { return v.source.input() }
 
-// Step finds a step by the name it has in the flow, or by its instance name.
+// Step returns a step by its name in the flow or by its instance name.
 func (v View) Step(name string) (StepView, bool) {
 	for scope := v.scope; ; scope = parent(scope) {
 		if s, ok := v.source.lookup(join(scope, name)); ok {
@@ -54,17 +54,17 @@ func (v View) Step(name string) (StepView, bool) {
 	}
 }
 
-// Item is the value of an enclosing loop's item, by its name ("item" if the loop names none).
+// Item returns the item of an enclosing loop by its name ("item" if the loop defines no name).
 func (v View) Item(as string) (json.RawMessage, bool) { return v.source.item(v.scope, as) }
 
-// Params is the parameters of the enclosing group, {} outside of any.
+// Params returns the parameters of the enclosing group, or {} outside of groups.
 func (v View) Params() (json.RawMessage, error) { return v.source.params(v.scope) }
 
-// Object is the subject as Options.Object gives it, null without one. Only
-// conditions of waits may read it: it is not part of the checkpoint.
+// Object returns the subject as Options.Object reads it, or null if that option is not set. Only
+// conditions of waits may use it: it is not part of the checkpoint.
 func (v View) Object() (json.RawMessage, error) { return v.source.object() }
 
-// Scope is the instance path of the structure the step stands in.
+// Scope is the instance path of the structure that contains the step.
 func (v View) Scope() string { return v.scope }
 
 func join(scope, name string) string {
@@ -74,8 +74,8 @@ func join(scope, name string) string {
 	return scope + "/" + name
 }
 
-// parent cuts the last part of an instance path, and first the key of a loop:
-// A/B[k] is within A/B, which is within A.
+// parent removes the last part of an instance path, or the key of a loop: A/B[k] is within A/B,
+// which is within A.
 func parent(path string) string {
 	if strings.HasSuffix(path, "]") {
 		return path[:strings.LastIndexByte(path, '[')]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// beginWait turns a just opened step that is nothing but a wait into one.
+// beginWait starts the wait of a step that is only a wait.
 func (s *state) beginWait(n *node, inst string, rec *StepRecord) visitResult {
 	block := n.step.Wait
 	w := &WaitRecord{Since: s.now, Signal: block.Signal, Every: block.Every}
@@ -50,8 +50,8 @@ func (s *state) until(n *node, inst string) (at time.Time, err error) {
 	return n.step.Wait.Until(s.view(scopeOf(inst)))
 }
 
-// waits visits a waiting step: what it waits for may have come, may be due for
-// a look, or may have taken too long.
+// waits visits a waiting step: the event may have happened, a poll may be due, or the deadline may
+// have ended.
 func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
 	if s.open[inst] != nil {
 		s.waiting++
@@ -75,7 +75,7 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
 		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
 			s.starved = true
 			s.waiting++
-			s.pollAfter(inst, 0) // as soon as there is a slot
+			s.pollAfter(inst, 0) // poll as soon as a slot is free
 			return busy
 		}
 		s.opens = append(s.opens, opening{node: n, rec: rec, poll: true})
@@ -95,7 +95,7 @@ func (s *state) waits(n *node, inst string, rec *StepRecord) visitResult {
 	return busy
 }
 
-// overdue acts when a wait has reached its deadline or an outside worker has fallen silent.
+// overdue handles a wait that has reached its deadline or whose external worker sends no heartbeat.
 func (s *state) overdue(n *node, rec *StepRecord) visitResult {
 	w := rec.Wait
 	if beat := n.step.Heartbeat; beat > 0 && !s.halt {
@@ -134,14 +134,14 @@ func (s *state) overdue(n *node, rec *StepRecord) visitResult {
 	return failed
 }
 
-// undoExpired cancels the run with undo because a wait took too long.
+// undoExpired cancels the run with undo because a wait has expired.
 func (s *state) undoExpired(rec *StepRecord) {
 	s.run.State.Stop = &Stop{Verb: VerbCancel, Mode: Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
 	s.run.Phase = Cancelling
 	s.event(RunCancelling, rec, Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(Undo)})
 }
 
-// happened tells whether what a wait block names has come, and settles the step if so.
+// checkWait checks whether the event of a wait block has happened. If so, it settles the step.
 func (s *state) checkWait(n *node, inst string, rec *StepRecord, look bool) visitResult {
 	block, w := n.step.Wait, rec.Wait
 	if !w.Until.IsZero() && !s.now.Before(w.Until) {
@@ -190,8 +190,8 @@ func (s *state) condition(n *node, inst string) (ok bool, err error) {
 	return n.step.Wait.Condition(s.view(scopeOf(inst)))
 }
 
-// lookAgain remembers the next look of a wait whose interval, not whose
-// instants, are stored.
+// pollAfter remembers the next poll of a wait. Only the interval is stored, not the times of the
+// polls.
 func (s *state) pollAfter(inst string, every time.Duration) {
 	if s.nextPoll == nil {
 		s.nextPoll = map[string]time.Time{}
@@ -206,7 +206,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reservedName refuses signal names that are the engine's own.
+// reservedName refuses signal names that are reserved for the engine.
 func reservedName(name string) error {
 	if strings.HasPrefix(name, reserved) {
 		return fmt.Errorf("names of signals must not begin with %s", reserved)

@@ -13,7 +13,7 @@ import (
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// walk visits a sequence from its first unsettled step.
+// visitSequence visits a sequence, beginning with its first unsettled step.
 func (s *state) visitSequence(children []*node, inst string) visitResult {
 	i := s.cursor[inst]
 	from := i
@@ -36,7 +36,7 @@ func (s *state) visitSequence(children []*node, inst string) visitResult {
 	return v
 }
 
-// instance is the instance name within a scope; outside of loops it is the path, ready made.
+// instance returns the instance name within a scope. Outside of loops it is the path.
 func (n *node) instance(scope string) string {
 	if !n.loop {
 		return n.path
@@ -91,8 +91,8 @@ func (s *state) visit(n *node, inst string) visitResult {
 	return v
 }
 
-// enter evaluates `when`. False records the step as skipped; true lets a leaf
-// go on without a record and gives a structure one, so the answer stays.
+// evaluateWhen evaluates `when`. If it is false, the step is recorded as skipped. If it is true, a
+// leaf goes on without a record; a structure gets one, so that the answer stays the same.
 func (s *state) evaluateWhen(n *node, inst string, rec *StepRecord) *StepRecord {
 	ok, err := s.predicate(n, inst)
 	if rec == nil {
@@ -107,9 +107,9 @@ func (s *state) evaluateWhen(n *node, inst string, rec *StepRecord) *StepRecord 
 		s.event(StepSkippedEvent, rec, Event{Actor: "engine", Reason: "When", Message: rec.Note})
 	case n.kind <= childNode:
 		if rec.Phase == StepPending {
-			return &StepRecord{Phase: StepEntered} // the record itself stays Pending until it is opened
+			return &StepRecord{Phase: StepEntered} // the stored record stays Pending until the step is opened
 		}
-		s.run.State.Ord-- // not used after all
+		s.run.State.Ord-- // the new record is not used
 		return &StepRecord{Phase: StepEntered}
 	default:
 		rec.Phase = StepEntered
@@ -127,7 +127,7 @@ func (s *state) expression(what string, err error) *Fault {
 	return f
 }
 
-// scopeOf is where the names in an instance's expressions are looked up first.
+// scopeOf returns the innermost scope in which the expressions of an instance look up names.
 func scopeOf(inst string) string {
 	if inst != "" && inst[len(inst)-1] == ']' {
 		return inst
@@ -135,13 +135,14 @@ func scopeOf(inst string) string {
 	return parent(inst)
 }
 
-// record makes the record of an instance that is reached for the first time.
+// record creates the record of an instance that the run reaches for the first time.
 func (s *state) record(inst string) *StepRecord {
 	s.run.State.Ord++
 	return &StepRecord{Name: inst, Ord: s.run.State.Ord, StartedAt: s.now}
 }
 
-// fan visits branches or iterations side by side, at most so many unsettled at once.
+// visitParallel visits branches or iterations that run side by side. At most `most` of them are
+// unsettled at the same time.
 func (s *state) visitParallel(inst string, count, most int, child func(int) (*node, string)) visitResult {
 	live, ok := s.unsettled[inst]
 	if !ok {
@@ -179,7 +180,7 @@ func (s *state) visitParallel(inst string, count, most int, child func(int) (*no
 
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,63}$`)
 
-// unroll runs a loop: the list is evaluated once, when the loop is reached.
+// visitLoop visits a loop. It evaluates the list when the run reaches the loop, and stores it.
 func (s *state) visitLoop(n *node, inst string) visitResult {
 	rec := s.run.Step(inst)
 	if rec == nil || rec.Phase == StepPending || rec.Items == nil && rec.Phase == StepEntered {
@@ -206,7 +207,7 @@ func (s *state) visitLoop(n *node, inst string) visitResult {
 	return v
 }
 
-// indexItems remembers where the items of a loop stand: each of its steps asks for its own.
+// indexItems indexes the items of a loop by key, because each step of the loop looks up its item.
 func (s *state) indexItems(inst string, items []LoopItem) {
 	if s.itemIndex[inst] != nil {
 		return
@@ -278,7 +279,7 @@ func stack() string {
 	return string(text[:min(len(text), 16<<10)])
 }
 
-// leaf visits a step that does something.
+// visitLeaf visits a step that does something itself.
 func (s *state) visitLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	if rec != nil && rec.Name == "" {
 		rec = s.run.Step(inst)
@@ -310,7 +311,7 @@ func (s *state) visitLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	return settled
 }
 
-// openLeaf opens an attempt, or begins a wait.
+// openLeaf opens an attempt or begins a wait.
 func (s *state) openLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	if n.missing != "" && n.do == nil {
 		if rec == nil {
@@ -319,7 +320,7 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) visitResult {
 		s.fail(rec, &Fault{Code: ActionMissing.Code, Message: fmt.Sprintf("the step uses %q", n.missing), At: s.now})
 		return failed
 	}
-	isolated := rec != nil && rec.Lost > 0 && !n.closes // a bracket is closed without a turn, so nothing is charged to it
+	isolated := rec != nil && rec.Lost > 0 && !n.closes // the close of a bracket needs no turn
 	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
 	if !waitStep && s.acquireSlot != nil && !s.acquireSlot(n, isolated) {
 		s.starved = true
@@ -348,11 +349,10 @@ func (s *state) openLeaf(n *node, inst string, rec *StepRecord) visitResult {
 	return busy
 }
 
-// view is the run as an expression of a step within scope sees it.
+// view returns the run as the expressions of a step within scope see it.
 func (s *state) view(scope string) View { return View{source: stateSource{s}, scope: scope} }
 
-// stateWorld answers a View from the state. It takes no lock: use it only
-// where the state is held.
+// stateSource answers a View from the state. It takes no lock: the caller must hold the state.
 type stateSource struct{ s *state }
 
 func (w stateSource) info() RunInfo { return infoOf(w.s.run) }
@@ -372,9 +372,9 @@ func (w stateSource) lookup(inst string) (StepView, bool) {
 	return StepView{Phase: rec.Phase, Output: rec.Output}, true
 }
 
-// gathered is the list of what the iterations of a loop have set, in the order of its items:
-// the output of its one step, or an object with the outputs of the steps of its body.
-// null stands for an iteration that set none.
+// loopOutputs returns the outputs of the iterations of a loop, in the order of the items: the
+// output of the only step of the body, or an object with the outputs of its steps. It contains null
+// for an iteration without output.
 func (s *state) loopOutputs(loop *StepRecord) json.RawMessage {
 	n := s.plan.node(loop.Name)
 	if n == nil || n.kind != loopNode {
@@ -384,7 +384,7 @@ func (s *state) loopOutputs(loop *StepRecord) json.RawMessage {
 	for i, item := range loop.Items {
 		list[i] = s.outputOf(n.body, loop.Name+"["+item.Key+"]")
 	}
-	data, _ := json.Marshal(list) // of values that were encoded before
+	data, _ := json.Marshal(list) // cannot fail: the values were encoded before
 	return data
 }
 
@@ -451,8 +451,8 @@ func (w stateSource) params(scope string) (json.RawMessage, error) {
 	return json.RawMessage("{}"), nil
 }
 
-// outerParams lets the parameters of a looped group read its item and, as
-// `params`, those of the group around it.
+// outerParams lets the parameters of a looped group read the item of the loop and, as `params`, the
+// parameters of the enclosing group.
 type outerParams struct {
 	stateSource
 	scope string
@@ -467,7 +467,7 @@ func (w stateSource) object() (json.RawMessage, error) {
 	return w.s.object()
 }
 
-// itemWorld is a world with one more item: that whose key is being made.
+// itemSource adds one item to a source: the item whose key is computed.
 type itemSource struct {
 	viewSource
 	as    string

@@ -18,7 +18,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// frozen is a store whose process stands still: no call returns while it is stopped.
+// slowRenewStore is a store whose Renew does not return while the process is stopped.
 type slowRenewStore struct {
 	*workflow.Memory
 	stopped atomic.Bool
@@ -34,9 +34,9 @@ func (f *slowRenewStore) Renew(ctx context.Context, worker string, lease time.Du
 	return f.Memory.Renew(ctx, worker, lease)
 }
 
-// TestPromise4TwoWorkers: a worker that stood still for longer than its lease
-// loses its run; its steps are told to end before the lease does, it saves
-// nothing afterwards, and the epoch only rises (defect 9).
+// TestPromise4TwoWorkers: a worker that was suspended for longer than its lease loses its run. The
+// contexts of its steps end before the lease does, it saves nothing afterwards, and the epoch only
+// increases.
 func TestPromise4TwoWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -93,8 +93,8 @@ func TestPromise4TwoWorkers(t *testing.T) {
 	})
 }
 
-// TestStrayStep: a step that ignores its cancelled context keeps its run: resume
-// is refused until it returns (2.4, defect 8).
+// TestAbandonedStep: a step that ignores its cancelled context keeps its run: a resume is refused
+// until the step returns.
 func TestAbandonedStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -168,16 +168,16 @@ func TestTimeoutAndHeartbeat(t *testing.T) {
 	})
 }
 
-// TestFinding9KillerIsIsolated: one loss proves nothing; then each step that was under way is
-// opened while no other one of them is, and when the process dies again the run whose turn it was is
-// paused: two deaths in all. Neighbours go on all the time, and none is charged (2.3).
+// TestFinding9KillerIsIsolated: one death proves nothing. After it, each step that was open runs
+// while no other one of them runs. If the process dies again, the run that had the turn is paused:
+// after two deaths in total. Other runs continue all the time, and no death counts for them.
 func TestFinding9KillerIsIsolated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
 		var kill func()
 		var suspects atomic.Int32
 		var opened []time.Time // attempts of the killer
-		var neighbours []int   // steps of innocents that had ended at each death
+		var neighbours []int   // number of other steps that had ended at each death
 		var ended atomic.Int32
 		innocent := workflow.Flow{Name: "Innocent", Steps: []workflow.Step{{Name: "I", Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
 			if task.Attempt() > 1 {
@@ -232,7 +232,7 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-			} else if worker == "w2" { // one that is no suspect
+			} else if worker == "w2" { // a step that is not a suspect
 				if _, err := e.Start(ctx, workflow.Request{Flow: "Innocent", Subject: worker}); err != nil {
 					t.Fatal(err)
 				}
@@ -267,8 +267,8 @@ func TestFinding9KillerIsIsolated(t *testing.T) {
 	})
 }
 
-// TestFinding9TurnsAreShort: many long steps that were under way when their worker was killed are
-// under way again after the time that all their turns have together, and none of them is paused.
+// TestFinding9TurnsAreShort: many long steps were open when their worker was killed. They run again
+// after the time of all their turns together, and none of them is paused.
 func TestFinding9TurnsAreShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{})
@@ -296,7 +296,8 @@ func TestFinding9TurnsAreShort(t *testing.T) {
 	})
 }
 
-// TestFinding9HealerThatKills: a healer that kills its process is charged each time, and ends with its limits.
+// TestFinding9HealerThatKills: each death counts for a healer that kills its process, and its
+// limits end it.
 func TestFinding9HealerThatKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := workflow.NewMemory()
@@ -336,8 +337,8 @@ func TestFinding9HealerThatKills(t *testing.T) {
 	})
 }
 
-// TestSlotsLimitAttempts (many runs at once under the race detector: defect 19): a worker opens at most Attempts at once, a flow at
-// most its Limit, and a tenant at most PerLabel (2.9).
+// TestSlotsLimitAttempts: a worker has at most Attempts open attempts, a flow at most its Limit, a
+// tenant at most PerLabel.
 func TestSlotsLimitAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHarness(t, nil, workflow.Options{Attempts: 5, PerLabel: workflow.LabelLimit{Label: "tenant", Max: 2}})

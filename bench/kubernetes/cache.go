@@ -30,9 +30,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// cache measures what finished runs need in the caches that may hold them,
-// each in a process of its own: that of the store, and one of
-// controller-runtime, with what Pawl's controllers strip and as it comes.
+// cache measures the memory of finished runs in the caches that may hold them, each in its
+// own process: the store's cache, and a cache of controller-runtime, stripped as Pawl's
+// controllers do and unstripped.
 func cache(ctx context.Context, o options) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
@@ -63,8 +63,8 @@ func cache(ctx context.Context, o options) (figures, error) {
 	return f, nil
 }
 
-// fill makes runs as the store does: one is executed, the others are written as
-// it has become. Each has a subject of its own.
+// fill creates runs as the store does: it executes one and writes the others as copies.
+// Each has its own subject.
 func (o options) fill(ctx context.Context, p *plane) error {
 	first, err := o.executed(ctx, p)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o options) fill(ctx context.Context, p *plane) error {
 	return nil
 }
 
-// executed gives the object of a run that the engine has executed.
+// executed returns the object of a run that the engine has executed.
 func (o options) executed(ctx context.Context, p *plane) (*v1alpha1.Run, error) {
 	store, err := kubestore.Open(ctx, kubestore.Options{Config: p.config, Owner: owner})
 	if err != nil {
@@ -178,14 +178,14 @@ func copyRun(ctx context.Context, client *rest.RESTClient, first *v1alpha1.Run, 
 	return send(client.Patch(types.MergePatchType).Name(obj.Name).SubResource("status").Body(status))
 }
 
-// opened opens one cache and tells what it needs.
+// measureCache opens one cache and measures its memory.
 func measureCache(ctx context.Context, o options) (figures, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	config.QPS = -1
-	if _, err := runsClient(config); err != nil { // what every client needs is there before
+	if _, err := runsClient(config); err != nil { // allocate first what every client needs
 		return nil, err
 	}
 	heap, resident := memory()
@@ -244,7 +244,7 @@ func openCache(ctx context.Context, o options, config *rest.Config) (any, error)
 	return kept, nil
 }
 
-// memory is that of this process, what nobody needs given back: heap and resident.
+// memory returns the memory of this process after garbage collection: heap and resident.
 func memory() (heap, resident float64) {
 	var m runtime.MemStats
 	for range 3 {

@@ -42,7 +42,7 @@ spec:
   ha: {enabled: true}
 `
 
-// apply gives clusters to kubectl.
+// apply applies clusters with kubectl.
 func (o options) apply(ctx context.Context, p *plane, space string, n int) error {
 	var text bytes.Buffer
 	for i := range n {
@@ -56,9 +56,9 @@ func (o options) apply(ctx context.Context, p *plane, space string, n int) error
 	return nil
 }
 
-// running waits until so many clusters of a namespace are Running, and gives the
-// instant at which each was seen to be. One watch is open at a time; it begins
-// with what is there.
+// running waits until n clusters of a namespace are Running, and returns the time at which
+// each became Running. It opens one watch at a time, which begins with the existing
+// objects.
 func running(ctx context.Context, p *plane, space string, n int) (func() ([]time.Time, error), error) {
 	client, err := dynamic.NewForConfig(p.config)
 	if err != nil {
@@ -117,8 +117,8 @@ func others(states map[string]string) map[string]int {
 	return counts
 }
 
-// ready measures from kubectl apply to Running. Beside it stands what the API
-// server takes for the same writes: each is recorded and sent again by a bare client.
+// ready measures the time from kubectl apply to Running. For comparison it replays the
+// recorded writes with a bare client.
 func ready(ctx context.Context, o options) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -139,7 +139,7 @@ func ready(ctx context.Context, o options) (figures, error) {
 			_ = stop()
 		}
 	}()
-	// One cluster first: caches, leases and definitions are there.
+	// Start with one cluster, to fill caches and create leases and definitions.
 	if _, _, _, err := o.startClusters(ctx, p, 1); err != nil {
 		return nil, err
 	}
@@ -171,8 +171,8 @@ func ready(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// rise applies n clusters and waits until they are Running: the time from the
-// call of kubectl to the last one, and to each.
+// startClusters applies n clusters and waits until they are Running. It returns the time
+// from the call of kubectl to the last one and to each.
 func (o options) startClusters(ctx context.Context, p *plane, n int) (space string, took time.Duration, waits []time.Duration, err error) {
 	space, _, err = p.namespace(ctx)
 	if err != nil {
@@ -196,14 +196,13 @@ func (o options) startClusters(ctx context.Context, p *plane, n int) (space stri
 	return space, waits[len(waits)-1], waits, nil
 }
 
-// simulated are ports without a world: engines, volumes and cluster managers
-// are in memory, and what is done to them is done at once.
+// simulated returns ports that keep engines, volumes and cluster managers in memory,
+// without delays.
 func simulated() port.Ports { return sim.New(sim.Options{Log: -1}).Ports() }
 
-// idle counts what clusters at rest ask of the API server, by its own counters
-// and by those of the operator's connections; and what it is asked without them.
-// One cluster comes up by the operator. The others are copies of it, object for
-// object, with ports that answer for all of them: the operator does not know.
+// idle counts the requests of idle clusters to the API server, by its own counters and by
+// those of the operator's connections, with and without the clusters. The operator creates
+// one cluster. The others are copies of its objects, and the ports answer for all of them.
 func idle(ctx context.Context, o options) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 40*time.Minute)
 	defer cancel()
@@ -251,8 +250,8 @@ func idle(ctx context.Context, o options) (figures, error) {
 	}, nil
 }
 
-// settled waits until the operator has asked for nothing but leases for longer
-// than it lets a cluster at rest be.
+// settled waits until the operator has requested nothing but leases for longer than its
+// resync interval.
 func settled(ctx context.Context, wire *kubetest.Wire) error {
 	quiet := 0
 	for quiet < 15 {
@@ -269,7 +268,7 @@ func settled(ctx context.Context, wire *kubetest.Wire) error {
 	return nil
 }
 
-// perMinute is what was counted.
+// perMinute holds the counted requests and events.
 type perMinute struct{ others, leases, sentOthers, sentLeases, watches, events, observations float64 }
 
 func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perMinute, usage, error) {
@@ -280,7 +279,7 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 	wire.Take()
 	wire.Next(o.logWrites)
 	defer wire.Next(nil)
-	looked := looks.Load()
+	looked := topologyCalls.Load()
 	cpu := used()
 	select {
 	case <-ctx.Done():
@@ -297,10 +296,10 @@ func (o options) count(ctx context.Context, p *plane, wire *kubetest.Wire) (perM
 	minutes := o.rest.Minutes()
 	sentOthers, sentLeases := split(sent)
 	return perMinute{others / minutes, leases / minutes, sentOthers / minutes, sentLeases / minutes, float64(sent.Watches) / minutes, float64(sent.WatchSent) / minutes,
-		float64(looks.Load()-looked) / minutes}, spent, nil
+		float64(topologyCalls.Load()-looked) / minutes}, spent, nil
 }
 
-// tellWrites shows what nobody should write at rest.
+// logWrites logs writes that should not happen at rest.
 func (o options) logWrites(req *http.Request) *kubetest.Trouble {
 	if !o.verbose || req.Method == http.MethodGet || req.Body == nil || strings.Contains(req.URL.Path, "/leases") {
 		return nil
@@ -311,7 +310,7 @@ func (o options) logWrites(req *http.Request) *kubetest.Trouble {
 	return nil
 }
 
-// split tells requests for leases from others.
+// split separates requests for leases from others.
 func split(c kubetest.Count) (others, leases float64) {
 	for key, n := range c.By {
 		if strings.HasSuffix(key, " leases") {

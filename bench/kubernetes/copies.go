@@ -13,15 +13,15 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// looks counts the questions for a topology: the operator asks once a look.
-var looks atomic.Int64
+// topologyCalls counts the Topology calls: the operator makes one per pass.
+var topologyCalls atomic.Int64
 
-// original is the name of the cluster that came up by itself; at rest the
-// others are copies of it.
+// original is the name of the cluster that the operator created; the others are copies of
+// it.
 const original = "c-000000"
 
-// copied are ports that tell of every cluster what there is of the original.
-// What is changed is not: at rest nothing is.
+// copied returns ports that answer for every cluster with the state of the original. They
+// do not change for writes: an idle cluster makes none.
 func copied(p port.Ports) port.Ports {
 	return port.Ports{Storage: copiedStorage{p.Storage}, Instances: copiedInstances{p.Instances}, Engine: copiedEngine{p.Engine}, Manager: copiedManager{p.Manager}}
 }
@@ -38,7 +38,7 @@ type (
 	copiedManager   struct{ port.Manager }
 )
 
-// Look implements port.Storage.
+// Observe implements port.Storage.
 func (s copiedStorage) Observe(ctx context.Context, c port.Ref) (port.Volume, error) {
 	return s.Storage.Look(ctx, originalRef(c))
 }
@@ -55,12 +55,12 @@ func (s copiedEngine) Status(ctx context.Context, id port.Ref) (port.Status, err
 
 // Topology implements port.Manager.
 func (s copiedManager) Topology(ctx context.Context, c port.Ref) (port.Topology, error) {
-	looks.Add(1)
+	topologyCalls.Add(1)
 	return s.Manager.Topology(ctx, originalRef(c))
 }
 
-// copyCluster makes n-1 copies of the original: its metadata but for the name,
-// its spec and its status, in two writes each.
+// copyCluster creates n-1 copies of the original: its metadata except the name, its spec
+// and its status, in two writes each.
 func copyCluster(ctx context.Context, p *plane, space string, n int) error {
 	all, err := dynamic.NewForConfig(p.config)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command kubernetes measures Pawl on a real etcd and API server, and prints
-// figures as one JSON object: what a step costs the Kubernetes stores,
-// how fast simulated shared-storage clusters come up, what a thousand of them ask for at rest, and what a cache of runs needs.
+// Command kubernetes measures Pawl on a real etcd and API server, and prints the
+// figures as one JSON object: the cost of a step in the Kubernetes stores, the start
+// time of simulated shared-storage clusters, the requests of a thousand idle ones,
+// and the memory of a cache of runs.
 //
 //	make controlplane                                        # once: builds the programs into bin/
 //	go -C bench run ./kubernetes --what step --kind Run      # 1,000 runs of one subject, one after the other

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// operate runs the operator as `pawl operator` puts it together, in this process
-// and with other ports. stop ends it and waits for it.
+// operate runs the operator as `pawl operator` does, in this process and with other ports.
+// stop ends it and waits for it.
 func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop func() error, err error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
@@ -28,12 +28,12 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	if err != nil {
 		return nil, err
 	}
-	// Leases are renewed as often as always, and last longer than this machine is busy.
+	// The default renewal interval, but leases last longer than this machine is busy.
 	m, err := controller.NewManager(config, controller.Options{Scheme: scheme, Cache: kept, LeaseDuration: 2 * time.Minute, RenewDeadline: 90 * time.Second})
 	if err != nil {
 		return nil, err
 	}
-	// Pods of nobody are revived, as nothing but the ports makes any.
+	// No pod is restarted: only the ports create pods.
 	site, err := kube.NewSite(kube.Options{Client: m.GetClient(), Live: m.Live(), Image: "none"})
 	if err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func operate(ctx context.Context, config *rest.Config, ports port.Ports) (stop f
 	}, nil
 }
 
-// leading runs while this operator is the leader.
+// leaderRunnable runs while this operator is the leader.
 type leaderRunnable struct{ serve func(context.Context) error }
 
 var _ manager.LeaderElectionRunnable = leaderRunnable{}

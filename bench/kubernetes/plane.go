@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// plane is etcd and an API server with the CRDs. Nothing else runs there: no
-// controller of Kubernetes itself, and no node.
+// plane is etcd and an API server with the CRDs, without controllers and nodes of
+// Kubernetes.
 type plane struct {
 	config     *rest.Config
 	client     *kubernetes.Clientset
@@ -30,7 +30,7 @@ type plane struct {
 	stop       func()
 }
 
-// start starts a plane, or reaches the one that was named.
+// start starts a plane, or connects to the one that the options name.
 func (o options) start() (*plane, error) {
 	if o.kubeconfig != "" {
 		config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -47,7 +47,7 @@ func (o options) start() (*plane, error) {
 	env := &envtest.Environment{UseExistingCluster: &own, CRDDirectoryPaths: []string{"../deploy/crds"}, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 2 * time.Minute}
 	env.ControlPlane.KubectlPath = filepath.Join(o.bin, "kubectl")
 	env.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(o.bin, "etcd"), DataDir: filepath.Join(dir, "etcd"), Out: io.Discard, Err: io.Discard}
-	if o.what == "idle" || o.what == "cache" { // what is filled before it is measured
+	if o.what == "idle" || o.what == "cache" { // these are filled before the measurement
 		env.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
 	}
 	server := env.ControlPlane.GetAPIServer()
@@ -80,7 +80,7 @@ func newPlane(config *rest.Config, file string, stop func()) (*plane, error) {
 	return &plane{config: config, client: client, kubeconfig: file, stop: stop}, err
 }
 
-// namespace makes one; remove takes it away where the plane outlives it.
+// namespace creates a namespace; remove deletes it if the plane outlives it.
 func (p *plane) namespace(ctx context.Context) (name string, remove func(), err error) {
 	name = "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 	_, err = p.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -89,7 +89,7 @@ func (p *plane) namespace(ctx context.Context) (name string, remove func(), err 
 	}, err
 }
 
-// usage is CPU time: of this process, and of the servers that it has started.
+// usage is the CPU time of this process and of its servers.
 type usage struct{ own, server, etcd time.Duration }
 
 func (a usage) since(b usage) usage {
@@ -108,7 +108,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cpuOf is the CPU time of the child of this name; 0: there is none.
+// cpuOf returns the CPU time of the child process of this name; 0: there is none.
 func cpuOf(name string) time.Duration {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range files {
@@ -129,8 +129,8 @@ func cpuOf(name string) time.Duration {
 	return 0
 }
 
-// calls are the requests that the API server has answered, by verb and
-// resource. Watches and the reading of its counters itself are left out.
+// calls counts the requests that the API server has answered, by verb and resource,
+// without watches and without reads of the counters.
 type calls map[string]float64
 
 const counter = "apiserver_request_total{"
@@ -168,7 +168,7 @@ func label(labels, name string) string {
 	return value
 }
 
-// since gives what has come since, and how many of them are about leases.
+// since returns the requests since an earlier count, and how many of them are for leases.
 func (c calls) since(before calls) (came calls, leases, others float64) {
 	came = calls{}
 	for key, n := range c {

@@ -21,10 +21,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// parts is into how many parts the runs are cut, to compare the first with the last.
+// parts is the number of parts of the runs, to compare the first with the last.
 const parts = 10
 
-// step measures what a step costs a store.
+// step measures the cost of a step for a store.
 func step(ctx context.Context, o options) (figures, error) {
 	p, err := o.start()
 	if err != nil {
@@ -62,7 +62,8 @@ func step(ctx context.Context, o options) (figures, error) {
 	}()
 	s := &series{o: o, engine: engine, ended: ended, space: space}
 
-	// The first run opens what all share: the lease of the worker, the definition, the slots.
+	// The first run creates what all share: the lease of the worker, the definition, the
+	// slots.
 	if err := s.execute(ctx, o.subjects); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (o options) perStep(counts []kubetest.Count, spent []usage, took time.Durat
 		"watchBytesPerStep": float64(sum.WatchSent) / steps, "stepsPerSecond": steps / took.Seconds(), "runs": float64(runs),
 		"cpuMsPerStep": all.own.Seconds() / steps * 1000, "cpuGrowth": grown(func(u usage) time.Duration { return u.own }),
 	}
-	if all.server > 0 { // a cluster of somebody else has its servers elsewhere
+	if all.server > 0 { // the servers of an external cluster are not visible
 		f["serverCPUMsPerStep"], f["etcdCPUMsPerStep"] = all.server.Seconds()/steps*1000, all.etcd.Seconds()/steps*1000
 		f["serverCPUGrowth"] = grown(func(u usage) time.Duration { return u.server })
 	}
@@ -121,8 +122,8 @@ func (o options) open(ctx context.Context, config *rest.Config, space string) (*
 	return kubestore.Open(ctx, keep)
 }
 
-// owner is the cluster of a subject, as the operator gives it. Nobody collects
-// garbage here, so that there need not be one.
+// owner returns the owner reference of a subject, as the operator sets it. There is no
+// garbage collector here, so the owner need not exist.
 func owner(subject string) *metav1.OwnerReference {
 	parts := strings.Split(subject, "/")
 	if len(parts) != 4 {
@@ -144,7 +145,7 @@ type series struct {
 	begun  int
 }
 
-// execute executes n runs more of all subjects: one of a subject after the other.
+// execute executes n more runs of all subjects, one of a subject after the other.
 func (s *series) execute(ctx context.Context, n int) error {
 	from := s.begun
 	s.begun += n
@@ -171,7 +172,7 @@ func (s *series) execute(ctx context.Context, n int) error {
 	return all
 }
 
-// ends tells when runs have ended.
+// completions reports when runs have ended.
 type completions struct {
 	mu     sync.Mutex
 	closed map[string]chan struct{}

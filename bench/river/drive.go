@@ -16,7 +16,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// result has the names of `pawl bench`.
+// result uses the field names of `pawl bench`.
 type result struct {
 	Store             string  `json:"store"`
 	Runs              int     `json:"runs"`
@@ -56,15 +56,15 @@ func (c *chain[TTx]) Work(ctx context.Context, job *river.Job[step]) error {
 	return err
 }
 
-// medium is a database as River sees it.
+// backend is a database for River.
 type backend[TTx any] struct {
 	driver   riverdriver.Driver[TTx]
 	inTx     func(ctx context.Context, do func(tx TTx) error) error
 	complete func(ctx context.Context, tx TTx, job *river.Job[step]) error
 }
 
-// byTx inserts the next job and completes this one in one transaction, as
-// River's documents advise. With its commit the end of the flow is durable.
+// byTx inserts the next job and completes this one in one transaction, as River's
+// documentation recommends. Its commit makes the end of the flow durable.
 func (m backend[TTx]) byTx(ctx context.Context, job *river.Job[step], next step, last bool) error {
 	return m.inTx(ctx, func(tx TTx) error {
 		if !last {
@@ -76,9 +76,9 @@ func (m backend[TTx]) byTx(ctx context.Context, job *river.Job[step], next step,
 	})
 }
 
-// byBatch lets River complete jobs together with others, up to a quarter of a
-// second later, save the last of a flow. The next job is fetched without a
-// poll. After a crash more steps are executed again.
+// byBatch lets River complete jobs in batches, up to a quarter of a second later, except
+// the last job of a flow. The next job is fetched without a poll. After a crash more steps
+// are executed again.
 func (m backend[TTx]) byBatch(ctx context.Context, job *river.Job[step], next step, last bool) error {
 	if last {
 		return m.byTx(ctx, job, next, last)
@@ -122,7 +122,7 @@ func drive[TTx any](ctx context.Context, m backend[TTx], o options) (r result, e
 		}
 		return flows.wait(ctx, flow)
 	}
-	if err := insert(o.runs); err != nil { // warm: statements prepared, the worker at work
+	if err := insert(o.runs); err != nil { // warm up: statements prepared, worker running
 		return r, err
 	}
 	cpu, began := processor(), time.Now()
@@ -141,7 +141,7 @@ func drive[TTx any](ctx context.Context, m backend[TTx], o options) (r result, e
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// clients run flows, so many at a time, and give their sorted times.
+// clients runs flows concurrently, and returns their sorted durations.
 func clients(o options, run func(flow int) error) ([]time.Duration, error) {
 	latencies := make([]time.Duration, o.runs)
 	errs := make([]error, o.concurrency)
@@ -171,7 +171,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]) / float64(time.Millisecond)
 }
 
-// processor is the time this process has used on processors.
+// processor returns the CPU time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -1,15 +1,15 @@
-// Package guide_test keeps the guide true: its files load, its commands run
-// and print what the pages say, and its Go is that of the examples.
+// Package guide_test tests the guide: its files load, its commands print the output
+// in the pages, and its Go code is that of the examples.
 //
-//	```yaml file=flows/a.yaml   a file of the page; the commands below find it
-//	```yaml steps|keys|group|faults|machine|manifest   a part of a file, checked by itself
-//	```console                  commands behind "$ ", run one after the other, and their output
+//	```yaml file=flows/a.yaml   a file of the page, for the commands below
+//	```yaml steps|keys|group|faults|machine|manifest   a part of a file, checked alone
+//	```console                  commands after "$ ", run in order, and their output
 //	```go from=examples/…       lines of that file
-//	```mermaid                  the lifecycle of clusters, as the code has it
-//	```sh, ```text, ```json     shown only
+//	```mermaid                  the lifecycle of clusters in the code
+//	```sh, ```text, ```json     not checked
 //
-// UPDATE=1 go test ./docs/guide writes the output of commands anew; PAWL names a
-// program that was built before.
+// UPDATE=1 go test ./docs/guide rewrites the output of commands; PAWL is the
+// path of a built program.
 package guide_test
 
 import (
@@ -45,7 +45,7 @@ type block struct {
 	line      int // of its first line of text, from 1
 	info      string
 	text      string
-	from, end int // of the text within the page
+	from, end int // of the text in the page
 }
 
 var fence = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
@@ -78,7 +78,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-// actions are all ready-made ones.
+// actions returns all built-in actions.
 func actions(t *testing.T) []workflow.Action {
 	t.Helper()
 	all, err := action.Standard(action.Options{Only: action.Names(), Status: driver.Status{Objects: control.NewMemory()}})
@@ -88,7 +88,7 @@ func actions(t *testing.T) []workflow.Action {
 	return all
 }
 
-// TestFiles: what the pages show of flow and machine files is accepted by their loaders.
+// TestFiles: the loaders accept the flow and machine files in the pages.
 func TestFiles(t *testing.T) {
 	for _, page := range pages(t) {
 		t.Run(page, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// plain leaves indentation out, so that a page may show a part.
+// plain removes indentation, so that a page may show a part.
 func plain(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -134,7 +134,7 @@ func plain(text string) string {
 	return "\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// TestLifecycleTable: the page's table of transitions is the one that the service obeys.
+// TestLifecycleTable: the page's table of transitions equals that of the service.
 func TestLifecycleTable(t *testing.T) {
 	if want := cluster.EdgeTable(); !strings.Contains(read(t, "container-clusters.md"), "\n\n"+want+"\n") {
 		t.Errorf("the page has not this table:\n%s", want)
@@ -181,7 +181,7 @@ func write(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// loadAll loads the files of a page as pawl does: nothing may be unknown.
+// loadAll loads the files of a page as pawl does.
 func loadAll(dir string, known []workflow.Action) error {
 	folders := map[string]bool{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -208,14 +208,14 @@ func loadAll(dir string, known []workflow.Action) error {
 	return err
 }
 
-// isManifest tells a folder's objects and settings from its flows and machines.
+// isManifest distinguishes objects and settings from flows and machines.
 func isManifest(path string) bool {
 	text, err := os.ReadFile(path)
 	return err == nil && !bytes.Contains(text, []byte("flowName:")) && !bytes.Contains(text, []byte("machine:")) &&
 		!bytes.Contains(text, []byte("groupName:")) && !bytes.Contains(text, []byte("faults:"))
 }
 
-// TestTranscripts: what the pages show of pawl is what pawl prints.
+// TestTranscripts: the output in the pages is the output of pawl.
 func TestTranscripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs pawl")
@@ -235,7 +235,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// pawl gives the folder of the program: that of $PAWL, or built here.
+// pawl returns the folder of the program: that of $PAWL, or of a new build.
 func pawl(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("PAWL"); path != "" {
@@ -250,7 +250,7 @@ func pawl(t *testing.T) string {
 	return bin
 }
 
-// play runs the commands of a page and gives the page with what they printed.
+// play runs the commands of a page and returns the page with their output.
 func play(t *testing.T, page, text, bin string) string {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -289,7 +289,7 @@ func play(t *testing.T, page, text, bin string) string {
 type shell struct {
 	dir, page string
 	env       []string
-	server    string // that was started last: verbs of clusters ask it
+	server    string // started last; cluster commands use it
 	runs      int
 	exit      int
 	children  []*exec.Cmd
@@ -307,7 +307,7 @@ func (s *shell) block(t *testing.T, text string) string {
 	return out.String()
 }
 
-// named puts the id of the newest run where an author wrote @, for UPDATE.
+// named replaces @ by the id of the newest run, for UPDATE.
 func (s *shell) named(t *testing.T, command string) string {
 	t.Helper()
 	if !strings.Contains(command, " @") {
@@ -328,7 +328,7 @@ func (s *shell) run(t *testing.T, command string) string {
 		return ""
 	}
 	env := append(slices.Clone(s.env), "PAWL_LISTEN=127.0.0.1:0")
-	if strings.Contains(command, "pawl cluster ") && s.server != "" { // its port is another one each time
+	if strings.Contains(command, "pawl cluster ") && s.server != "" { // its port changes each time
 		env = append(env, "PAWL_SERVER="+s.server)
 	}
 	if strings.Contains(command, "pawl run ") { // so that ids are the same each time
@@ -353,7 +353,7 @@ func (s *shell) run(t *testing.T, command string) string {
 	return s.output(string(said))
 }
 
-// start runs a server until the page ends; its first line is what it says.
+// start runs a server until the page ends, and returns its first line of output.
 func (s *shell) start(t *testing.T, command string, env []string) string {
 	t.Helper()
 	// #nosec G204 -- the commands of our own pages
@@ -381,7 +381,7 @@ func (s *shell) start(t *testing.T, command string, env []string) string {
 
 var listening = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 
-// end stops what the page has started, and VMs that its server has left.
+// end stops all processes of the page and the VMs of its server.
 func (s *shell) end() {
 	defer func() {
 		said, _ := exec.Command("ps", "-eww", "-o", "pid=,args=").Output()
@@ -402,7 +402,7 @@ func (s *shell) end() {
 
 var port = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// told is output as a page shows it.
+// output returns output in the form of a page.
 func (s *shell) output(out string) string {
 	out = strings.ReplaceAll(out, s.dir, "/home/ann")
 	out = port.ReplaceAllString(out, "127.0.0.1:7295")
@@ -420,19 +420,19 @@ var (
 	instant  = regexp.MustCompile(`(\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d(\.\d+)?Z?`)
 	duration = regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|us|s|m|h|d))+\b`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	pausedID = regexp.MustCompile(`(?m)^[a-z2-7]{4} | [a-z2-7]{4} +SPAN|resume [a-z2-7]{4}$`) // of machines: they stand for the object's uid
+	pausedID = regexp.MustCompile(`(?m)^[a-z2-7]{4} | [a-z2-7]{4} +SPAN|resume [a-z2-7]{4}$`) // of machines: they depend on the object's uid
 	machines = regexp.MustCompile(`\b(vm|network)-[0-9a-f]{24}\b`)                            // the provider's ids
-	unique   = regexp.MustCompile(`\b(blue)-[0-9a-f]{6}\b`)                                   // names hold some of the cluster's id
+	unique   = regexp.MustCompile(`\b(blue)-[0-9a-f]{6}\b`)                                   // names contain a part of the cluster's id
 	address  = regexp.MustCompile(`127\.\d+\.\d+\.\d+`)                                       // of a VM
-	passing  = regexp.MustCompile(`(?m)^(blue|green) [A-Z].*\n`)                              // what --wait says on the way: it looks now and then
+	passing  = regexp.MustCompile(`(?m)^(blue|green) [A-Z].*\n`)                              // progress of --wait, which depends on timing
 	byRun    = regexp.MustCompile(`, run [a-z2-7]{4}\b`)                                      // in the history of a cluster
 	spaces   = regexp.MustCompile(` +`)
 )
 
-// same leaves out what differs from one day to the next.
+// same removes the parts that differ between runs.
 func same(text string) string {
 	text = passing.ReplaceAllString(text, "")
-	text = uid.ReplaceAllString(text, "UID") // ids first: 465d is a part of one, or a long time
+	text = uid.ReplaceAllString(text, "UID") // ids first: 465d may be part of an id or a duration
 	text = unique.ReplaceAllString(machines.ReplaceAllString(text, "$1-ID"), "$1-ID")
 	text = instant.ReplaceAllString(text, "TIME")
 	text = duration.ReplaceAllString(text, "SPAN")

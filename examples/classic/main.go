@@ -50,7 +50,7 @@ func run(ctx context.Context, namespace string, elect bool) error {
 	if err != nil {
 		return err
 	}
-	dbcluster.GetManager() // panics now rather than in a pass when a flow file is wrong
+	dbcluster.GetManager() // panics now, and not in a pass, if a flow file is wrong
 	dbcluster.GetMachine()
 	defer wfengine.Close()
 	cluster := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[dbcluster.Label] == o.GetName() })

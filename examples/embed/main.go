@@ -1,10 +1,9 @@
-// Embed is an operator in one file: it keeps a toy database cluster at the
-// number of members that was asked for. A member is a file in a folder; all
-// else is as it would be for a real one.
+// Embed is an operator in one file: it keeps a toy database cluster at the requested
+// number of members. A member is a file in a folder; the rest is as in a real operator.
 //
 //	go run ./examples/embed -dir /tmp/toy -members 3
 //
-// Kill it at any moment and start it again: it goes on where it was.
+// Kill it at any moment and start it again: it continues.
 package main
 
 import (
@@ -31,14 +30,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// FolderLocked is a failure with its remedy: what a person reads when it happens.
+// FolderLocked is a fault with its remedy, which the user sees.
 var FolderLocked = fault.Declare(fault.Kind{
 	Code: "FOLDER_LOCKED", Class: fault.Blocked,
 	Title:  "somebody has locked the folder of the cluster",
 	Remedy: "Remove the file named locked from the folder, then resume the run.",
 })
 
-// toy is the world: a folder with a file for each member.
+// toy is the managed system: a folder with a file for each member.
 type toy struct {
 	dir  string
 	tell io.Writer
@@ -49,7 +48,7 @@ func (w toy) members() (int, error) {
 	return len(files), err
 }
 
-// flow is how the cluster gets its members.
+// flow creates and removes the members of the cluster.
 func (w toy) flow() workflow.Flow {
 	return workflow.Flow{Name: "Scale", Steps: []workflow.Step{
 		{Name: "Members", Do: w.scale},
@@ -57,7 +56,7 @@ func (w toy) flow() workflow.Flow {
 	}}
 }
 
-// scale may be called again after a crash: it looks at what is before it acts.
+// scale may be called again after a crash: it checks before it acts.
 func (w toy) scale(_ context.Context, t *workflow.Task) outcome.Outcome {
 	var in struct{ Members int }
 	if err := t.Input(&in); err != nil {
@@ -103,7 +102,7 @@ func (w toy) actions(objects control.Objects) []workflow.Action {
 	}
 }
 
-// facts is what the machine decides from.
+// facts are the inputs of the machine's decisions.
 type facts struct {
 	Members  int
 	Observed struct{ Count int }
@@ -116,7 +115,7 @@ func read(o control.Object) (wanted, has facts, err error) {
 	return wanted, has, err
 }
 
-// lifecycle is the machine: a state for each thing that is done to a cluster.
+// lifecycle is the machine: a state for each operation on a cluster.
 func lifecycle() machine.Standalone {
 	when := func(holds func(wanted, has facts) bool) func(*machine.Subject) (bool, error) {
 		return func(s *machine.Subject) (bool, error) {
@@ -142,7 +141,7 @@ func lifecycle() machine.Standalone {
 	}
 }
 
-// operate asks for a cluster of so many members and keeps it until ctx ends.
+// operate requests a cluster with a number of members and maintains it until ctx ends.
 func operate(ctx context.Context, w toy, members int) error {
 	store, err := sqlstore.Open(ctx, sqlstore.Options{Path: filepath.Join(w.dir, "toy.db")})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestOperate: the cluster is made, healed, scaled by another process on the
-// same store, and stops at a fault.
+// TestOperate: the cluster is created, healed, scaled by another process on the same
+// store, and stops at a fault.
 func TestOperate(t *testing.T) {
 	w := toy{dir: t.TempDir()}
 	count := func(want int) {
@@ -48,7 +48,7 @@ func TestOperate(t *testing.T) {
 	from.end()
 }
 
-// process is the program at work.
+// process is the running program.
 type process struct {
 	t     *testing.T
 	lines chan string
@@ -64,7 +64,7 @@ func (w toy) process(t *testing.T, members int) process {
 	return p
 }
 
-// Write takes a line of what the program tells.
+// Write receives a line of the program's output.
 func (p process) Write(line []byte) (int, error) {
 	p.lines <- string(line)
 	return len(line), nil

@@ -62,7 +62,7 @@ func (c *compiler) expression(n *yaml.Node, what string, wants *cel.Type) *expre
 		return nil
 	}
 	if kind := checked.OutputType(); wants != nil && !kind.IsExactType(wants) && !kind.IsExactType(cel.DynType) {
-		c.d.add(c.d.mark(n), "%s: it gives %s, not %s", what, kind, wants)
+		c.d.add(c.d.mark(n), "%s: it returns %s, not %s", what, kind, wants)
 		return nil
 	}
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
@@ -122,7 +122,7 @@ func (x *expression) holds(s *machine.Subject) (bool, error) {
 	}
 	yes, ok := value.Value().(bool)
 	if !ok {
-		return false, workflow.ExpressionFailed.Errorf("%s: it gives %s, not true or false", x.source, value.Type().TypeName())
+		return false, workflow.ExpressionFailed.Errorf("%s: it returns %s, not true or false", x.source, value.Type().TypeName())
 	}
 	return yes, nil
 }

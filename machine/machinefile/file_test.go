@@ -56,7 +56,7 @@ m.yaml:9:13: states.B.flow: unknown flow "Nope"`},
 		"unreachable": {"machine: m\nkind: k\ninitial: A\nstates:\n  A: {}\n  C: {}", "m.yaml:6:3: states.C: unreachable"},
 		"expressions": {"machine: m\nkind: k\ninitial: A\nstates:\n  A:\n    on:\n    - {event: e, to: B, when: object.spec.a &&, params: {x: objekt.a}}\n    - {event: f, to: B, when: 'object.spec.a + 1 > 2 ? 1 : 2'}\n    - {event: g, to: B, when: [a]}\n  B: {}", `m.yaml:7:47: when: the expression ends too early
 m.yaml:7:61: params: undeclared reference to 'objekt'
-m.yaml:8:31: when: it gives int, not bool
+m.yaml:8:31: when: it returns int, not bool
 m.yaml:9:31: when must be an expression, not a list`},
 		"actions": {"machine: m\nkind: k\ninitial: A\nstates:\n  A: {on: [{event: e, to: B}]}\n  B: {action: sleeep, then: A, else: A}\n  C: {with: {for: 1s}}\n  D: {action: sleep, flow: F, then: A, else: A}", `m.yaml:6:15: unknown action "sleeep"
 m.yaml:7:13: with belongs to an action

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Act starts, stops or destroys. A VM that is on its way there, and one that is
-// being expunged, needs no call.
+// Act starts, stops or destroys a resource. It makes no call if the VM is already on the
+// way to that state or being expunged.
 func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (cluster.Call, error) {
 	s, err := kindSpecOf(ref.Kind)
 	switch {
@@ -26,7 +26,7 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	}
 	is := s.toResource(it, ref.Zone)
 	if ref.Identity != "" && ref.Identity != is.Identity {
-		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", ref.Kind, ref.ID, is.Identity, ref.Identity)
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another resource: identity %s, not %s", ref.Kind, ref.ID, is.Identity, ref.Identity)
 	}
 	command, by, err := p.actionCommand(ctx, s, &is, a)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	job, err := p.sendAsync(ctx, command, is.Zone, by)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
-		// It may have gone between our look and our call.
+		// The resource may have disappeared between the read and the action.
 		if _, again := p.byID(ctx, s, ref.ID, ref.Zone); again != nil {
 			if again = p.provenGone(ctx, s, ref, again); errors.Is(again, cluster.ErrGone) {
 				return goneAnswer(ref, a, again)
@@ -51,8 +51,8 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 	return cluster.Call{Job: job, Ref: is.Ref(), Done: job == ""}, nil
 }
 
-// ended is the answer to an action on what cannot be read: to destroy what is
-// gone is no error.
+// goneAnswer returns the answer to an action on a missing resource: destroy succeeds,
+// other actions fail.
 func goneAnswer(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, error) {
 	if a == cluster.Destroy && errors.Is(err, cluster.ErrGone) {
 		return cluster.Call{Ref: ref, Done: true}, nil
@@ -60,7 +60,7 @@ func goneAnswer(ref cluster.Ref, a cluster.Action, err error) (cluster.Call, err
 	return cluster.Call{}, err
 }
 
-// deed is the command of an action; empty: there is nothing to do.
+// actionCommand returns the command of an action; empty: there is nothing to do.
 func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.Resource, a cluster.Action) (command string, by params, err error) {
 	by = params{"id": is.ID}
 	switch {
@@ -105,7 +105,7 @@ func (p *Provider) actionCommand(ctx context.Context, s *kindSpec, is *cluster.R
 	return "", nil, never
 }
 
-// expunge is the command after which nothing is left of a VM.
+// expunge returns the command that removes a VM completely.
 func expunge(is *cluster.Resource, by params) (string, params, error) {
 	switch strings.ToLower(is.State) {
 	case "expunging":
@@ -117,8 +117,8 @@ func expunge(is *cluster.Resource, by params) (string, params, error) {
 	return "destroyVirtualMachine", by, nil
 }
 
-// empty refuses to delete a network that has a VM: the server only says that
-// it failed.
+// checkEmpty refuses to delete a network that has a VM: the server's own error gives no
+// reason.
 func (p *Provider) checkEmpty(ctx context.Context, network *cluster.Resource) error {
 	vms := kindSpecs[cluster.VM]
 	items, err := p.listAll(ctx, vms, network.Zone, allAccounts, params{"networkid": network.ID})

@@ -12,7 +12,8 @@ const (
 	rootDiskSize = "rootdisksize"
 )
 
-// apis is what listApis says, read when first needed and again now and then.
+// apis caches the answer of listApis. It is read on first use and again after
+// Options.Refresh.
 type apis struct {
 	reading sync.Mutex // one at a time
 
@@ -21,7 +22,8 @@ type apis struct {
 	readAt time.Time
 }
 
-// takes reports a parameter of a command; an empty one, the command itself.
+// accepts reports whether a command has a parameter; with an empty parameter, whether the
+// command exists.
 func (a *apis) accepts(command, param string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,8 +37,8 @@ func (a *apis) isFresh(life time.Duration) (fresh, any bool) {
 	return a.known != nil && time.Since(a.readAt) < life, a.known != nil
 }
 
-// learn reads listApis unless it is known well enough. What was known stays if
-// it cannot be read again.
+// learn reads listApis unless the cache is fresh. If the read fails, the cached answer
+// stays.
 func (p *Provider) learn(ctx context.Context) error {
 	if fresh, _ := p.apis.isFresh(p.o.Refresh); fresh {
 		return nil

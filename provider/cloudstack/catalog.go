@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// zones that the key sees, of those that may be used; id narrows, if it is not empty.
+// zones returns the zones that the key sees and the options allow; a non-empty id selects
+// one.
 func (p *Provider) zones(ctx context.Context, id string) ([]cluster.Entry, error) {
 	type zone struct {
 		ID    text `json:"id"`
@@ -52,13 +53,13 @@ func (p *Provider) Catalog(ctx context.Context, owner cluster.Owner, kind cluste
 	case cluster.KeyPair:
 		return p.keyPairs(ctx, owner)
 	}
-	return nil, cluster.ProviderRefused.Errorf("there is no catalogue of %s", kind)
+	return nil, cluster.ProviderRefused.Errorf("there is no catalog of %s", kind)
 }
 
-// offering is a service offering with what its entry has no field for.
+// offering is a service offering with the fields that a catalog entry lacks.
 type offering struct {
 	cluster.Entry
-	speed int // MHz of a core
+	speed int // MHz per core
 }
 
 func (p *Provider) offerings(ctx context.Context, id string) ([]offering, error) {
@@ -85,10 +86,10 @@ func (p *Provider) offerings(ctx context.Context, id string) ([]offering, error)
 	return offers, nil
 }
 
-// size is a number that is no nonsense.
+// size limits a number to a plausible range.
 func size(n number) int { return int(min(max(n, 0), 1<<40)) }
 
-// templates that VMs can be made of. One that is in several zones is one entry
+// templates returns the templates for VMs. A template in several zones is one entry
 // without a zone.
 func (p *Provider) templates(ctx context.Context, id, zone string) ([]cluster.Entry, error) {
 	type image struct {
@@ -155,7 +156,7 @@ func names(services []service) []string {
 	return all
 }
 
-// theirs are the parameters that narrow a list to an owner's account.
+// ownerParams returns the parameters that restrict a list to an owner's account.
 func (p *Provider) ownerParams(owner cluster.Owner) params {
 	if p.o.Account != nil && owner == (cluster.Owner{}) {
 		return allAccounts
@@ -163,11 +164,11 @@ func (p *Provider) ownerParams(owner cluster.Owner) params {
 	return p.accountParams(owner)
 }
 
-// endpointPort is that of a cluster's endpoint.
+// endpointPort is the port of a cluster's endpoint.
 const endpointPort = 6443
 
-// networks that an owner may give to a cluster. Where all owners share an
-// account of the server, those that we made for others are not shown.
+// networks returns the networks that an owner may use for a cluster. If all owners share
+// one account, it hides the networks that Pawl created for other owners.
 func (p *Provider) networks(ctx context.Context, owner cluster.Owner) ([]cluster.Entry, error) {
 	s := kindSpecs[cluster.Network]
 	items, err := all(ctx, p, request{command: s.list, params: p.ownerParams(owner)}, s.item, idOf)
@@ -201,7 +202,7 @@ func (it *item) tag(key string) string {
 	return ""
 }
 
-// taken are the networks that have a rule on the port of the endpoint.
+// networksWithEndpoint returns the networks that have a rule on the endpoint port.
 func (p *Provider) networksWithEndpoint(ctx context.Context, owner cluster.Owner) (map[text]bool, error) {
 	taken := map[text]bool{}
 	for _, kind := range []cluster.Kind{cluster.Firewall, cluster.Forward, cluster.Balancer} {
@@ -232,7 +233,7 @@ func (p *Provider) keyPairs(ctx context.Context, owner cluster.Owner) ([]cluster
 	}
 	entries := make([]cluster.Entry, 0, len(items))
 	for _, k := range items {
-		// VMs name a key pair by its name; older servers know no other id.
+		// VMs refer to a key pair by name; older servers have no other id.
 		entries = append(entries, cluster.Entry{Kind: cluster.KeyPair, ID: string(k.Name), Name: string(k.Name)})
 	}
 	return entries, nil

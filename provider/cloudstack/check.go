@@ -24,9 +24,9 @@ const (
 	limitNetwork = 6
 )
 
-// Check says what stands in the way of a plan: ENTITY_REFUSED,
-// CAPACITY_EXHAUSTED, QUOTA_EXCEEDED. Capacity is only asked for where the key
-// may see it; the calls themselves refuse what does not fit.
+// Check returns the findings that prevent a plan: ENTITY_REFUSED, CAPACITY_EXHAUSTED,
+// QUOTA_EXCEEDED. It checks capacity only if the key may read it; otherwise the later
+// calls fail.
 func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
 	if err := p.learn(ctx); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (p *Provider) checkCapacity(ctx context.Context, n cluster.Need, offer *off
 	}
 	items, err := all(ctx, p, request{command: "listCapacity", zone: n.Zone, params: params{"zoneid": n.Zone}}, "capacity", func(*capacity) text { return "any" })
 	if fault.Of(err) == cluster.ProviderRefused {
-		return nil // the key may not see it
+		return nil // the key may not read it
 	}
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (p *Provider) checkLimits(ctx context.Context, n cluster.Need, offer *offer
 
 var limitNames = map[int]string{limitVMs: "VMs", limitAddress: "addresses", limitNetwork: "networks", limitCores: "cores", limitMemory: "MB of memory"}
 
-// used is what the account has of what is limited.
+// used returns how much of each limited resource the account uses.
 func (p *Provider) used(ctx context.Context, n cluster.Need, most map[string]int64) (map[int]int64, error) {
 	used := map[int]int64{}
 	limited := func(kinds ...int) bool {

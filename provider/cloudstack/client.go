@@ -17,26 +17,25 @@ import (
 
 const (
 	signatureLifetime = 10 * time.Minute
-	maxAnswerBytes    = 64 << 20 // of an answer
+	maxAnswerBytes    = 64 << 20 // per answer
 	dateForm          = "2006-01-02T15:04:05-0700"
 
 	maxThrottle = time.Minute
 )
 
-// params of a command. Empty values are left out.
+// params are the parameters of a command. Empty values are left out.
 type params map[string]string
 
 // request is one call of the API.
 type request struct {
 	command string
-	zone    string // whose limits count; empty: none's
+	zone    string // the zone whose rate limit applies; empty: the shared one
 	params  params
 	changes bool // sent by POST
 }
 
-// call makes a request and decodes its answer into out, which may be nil. Its
-// errors are those of faults.go: nothing but a well-formed refusal says anything about
-// the thing itself.
+// call sends a request and decodes its answer into out, which may be nil. Only a *refusal
+// (refusal.go) is a statement of the API about the resource.
 func (p *Provider) call(ctx context.Context, r request, out any) error {
 	began := time.Now()
 	err := p.send(ctx, r, out)
@@ -60,7 +59,7 @@ func (p *Provider) send(ctx context.Context, r request, out any) error {
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeout)
 	defer cancel()
-	p.sign(signed) // the wait at the gate must not use up its time
+	p.sign(signed) // sign after waiting at the gate: the signature expires
 	status, header, body, err := p.exchange(ctx, r, signed)
 	if err != nil {
 		return unanswered(r.command, err)
@@ -77,7 +76,7 @@ func (p *Provider) send(ctx context.Context, r request, out any) error {
 	return err
 }
 
-// signed are the parameters as they are sent, all but the signature.
+// signed returns the parameters to send, without the signature.
 func (p *Provider) signed(r request) (map[string]string, error) {
 	all := map[string]string{"command": r.command, "apikey": p.o.APIKey, "response": "json", "signatureversion": "3"}
 	maps.Copy(all, r.params)
@@ -114,7 +113,7 @@ func (p *Provider) exchange(ctx context.Context, r request, signed map[string]st
 	}
 	res, err := p.http.Do(req)
 	if err != nil {
-		var in *url.Error // its text has the whole query, signature included
+		var in *url.Error // its text contains the whole query with the signature
 		if errors.As(err, &in) {
 			err = in.Err
 		}
@@ -131,7 +130,7 @@ func (p *Provider) exchange(ctx context.Context, r request, signed map[string]st
 	return res.StatusCode, res.Header, body, nil
 }
 
-// unanswered is a call of which nobody knows what it did.
+// unanswered is the error of a call whose effect is unknown.
 func unanswered(command string, err error) error {
 	if fault.Of(err) != fault.Unknown {
 		return err
@@ -139,8 +138,8 @@ func unanswered(command string, err error) error {
 	return cluster.ProviderUnreachable.Errorf("%s: no answer: %w", command, err)
 }
 
-// retryAfter is how long the server wants no calls: seconds or a date in the
-// header, or milliseconds at the end of the text; a second if it does not say.
+// retryAfter returns how long to wait: seconds or a date from the header, or milliseconds
+// from the end of the text; default: one second.
 func retryAfter(header, text string, now time.Time) time.Duration {
 	wait := time.Second
 	if n, err := strconv.Atoi(strings.TrimSpace(header)); err == nil {

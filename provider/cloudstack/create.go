@@ -13,10 +13,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// maxName is the longest name of a VM: a part of a host name.
+// maxName is the longest name of a VM: one label of a host name.
 const maxName = 63
 
-// create is the command that makes a kind.
+// create returns the command that creates a resource of the kind.
 func (s *kindSpec) create() string {
 	return map[cluster.Kind]string{
 		cluster.VM: "deployVirtualMachine", cluster.Network: "createNetwork", cluster.Address: "associateIpAddress",
@@ -24,7 +24,7 @@ func (s *kindSpec) create() string {
 	}[s.kind]
 }
 
-// valid refuses what the API would misunderstand, before anything is sent.
+// valid refuses a want that the API would misunderstand.
 func (p *Provider) valid(w *cluster.Want) (*kindSpec, error) {
 	s, err := kindSpecOf(w.Kind)
 	if err != nil {
@@ -48,15 +48,15 @@ func (p *Provider) valid(w *cluster.Want) (*kindSpec, error) {
 	return s, nil
 }
 
-// Create makes a resource unless it is there. What a create that failed has left
-// of a VM is removed first. PROVIDER_REFUSED for what does not fit.
+// Create creates a resource unless it exists. It first removes a VM that a failed create
+// has left. PROVIDER_REFUSED for an invalid want.
 func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
 	s, err := p.valid(&w)
 	if err != nil {
 		return cluster.Call{}, err
 	}
 	if len(w.Spec.UserData) > maxUserData {
-		return cluster.Call{}, cluster.ProviderRefused.Errorf("VM %s: user data of %d bytes; %d is the most", w.Name, len(w.Spec.UserData), maxUserData)
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("VM %s: user data of %d bytes; the maximum is %d", w.Name, len(w.Spec.UserData), maxUserData)
 	}
 	unlock, err := p.keys.lock(ctx, string(w.Kind)+"/"+w.Name)
 	if err != nil {
@@ -71,11 +71,11 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 		return cluster.Call{}, err
 	}
 	if found != nil && found.Power == cluster.Broken {
-		// State Error is only ever that of a VM that was never deployed.
+		// Only a VM that was never deployed has the state Error.
 		if err := p.destroyFailed(ctx, found); err != nil {
 			return cluster.Call{}, err
 		}
-		// Its job was that of the remains: the ids are looked through once more.
+		// The job id belongs to the removed VM: look up the next free id.
 		if found, free, err = p.lookup(ctx, s, &w); err != nil {
 			return cluster.Call{}, err
 		}
@@ -86,7 +86,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	return p.sendCreate(ctx, s, &w, free)
 }
 
-// made is the answer of a command that makes something.
+// createResponse is the answer of a create command.
 type createResponse struct {
 	ID      text  `json:"id"`
 	Job     text  `json:"jobid"`
@@ -97,12 +97,12 @@ type createResponse struct {
 
 func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want, job string) (cluster.Call, error) {
 	r := request{command: s.create(), zone: w.Spec.Zone, params: p.createParams(w), changes: true}
-	r.params[customJobID] = job // left out where it is empty
+	r.params[customJobID] = job // an empty value is not sent
 	var answer createResponse
 	err := p.call(ctx, r, &answer)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
-		// Somebody may have been faster: the job id is used, or the name.
+		// Another process may have been faster: the job id or the name is in use.
 		if found, _, again := p.lookup(ctx, s, w); again == nil && found != nil && found.Power != cluster.Broken {
 			return p.finish(ctx, s, w, found)
 		}
@@ -119,18 +119,18 @@ func (p *Provider) sendCreate(ctx context.Context, s *kindSpec, w *cluster.Want,
 	p.recent.put(w, string(answer.ID))
 	fresh := &match{untagged: true, Resource: cluster.Resource{Kind: w.Kind, ID: string(answer.ID), Identity: string(answer.ID), Name: w.Name, Zone: w.Spec.Zone}}
 	if w.Kind == cluster.Address {
-		fresh.Identity = "" // as long as nobody has read it
+		fresh.Identity = "" // unknown until the resource is read
 	}
 	call, err := p.finish(ctx, s, w, fresh)
 	if err != nil {
-		return cluster.Call{}, err // it is found again by its name, or its call id
+		return cluster.Call{}, err // Find finds the resource by name or call id
 	}
 	call.Job = joinJobs(string(answer.Job), call.Job)
 	call.Done = call.Job == ""
 	return call, nil
 }
 
-// wanted are the parameters of what is to be made.
+// createParams returns the parameters of the create command.
 func (p *Provider) createParams(w *cluster.Want) params {
 	spec := &w.Spec
 	all := params{}
@@ -167,7 +167,7 @@ func (p *Provider) createParams(w *cluster.Want) params {
 	return all
 }
 
-// account are the parameters that say whose something is. Empty: the key's.
+// accountParams returns the parameters that set the owner. Empty: the account of the key.
 func (p *Provider) accountParams(owner cluster.Owner) params {
 	by := params{}
 	if p.o.Account != nil && owner != (cluster.Owner{}) {
@@ -180,8 +180,8 @@ func protocol(s cluster.Spec) string { return cmp.Or(strings.ToLower(s.Protocol)
 
 func privatePort(s cluster.Spec) int { return cmp.Or(s.PrivatePort, s.Port) }
 
-// finish does what follows the making of a thing: VMs of a balancer, tags. The
-// tags come last, so what carries them is complete.
+// finish completes a created resource: VMs of a balancer, then tags. The tags come last,
+// so a tagged resource is complete.
 func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (cluster.Call, error) {
 	call := cluster.Call{Ref: found.Ref()}
 	if !found.untagged {
@@ -210,7 +210,7 @@ func (p *Provider) finish(ctx context.Context, s *kindSpec, w *cluster.Want, fou
 	return call, nil
 }
 
-// underWay is the job of the call id where it still makes what was found.
+// openJob returns the job of the call id if it is still creating the resource.
 func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (string, error) {
 	if found.Power != cluster.GoingUp || w.CallID == "" || !p.apis.accepts(s.create(), customJobID) {
 		return "", nil
@@ -226,7 +226,7 @@ func (p *Provider) openJob(ctx context.Context, s *kindSpec, w *cluster.Want, fo
 	return w.CallID, nil
 }
 
-// assign gives a balancer the VMs that it lacks.
+// assign adds the missing VMs to a balancer.
 func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (job string, err error) {
 	has, err := p.balancerVMs(ctx, found.ID, w.Spec.Zone)
 	if err != nil {
@@ -239,7 +239,7 @@ func (p *Provider) assign(ctx context.Context, found *match, w *cluster.Want) (j
 	return p.sendAsync(ctx, "assignToLoadBalancerRule", w.Spec.Zone, params{"id": found.ID, "virtualmachineids": strings.Join(lacks, ",")})
 }
 
-// tag puts a want's tags on a thing.
+// tag adds the tags of a want to a resource.
 func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.Want, found *match) (job string, err error) {
 	tags := maps.Clone(w.Tags)
 	if s.name == "" {
@@ -261,7 +261,7 @@ func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.Want, found 
 	job, err = p.sendAsync(ctx, "createTags", w.Spec.Zone, all)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.unknownID() {
-		// Another server may have tagged it between our look and our call.
+		// Another server may have tagged it between the read and the call.
 		if it, again := p.byID(ctx, s, found.ID, w.Spec.Zone); again == nil {
 			r := s.toResource(it, w.Spec.Zone)
 			if claimOf(&r, w) == claimOurs {
@@ -279,7 +279,7 @@ func (p *Provider) tag(ctx context.Context, s *kindSpec, w *cluster.Want, found 
 	return job, nil
 }
 
-// order sends a command that changes something and answers with a job.
+// sendAsync sends a changing command that answers with a job.
 func (p *Provider) sendAsync(ctx context.Context, command, zone string, by params) (job string, err error) {
 	var answer createResponse
 	if err := p.call(ctx, request{command: command, zone: zone, params: by, changes: true}, &answer); err != nil {
@@ -295,7 +295,7 @@ func (p *Provider) sendAsync(ctx context.Context, command, zone string, by param
 	return string(answer.Job), nil
 }
 
-// purge destroys what a failed deployment has left, and waits for it.
+// destroyFailed destroys the VM of a failed deployment and waits for the end.
 func (p *Provider) destroyFailed(ctx context.Context, found *match) error {
 	job, err := p.sendAsync(ctx, "destroyVirtualMachine", found.Zone, params{"id": found.ID, "expunge": "true"})
 	if err != nil {

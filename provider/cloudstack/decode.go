@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// decode opens the envelope {"<command>response":{…}} into out. A refusal comes
-// back as *refusal; what cannot be read as PROVIDER_UNREACHABLE: it says
-// nothing about what was asked for.
+// decode decodes the envelope {"<command>response":{…}} into out. It returns an API error
+// as *refusal, and PROVIDER_UNREACHABLE for an unreadable answer, which says nothing about
+// the resource.
 func decode(command string, status int, body []byte, out any) error {
 	inner, err := unwrapEnvelope(command, body)
 	if status != http.StatusOK {
@@ -21,7 +21,7 @@ func decode(command string, status int, body []byte, out any) error {
 		switch {
 		case err == nil && json.Unmarshal(inner, &told) == nil:
 			r.Text = string(told.Text)
-		case status == codeParam: // only the API itself can say that a parameter is wrong
+		case status == codeParam: // only the API reports a wrong parameter
 			return unreadable(command, "431 without an error object")
 		}
 		return r
@@ -45,7 +45,7 @@ func decode(command string, status int, body []byte, out any) error {
 	return nil
 }
 
-// unwrap gives what the one key of the envelope holds.
+// unwrapEnvelope returns the value of the envelope's only key.
 func unwrapEnvelope(command string, body []byte) (json.RawMessage, error) {
 	var envelope map[string]json.RawMessage
 	dec := json.NewDecoder(bytes.NewReader(body))

@@ -26,8 +26,8 @@ func TestNumbersAndTextsInAnyForm(t *testing.T) {
 	}
 }
 
-// A server may answer anything: nothing crashes, every error is a declared
-// fault, and nothing is gone because of one and the same answer to everything.
+// Whatever the server answers: nothing crashes, every error is a declared fault, and one
+// constant answer to all calls never proves that a resource is gone.
 func FuzzAnswers(f *testing.F) {
 	for _, inner := range []string{
 		`{}`, `{"count":1,"virtualmachine":[{"id":"11111111-1111-4111-8111-111111111111","name":"vm","state":"Running","nic":[{"ipaddress":"1"}],"tags":[{"key":"a"}]}]}`,
@@ -59,7 +59,7 @@ func FuzzAnswers(f *testing.F) {
 				return
 			}
 			if errors.Is(err, cluster.ErrGone) {
-				// Only a server that shows a zone and lists no VM has proven that.
+				// ErrGone requires a server that lists a zone and no VM.
 				var told map[string]json.RawMessage
 				if !wrap || json.Unmarshal([]byte(body), &told) != nil || told["zone"] == nil {
 					t.Errorf("%s: %v after %d %q", what, err, status, body)

@@ -17,8 +17,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
-// user works as the service does: what has not succeeded is asked for again
-// under the same key, name and call id.
+// retryingClient works as the service does: it repeats a failed request under the same
+// key, name and call id.
 type retryingClient struct {
 	t   *testing.T
 	p   cluster.Provider
@@ -27,7 +27,7 @@ type retryingClient struct {
 
 const patience = 50
 
-// again repeats until it succeeds.
+// retry repeats do until it succeeds.
 func (u *retryingClient) retry(what string, do func(context.Context) error) error {
 	var err error
 	for range patience {
@@ -90,12 +90,12 @@ func want(k cluster.Kind, name string, spec cluster.Spec) cluster.Want {
 	}
 }
 
-// callID is a uuid that is the same for the same name.
+// callID returns the same uuid for the same name.
 func callID(name string) string {
 	return fmt.Sprintf("%08x-0000-4000-8000-%012x", len(name), []byte((name + "------")[:6]))
 }
 
-// life is a cluster from its network to its end.
+// createCluster creates the resources of a cluster.
 func (u *retryingClient) createCluster() (made []cluster.Resource, err error) {
 	put := func(k cluster.Kind, name string, spec cluster.Spec) string {
 		if err != nil {
@@ -148,7 +148,7 @@ func (u *retryingClient) destroyCluster(made []cluster.Resource) error {
 	return nil
 }
 
-// The ways a request can go wrong. after: it had its effect.
+// The ways in which a request can fail. after: it has taken effect.
 var wireFaults = map[string]answer{
 	"lost before":     {lost: true},
 	"lost after":      {lost: true, after: true},
@@ -165,8 +165,8 @@ var wireFaults = map[string]answer{
 
 var others = slices.Sorted(maps.Keys(wireFaults))
 
-// Every single request of a cluster's life fails once, before or after its
-// effect: each thing is made once, carries its tags, and nothing is left at the end.
+// Each request of a cluster's lifecycle fails once, before or after its effect: each
+// resource is created once, has its tags, and nothing remains at the end.
 func TestEachRequestMayFail(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -188,7 +188,7 @@ func TestEachRequestMayFail(t *testing.T) {
 					}
 					what := wireFaults[trouble]
 					if what.twice && c.w.NoCustomJobID {
-						continue // such a server makes two addresses of it: nobody can tell
+						continue // such a server creates two addresses, and no client can know it
 					}
 					r := newFixture(t, c.o, c.w)
 					hit := ""
@@ -212,7 +212,7 @@ func TestEachRequestMayFail(t *testing.T) {
 	}
 }
 
-// live lets a cluster live and looks what is left of it.
+// runLifecycle creates and destroys a cluster and checks that nothing remains.
 func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 	t.Helper()
 	u := &retryingClient{t: t, p: r.client()}
@@ -246,7 +246,7 @@ func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 			}
 		}
 		if same != 1 || m.Kind != cluster.VM && len(all) != 1 || m.Kind == cluster.VM && len(all) != 2 {
-			fail("%d things are %s, %d of its kind", same, m.Name, len(all))
+			fail("%d resources are named %s, %d of its kind", same, m.Name, len(all))
 		}
 		if m.Kind == cluster.Balancer && len(all[0].Spec.VMs) != 2 {
 			fail("the balancer leads to %v", all[0].Spec.VMs)
@@ -265,11 +265,11 @@ func runLifecycle(t *testing.T, r *fixture, what string, hit *string) {
 	}
 }
 
-// ours are all things of a kind in the cloud but the source NAT of networks,
-// whatever their tags: in these tests nobody else is there.
+// allButSourceNAT returns all resources of a kind in the cloud except source NAT
+// addresses. The tests have no foreign resources.
 func allButSourceNAT(t *testing.T, r *fixture, k cluster.Kind) (all []cluster.Resource, err error) {
 	var shown []sim.View
-	for range patience { // scripts strike our own looks, too
+	for range patience { // injected faults affect this read too
 		if shown, _, err = r.cloud.As("").Select(t.Context(), sim.Query{Kind: k}); err == nil {
 			break
 		}
@@ -282,8 +282,8 @@ func allButSourceNAT(t *testing.T, r *fixture, k cluster.Kind) (all []cluster.Re
 	return all, err
 }
 
-// The cloud's own faults, again and again: what a script does must be told as
-// declared faults, and leave nothing unaccounted.
+// Injected faults of the cloud, repeatedly: each becomes a declared fault, and no resource
+// is lost.
 func TestScriptedFaults(t *testing.T) {
 	for name, script := range map[string][]sim.Rule{
 		"throttled":     {{P: 0.2, Times: 5, Do: sim.Throttle}},

@@ -11,19 +11,19 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// match is what a lookup has found of a want.
+// match is the resource that a lookup has found for a want.
 type match struct {
 	cluster.Resource
-	untagged bool // none of our tags is on it yet
+	untagged bool // without any of Pawl's tags
 }
 
-// claim says whether something is the thing of a want, by its tags.
+// claim says, by the tags, whether a resource belongs to a want.
 type claim int
 
 const (
 	claimForeign  claim = iota
-	claimUntagged       // none of our tags
-	claimOurs           // all three, with our values
+	claimUntagged       // without any of Pawl's tags
+	claimOurs           // all three tags have the want's values
 )
 
 func claimOf(r *cluster.Resource, w *cluster.Want) claim {
@@ -46,9 +46,9 @@ func claimOf(r *cluster.Resource, w *cluster.Want) claim {
 	return claimForeign
 }
 
-// lookup finds the thing of a want: by name and tags, then by the job of its
-// call id, then, for what has no name, by what it is. nil: there is none as
-// far as can be seen; free is then the job id of the next try.
+// lookup finds the resource of a want: by name and tags, then by the job of its call id,
+// then, for kinds without names, by its spec. nil: none is visible; free is then the job
+// id of the next try.
 func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
 	if found, err = p.byName(ctx, s, w); err != nil || found != nil {
 		return found, "", err
@@ -60,7 +60,7 @@ func (p *Provider) lookup(ctx context.Context, s *kindSpec, w *cluster.Want) (fo
 	return found, free, err
 }
 
-// byName lists what has our name, or our key where there are no names.
+// byName finds the resource by name, or by its key tag for kinds without names.
 func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
 	by := params{s.name: w.Name}
 	if s.name == "" {
@@ -71,11 +71,11 @@ func (p *Provider) byName(ctx context.Context, s *kindSpec, w *cluster.Want) (*m
 		return nil, err
 	}
 	return choose(s, w, items, func(r *cluster.Resource, c claim) bool {
-		return s.name == "" && c == claimOurs || s.name != "" && r.Name == w.Name // the list matches parts of names
+		return s.name == "" && c == claimOurs || s.name != "" && r.Name == w.Name // the list also matches parts of names
 	})
 }
 
-// choose takes the thing that carries our tags, else the one that carries none.
+// choose prefers the resource with the want's tags over one without tags.
 func choose(s *kindSpec, w *cluster.Want, items []item, fits func(*cluster.Resource, claim) bool) (*match, error) {
 	var with, without []match
 	for i := range items {
@@ -93,19 +93,19 @@ func choose(s *kindSpec, w *cluster.Want, items []item, fits func(*cluster.Resou
 	}
 	switch len(with) {
 	case 0:
-		return nil, nil //nolint:nilnil // as lookup
+		return nil, nil //nolint:nilnil // see lookup
 	case 1:
 		return &with[0], nil
 	}
-	return nil, cluster.ProviderRefused.Errorf("%d things are the %s %s (%s, %s): which one is ours cannot be told", len(with), w.Kind, w.Name, with[0].ID, with[1].ID)
+	return nil, cluster.ProviderRefused.Errorf("%d resources match the %s %s (%s, %s): cannot decide which one is ours", len(with), w.Kind, w.Name, with[0].ID, with[1].ID)
 }
 
-// mostTries of one call id are followed.
+// maxJobTries limits the jobs of one call id that are followed.
 const maxJobTries = 20
 
-// byCall asks what this process has made lately, in case lists show it late,
-// and what the job of the call id has made. A job that failed and left nothing
-// has used its id up: the next try has the id that follows.
+// byCall finds the resource by the recent creates of this process, in case lists are late,
+// and by the job of the call id. A failed job without a resource has used up its id: the
+// next try uses the next id.
 func (p *Provider) byCall(ctx context.Context, s *kindSpec, w *cluster.Want) (found *match, free string, err error) {
 	if id := p.recent.get(w); id != "" {
 		if found, err := p.byRecent(ctx, s, w, id); err != nil || found != nil {
@@ -137,22 +137,22 @@ func (p *Provider) byCall(ctx context.Context, s *kindSpec, w *cluster.Want) (fo
 		}
 		free = nextJobID(free)
 	}
-	return nil, "", nil // then without one
+	return nil, "", nil // then the next try has no job id
 }
 
-// following is the id of the job after one that failed.
+// nextJobID returns the id of the job after a failed one.
 func nextJobID(id string) string {
 	b := sha256.Sum256([]byte(id))
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// known reads what a call is known to have made.
+// byRecent reads the resource that a call is known to have created.
 func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.Want, id string) (*match, error) {
 	it, err := p.byID(ctx, s, id, w.Spec.Zone)
 	var refused *refusal
 	if errors.Is(err, errNotListed) || errors.As(err, &refused) && refused.unknownID() {
-		return nil, nil //nolint:nilnil // it is no longer there; a job of another kind ends here too
+		return nil, nil //nolint:nilnil // it no longer exists; or the job was of another kind
 	}
 	if err != nil {
 		return nil, err
@@ -160,17 +160,16 @@ func (p *Provider) byRecent(ctx context.Context, s *kindSpec, w *cluster.Want, i
 	return choose(s, w, []item{*it}, func(r *cluster.Resource, _ claim) bool { return s.name == "" || r.Name == w.Name })
 }
 
-// bySpec finds what lost its answer before it got tags, and has no name: it
-// hangs on a thing of the same cluster and is what was wanted to the letter. What
-// hangs on a thing of somebody else is not taken for ours, nor is a source NAT,
-// which its network may have brought along.
+// bySpec finds a resource without a name that was created but not yet tagged: it belongs
+// to a resource of the same cluster and equals the want. It ignores resources that belong
+// to somebody else, and source NAT addresses, which the network may have created itself.
 func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.Want) (*match, error) {
 	owner, by := cluster.Ref{Kind: cluster.Network, ID: w.Spec.Network, Zone: w.Spec.Zone}, params{s.network: w.Spec.Network}
 	if s.kind != cluster.Address {
 		owner, by = cluster.Ref{Kind: cluster.Address, ID: w.Spec.Address, Zone: w.Spec.Zone}, params{"ipaddressid": w.Spec.Address}
 	}
 	if owner.ID == "" {
-		return nil, nil //nolint:nilnil // as lookup
+		return nil, nil //nolint:nilnil // see lookup
 	}
 	trusted, err := p.belongsToCluster(ctx, owner, w)
 	if err != nil || !trusted {
@@ -183,7 +182,7 @@ func (p *Provider) bySpec(ctx context.Context, s *kindSpec, w *cluster.Want) (*m
 	return choose(s, w, items, func(r *cluster.Resource, c claim) bool { return c == claimUntagged && sameRule(r, w) })
 }
 
-// belongs reports a network or address that carries the tags of the want's
+// belongsToCluster reports whether a network or address has the tags of the want's
 // cluster, or is the source NAT of such a network.
 func (p *Provider) belongsToCluster(ctx context.Context, ref cluster.Ref, w *cluster.Want) (bool, error) {
 	s := kindSpecs[ref.Kind]
@@ -220,8 +219,8 @@ func sameEnd(a, b cluster.Spec) bool {
 	return a.Address == b.Address && a.Port == b.Port && a.Protocol == protocol(b)
 }
 
-// Find looks a want up. What was made and lost its answer before it got its
-// tags gets them now. ErrGone if nothing is found while another signed call works.
+// Find looks up the resource of a want. It adds the tags to a resource that was created
+// but not yet tagged. ErrGone if it finds nothing and another signed call works.
 func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, error) {
 	s, err := p.valid(&w)
 	if err != nil {
@@ -253,7 +252,7 @@ func (p *Provider) Find(ctx context.Context, w cluster.Want) (cluster.Resource, 
 	return found.Resource, nil
 }
 
-// tagged selects by one tag.
+// tagged returns the parameters that select by one tag.
 func tagged(key, value string) params {
 	return params{"tags[0].key": key, "tags[0].value": value}
 }

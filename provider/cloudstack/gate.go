@@ -10,22 +10,22 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// gates hold the limits of each zone; calls without one share a gate.
+// gates limit the calls of each zone; calls without a zone share one gate.
 type gates struct {
 	parallel, rate int
 
 	mu    sync.Mutex
 	zones map[string]*gate
-	until time.Time // the server has asked us to wait
+	until time.Time // the server has asked for a pause until then
 }
 
-// gate limits how many calls are under way and how many begin in a second.
+// gate limits the concurrent calls and the calls per second.
 type gate struct {
 	slots chan struct{}
-	begin *rate.Limiter // a burst of one: in no second there are more than its limit
+	begin *rate.Limiter // burst 1: no second exceeds the rate
 }
 
-// enter waits for its turn. leave gives the slot back.
+// enter waits for a slot. leave releases it.
 func (g *gates) enter(ctx context.Context, zone string) (leave func(), err error) {
 	z := g.zone(zone)
 	select {
@@ -65,14 +65,14 @@ func (g *gates) zone(name string) *gate {
 	return z
 }
 
-// held is how long the server wants no calls from us.
+// held returns how long to wait before the next call.
 func (g *gates) held() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Until(g.until)
 }
 
-// hold lets no call begin for a while.
+// hold delays all new calls by d.
 func (g *gates) hold(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,13 +92,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// locks are one mutex for each name in use.
+// locks is a set of mutexes, one for each name in use.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]chan struct{}
 }
 
-// lock waits until nobody else holds the name.
+// lock locks a name.
 func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
 	for {
 		l.mu.Lock()
@@ -126,7 +126,8 @@ func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error
 	}
 }
 
-// pace says when to look at a job again: a second later each time.
+// pollPacer computes poll intervals: each poll of a job waits longer than the one before,
+// by Options.Poll.
 type pollPacer struct {
 	step, max time.Duration
 
@@ -134,7 +135,7 @@ type pollPacer struct {
 	polls map[string]int
 }
 
-// mostJobs bounds what is remembered of jobs whose end nobody asks for.
+// maxTrackedJobs limits the tracked jobs: some are never polled to their end.
 const maxTrackedJobs = 10_000
 
 func (p *pollPacer) next(job string) time.Duration {
@@ -153,12 +154,12 @@ func (p *pollPacer) done(job string) {
 	delete(p.polls, job)
 }
 
-// recent remembers what was made last, so that a list that lags does not
-// make it twice. It is a hint: what it names is read before it is believed.
+// recent remembers the newest creates, so that a late list does not cause a second one. An
+// entry is a hint: the resource is read before it is used.
 type recent struct {
 	mu  sync.Mutex
 	ids map[string]string
-	log []string // keys in the order they came, in a ring
+	log []string // keys in the order of insertion, as a ring
 	at  int
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// trip is a server without a network, so that its time can be virtual.
+// roundTripFunc is a server without a network, so that time can be virtual.
 type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -27,7 +27,7 @@ func reply(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// served is the answer of a healthy server to a command.
+// served returns the answer of a healthy server to a command.
 func served(r *http.Request) *http.Response {
 	command := commandOf(r)
 	body := "{}"
@@ -74,7 +74,7 @@ func TestNeverMoreThanTwentyASecondAndTenAtATime(t *testing.T) {
 			began = append(began, time.Now())
 			mu.Unlock()
 			most.Store(max(most.Load(), now.Add(1)))
-			time.Sleep(500 * time.Millisecond) // ten begin meanwhile
+			time.Sleep(500 * time.Millisecond) // ten calls begin meanwhile
 			now.Add(-1)
 			return served(r), nil
 		})
@@ -263,7 +263,7 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 }
 
-// A call whose turn comes after its deadline gives its slot back, and is one without an answer.
+// A call whose slot would come after its deadline releases it and fails without an answer.
 func TestFinding22NoTurnBeforeTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := provider(t, func(r *http.Request) (*http.Response, error) { return served(r), nil }, func(o *Options) { o.Parallel, o.Rate = 1, 1 })

@@ -16,7 +16,7 @@ const (
 	jobFailed = 2
 )
 
-// job is what queryAsyncJobResult says.
+// job is the answer of queryAsyncJobResult.
 type job struct {
 	ID       text            `json:"jobid"`
 	Status   *number         `json:"jobstatus"`
@@ -26,13 +26,13 @@ type job struct {
 	Instance text            `json:"jobinstanceid"`
 }
 
-// err is why the job failed.
+// err returns the failure of the job.
 func (j *job) err() error {
 	if *j.Status != jobFailed {
 		return nil
 	}
 	var told failure
-	if len(j.Result) > 0 && json.Unmarshal(j.Result, &told) != nil { // a plain text, in some versions
+	if len(j.Result) > 0 && json.Unmarshal(j.Result, &told) != nil { // some versions send plain text
 		var reason text
 		if json.Unmarshal(j.Result, &reason) == nil {
 			told.Text = reason
@@ -45,7 +45,7 @@ func (j *job) err() error {
 	return r.fault()
 }
 
-// command is the last part of what may be the name of a class.
+// command returns the last part of the command, which may be a class name.
 func (j *job) command() string {
 	name := string(j.Command)
 	name = name[strings.LastIndexByte(name, '.')+1:]
@@ -55,7 +55,7 @@ func (j *job) command() string {
 	return clean(name)
 }
 
-// made is the id of what the job is about.
+// createdID returns the id of the job's resource.
 func (j *job) createdID() string {
 	if j.Instance != "" {
 		return string(j.Instance)
@@ -75,7 +75,7 @@ func (j *job) createdID() string {
 	return ""
 }
 
-// job reads one. errNoJob if the server knows none of that id.
+// job reads a job. errNoJob if the server does not know the id.
 func (p *Provider) job(ctx context.Context, id, zone string) (*job, error) {
 	var j job
 	err := p.call(ctx, request{command: "queryAsyncJobResult", zone: zone, params: params{"jobid": id}}, &j)
@@ -95,7 +95,7 @@ func (p *Provider) job(ctx context.Context, id, zone string) (*job, error) {
 
 var errNoJob = errors.New("the server knows no such job")
 
-// chain is how several jobs are one of a Call: followed in order.
+// joinJobs combines several jobs into the job of one Call. Poll follows them in order.
 func joinJobs(jobs ...string) string {
 	var some []string
 	for _, id := range jobs {
@@ -106,8 +106,8 @@ func joinJobs(jobs ...string) string {
 	return strings.Join(some, ",")
 }
 
-// Poll follows the jobs of a call. ErrGone says that the server no longer knows
-// the job, or never did: the thing itself has to be looked at.
+// Poll follows the jobs of a call. ErrGone if the server does not know a job: the caller
+// must read the resource itself.
 func (p *Provider) Poll(ctx context.Context, c cluster.Call) (cluster.Progress, error) {
 	progress := cluster.Progress{Done: true, Ref: c.Ref}
 	if c.Done || c.Job == "" {

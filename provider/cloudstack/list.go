@@ -12,14 +12,15 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// place is where a list goes on: behind the last things that were seen, of
-// which the first of ids stood at index.
+// position is where a list continues: after the resources last seen. ids[0] had the given
+// index.
 type position struct {
 	index int
 	ids   []string // newest first
 }
 
-// anchors are kept so that a list goes on although the last thing has gone.
+// maxAnchors ids are kept, so that a list continues although the last resource has
+// disappeared.
 const maxAnchors = 3
 
 func (at position) cursor() cluster.Cursor {
@@ -38,8 +39,8 @@ func parsePosition(c cluster.Cursor) (position, error) {
 	return position{n, strings.Split(ids, ",")}, nil
 }
 
-// List gives a page in the server's order. PROVIDER_UNREACHABLE also if the list
-// has changed so much that nobody can say what would be missed.
+// List returns a page in the server's order. PROVIDER_UNREACHABLE also if the list has
+// changed so much that resources could be missed.
 func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (cluster.Page, error) {
 	if f.Kind == "" {
 		f.Kind = cluster.VM
@@ -76,16 +77,16 @@ func (p *Provider) List(ctx context.Context, f cluster.Filter, at cluster.Cursor
 	return page, nil
 }
 
-// window is a page of the server: its number from 1, and its size.
+// window is a page of the server: its number, from 1, and its size.
 type window struct{ page, size int }
 
 func (w window) start() int { return (w.page - 1) * w.size }
 func (w window) end() int   { return w.start() + w.size }
 
-// windowAt is the page that has a place in it and most of what follows. The
-// server knows only multiples of a size, so the size is chosen; small sizes only
-// where no larger one reaches beyond the place. Of a server with very small pages
-// none may do so: the place is the last thing of the page then.
+// windowAt returns the page that contains a position and most of the resources after it.
+// The server's pages begin at multiples of their size, so windowAt chooses the size: small
+// sizes only if no larger page reaches beyond the position. With very small pages, the
+// position may be the last resource of the page.
 func windowAt(at position, size, most int) window {
 	if at.index < 0 {
 		return window{1, size}
@@ -104,9 +105,9 @@ func windowAt(at position, size, most int) window {
 	return best
 }
 
-// page reads what follows a place. What comes and goes before it moves it: so
-// each page is read together with the last thing seen before it, and if that is
-// not there its neighbours are looked at.
+// page reads the resources after a position. Concurrent creates and deletes move the
+// position: page therefore also reads the resource last seen, and searches the
+// neighbouring pages if it is not there.
 func (p *Provider) page(ctx context.Context, s *kindSpec, f *cluster.Filter, at position, most int) ([]item, cluster.Cursor, error) {
 	w := windowAt(at, f.Size, most)
 	if at.index < 0 {
@@ -133,7 +134,7 @@ func (p *Provider) page(ctx context.Context, s *kindSpec, f *cluster.Filter, at 
 				return w.after(seen[i], j+1, f.Size, nil)
 			}
 		}
-		// Only what is gone may be passed over for the one before it.
+		// Skip an anchor only if it is gone.
 		var refused *refusal
 		if _, err := p.byID(ctx, s, id, f.Zone); !errors.Is(err, errNotListed) && (!errors.As(err, &refused) || !refused.unknownID()) {
 			break
@@ -142,8 +143,8 @@ func (p *Provider) page(ctx context.Context, s *kindSpec, f *cluster.Filter, at 
 	return nil, "", cluster.ProviderUnreachable.Errorf("%s: the list changes faster than it can be read", s.list)
 }
 
-// following reads the page after one whose last thing is the place, where no
-// page has both. It is believed if the page before it is still the same.
+// readNext reads the page after the one that ends with the position, if no page contains
+// both. It accepts the result only if the page before is unchanged.
 func (p *Provider) readNext(ctx context.Context, s *kindSpec, f *cluster.Filter, w window, before []item) ([]item, cluster.Cursor, error) {
 	next := window{w.page + 1, w.size}
 	items, err := p.readWindow(ctx, s, f, next)
@@ -163,7 +164,7 @@ func (p *Provider) readNext(ctx context.Context, s *kindSpec, f *cluster.Filter,
 	return next.after(items, 0, f.Size, nil)
 }
 
-// behind gives the items of a window from one on, and where the list goes on.
+// after returns the items of a window from an index on, and the position after them.
 func (w window) after(items []item, from, size int, err error) ([]item, cluster.Cursor, error) {
 	if err != nil {
 		return nil, "", err
@@ -175,7 +176,8 @@ func (w window) after(items []item, from, size int, err error) ([]item, cluster.
 	return items[from:end], positionAfter(items, end, w.start()).cursor(), nil
 }
 
-// placeBefore is the place behind the first items of a window that begins at start.
+// positionAfter returns the position after the first items of a window that begins at
+// start.
 func positionAfter(items []item, end, start int) position {
 	at := position{index: start + end - 1}
 	for i := end - 1; i >= max(0, end-maxAnchors); i-- {
@@ -204,7 +206,7 @@ func (p *Provider) readWindow(ctx context.Context, s *kindSpec, f *cluster.Filte
 	return items, err
 }
 
-// shows applies what the server's list could not.
+// matches applies the filters that the server does not know.
 func (p *Provider) matches(f *cluster.Filter, r *cluster.Resource) bool {
 	switch {
 	case f.Zone != "" && r.Zone != f.Zone, f.Zone == "" && r.Zone != "" && !p.zoneAllowed(r.Zone),

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// shelf is a list that a server shows in pages.
+// pagedList is a server's list with pages.
 type pagedList struct {
 	ids    []string
 	before func() // each page
@@ -47,13 +47,13 @@ func (s *pagedList) answer(r *http.Request) (*http.Response, error) {
 	return reply(200, string(text)), err
 }
 
-// Whatever goes away and comes in between two pages: a list that ends without
-// an error has everything that was there all the time, once.
+// Concurrent creates and deletes between two pages: a list that ends without an error
+// contains every resource that existed throughout, once.
 func TestNothingIsMissedBetweenPages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := &pagedList{}
 		steady := map[string]int{}
-		n := rapid.IntRange(0, 40).Draw(rt, "things")
+		n := rapid.IntRange(0, 40).Draw(rt, "resources")
 		for i := range n {
 			s.ids = append(s.ids, fmt.Sprint("s", i))
 		}
@@ -68,17 +68,17 @@ func TestNothingIsMissedBetweenPages(t *testing.T) {
 		fresh := 0
 		s.before = func() {
 			switch rapid.IntRange(0, 4).Draw(rt, "change") {
-			case 0: // one goes
+			case 0: // delete one
 				for i, id := range s.ids {
 					if leaving[id] {
 						s.ids = append(s.ids[:i:i], s.ids[i+1:]...)
 						break
 					}
 				}
-			case 1: // one comes, at the end as the server orders them
+			case 1: // create one at the end
 				fresh++
 				s.ids = append(s.ids, fmt.Sprint("f", fresh))
-			case 2: // or anywhere, if it orders them otherwise
+			case 2: // or anywhere, if the server has another order
 				fresh++
 				at := rapid.IntRange(0, len(s.ids)).Draw(rt, "at")
 				s.ids = append(s.ids[:at:at], append([]string{fmt.Sprint("f", fresh)}, s.ids[at:]...)...)
@@ -92,7 +92,7 @@ func TestNothingIsMissedBetweenPages(t *testing.T) {
 				if fault.Of(err) != cluster.ProviderUnreachable {
 					rt.Fatalf("%v", err)
 				}
-				return // not seen: the caller tries later
+				return // an error: the caller tries later
 			}
 			for _, r := range page.Items {
 				if _, ok := steady[r.ID]; ok {
@@ -133,11 +133,11 @@ func TestAQuietListIsReadInFullPages(t *testing.T) {
 		}
 	}
 	if seen != 1250 || pages != 3 || calls != pages {
-		t.Errorf("%d things in %d pages by %d calls", seen, pages, calls)
+		t.Errorf("%d resources in %d pages by %d calls", seen, pages, calls)
 	}
 }
 
-// A server that does not know pages must not be asked for ever.
+// A server that ignores pages must not cause an endless list.
 func TestAListWithoutAnEnd(t *testing.T) {
 	calls := 0
 	p := provider(t, func(r *http.Request) (*http.Response, error) {

@@ -16,28 +16,28 @@ type Options struct {
 	URL          string // of the API, such as https://cloud.example.org/client/api
 	APIKey       string
 	Secret       cluster.Secret
-	Installation string // the value of cluster.TagInstallation
+	Installation string // value of cluster.TagInstallation
 
-	Zones           []string // ids that may be used; empty: all that the key sees
-	NetworkOffering string   // id or name, for networks of our own
+	Zones           []string // allowed zone ids; empty: all that the key sees
+	NetworkOffering string   // id or name, for the networks that Pawl creates
 	DefaultTemplate string   // id or name
 
-	// Account maps an owner to an account and the id of its domain there. nil:
-	// everything belongs to the account of the key.
+	// Account maps an owner to an account and its domain id. nil: everything belongs to the
+	// account of the key.
 	Account func(cluster.Owner) (account, domainID string)
 
-	Parallel int           // most calls at a time in each zone; 0: 10
-	Rate     int           // most calls a second in each zone, spread evenly; 0: 20
-	PageSize int           // most things of a page; 0: 500, which is also the most. A server that allows fewer is asked for fewer
-	Timeout  time.Duration // of one call; 0: 60 s. Its answer is unknown then
-	Poll     time.Duration // first pause between two looks at a job, and what is added to each; 0: 1 s
-	PollMax  time.Duration // longest pause; 0: 15 s
-	Refresh  time.Duration // until listApis is read again; 0: 1 h
+	Parallel int           // maximum concurrent calls per zone; 0: 10
+	Rate     int           // maximum calls per second per zone, spread evenly; 0: 20
+	PageSize int           // page size; 0: 500, which is also the maximum. It shrinks if the server allows less
+	Timeout  time.Duration // of one call; 0: 60 s. Its effect is unknown then
+	Poll     time.Duration // first poll interval of a job, and its increment; 0: 1 s
+	PollMax  time.Duration // longest poll interval; 0: 15 s
+	Refresh  time.Duration // time until listApis is read again; 0: 1 h
 
-	Client *http.Client     // nil: one without redirects. Redirects are never followed
+	Client *http.Client     // nil: a default client. Redirects are never followed
 	Now    func() time.Time // for signatures; nil: time.Now
-	// Called hears of each call to the API: the outcome is "ok" or an error code in
-	// lower case. nil: nobody does.
+	// OnCall is called after each API call. outcome is "ok" or an error code in lower case.
+	// nil: nothing.
 	OnCall func(command, outcome string, took time.Duration)
 }
 
@@ -59,16 +59,16 @@ type Provider struct {
 
 var _ cluster.Provider = (*Provider)(nil)
 
-// New makes a provider; it makes no call. CLUSTER_INVALID if an option is missing.
+// New returns a provider without calling the API. CLUSTER_INVALID if an option is missing.
 func New(o Options) (*Provider, error) {
 	base, err := url.Parse(o.URL)
 	switch {
 	case err != nil, base.Scheme != "https" && base.Scheme != "http", base.Host == "", base.User != nil, base.RawQuery != "", base.Fragment != "":
-		return nil, cluster.ClusterInvalid.Errorf("the URL of the CloudStack API is none: it looks like https://cloud.example.org/client/api")
+		return nil, cluster.ClusterInvalid.Errorf("the URL of the CloudStack API is invalid: a valid one looks like https://cloud.example.org/client/api")
 	case o.APIKey == "" || o.Secret == "" || o.Installation == "":
 		return nil, cluster.ClusterInvalid.Errorf("a CloudStack provider needs an API key, its secret and the id of this installation")
 	case strings.Contains(o.APIKey+o.Installation, "~"):
-		return nil, cluster.ClusterInvalid.Errorf("the API key and the installation id must not contain ~: servers disagree how to sign it")
+		return nil, cluster.ClusterInvalid.Errorf("the API key and the installation id must not contain ~: servers sign it in two ways")
 	}
 	o.Parallel, o.Rate = cmp.Or(max(o.Parallel, 0), 10), cmp.Or(max(o.Rate, 0), 20)
 	if o.PageSize <= 1 || o.PageSize > MaxPageSize {
@@ -88,15 +88,15 @@ func New(o Options) (*Provider, error) {
 	if o.Client != nil {
 		client = *o.Client
 	}
-	// A redirected POST would become a GET, and a signature would go elsewhere.
+	// A redirect would turn a POST into a GET and send the signature to another host.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	p := &Provider{o: o, base: base, http: &client, gates: gates{parallel: o.Parallel, rate: o.Rate}, pace: pollPacer{step: o.Poll, max: o.PollMax}}
 	p.pages.limit.Store(int64(o.PageSize))
 	return p, nil
 }
 
-// Capabilities are those known so far: call ids and sizes of disks count once
-// listApis was read.
+// Capabilities returns the capabilities known so far: call ids and disk sizes only after
+// listApis has been read.
 func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
 		Kinds:   []cluster.Kind{cluster.VM, cluster.Network, cluster.Address, cluster.Firewall, cluster.Forward, cluster.Balancer},
@@ -105,7 +105,7 @@ func (p *Provider) Capabilities() cluster.Capabilities {
 	}
 }
 
-// serves reports a zone that may be used.
+// zoneAllowed reports whether the options allow a zone.
 func (p *Provider) zoneAllowed(zone string) bool {
 	return len(p.o.Zones) == 0 || slices.Contains(p.o.Zones, zone)
 }

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// pages is how many things a page may have: as the options say, until the server
-// refuses that. Its limit is a setting of each server.
+// pages holds the page size: as in the options, until the server refuses it. Its limit is
+// a setting of each server.
 type pages struct{ limit atomic.Int64 }
 
 func (p *pages) size() int { return int(p.limit.Load()) }
@@ -18,8 +18,8 @@ var (
 	numbers    = regexp.MustCompile(`\d+`)
 )
 
-// shrink reports a refusal of the size that was asked for, and takes a smaller
-// one: the largest that the server's text names, else half of it.
+// shrink reports whether err refuses the page size, and then sets a smaller one: the limit
+// from the server's text, or half.
 func (p *pages) shrink(err error, asked int) bool {
 	var refused *refusal
 	if !errors.As(err, &refused) || refused.Code != codeParam || !ofPageSize.MatchString(refused.Text) || asked <= minPageSize {
@@ -38,5 +38,6 @@ func (p *pages) shrink(err error, asked int) bool {
 	return true
 }
 
-// leastPage is the smallest size: a list goes on behind the last thing of the page before.
+// minPageSize is the smallest page size: a page contains the last resource of the page
+// before.
 const minPageSize = 2

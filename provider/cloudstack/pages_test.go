@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
-// A server whose pages are smaller than ours is asked for smaller ones: what its
-// text says, or half as many each time; it is asked too much once only.
+// If the server allows only smaller pages, the client uses the size from the server's
+// text, or half each time; it exceeds the limit only once.
 func TestFinding22PageSizeIsAdapted(t *testing.T) {
 	for _, text := range []string{"Page size can't exceed max allowed page size value: 3", "the pagesize is too large"} {
 		r := newFixture(t, sim.Options{}, wire.Options{})
@@ -63,8 +63,8 @@ func TestFinding22PageSizeIsAdapted(t *testing.T) {
 	}
 }
 
-// A list of very small pages has an end: no page of 2 or 3 has both the sixth thing
-// and the seventh.
+// A list with very small pages ends: no page of size 2 or 3 contains both the sixth and
+// the seventh resource.
 func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	const vms = 26
@@ -101,7 +101,7 @@ func TestFinding22SmallPagesHaveAnEnd(t *testing.T) {
 	}
 }
 
-// Where two pages do not overlap, a list that changes between them is not believed.
+// If two pages do not overlap, a list that changes between them is an error.
 func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client(func(o *cloudstack.Options) { o.PageSize = 2 })
@@ -117,7 +117,7 @@ func TestFinding22ChangeBetweenSmallPagesIsNotMissed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.intercept(func(_ string, n int) answer {
-		if n == 2 { // the page before has been read, the next is being read
+		if n == 2 { // between the reads of two pages
 			if err := r.cloud.Delete(cluster.VM, first.Items[0].ID); err != nil {
 				t.Error(err)
 			}

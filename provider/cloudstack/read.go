@@ -12,14 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// MaxPageSize is the most things that a page is asked for: what the API gives by
-// default at most.
+// MaxPageSize is the largest page size: the default limit of the API.
 const MaxPageSize = 500
 
-const maxPages = 1000 // of a list that is read as a whole
+const maxPages = 1000 // limit of a complete read
 
-// query asks for one page of a list. items are those of the array named key;
-// each has an id, or the answer is not believed.
+// query reads one page of a list. items is the array under key; an item without id makes
+// the answer invalid.
 func query[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text) (items []T, count int, err error) {
 	var answer map[string]json.RawMessage
 	if err := p.call(ctx, r, &answer); err != nil {
@@ -37,7 +36,7 @@ func query[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 		}
 	}
 	if page := r.params["page"]; len(items) == 0 && n > 0 && (page == "" || page == "1") {
-		return nil, 0, unreadable(r.command, fmt.Sprintf("it counts %d and lists none", n))
+		return nil, 0, unreadable(r.command, fmt.Sprintf("the count is %d but the list is empty", n))
 	}
 	for i := range items {
 		if idOf(&items[i]) == "" {
@@ -49,7 +48,7 @@ func query[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 
 func idOf(it *item) text { return it.ID }
 
-// all asks for every page of a list, of the size that the server allows.
+// all reads every page of a list.
 func all[T any](ctx context.Context, p *Provider, r request, key string, idOf func(*T) text) ([]T, error) {
 	for {
 		size := p.pages.size()
@@ -87,13 +86,13 @@ func allOf[T any](ctx context.Context, p *Provider, r request, key string, idOf 
 	return nil, unreadable(r.command, "the list has no end")
 }
 
-// things lists all of a kind that parameters select.
+// listAll lists all resources of a kind that the parameters select.
 func (p *Provider) listAll(ctx context.Context, s *kindSpec, zone string, by ...params) ([]item, error) {
 	return all(ctx, p, s.request(zone, by...), s.item, idOf)
 }
 
-// everyone's things, as far as the key sees them. Without it a list shows those
-// of one account.
+// allAccounts lists the resources of all accounts that the key sees. Without it a list
+// covers one account.
 var allAccounts = params{"listall": "true"}
 
 func (s *kindSpec) request(zone string, by ...params) request {
@@ -107,8 +106,8 @@ func (s *kindSpec) request(zone string, by ...params) request {
 	return r
 }
 
-// byID reads one thing. errNotListed if the list of that id is empty; a 431
-// comes as it is. Neither is proof yet.
+// byID reads one resource. errNotListed if the list of that id is empty; error 431 is
+// returned as it is. Neither proves that the resource is gone.
 func (p *Provider) byID(ctx context.Context, s *kindSpec, id, zone string) (*item, error) {
 	r := request{command: s.list, zone: zone, params: params{"listall": "true", "id": id}}
 	items, _, err := query(ctx, p, r, s.item, idOf)
@@ -122,15 +121,15 @@ func (p *Provider) byID(ctx context.Context, s *kindSpec, id, zone string) (*ite
 		return nil, unreadable(s.list, "it lists what was not asked for")
 	}
 	if powerOfState(string(items[0].State)) == cluster.Vanished && s.kind == cluster.Address {
-		return nil, errNotListed // an address that nobody has
+		return nil, errNotListed // a free address
 	}
 	return &items[0], nil
 }
 
 var errNotListed = errors.New("it is not listed")
 
-// Get reads one thing. ErrGone if the list of its id is empty, or the id
-// refused, while another signed call works.
+// Get reads one resource. ErrGone if the list of its id is empty, or the id is refused,
+// while another signed call works.
 func (p *Provider) Get(ctx context.Context, ref cluster.Ref) (cluster.Resource, error) {
 	s, err := kindSpecOf(ref.Kind)
 	if err != nil {
@@ -160,17 +159,17 @@ func kindSpecOf(kind cluster.Kind) (*kindSpec, error) {
 	if s, ok := kindSpecs[kind]; ok {
 		return s, nil
 	}
-	return nil, cluster.ProviderRefused.Errorf("CloudStack providers make no %s", kind)
+	return nil, cluster.ProviderRefused.Errorf("a CloudStack provider cannot create the kind %s", kind)
 }
 
-// proven makes ErrGone of an empty list or a refused id, once another signed
-// call has worked. Every other error stays what it is.
+// provenGone turns an empty list or a refused id into ErrGone if another signed call
+// works. It returns all other errors unchanged.
 func (p *Provider) provenGone(ctx context.Context, s *kindSpec, ref cluster.Ref, err error) error {
 	var refused *refusal
 	switch {
 	case errors.Is(err, errNotListed):
 	case errors.As(err, &refused) && refused.unknownID():
-		// The same call without the id must be a good one.
+		// The same call without the id must succeed.
 		r := request{command: s.list, zone: ref.Zone, params: params{"listall": "true", "page": "1", "pagesize": "1"}}
 		if _, _, err := query(ctx, p, r, s.item, idOf); err != nil {
 			return err
@@ -188,20 +187,20 @@ func goneError(ref cluster.Ref) error {
 	return fmt.Errorf("%s %s %s: %w", ref.Kind, ref.Name, ref.ID, cluster.ErrGone)
 }
 
-// works makes a signed call whose answer must not be empty: a server that
-// shows no zone does not see the cloud that we know.
+// checkAPI makes a signed call whose answer must not be empty: a server that lists no zone
+// is not the expected cloud.
 func (p *Provider) checkAPI(ctx context.Context, zone string) error {
 	zones, err := p.zones(ctx, zone)
 	if err != nil {
 		return err
 	}
 	if len(zones) == 0 {
-		return cluster.ProviderUnreachable.Errorf("the server shows none of our zones: nothing it says about anything else is believed")
+		return cluster.ProviderUnreachable.Errorf("the server lists none of our zones: its other answers cannot be trusted")
 	}
 	return nil
 }
 
-// balanced are the VMs that a balancer leads to.
+// balancerVMs returns the VMs of a balancer.
 func (p *Provider) balancerVMs(ctx context.Context, id, zone string) ([]string, error) {
 	r := request{command: "listLoadBalancerRuleInstances", zone: zone, params: params{"id": id}}
 	items, err := all(ctx, p, r, "loadbalancerruleinstance", idOf)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Error codes of the API. Up to 599 they are the HTTP status too.
+// Error codes of the API. Codes up to 599 are also the HTTP status.
 const (
 	codeParam       = 431
 	codeUnsupported = 432
@@ -23,15 +23,15 @@ const (
 	codeConflict    = 537
 )
 
-// refusal is an answer of the API that says no.
+// refusal is an error answer of the API.
 type refusal struct {
 	Command string
-	Status  int // of HTTP; 0: a job's
+	Status  int // HTTP status; 0: the refusal is from a job
 	Code    int
 	Text    string
 }
 
-// Error is the server's text, cleaned and cut.
+// Error returns the server's text, cleaned and shortened.
 func (r *refusal) Error() string {
 	text := clean(r.Text)
 	if text == "" {
@@ -40,7 +40,7 @@ func (r *refusal) Error() string {
 	return r.Command + ": " + text
 }
 
-// mostText of a server is shown.
+// maxErrorText limits the shown part of the server's text.
 const maxErrorText = 500
 
 func clean(text string) string {
@@ -56,7 +56,7 @@ func clean(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// hide takes out of the text what a server must not make us print.
+// redact removes secrets from the text.
 func (r *refusal) redact(secrets ...string) {
 	for _, s := range secrets {
 		if s != "" {
@@ -65,14 +65,14 @@ func (r *refusal) redact(secrets ...string) {
 	}
 }
 
-// unknownID reports the refusal of an id that does not exist, or of any other
-// parameter: alone it proves nothing.
+// unknownID reports whether the refusal is that of an unknown id or of another parameter:
+// it does not prove that the resource is gone.
 func (r *refusal) unknownID() bool { return r.Status == codeParam && r.Code == codeParam }
 
 func (r *refusal) fault() error { return r.kind().Errorf("%w", r).With("code", r.Code) }
 
-// kind is the declared fault of a code. 530 of a call is a server in trouble;
-// 530 of a job is the end of it.
+// kind returns the declared fault of a code. 530 of a call is a server error, which may
+// pass; 530 of a job is final.
 func (r *refusal) kind() *fault.Kind {
 	switch r.Code {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -59,8 +59,8 @@ func TestFullIsKnownFromItsText(t *testing.T) {
 	}
 }
 
-// Gone is only what the list of its id does not show, or an id that is refused,
-// while another signed call works. 8.4.
+// ErrGone requires that the list of the id is empty or the id is refused, while another
+// signed call works.
 func TestGoneNeedsProof(t *testing.T) {
 	const empty, refused = `{"listvirtualmachinesresponse":{}}`, `{"listvirtualmachinesresponse":{"errorcode":431,"errortext":"no such id"}}`
 	zones := func(body string) string { return `{"listzonesresponse":` + body + `}` }
@@ -68,7 +68,7 @@ func TestGoneNeedsProof(t *testing.T) {
 		status     int // of the list of the id
 		body       string
 		others     int    // status of all other calls; 0: the healthy answer
-		othersBody string // of listZones
+		othersBody string // answer of listZones
 		gone       bool
 	}{
 		"empty":                               {200, empty, 0, "", true},
@@ -104,10 +104,10 @@ func TestGoneNeedsProof(t *testing.T) {
 		"an envelope of a list":               {200, `{"listvirtualmachinesresponse":[]}`, 0, "", false},
 		"the envelope of another command":     {200, `{"listzonesresponse":{}}`, 0, "", false},
 		"two envelopes":                       {200, `{"listvirtualmachinesresponse":{},"x":{}}`, 0, "", false},
-		"a count without things":              {200, `{"listvirtualmachinesresponse":{"count":1}}`, 0, "", false},
-		"another thing":                       {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"x"}]}}`, 0, "", false},
-		"a thing without an id":               {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"name":"vm"}]}}`, 0, "", false},
-		"things that are a number":            {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":7}}`, 0, "", false},
+		"a count without resources":              {200, `{"listvirtualmachinesresponse":{"count":1}}`, 0, "", false},
+		"another resource":                       {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"x"}]}}`, 0, "", false},
+		"a resource without an id":               {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"name":"vm"}]}}`, 0, "", false},
+		"resources that are a number":            {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":7}}`, 0, "", false},
 		"something behind it":                 {200, empty + empty, 0, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestALostConnectionIsNotGone(t *testing.T) {
 	}
 }
 
-// VM states of 8.4; only a thing that is not listed is gone.
+// The VM states of the API; only a resource that is not listed is gone.
 func TestStates(t *testing.T) {
 	for state, want := range map[string]cluster.Power{
 		"Starting": cluster.GoingUp, "Running": cluster.Up, "Stopping": cluster.GoingDown, "Stopped": cluster.Down, "Destroyed": cluster.Vanished,
@@ -189,7 +189,7 @@ func TestDestroyedIsExpunged(t *testing.T) {
 	}
 }
 
-// What the server says must not show our secrets again, nor run on for ever.
+// Errors with the server's text contain no secrets and have a maximum length.
 func TestErrorsHideSecrets(t *testing.T) {
 	userData := []byte("token of a node, which nobody may see in a log")
 	p := provider(t, func(r *http.Request) (*http.Response, error) {
@@ -225,7 +225,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 	}
 }
 
-// Signature version 3, expires in ten minutes, changes by POST alone, no tilde.
+// Signature version 3 that expires in ten minutes, changes only by POST, no tilde.
 func TestRequests(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.FixedZone("", 3600))
 	seen := 0

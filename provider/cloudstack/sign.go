@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// sign gives the signature of parameters: sorted by raw name, names as they
-// are, values percent-encoded, all of it lower-case, HMAC-SHA1, base64.
+// sign returns the signature of parameters: sorted by raw name, names unchanged, values
+// percent-encoded, all lower-case, HMAC-SHA1, base64.
 func sign(params map[string]string, secret string) string {
 	mac := hmac.New(sha1.New, []byte(secret))
 	mac.Write([]byte(canonical(params)))
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// canonical is what is signed.
+// canonical returns the text to sign.
 func canonical(params map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(params)) { // bytes order ASCII like code units do
@@ -35,7 +35,7 @@ func canonical(params map[string]string) string {
 	return strings.ToLower(b.String())
 }
 
-// escape leaves letters, digits and - . * _ bare; a space is %20, a tilde %7E.
+// escape keeps letters, digits and - . * _; it encodes a space as %20 and a tilde as %7E.
 func escape(value string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -50,7 +50,7 @@ func escape(value string) string {
 	return b.String()
 }
 
-// encode is the query or the form body of signed parameters.
+// encode returns the signed parameters as query or form body.
 func encode(params map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(params)) {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The vectors of the specification, 3.4.
+// The vectors of the API's specification.
 func TestSignVectors(t *testing.T) {
 	params := map[string]string{
 		"Size": "3", "apikey": "EXAMPLE-KEY", "command": "createContainerCluster", "name": "blue team ~1", "response": "json",
@@ -44,7 +44,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// What is sent must arrive as what was signed, whatever stands in it.
+// The server must receive the signed values, whatever characters they contain.
 func TestWhatIsSentIsWhatWasSigned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		params := rapid.MapOf(rapid.StringMatching(`[a-zA-Z]{1,8}(\[[0-9]\]\.key)?`), rapid.String()).Draw(t, "params")

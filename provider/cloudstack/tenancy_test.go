@@ -18,8 +18,8 @@ func has(entries []cluster.Entry, id string) bool {
 	return slices.ContainsFunc(entries, func(e cluster.Entry) bool { return e.ID == id })
 }
 
-// Where all owners share an account of the server, a network that we made for
-// one is not offered to another; where each has an account, things are theirs.
+// If all owners share one account, the network that Pawl created for one owner is not
+// offered to others; if each owner has an account, the owner's networks are offered.
 func TestNetworksOfOthersAreNotOffered(t *testing.T) {
 	other := cluster.Owner{AccountID: "other", DomainID: "d1"}
 	for name, p := range map[string]func(r *fixture) *cloudstack.Provider{
@@ -83,8 +83,8 @@ func TestARuleOnTheEndpointIsSeen(t *testing.T) {
 	}
 }
 
-// A thing of our name with tags of somebody else, and one in another account,
-// is not ours; one without tags is, and gets them.
+// A resource with our name but foreign tags, or in another account, is not ours; one
+// without tags is ours and gets the tags.
 func TestWhoseAThingIs(t *testing.T) {
 	w := want(cluster.VM, "vm", cluster.Spec{Offering: "small", Template: "node-image"})
 	for name, c := range map[string]struct {
@@ -118,7 +118,7 @@ func TestWhoseAThingIs(t *testing.T) {
 	}
 }
 
-// What a failed deployment has left is removed before the next try, and only that.
+// The VM of a failed deployment is removed before the next try, and nothing else.
 func TestRemainsOfAFailedDeployment(t *testing.T) {
 	r := newFixture(t, sim.Options{Script: []sim.Rule{{Call: sim.Create, Kind: cluster.VM, Nth: 1, Do: sim.FailJob, Err: cluster.CapacityExhausted.Errorf("full")}},
 		Times: sim.Times{Create: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
@@ -221,8 +221,8 @@ func TestKeyPairsAndDefaults(t *testing.T) {
 	}
 }
 
-// The size of a root disk is sent where the API takes it; where it does not,
-// the check says so before anything is made.
+// The root disk size is sent if the API accepts it; otherwise Check reports it before the
+// create.
 func TestSizeOfRootDisks(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	p := r.client()

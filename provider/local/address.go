@@ -38,9 +38,8 @@ func freeRange(networks []*record) (string, error) {
 	return "", cluster.CapacityExhausted.Errorf("no range of addresses is left for a network")
 }
 
-// freeEndpoint chooses where the cluster of a network is reached, whichever of
-// its control nodes is there: the first address of the range, which no VM gets,
-// or a port of the one address there is.
+// freeEndpoint chooses the endpoint that the control nodes of a network share: the first
+// address of the range, which no VM gets, or a port of the only address.
 func (p *Provider) freeEndpoint(rangeText string, networks []*record) (string, error) {
 	ip, _, err := net.ParseCIDR(rangeText)
 	if err != nil {
@@ -61,11 +60,11 @@ func (p *Provider) freeEndpoint(rangeText string, networks []*record) (string, e
 	return freePort("127.0.0.1", 0, used)
 }
 
-// home of a VM: an address, and the ports on it.
+// listenAddrs are the address and the ports of a VM.
 type listenAddrs struct{ address, health, api string }
 
-// freeHome chooses where a VM listens: an address of the range that nobody has,
-// or ports of the one address there is.
+// freeListenAddrs chooses where a VM listens: a free address of the range, or free ports
+// of the only address.
 func (p *Provider) freeListenAddrs(rangeText string, vms []*record) (listenAddrs, error) {
 	addresses, ports := map[string]bool{}, map[string]bool{}
 	for _, vm := range vms {
@@ -117,9 +116,8 @@ func freeLoopbackAddress(rangeText string, used map[string]bool) (listenAddrs, e
 	return listenAddrs{}, cluster.CapacityExhausted.Errorf("no address is left in %s", rangeText)
 }
 
-// freePort gives host:port that nobody listens on: the wanted port, or any.
-// Ports are chosen below those that the kernel gives to connections, so that a
-// VM that is stopped for a while finds its own free again.
+// freePort returns a free host:port: the given port, or any. It chooses ports below the
+// kernel's ephemeral range, so that a VM finds its port free after a stop.
 func freePort(address string, port int, used map[string]bool) (string, error) {
 	for range 100 {
 		if port == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Catalog lists what there is: one zone, sizes, versions of the node program,
-// and the owner's networks.
+// Catalog lists the entries of a kind: one zone, sizes, versions of the node program, and
+// the owner's networks.
 func (p *Provider) Catalog(ctx context.Context, owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -33,7 +33,8 @@ func (p *Provider) Catalog(ctx context.Context, owner cluster.Owner, kind cluste
 	return entries, p.data.checkExists()
 }
 
-// services that a network must have; what means nothing on loopback stands in nobody's way.
+// services returns the services that a cluster requires of a network. Those without a
+// meaning on loopback count as present.
 func services() []string {
 	return []string{"Dhcp", "Dns", "UserData", "SourceNat", "Firewall", "PortForwarding", "Lb"}
 }
@@ -67,7 +68,7 @@ func (p *Provider) networks(owner cluster.Owner) ([]cluster.Entry, error) {
 	return entries, nil
 }
 
-// Check says what stands in the way of a plan.
+// Check returns the findings that prevent a plan.
 func (p *Provider) Check(ctx context.Context, n cluster.Need) ([]cluster.Finding, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// dwelling is what a server is to its nodes: it takes a join token once, and a
-// credential from then on.
+// fakeServer is the server for the nodes: it accepts a join token once, and then the
+// credential.
 type fakeServer struct {
 	t       *testing.T
 	address string
@@ -36,7 +36,7 @@ type fakeServer struct {
 	drain       map[string]bool
 	removed     []string
 	upgrade     *cluster.NodeUpgrade // of the control node
-	ca, caKey   string               // of the cluster; empty: its control node makes one
+	ca, caKey   string               // of the cluster; empty: the control node creates one
 }
 
 func (h *fakeServer) open() {
@@ -49,7 +49,7 @@ func (h *fakeServer) open() {
 	server, served := h.server, h.served
 	go func() {
 		defer close(served)
-		_ = server.Serve(listener) // it ends by Close
+		_ = server.Serve(listener) // ends with Close
 	}()
 }
 
@@ -111,14 +111,14 @@ func (h *fakeServer) change(do func()) {
 	do()
 }
 
-// said is a node's newest hello.
+// lastHeartbeat returns the newest heartbeat of a node.
 func (h *fakeServer) lastHeartbeat(name string) cluster.Hello {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.heartbeats[name]
 }
 
-// awaits looks until something is true of what the nodes said last.
+// await polls until the newest heartbeats meet a condition.
 func (h *fakeServer) await(what string, is func(map[string]cluster.Hello) bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -150,9 +150,9 @@ func (h *fakeServer) wantVM(name string, role cluster.Role) cluster.Want {
 	return w
 }
 
-// A cluster of real processes: nodes call home, workers join the control node
-// they have pinned; a worker that is killed leaves the list and comes back; the
-// server may be away; a drained worker leaves; a control node may be replaced.
+// A cluster of real processes: nodes send heartbeats and workers join the pinned control
+// node; a killed worker leaves the list and returns; the server may be away; a drained
+// worker leaves; a control node may be replaced.
 func TestCluster(t *testing.T) {
 	p := open(t, Options{})
 	h := &fakeServer{
@@ -205,7 +205,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("version: %v", version)
 	}
 
-	// The token is spent: what follows goes without it.
+	// The token is used up: the nodes continue without it.
 	h.change(func() { h.token = "" })
 
 	kill(t, processOf(t, p, w1), syscall.SIGKILL)
@@ -236,7 +236,8 @@ func TestCluster(t *testing.T) {
 		return joined("c1", "w1")(heartbeats) && strings.HasPrefix(heartbeats["w2"].Reason, "NotJoined")
 	})
 
-	// A new control node has another CA; home tells the workers, and vouches for them.
+	// A new control node has another CA; the server informs the workers, and sends their tokens
+	// to the control node.
 	if err := act(t, p, c1, cluster.Destroy); err != nil {
 		t.Fatal(err)
 	}
@@ -261,8 +262,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Finding 17: a control node upgrades itself in place when home tells it to: its
-// address, its CA and its members stay, and it keeps the version over a restart.
+// Finding 17: a control node upgrades itself in place when the server requests it: its
+// address, CA and members stay, and it keeps the version after a restart.
 func TestFinding17ControlNodeUpgradesInPlace(t *testing.T) {
 	p := open(t, Options{})
 	h := &fakeServer{
@@ -392,7 +393,7 @@ func TestFinding18ThreeControlNodesAreOneCluster(t *testing.T) {
 	}
 }
 
-// read asks the endpoint, with the CA that the control node brought home.
+// read requests the endpoint with the CA from the control node's heartbeat.
 func read(t *testing.T, control cluster.Hello, path string, value any) {
 	t.Helper()
 	if err := ask(control, path, value); err != nil {

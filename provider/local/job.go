@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/internal/host"
 )
 
-// job is an act under way. It is all in its text: whoever polls it needs no memory.
+// job is an action in progress. Its text holds its whole state: any process can poll it.
 type job struct {
 	act      cluster.Action
 	id       string
 	identity string
-	at       time.Time // when it was asked for
+	at       time.Time // time of the request
 }
 
 func (j job) String() string {
@@ -35,10 +35,10 @@ func parseJob(text string) (job, error) {
 	return job{act: cluster.Action(part[0]), id: part[1], identity: part[2], at: time.Unix(0, at)}, nil
 }
 
-// again is when to ask for a job that is not done.
+// pollInterval is the time until an unfinished job should be polled again.
 const pollInterval = 250 * time.Millisecond
 
-// step looks once, and acts at most once.
+// step observes the VM once and acts at most once.
 func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 	p.reapChildren()
 	lock := p.lockOf(j.id)
@@ -46,7 +46,7 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 	defer lock.Unlock()
 	r, err := p.data.load(j.id)
 	if err == nil && r.unreadable == "" && j.identity != "" && r.Identity != j.identity {
-		err = goneError(j.id, nil) // another thing has its key by now
+		err = goneError(j.id, nil) // another resource has the key by now
 	}
 	if errors.Is(err, cluster.ErrGone) {
 		if j.act == cluster.Destroy {
@@ -97,18 +97,18 @@ func (p *Provider) step(ctx context.Context, j job) (cluster.Progress, error) {
 		}
 		return open, p.halt(r, s, func(time.Duration) bool { return j.act == cluster.ForceStop })
 	case cluster.Destroy:
-		// A process without a record, or that cannot be proven, is left alone: it
-		// ends when its directory is gone.
+		// Leave a process alone if it has no record or cannot be proven: it ends when its
+		// directory is gone.
 		lost := s.state == silent && s.process == (host.Process{}) && p.options.Now().Sub(j.at) > p.options.StopWithin
 		if s.state != stopped && s.state != unread && !lost {
 			return open, p.halt(r, s, func(since time.Duration) bool { return since > p.options.StopWithin })
 		}
 		return done, p.removeVM(r)
 	}
-	return cluster.Progress{}, cluster.ProviderRefused.Errorf("%s: a VM knows no %q", r.Name, j.act)
+	return cluster.Progress{}, cluster.ProviderRefused.Errorf("%s: a VM has no action %q", r.Name, j.act)
 }
 
-// vanish removes the directory of a thing.
+// removeVM removes the directory of a VM.
 func (p *Provider) removeVM(r *record) error {
 	unlock, err := p.data.lock()
 	if err != nil {
@@ -121,10 +121,10 @@ func (p *Provider) removeVM(r *record) error {
 func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
 	done := cluster.Progress{Done: true, Ref: r.ref()}
 	if j.act != cluster.Destroy {
-		done.Err = cluster.ProviderRefused.Errorf("%s: a network knows no %q", r.Name, j.act)
+		done.Err = cluster.ProviderRefused.Errorf("%s: a network has no action %q", r.Name, j.act)
 		return done, nil
 	}
-	unlock, err := p.data.lock() // no VM comes into it now
+	unlock, err := p.data.lock() // keeps new VMs out of the network
 	if err != nil {
 		return cluster.Progress{}, err
 	}
@@ -141,7 +141,8 @@ func (p *Provider) stepNetwork(r *record, j job) (cluster.Progress, error) {
 	return done, p.data.remove(r.ID)
 }
 
-// settle steps until the job is done or patience is over; then it is to be polled.
+// settle repeats step until the job is done or Options.Patience is over. The caller then
+// polls the job.
 func (p *Provider) settle(ctx context.Context, j job) (cluster.Call, error) {
 	deadline := time.Now().Add(p.options.Patience)
 	call := cluster.Call{Job: j.String(), Ref: cluster.Ref{ID: j.id, Identity: j.identity, Zone: ZoneID}}
@@ -165,7 +166,7 @@ func (p *Provider) settle(ctx context.Context, j job) (cluster.Call, error) {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return call, nil // what was begun goes on; the job tells how
+			return call, nil // the action continues; Poll reports its progress
 		case <-timer.C:
 		}
 	}

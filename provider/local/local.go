@@ -15,18 +15,18 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// Provider makes VMs of processes. It keeps no state but what is in its
-// directory, starts no goroutine that outlives a call, and needs no closing.
+// Provider runs VMs as processes. All its state is in its directory; it starts no
+// goroutine that outlives a call and needs no Close.
 type Provider struct {
 	options      Options
 	data         dataDir
 	client       *http.Client
-	probeTimeout time.Duration // how long a health may take to answer
+	probeTimeout time.Duration // timeout of a health request
 	seed         maphash.Seed
-	locks        [64]sync.Mutex // by id: acts on one thing come one after the other
+	locks        [64]sync.Mutex // by id: serializes the actions on a resource
 
 	mu       sync.Mutex
-	children map[int]struct{} // ids of processes that this one has started
+	children map[int]struct{} // ids of the processes that this process has started
 }
 
 var (
@@ -51,14 +51,14 @@ func New(o Options) (*Provider, error) {
 	if err := p.data.open(); err != nil {
 		return nil, err
 	}
-	// Processes are known by the path of their directory: there is one spelling of it.
+	// Processes are identified by the path of their directory: use one spelling.
 	if p.data.root, err = filepath.EvalSymlinks(o.Dir); err != nil {
 		return nil, ioFault(err)
 	}
 	return p, nil
 }
 
-// Capabilities say that there are VMs and networks, and nothing else.
+// Capabilities lists VMs and networks only.
 func (p *Provider) Capabilities() cluster.Capabilities {
 	return cluster.Capabilities{
 		Kinds: []cluster.Kind{cluster.VM, cluster.Network}, CallIDs: true, Tags: true, UserData: userDataLimit, CallsHome: true, Logs: true,
@@ -69,15 +69,14 @@ func (p *Provider) lockOf(id string) *sync.Mutex {
 	return &p.locks[maphash.String(p.seed, id)%uint64(len(p.locks))]
 }
 
-// Create makes a VM and starts it, or a network. The directory is the intent:
-// after a crash before the start the VM is there, Stopped, and Create or Start
-// goes on.
+// Create creates and starts a VM, or creates a network. The directory is the intent: after
+// a crash before the start, the VM is Stopped, and Create or Start continues.
 func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, error) {
 	if err := ctx.Err(); err != nil {
 		return cluster.Call{}, err
 	}
 	if folders[w.Kind] == "" {
-		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: this provider makes no %s", w.Name, w.Kind)
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: this provider cannot create the kind %s", w.Name, w.Kind)
 	}
 	r, err := p.record(w)
 	if err != nil {
@@ -86,7 +85,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	if r.Kind == cluster.Network || r.unreadable != "" {
 		return cluster.Call{Ref: r.ref(), Done: true}, nil
 	}
-	// The first launch is Create's; what is stopped after it was stopped by somebody.
+	// Only the first launch belongs to Create; a VM that stops later was stopped by somebody.
 	j := job{act: cluster.Start, id: r.ID, identity: r.Identity, at: r.Created}
 	if _, alive := p.findProcess(r); !alive && !p.mark(r, launchFile).At.IsZero() {
 		return cluster.Call{Ref: r.ref(), Done: true}, nil
@@ -94,7 +93,7 @@ func (p *Provider) Create(ctx context.Context, w cluster.Want) (cluster.Call, er
 	return p.settle(ctx, j)
 }
 
-// record gives the record of a Want: the one there is, or a new one.
+// record returns the existing record of a Want, or creates it.
 func (p *Provider) record(w cluster.Want) (*record, error) {
 	unlock, err := p.data.lock()
 	if err != nil {
@@ -135,7 +134,7 @@ func (p *Provider) record(w cluster.Want) (*record, error) {
 	return r, p.data.add(r, map[string][]byte{node.UserDataFile: w.Spec.UserData})
 }
 
-// furnish checks what a VM is made of, and finds room for it.
+// specifyVM checks the VM's offering, template and user data, and assigns its addresses.
 func (p *Provider) specifyVM(r *record) error {
 	offering, ok := p.options.offering(r.Spec.Offering)
 	if !ok {
@@ -181,7 +180,7 @@ func (p *Provider) specifyVM(r *record) error {
 	return nil
 }
 
-// room checks the limits of the machine for n more VMs.
+// checkCapacity checks the limits of the machine for n more VMs.
 func (p *Provider) checkCapacity(vms []*record, n int, o Offering) error {
 	cores, memory := 0, 0
 	for _, vm := range vms {
@@ -194,19 +193,20 @@ func (p *Provider) checkCapacity(vms []*record, n int, o Offering) error {
 		{"VMs", len(vms), n, p.options.MaxVMs}, {"cores", cores, n * o.Cores, p.options.Cores}, {"MB of memory", memory, n * o.MemoryMB, p.options.MemoryMB},
 	} {
 		if l.used+l.more > l.all {
-			return cluster.CapacityExhausted.Errorf("this machine may have %d %s; %d are used, %d more are wanted", l.all, l.what, l.used, l.more)
+			return cluster.CapacityExhausted.Errorf("the limit of this machine is %d %s; %d are used, %d more are needed", l.all, l.what, l.used, l.more)
 		}
 	}
 	return nil
 }
 
-// Act starts, stops or destroys. It waits a little; what takes longer is to be polled.
+// Act starts, stops or destroys. It waits for Options.Patience; the caller polls for the
+// rest.
 func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (cluster.Call, error) {
 	if err := ctx.Err(); err != nil {
 		return cluster.Call{}, err
 	}
 	if !slices.Contains([]cluster.Action{cluster.Start, cluster.Stop, cluster.ForceStop, cluster.Destroy}, a) {
-		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: nothing knows %q", ref.Name, a)
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s: unknown action %q", ref.Name, a)
 	}
 	r, err := p.recordOf(ref)
 	switch {
@@ -216,7 +216,7 @@ func (p *Provider) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (
 		return cluster.Call{Ref: ref}, err
 	}
 	if own := p.options.Installation; a == cluster.Destroy && own != "" && r.unreadable == "" && r.Tags[cluster.TagInstallation] != own {
-		return cluster.Call{Ref: ref}, cluster.ProviderRefused.Errorf("%s is not of this installation", r.Name)
+		return cluster.Call{Ref: ref}, cluster.ProviderRefused.Errorf("%s belongs to another installation", r.Name)
 	}
 	return p.settle(ctx, job{act: a, id: r.ID, identity: r.Identity, at: p.options.Now()})
 }

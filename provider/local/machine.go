@@ -22,25 +22,25 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// Files of a VM that the provider writes when it acts.
+// Files that the provider writes when it starts or stops a VM.
 const (
 	launchFile = "launch.json" // the newest start
 	haltFile   = "halt.json"   // the newest stop
 )
 
-// mark is a start or a stop of a process.
+// mark records a start or a stop of a process.
 type mark struct {
 	At      time.Time    `json:"at"`
 	Process host.Process `json:"process"`
 }
 
-// The provider's words for the states of a VM.
+// The states of a VM.
 const (
 	running  = "Running"
 	starting = "Starting"
 	stopping = "Stopping"
 	stopped  = "Stopped"
-	silent   = "Silent" // the process lives and does not answer with its identity
+	silent   = "Silent" // the process runs but does not answer with its identity
 	unread   = "Unreadable"
 )
 
@@ -49,23 +49,24 @@ var powers = map[string]cluster.Power{
 	silent: cluster.UnknownPower, unread: cluster.Broken,
 }
 
-// probeTimeout is how long a health may take to answer.
+// defaultProbeTimeout is the timeout of a health request.
 const defaultProbeTimeout = 2 * time.Second
 
-// sight is what can be seen of a VM.
+// observation is the observed state of a VM.
 type observation struct {
 	state   string
-	process host.Process // that of the VM, proven; zero: none
+	process host.Process // the VM's proven process; zero: none
 }
 
-// A process that is ending answers a last time and then cannot be found any more,
-// before it is gone: what cannot be found is looked at again, this often, this soon.
+// An ending process may answer one last time after it is no longer found. If a process is
+// not found, observe therefore tries again observeRetries times, with observePause
+// between.
 const (
 	observeRetries = 5
 	observePause   = 40 * time.Millisecond
 )
 
-// look sees a VM. Only an error of the context is one.
+// observe returns the state of a VM. It fails only if the context ends.
 func (p *Provider) observe(ctx context.Context, r *record) (observation, error) {
 	for try := 0; ; try++ {
 		s, err := p.observeOnce(ctx, r)
@@ -94,9 +95,9 @@ func (p *Provider) observeOnce(ctx context.Context, r *record) (observation, err
 	process, alive := p.findProcess(r)
 	if !alive && health != nil {
 		switch by := host.Of(r.Identity, health.PID); {
-		case !by.IsRunning(): // it has ended since it answered
+		case !by.IsRunning(): // it has ended after its answer
 			health = nil
-		case by.HasArgument(p.data.filePath(r.ID)): // its file is lost or wrong, the process is not
+		case by.HasArgument(p.data.filePath(r.ID)): // its file is lost or wrong, but the process is right
 			process, alive = by, true
 		}
 	}
@@ -106,22 +107,22 @@ func (p *Provider) observeOnce(ctx context.Context, r *record) (observation, err
 	}), nil
 }
 
-// facts of a VM.
+// facts are the inputs of decideState.
 type facts struct {
 	alive, healthy bool
-	held           bool // some process is the node
+	held           bool // a process holds the lock of the node
 	process        host.Process
 	launch, halt   mark
 	now            time.Time
-	grace          time.Duration // for a process that does not answer yet
+	grace          time.Duration // for a process that does not yet answer
 }
 
 func decideState(f facts) observation {
 	switch {
 	case !f.alive && f.healthy:
-		return observation{state: running} // it answers, but cannot be found among the processes
+		return observation{state: running} // it answers, but its process is not found
 	case !f.alive && f.held:
-		return observation{state: silent} // its files are lost, and it does not say who it is
+		return observation{state: silent} // its files are lost, and it does not answer with its identity
 	case !f.alive:
 		return observation{state: stopped}
 	case f.halt.Process.Same(f.process):
@@ -134,11 +135,11 @@ func decideState(f facts) observation {
 	return observation{silent, f.process}
 }
 
-// process finds the process of a VM: as it wrote itself, as it was started, or
-// as it was told to end.
+// findProcess finds the process of a VM: by the file that the process wrote, or by the
+// marks of its start or stop.
 func (p *Provider) findProcess(r *record) (host.Process, bool) {
 	var written host.Process
-	_ = disk.ReadJSON(p.data.filePath(r.ID, node.ProcessFile), &written) // not there yet, or damaged: no process
+	_ = disk.ReadJSON(p.data.filePath(r.ID, node.ProcessFile), &written) // missing or damaged: no process
 	for _, process := range []host.Process{written, p.mark(r, launchFile).Process, p.mark(r, haltFile).Process} {
 		if process.Identity == r.Identity && process.IsRunning() && process.HasArgument(p.data.filePath(r.ID)) {
 			return process, true
@@ -156,7 +157,7 @@ func (p *Provider) mark(r *record, file string) mark {
 	return m
 }
 
-// probe asks for the health. An answer with another identity is none.
+// probe requests the health. It ignores an answer with another identity.
 func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.probeTimeout)
 	defer cancel()
@@ -174,7 +175,7 @@ func (p *Provider) probe(ctx context.Context, r *record) (*node.Health, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK || h.Identity != r.Identity {
-		return nil, errors.New("somebody else answers")
+		return nil, errors.New("another program answers")
 	}
 	return &h, nil
 }
@@ -195,22 +196,22 @@ func (p *Provider) launch(r *record) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) {
-			return cluster.CapacityExhausted.Errorf("%s: the machine starts no process: %w", r.Name, err)
+			return cluster.CapacityExhausted.Errorf("%s: the machine cannot start a process: %w", r.Name, err)
 		}
 		return cluster.ProviderRefused.Errorf("%s: the node program does not start: %w", r.Name, err)
 	}
 	pid := cmd.Process.Pid
 	p.addChild(pid)
 	m := mark{At: p.options.Now(), Process: host.Of(r.Identity, pid)}
-	_ = cmd.Process.Release() // it is reaped by its id
+	_ = cmd.Process.Release() // reapChildren waits for it by id
 	if err := disk.WriteJSON(filepath.Join(dir, launchFile), m); err != nil {
-		return ioFault(err) // the process writes its own file, and is found by it
+		return ioFault(err) // the process also writes its own file
 	}
 	return nil
 }
 
-// halt ends the process of a VM that look has proven: SIGTERM once, and SIGKILL
-// for it and its group if force says so. One that is not proven yet is let be.
+// halt ends the proven process of a VM: SIGTERM once, and SIGKILL for its process group if
+// force returns true. It leaves an unproven process alone.
 func (p *Provider) halt(r *record, s observation, force func(since time.Duration) bool) error {
 	if s.process == (host.Process{}) {
 		if s.state == silent {
@@ -238,17 +239,17 @@ func refusedSignal(r *record, err error) error {
 	if err == nil {
 		return nil
 	}
-	return cluster.CredentialsRefused.Errorf("%s: the process cannot be told to end: %w", r.Name, err)
+	return cluster.CredentialsRefused.Errorf("%s: cannot signal the process: %w", r.Name, err)
 }
 
-// bear remembers a child, to be reaped when it has ended.
+// addChild registers a child for reapChildren.
 func (p *Provider) addChild(pid int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.children[pid] = struct{}{}
 }
 
-// reap takes leave of children that have ended, or they would stay as zombies.
+// reapChildren waits for children that have ended, so that they do not stay zombies.
 func (p *Provider) reapChildren() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -261,14 +262,14 @@ func (p *Provider) reapChildren() {
 	}
 }
 
-// lastWords are what a process wrote last, for the one who wonders why it ended.
+// logTail returns the last lines that the process wrote, to explain why it ended.
 func (p *Provider) logTail(r *record) string {
 	text, err := tail(p.data.filePath(r.ID, node.LogFile), 2)
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool {
-		return strings.HasPrefix(strings.TrimSpace(line), "remedy:") // it speaks to who starts nodes by hand
+		return strings.HasPrefix(strings.TrimSpace(line), "remedy:") // the remedy is for people who start nodes by hand
 	})
 	if err != nil || len(lines) == 0 || lines[len(lines)-1] == "" {
 		return "it wrote nothing"
 	}
-	return fmt.Sprintf("its last words: %.300s", lines[len(lines)-1])
+	return fmt.Sprintf("its last output: %.300s", lines[len(lines)-1])
 }

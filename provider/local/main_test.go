@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// The test binary is its own node program, as pawl is: its VMs are real processes.
+// The test binary is its own node program, like pawl: its VMs are real processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "node" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve is a server that has made a VM and waits to be killed.
+// serve runs a server that creates a VM and waits to be killed.
 func serve(dir string) {
 	p, err := New(Options{Dir: dir, Installation: installation, Times: quick})
 	if err == nil {
@@ -57,11 +57,11 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 const installation = "exam"
 
-// quick are times for tests.
+// quick are short intervals for tests.
 var quick = node.Times{Heartbeat: 100 * time.Millisecond, Renew: 50 * time.Millisecond, Silence: time.Second, Watch: 50 * time.Millisecond, Retry: 20 * time.Millisecond}
 
-// folder is a data directory. At the end of the test nothing may be left: no
-// process that has it in its command line, and no directory of a thing.
+// folder creates a data directory. At the end of the test no process may have it in its
+// command line, and no resource directory may remain.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "local")
@@ -72,19 +72,19 @@ func folder(t *testing.T) string {
 		}
 		for pid, line := range left {
 			t.Errorf("process %d is left: %s", pid, line)
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it is the test's own
+			_ = syscall.Kill(pid, syscall.SIGKILL) // a process of the test
 		}
 		for _, kind := range folders {
-			things, _ := os.ReadDir(filepath.Join(dir, kind))
-			for _, thing := range things {
-				t.Errorf("%s/%s is left", kind, thing.Name())
+			entries, _ := os.ReadDir(filepath.Join(dir, kind))
+			for _, entry := range entries {
+				t.Errorf("%s/%s is left", kind, entry.Name())
 			}
 		}
 	})
 	return dir
 }
 
-// processesIn finds living processes by their command line.
+// processesIn finds running processes by their command line.
 func processesIn(dir string) map[int]string {
 	found := map[int]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -101,7 +101,7 @@ func processesIn(dir string) map[int]string {
 	return found
 }
 
-// open gives a provider whose things are removed at the end of the test.
+// open returns a provider whose resources are removed at the end of the test.
 func open(t *testing.T, o Options) *Provider {
 	t.Helper()
 	if o.Dir == "" {
@@ -111,7 +111,7 @@ func open(t *testing.T, o Options) *Provider {
 		o.Times = quick
 	}
 	o.Installation = installation
-	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process dallies for a second at its end
+	o.Env = append(o.Env, "GORACE=atexit_sleep_ms=0") // under -race a process otherwise sleeps for a second at its end
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func open(t *testing.T, o Options) *Provider {
 	return p
 }
 
-// purge destroys whatever is left.
+// purge destroys all remaining resources.
 func purge(t *testing.T, p *Provider) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)

@@ -12,14 +12,14 @@ import (
 
 // Options of a provider. Dir is required.
 type Options struct {
-	// Dir holds all VMs and networks. It is made if it is not there.
+	// Dir holds all VMs and networks. New creates it.
 	Dir string
-	// Installation whose tag List asks for; empty: any.
+	// Installation is the tag that List selects by; empty: any.
 	Installation string
-	// Command runs a node; "--dir" and its directory are appended. Default: this
-	// program with the argument node.
+	// Command runs a node; Pawl appends "--dir" and the directory. Default: this program with
+	// the argument node.
 	Command []string
-	// Env is added to the environment of nodes, which is empty but for PATH.
+	// Env is added to the environment of nodes, which otherwise holds only PATH.
 	Env []string
 
 	MaxVMs   int // of this machine: 64
@@ -27,16 +27,16 @@ type Options struct {
 	MemoryMB int // of all VMs together: 131072
 
 	Offerings []Offering // default: small, medium
-	Templates []Template // the first is the default one: node-1.0, node-1.1
+	Templates []Template // the first is the default; default: node-1.0, node-1.1
 
-	// OneAddress gives each VM ports of its own on 127.0.0.1 instead of an
-	// address; where there is only one, it is so without being told.
+	// OneAddress gives each VM its own ports on 127.0.0.1 instead of its own address. It is
+	// set automatically on machines with one loopback address.
 	OneAddress bool
 
-	Patience    time.Duration // how long a call waits for what it began, before it is to be polled: 2 s
-	StartWithin time.Duration // until a process that does not answer is no longer Starting: 20 s
+	Patience    time.Duration // how long a call waits for its action before the caller must poll: 2 s
+	StartWithin time.Duration // time until a process that does not answer is no longer Starting: 20 s
 	StopWithin  time.Duration // from SIGTERM to SIGKILL when a VM is destroyed: 10 s
-	Times       node.Times    // of the nodes
+	Times       node.Times    // intervals of the nodes
 	Now         func() time.Time
 }
 
@@ -50,16 +50,16 @@ type Offering struct {
 // Template is a version of the node program.
 type Template struct {
 	ID, Name string
-	Version  string // as nodes report it
+	Version  string // as reported by nodes
 }
 
-// Names of the catalogue.
+// Names in the catalog.
 const (
 	ZoneID            = "local"
 	NetworkOfferingID = "loopback"
 )
 
-// userDataLimit is that of the strictest provider, so that what fits here fits there.
+// userDataLimit is the limit of the strictest provider, so that user data fit everywhere.
 const userDataLimit = 32 << 10
 
 func (o Options) filled() (Options, error) {

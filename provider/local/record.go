@@ -18,8 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/provider/local/node"
 )
 
-// record is what a VM or network is: vms/<id>/vm.json, networks/<id>/network.json.
-// It is written once.
+// record describes a VM or network: vms/<id>/vm.json, networks/<id>/network.json. It is
+// written once.
 type record struct {
 	ID       string            `json:"id"`
 	Kind     cluster.Kind      `json:"kind"`
@@ -35,13 +35,13 @@ type record struct {
 	MemoryMB int               `json:"memoryMB,omitempty"`
 	Address  string            `json:"address,omitempty"`  // of a VM
 	Range    string            `json:"range,omitempty"`    // of a network
-	Endpoint string            `json:"endpoint,omitempty"` // of a network: host:port at which its cluster is reached
-	Node     node.Config       `json:"node,omitzero"`      // what its process reads
+	Endpoint string            `json:"endpoint,omitempty"` // of a network: host:port of its cluster
+	Node     node.Config       `json:"node,omitzero"`      // read by its process
 
-	unreadable string // why the record cannot be read; then only ID and Kind are known
+	unreadable string // why the record cannot be read; only ID and Kind are set then
 }
 
-// ref is the name to come back to the thing.
+// ref returns the reference to the resource.
 func (r *record) ref() cluster.Ref {
 	return cluster.Ref{Kind: r.Kind, ID: r.ID, Name: r.Name, Zone: ZoneID, Identity: r.Identity}
 }
@@ -51,14 +51,14 @@ const (
 	lockFile    = "lock"
 )
 
-// shape of an id: what it names, and what tells it from others.
+// idPattern matches an id: the kind and 24 hexadecimal digits.
 var idPattern = regexp.MustCompile(`^(vm|network)-[0-9a-f]{24}$`)
 
-// folders of the kinds.
+// folders maps kinds to directories.
 var folders = map[cluster.Kind]string{cluster.VM: "vms", cluster.Network: "networks"}
 
-// idOf derives the id, and so the name of the directory, from the key: the same
-// key can only ever make one thing. Without a key every call makes a new one.
+// idOf derives the id, which is also the directory name, from the key: the same key
+// creates one resource at most. Without a key each call creates a new one.
 func idOf(w cluster.Want) string {
 	key := w.Key
 	if key == "" {
@@ -71,7 +71,7 @@ func idOf(w cluster.Want) string {
 	return string(w.Kind) + "-" + hex.EncodeToString(sum.Sum(nil))[:24]
 }
 
-// shelf is the data directory.
+// dataDir is the data directory.
 type dataDir struct{ root string }
 
 func (s dataDir) folder(kind cluster.Kind) string { return filepath.Join(s.root, folders[kind]) }
@@ -88,7 +88,7 @@ func fileOf(kind cluster.Kind) string {
 	return node.File
 }
 
-// open makes the data directory, or finds it.
+// open creates the data directory if it does not exist.
 func (s dataDir) open() error {
 	for _, dir := range []string{s.root, s.folder(cluster.VM), s.folder(cluster.Network)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -109,13 +109,13 @@ func (s dataDir) open() error {
 	return nil
 }
 
-// there proves that the data directory is there: what is missing in it is gone.
+// checkExists verifies that the data directory exists: then a missing file is really gone.
 func (s dataDir) checkExists() error {
 	_, err := os.Stat(filepath.Join(s.root, node.MarkerFile))
 	return ioFault(err)
 }
 
-// lock keeps others from making things at the same time, in this process and in others.
+// lock serializes creates and deletes, in this process and in others.
 func (s dataDir) lock() (unlock func(), err error) {
 	f, err := disk.Lock(filepath.Join(s.root, lockFile))
 	if err != nil {
@@ -124,12 +124,12 @@ func (s dataDir) lock() (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// sweep removes what a crash left half-made or half-removed. The lock is held.
+// sweep removes directories that a crash left incomplete. The caller holds the lock.
 func (s dataDir) sweep() {
 	for _, folder := range folders {
 		entries, err := os.ReadDir(filepath.Join(s.root, folder))
 		if err != nil {
-			continue // reading will tell
+			continue // reading reports the error
 		}
 		for _, e := range entries {
 			if strings.HasPrefix(e.Name(), ".") {
@@ -139,7 +139,8 @@ func (s dataDir) sweep() {
 	}
 }
 
-// add makes the directory of a record with all its files, or nothing. The lock is held.
+// add creates the directory of a record with all files, or nothing. The caller holds the
+// lock.
 func (s dataDir) add(r *record, files map[string][]byte) (err error) {
 	folder := s.folder(r.Kind)
 	half, err := os.MkdirTemp(folder, ".new-*") // 0700
@@ -165,8 +166,8 @@ func (s dataDir) add(r *record, files map[string][]byte) (err error) {
 	return ioFault(disk.SyncDir(folder))
 }
 
-// remove makes a directory gone at once, and then removes what was in it. The
-// lock is held: sweep would do the same.
+// remove renames a directory atomically and then deletes it. The caller holds the lock:
+// sweep would do the same.
 func (s dataDir) remove(id string) error {
 	path := s.filePath(id)
 	away := filepath.Join(filepath.Dir(path), ".gone-"+id+"-"+disk.Random(4))
@@ -182,10 +183,10 @@ func (s dataDir) remove(id string) error {
 	return ioFault(os.RemoveAll(away))
 }
 
-// load reads a record. cluster.ErrGone if its directory is proven not to be there.
+// load reads a record. cluster.ErrGone if its directory is proven to be missing.
 func (s dataDir) load(id string) (*record, error) {
 	if !idPattern.MatchString(id) {
-		return nil, goneError(id, s.checkExists()) // we never made such a thing
+		return nil, goneError(id, s.checkExists()) // not an id of this provider
 	}
 	kind, _, _ := strings.Cut(id, "-")
 	r := &record{}
@@ -202,12 +203,12 @@ func (s dataDir) load(id string) (*record, error) {
 	case dirErr != nil:
 		return nil, ioFault(dirErr)
 	case err == nil:
-		err = errors.New("the record is that of another thing")
+		err = errors.New("the record belongs to another resource")
 	}
 	return &record{ID: id, Kind: cluster.Kind(kind), unreadable: err.Error()}, nil
 }
 
-// all reads the records of a kind that come after an id, in the order of ids.
+// list reads the records of a kind after an id, in the order of ids.
 func (s dataDir) list(kind cluster.Kind, after string) ([]*record, error) {
 	entries, err := os.ReadDir(s.folder(kind)) // sorted
 	if err != nil {
@@ -223,7 +224,7 @@ func (s dataDir) list(kind cluster.Kind, after string) ([]*record, error) {
 		}
 		r, err := s.load(e.Name())
 		if errors.Is(err, cluster.ErrGone) {
-			continue // since the folder was read
+			continue // deleted after the folder was read
 		}
 		if err != nil {
 			return nil, err
@@ -240,7 +241,7 @@ func goneError(id string, trouble error) error {
 	return fmt.Errorf("%w: %s", cluster.ErrGone, id)
 }
 
-// trouble tells what it means when a file cannot be read or written.
+// ioFault converts a file error to a declared fault.
 func ioFault(err error) error {
 	switch {
 	case err == nil:

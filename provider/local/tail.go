@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// tailMost bytes are read of a log at most.
+// maxTailBytes limits how much of a log is read.
 const maxTailBytes = 1 << 20
 
-// tail gives the newest lines of a file.
+// tail returns the newest lines of a file.
 func tail(path string, lines int) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func tail(path string, lines int) (string, error) {
 		return "", err
 	}
 	text = text[:n]
-	if from > 0 { // the first line is half a one
+	if from > 0 { // the first line is incomplete
 		text = text[bytes.IndexByte(text, '\n')+1:]
 	}
 	at := len(bytes.TrimSuffix(text, []byte("\n")))

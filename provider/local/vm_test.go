@@ -30,7 +30,7 @@ func want(key string) cluster.Want {
 	}
 }
 
-// made gives a VM that is up, and its record.
+// createVM creates a VM, waits until it is Up and returns its record.
 func createVM(t *testing.T, p *Provider, w cluster.Want) *record {
 	t.Helper()
 	call, err := p.Create(t.Context(), w)
@@ -69,7 +69,7 @@ func act(t *testing.T, p *Provider, r *record, a cluster.Action) error {
 	return finish(t, p, call)
 }
 
-// awaits looks until a VM has the power.
+// awaitPower polls until a VM has the power.
 func awaitPower(t *testing.T, p *Provider, r *record, power cluster.Power) cluster.Resource {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -102,8 +102,8 @@ func kill(t *testing.T, process host.Process, s syscall.Signal) {
 	}
 }
 
-// The process is detached: it has a session of its own, and a server that is
-// killed leaves it up for the next one.
+// The process is detached: it has its own session, and a killed server leaves it for the
+// next one.
 func TestVMOutlivesTheServer(t *testing.T) {
 	dir := folder(t)
 	server := exec.Command(os.Args[0], "server", dir)
@@ -141,8 +141,8 @@ func TestVMOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// Killing the process by hand is a change behind our back: the VM is Down, and
-// starts again as the same thing.
+// Killing the process by hand is an external change: the VM is Down, and starts again as
+// the same resource.
 func TestVMKilledByHand(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
@@ -154,7 +154,7 @@ func TestVMKilledByHand(t *testing.T) {
 	if again, err := p.Create(t.Context(), want("a")); err != nil || !again.Done || again.Ref.ID != r.ID {
 		t.Errorf("the same want again: %+v, %v", again, err)
 	}
-	awaitPower(t, p, r, cluster.Down) // Create makes things; it does not start what somebody has stopped
+	awaitPower(t, p, r, cluster.Down) // Create does not start a VM that somebody has stopped
 	if err := act(t, p, r, cluster.Start); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestVMKilledByHand(t *testing.T) {
 	}
 }
 
-// Whoever removes the directory has removed the VM: it is gone, and its process ends.
+// Removing the directory removes the VM: it is gone, and its process ends.
 func TestVMDirectoryRemovedByHand(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
@@ -248,14 +248,16 @@ func TestSomebodyElseAnswers(t *testing.T) {
 	if got, err := p.Get(t.Context(), r.ref()); err != nil || got.Power != cluster.Down {
 		t.Errorf("a stranger answers: %s, %v", got.Power, err)
 	}
-	// One that knows the identity, and that we cannot find among the processes of the VM: nothing is killed.
+	// A process that knows the identity but is not found among the processes of the VM:
+	// nothing is killed.
 	text = `{"identity":"` + r.Identity + `","pid":` + itoa(os.Getpid()) + `}`
 	if err := act(t, p, r, cluster.Destroy); fault.Of(err) != cluster.ProviderRefused {
 		t.Errorf("destroy: %v", err)
 	}
 }
 
-// A lost file of the process changes nothing: health names it, and it is proven.
+// A lost process file changes nothing: the health answer names the process, and it is
+// proven.
 func TestVMWithoutItsFiles(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
@@ -267,8 +269,8 @@ func TestVMWithoutItsFiles(t *testing.T) {
 		t.Errorf("stop: %v; it lives: %t", err, process.IsRunning())
 	}
 
-	// If it hangs as well, there is no proof: it is not down, and not killed.
-	// Without its directory it ends once it wakes.
+	// If the process also hangs, there is no proof: the VM is not Down, and the process is not
+	// killed. Without its directory it ends once it continues.
 	r = createVM(t, p, want("b"))
 	process = processOf(t, p, r)
 	p.probeTimeout, p.options.Patience, p.options.StopWithin = 50*time.Millisecond, time.Nanosecond, time.Hour
@@ -285,10 +287,11 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	if err := act(t, p, r, cluster.Destroy); err != nil || !process.IsRunning() {
 		t.Errorf("destroy in the end: %v; it lives: %t", err, process.IsRunning())
 	}
-	kill(t, process, syscall.SIGCONT) // folder waits for its end
+	kill(t, process, syscall.SIGCONT) // the cleanup of folder waits for its end
 }
 
-// A process that hangs is neither up nor down, and destroy ends it all the same.
+// A VM whose process hangs is neither Up nor Down, and destroy ends the process all the
+// same.
 func TestVMHangs(t *testing.T) {
 	p := open(t, Options{StopWithin: 100 * time.Millisecond, Patience: 5 * time.Second})
 	r := createVM(t, p, want("a"))
@@ -306,7 +309,7 @@ func TestVMHangs(t *testing.T) {
 	}
 }
 
-// SIGTERM is a request. Stop leaves it at that, a forced stop and destroy do not.
+// Stop only sends SIGTERM; a forced stop and destroy also kill.
 func TestVMIgnoresSIGTERM(t *testing.T) {
 	p := open(t, Options{Env: []string{"STUBBORN=1"}, StopWithin: 200 * time.Millisecond, Patience: 50 * time.Millisecond})
 	r := createVM(t, p, want("a"))
@@ -338,8 +341,8 @@ func TestVMIgnoresSIGTERM(t *testing.T) {
 	}
 }
 
-// A crash between the directory and the start of the process: Find sees it, and
-// the same Create goes on.
+// A crash between the creation of the directory and the start of the process: Find returns
+// the VM, and the same Create continues.
 func TestCrashBeforeTheStart(t *testing.T) {
 	dir := folder(t)
 	p := open(t, Options{Dir: dir})
@@ -358,15 +361,15 @@ func TestCrashBeforeTheStart(t *testing.T) {
 		t.Fatalf("find: %+v, %v", found, err)
 	}
 	if r := createVM(t, p, want("a")); r.Identity != intent.Identity {
-		t.Errorf("another thing was made: %s, not %s", r.Identity, intent.Identity)
+		t.Errorf("another resource was created: %s, not %s", r.Identity, intent.Identity)
 	}
 	awaitPower(t, p, intent, cluster.Up)
 	if entries, err := os.ReadDir(p.data.folder(cluster.VM)); err != nil || len(entries) != 1 {
-		t.Errorf("half-made things are left: %v, %v", entries, err)
+		t.Errorf("incomplete resources are left: %v, %v", entries, err)
 	}
 }
 
-// A program that ends at once: the call says so, with its last words.
+// A program that ends at once: the call reports it with the program's last output.
 func TestVMDoesNotStart(t *testing.T) {
 	p := open(t, Options{Command: []string{"sh", "-c", "echo no such luck; echo '  remedy: none'; exit 1"}})
 	call, err := p.Create(t.Context(), want("a"))
@@ -390,7 +393,7 @@ func TestVMDoesNotStart(t *testing.T) {
 	}
 }
 
-// What a VM has on disk is its owner's alone.
+// The files of a VM are readable by their owner only.
 func TestModes(t *testing.T) {
 	dir := folder(t)
 	p := open(t, Options{Dir: dir})
@@ -401,7 +404,7 @@ func TestModes(t *testing.T) {
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a file on its way
+			return nil // a temporary file
 		}
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v", path, info.Mode())
@@ -413,8 +416,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A record that cannot be read is broken, never gone; destroy removes it and
-// leaves the process to end by itself.
+// An unreadable record is an error, never ErrGone; destroy removes it and leaves the
+// process to end by itself.
 func TestBrokenRecord(t *testing.T) {
 	p := open(t, Options{})
 	r := createVM(t, p, want("a"))
@@ -435,7 +438,7 @@ func TestBrokenRecord(t *testing.T) {
 	}
 }
 
-// A thing of another installation is not destroyed, whoever asks.
+// A resource of another installation is never destroyed.
 func TestForeignIsNotDestroyed(t *testing.T) {
 	p := open(t, Options{})
 	w := want("theirs")
@@ -447,7 +450,7 @@ func TestForeignIsNotDestroyed(t *testing.T) {
 	awaitPower(t, p, r, cluster.Up)
 }
 
-// A job is all in its text: any server may poll it.
+// A job's text holds its whole state: any server may poll it.
 func TestJobsAreTheirText(t *testing.T) {
 	dir := folder(t)
 	p := open(t, Options{Dir: dir, Patience: time.Nanosecond})
@@ -471,7 +474,7 @@ func TestJobsAreTheirText(t *testing.T) {
 	}
 }
 
-// A VM is a process: the size of a root disk is remarked, and stands in nobody's way.
+// A VM is a process: the root disk size is only a remark and prevents nothing.
 func TestSizeOfRootDisksIsARemark(t *testing.T) {
 	p := open(t, Options{})
 	need := cluster.Need{Zone: ZoneID, Offering: p.options.Offerings[0].ID, Template: p.options.Templates[0].ID, Nodes: 1, DiskGB: 40}

@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Trash is an action of clouds alone: a VM is destroyed and not expunged.
+// Trash is an action that only the cloud itself performs: it destroys a VM without
+// expunging it.
 const Trash cluster.Action = "trash"
 
 // act starts, stops or destroys. callID may be empty.
@@ -23,7 +24,7 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 		}
 		return cluster.Call{}, goneError(ref)
 	case ref.Identity != "" && ref.Identity != t.Identity:
-		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another thing: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
+		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another resource: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
 	}
 	e.Name = t.Name
 	if j, ok := c.jobs[t.Job]; ok && !j.Done && j.What == string(a) && callID == "" {
@@ -54,7 +55,8 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 	return j.call(), nil
 }
 
-// passable says whether a VM is where the action leads, or why it cannot go there now.
+// checkTransition reports whether the VM is already in the state that the action leads to.
+// The error says why the action is not possible now.
 func checkTransition(t *resource, a cluster.Action) (done bool, err error) {
 	busy := cluster.ResourceInUse.Errorf("VM %s is %s", t.Name, t.State)
 	never := cluster.ProviderRefused.Errorf("VM %s is %s", t.Name, t.State)

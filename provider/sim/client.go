@@ -8,7 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Client is a cluster.Provider. It keeps nothing: any number may be used.
+// Client is a cluster.Provider. It has no state of its own, so a program may use any
+// number of clients.
 type Client struct {
 	cloud        *Cloud
 	installation string
@@ -16,13 +17,14 @@ type Client struct {
 
 var _ cluster.Provider = (*Client)(nil)
 
-// Capabilities are those of the Options.
+// Capabilities returns the capabilities that the Options describe.
 func (cl *Client) Capabilities() cluster.Capabilities {
 	o := &cl.cloud.o
 	return cluster.Capabilities{Kinds: slices.Clone(o.Kinds), CallIDs: !o.NoCallIDs, Tags: true, UserData: o.UserData, DiskSize: true, CallsHome: o.Home != nil}
 }
 
-// do is what all calls have in common. effect runs under the lock of the cloud.
+// do performs one call: it applies latency, Options.Around and the rules. effect runs
+// under the cloud's lock.
 func (cl *Client) do(ctx context.Context, e Entry, effect func(now time.Time, e *Entry, r *rule) error) error {
 	c := cl.cloud
 	e.Installation = cl.installation
@@ -46,7 +48,8 @@ func (cl *Client) do(ctx context.Context, e Entry, effect func(now time.Time, e 
 	return err
 }
 
-// carryOut is the cloud's side of a call: what happens there, and what it tells.
+// execute performs the call inside the cloud and logs it. A rule may replace the result by
+// an error.
 func (c *Cloud) execute(e *Entry, effect func(now time.Time, e *Entry, r *rule) error) (delay time.Duration, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +88,8 @@ func (c *Cloud) execute(e *Entry, effect func(now time.Time, e *Entry, r *rule) 
 	return delay, err
 }
 
-// pass lets time pass. The end of the context is a call without an answer.
+// wait simulates time that a call takes. If the context ends, the call has no answer:
+// PROVIDER_UNREACHABLE.
 func (c *Cloud) wait(ctx context.Context, e Entry, d time.Duration) error {
 	err := ctx.Err()
 	if err == nil && d > 0 {
@@ -97,7 +101,8 @@ func (c *Cloud) wait(ctx context.Context, e Entry, d time.Duration) error {
 	return nil
 }
 
-// Check says what stands in the way of a plan: ENTITY_REFUSED, CAPACITY_EXHAUSTED, QUOTA_EXCEEDED.
+// Check returns the findings that prevent a plan: ENTITY_REFUSED, CAPACITY_EXHAUSTED,
+// QUOTA_EXCEEDED.
 func (cl *Client) Check(ctx context.Context, n cluster.Need) (found []cluster.Finding, err error) {
 	err = cl.do(ctx, Entry{Call: Check}, func(time.Time, *Entry, *rule) error {
 		found = cl.cloud.check(n)
@@ -115,8 +120,8 @@ func (cl *Client) Catalog(ctx context.Context, owner cluster.Owner, kind cluster
 	return answer(entries, err)
 }
 
-// Create makes a thing. PROVIDER_REFUSED for what does not fit, and the faults
-// of room, quota and rules.
+// Create creates a resource. It returns PROVIDER_REFUSED for an invalid request, and the
+// faults of capacity, quota and rules.
 func (cl *Client) Create(ctx context.Context, w cluster.Want) (call cluster.Call, err error) {
 	e := Entry{Call: Create, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, r *rule) (err error) {
@@ -126,13 +131,14 @@ func (cl *Client) Create(ctx context.Context, w cluster.Want) (call cluster.Call
 	return answer(call, err)
 }
 
-// Act starts, stops or destroys. RESOURCE_IN_USE while another job has the
-// thing, ErrGone if it is not there and was not to be destroyed.
+// Act starts, stops or destroys a resource. It returns RESOURCE_IN_USE while another job
+// works on the resource, and ErrGone if the resource does not exist and the action is not
+// Destroy.
 func (cl *Client) Act(ctx context.Context, ref cluster.Ref, a cluster.Action) (call cluster.Call, err error) {
 	return cl.ActAs(ctx, ref, a, "")
 }
 
-// Poll follows a job. PROVIDER_REFUSED if it is not known, or no longer.
+// Poll returns the progress of a job. PROVIDER_REFUSED if the job is unknown or forgotten.
 func (cl *Client) Poll(ctx context.Context, call cluster.Call) (p cluster.Progress, err error) {
 	if call.Done || call.Job == "" {
 		return cluster.Progress{Done: true, Ref: call.Ref}, ctx.Err()
@@ -145,7 +151,7 @@ func (cl *Client) Poll(ctx context.Context, call cluster.Call) (p cluster.Progre
 	return answer(p, err)
 }
 
-// Get reads one thing, user data included. ErrGone.
+// Get returns one resource with its user data. ErrGone if it does not exist.
 func (cl *Client) Get(ctx context.Context, ref cluster.Ref) (got cluster.Resource, err error) {
 	e := Entry{Call: Get, Kind: ref.Kind, Name: ref.Name, ID: ref.ID}
 	err = cl.do(ctx, e, func(_ time.Time, e *Entry, _ *rule) error {
@@ -161,7 +167,8 @@ func (cl *Client) Get(ctx context.Context, ref cluster.Ref) (got cluster.Resourc
 	return answer(got, err)
 }
 
-// Find looks a want up by call id, then by name and tags. ErrGone.
+// Find looks up the resource of a want: by call id, then by name and tags. ErrGone if it
+// does not exist.
 func (cl *Client) Find(ctx context.Context, w cluster.Want) (got cluster.Resource, err error) {
 	e := Entry{Call: Find, Kind: w.Kind, Name: w.Name, Key: w.Key, CallID: w.CallID, Cluster: w.Tags[cluster.TagCluster]}
 	err = cl.do(ctx, e, func(now time.Time, e *Entry, _ *rule) error {
@@ -176,7 +183,7 @@ func (cl *Client) Find(ctx context.Context, w cluster.Want) (got cluster.Resourc
 	return answer(got, err)
 }
 
-// List gives a page, in the order in which things were made.
+// List returns a page of resources in the order of their creation.
 func (cl *Client) List(ctx context.Context, f cluster.Filter, at cluster.Cursor) (page cluster.Page, err error) {
 	if f.Kind == "" {
 		f.Kind = cluster.VM
@@ -189,7 +196,7 @@ func (cl *Client) List(ctx context.Context, f cluster.Filter, at cluster.Cursor)
 	return answer(page, err)
 }
 
-// answer gives nothing beside an error: an answer that is lost is lost whole.
+// answer returns the zero value if there is an error: a lost answer has no content.
 func answer[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T

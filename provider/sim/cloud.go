@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Cloud is the infrastructure, and itself the client of Options.Installation.
-// All methods may be called from several goroutines.
+// Cloud simulates the infrastructure. It embeds the client of Options.Installation. All
+// methods are safe for concurrent use.
 type Cloud struct {
 	*Client
 	o Options
@@ -26,16 +26,16 @@ type Cloud struct {
 	byInst     map[string]*index // by installation and kind
 	byCluster  map[string]*index
 	byNetwork  map[string]*index
-	configs    map[configKey]configText // of control nodes, as they were brought last
-	names      map[name]int             // how often a name was used
+	configs    map[configKey]configText // configurations that control nodes have reported
+	names      map[name]int             // how often each name has been used
 	jobs       map[string]*job
 	byCall     map[string]*job
 	due        queue // jobs that end
-	heartbeats queue // nodes that call home
+	heartbeats queue // heartbeats that are due
 	used       map[string]*usage
-	addresses  int // public ones given out so far
+	addresses  int // public addresses assigned so far
 	networks   int
-	hosts      int // addresses given to VMs without a network
+	hosts      int // addresses assigned so far to VMs without a network
 	byIP       map[string]*resource
 
 	rules       []*rule
@@ -43,14 +43,14 @@ type Cloud struct {
 	refused     bool
 	calls       boundedLog[Entry]
 	mutations   boundedLog[Mutation]
-	wake        context.CancelFunc // of Serve's sleep
-	sleepsUntil time.Time          // until then
+	wake        context.CancelFunc // ends Serve's sleep
+	sleepsUntil time.Time          // Serve sleeps until then
 	file        *file
 }
 
 var _ cluster.Provider = (*Cloud)(nil)
 
-// New makes a cloud, or goes on with that of Options.File.
+// New creates a cloud, or loads it from Options.File.
 func New(o Options) (*Cloud, error) {
 	o.fill()
 	c := &Cloud{
@@ -69,11 +69,11 @@ func New(o Options) (*Cloud, error) {
 	return c, nil
 }
 
-// As is a client with the tag of another installation: for what it lists by
-// default. An empty one lists everything.
+// As returns a client of another installation. List returns that installation's resources
+// by default; the empty installation lists everything.
 func (c *Cloud) As(installation string) *Client { return &Client{c, installation} }
 
-// Close writes what is to be kept. The cloud must not be used afterwards.
+// Close closes Options.File. The cloud must not be used afterwards.
 func (c *Cloud) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +83,7 @@ func (c *Cloud) Close() error {
 	return c.file.close()
 }
 
-// enter puts a thing into every index it belongs to.
+// addToIndexes adds a resource to every index.
 func (c *Cloud) addToIndexes(t *resource) {
 	c.resources[t.ID] = t
 	c.byName[t.name()] = t
@@ -119,7 +119,7 @@ func (c *Cloud) removeFromTagIndexes(t *resource, was *resource) {
 	}
 }
 
-// remove takes a thing out of the world, and what cannot be without it.
+// remove deletes a resource and the resources that depend on it.
 func (c *Cloud) remove(t *resource, by string) {
 	if t.gone {
 		return
@@ -158,7 +158,8 @@ func (c *Cloud) remove(t *resource, by string) {
 
 func isAlive(t *resource) bool { return !t.gone }
 
-// within are the things of a network, or of the network that a thing is in.
+// inNetwork returns the resources of a network, or the other resources in the network of
+// t.
 func (c *Cloud) inNetwork(t *resource) []*resource {
 	network := t.Spec.Network
 	if t.Kind == cluster.Network {
@@ -206,12 +207,12 @@ func removeFromIndex[K comparable](m map[K]*index, key K, belongs func(*resource
 	}
 }
 
-// An event is a job that ends or a node that calls home, at a time.
+// An event is the end of a job or the heartbeat of a node.
 type event struct {
 	at   time.Time
 	seq  int64
 	id   string
-	boot int64 // of a node: which start of its VM this belongs to
+	boot int64 // of a heartbeat: the VM start that it belongs to
 }
 
 type queue []event
@@ -234,7 +235,7 @@ func (c *Cloud) next() int64 {
 	return c.seq
 }
 
-// advance settles what is over by now. Everything begins with it.
+// settle ends the jobs that are over. Every call begins with it.
 func (c *Cloud) settle(now time.Time) {
 	for len(c.due) > 0 && !c.due[0].at.After(now) {
 		e := heap.Pop(&c.due).(event)
@@ -244,20 +245,20 @@ func (c *Cloud) settle(now time.Time) {
 	}
 }
 
-// Unreachable cuts every client off, or joins them again.
+// Unreachable cuts off all clients, or connects them again.
 func (c *Cloud) Unreachable(off bool) { c.mutate(func(time.Time) { c.unreachable = off }) }
 
-// RefuseCredentials makes every client's credentials invalid, or valid again.
+// RefuseCredentials makes the credentials of all clients invalid, or valid again.
 func (c *Cloud) RefuseCredentials(off bool) { c.mutate(func(time.Time) { c.refused = off }) }
 
-// Outage tells what Unreachable and RefuseCredentials have set.
+// Outage returns the values that Unreachable and RefuseCredentials have set.
 func (c *Cloud) Outage() (unreachable, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unreachable, c.refused
 }
 
-// verb changes the world behind the clients' back.
+// mutate changes the cloud without a client call.
 func (c *Cloud) mutate(change func(now time.Time)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,19 +266,19 @@ func (c *Cloud) mutate(change func(now time.Time)) {
 	c.settle(now)
 	change(now)
 	if err := c.flush(); err != nil {
-		panic(err) // the file was writable a moment ago, and a verb has no answer
+		panic(err) // the file was writable a moment ago, and the exported methods return no error
 	}
 	c.wakeServe()
 }
 
-// rouse ends Serve's sleep if something is due before its end.
+// wakeServe ends Serve's sleep if an event is due before the sleep ends.
 func (c *Cloud) wakeServe() {
 	if next := c.nextDue(); c.wake != nil && !next.IsZero() && next.Before(c.sleepsUntil) {
 		c.wake()
 	}
 }
 
-// nextDue is when something happens by itself; zero: nothing will.
+// nextDue returns the time of the next event; zero if there is none.
 func (c *Cloud) nextDue() time.Time {
 	var next time.Time
 	if len(c.due) > 0 {

@@ -17,7 +17,7 @@ import (
 func TestSameSeedSameWorld(t *testing.T) {
 	world := func(seed uint64) []cluster.Resource {
 		cloud := open(t, sim.Options{Seed: seed, Now: newClock().now})
-		withServer(t, cloud)
+		newClusterNetwork(t, cloud)
 		return cloud.All()
 	}
 	one, again, other := world(1), world(1), world(2)
@@ -29,7 +29,7 @@ func TestSameSeedSameWorld(t *testing.T) {
 	}
 }
 
-// A name that is used again gives another thing.
+// A reused name creates another resource.
 func TestIdentityIsNeverUsedAgain(t *testing.T) {
 	cloud := open(t, sim.Options{})
 	w := vm("one")
@@ -114,7 +114,7 @@ func TestRoomAndQuota(t *testing.T) {
 	}
 }
 
-// A made thing is seen late in lists; by id it is there at once.
+// A new resource appears late in lists; Get by id returns it at once.
 func TestVisibleLate(t *testing.T) {
 	at := newClock()
 	cloud := open(t, sim.Options{Now: at.now, Visible: time.Minute, NoCallIDs: true})
@@ -142,8 +142,8 @@ func TestVisibleLate(t *testing.T) {
 
 func TestSourceNAT(t *testing.T) {
 	cloud := open(t, sim.Options{})
-	things := withServer(t, cloud)
-	page, err := cloud.List(t.Context(), cluster.Filter{Kind: cluster.Address, Network: things["net"].ID}, "")
+	resources := newClusterNetwork(t, cloud)
+	page, err := cloud.List(t.Context(), cluster.Filter{Kind: cluster.Address, Network: resources["net"].ID}, "")
 	if err != nil || len(page.Items) != 2 || !page.Items[0].SourceNAT || page.Items[1].SourceNAT {
 		t.Fatalf("%+v, %v", page.Items, err)
 	}
@@ -152,7 +152,7 @@ func TestSourceNAT(t *testing.T) {
 		t.Errorf("release of the source NAT: %v", err)
 	}
 	for _, name := range []string{"one", "two", "net"} {
-		if _, err := cloud.Act(t.Context(), things[name].Ref(), cluster.Destroy); err != nil {
+		if _, err := cloud.Act(t.Context(), resources[name].Ref(), cluster.Destroy); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +170,7 @@ func TestCatalogueOfNetworks(t *testing.T) {
 	if _, err := cloud.AddNetwork("theirs", cluster.Owner{AccountID: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	things := withServer(t, cloud)
+	resources := newClusterNetwork(t, cloud)
 	entries, err := cloud.Catalog(t.Context(), owner, cluster.Network)
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%+v, %v", entries, err)
@@ -178,12 +178,12 @@ func TestCatalogueOfNetworks(t *testing.T) {
 	if e := entries[0]; e.ID != given.ID || e.InUse != "" || e.Taken6443 || !slices.Contains(e.Services, "SourceNat") {
 		t.Errorf("the given network: %+v", e)
 	}
-	if e := entries[1]; e.ID != things["net"].ID || e.InUse != "c1" || !e.Taken6443 {
+	if e := entries[1]; e.ID != resources["net"].ID || e.InUse != "c1" || !e.Taken6443 {
 		t.Errorf("the used network: %+v", e)
 	}
 }
 
-// A job of a call id that failed does not stand in the way of another try.
+// The failed job of a call id does not prevent another try.
 func TestCallIDOfAFailedJob(t *testing.T) {
 	cloud := open(t, sim.Options{RefuseInJob: true, Zones: []sim.Zone{{ID: "zone-1", VMs: 1}}})
 	mustMake(t, cloud, vm("one"))
@@ -222,8 +222,8 @@ func TestJobsAreForgotten(t *testing.T) {
 	}
 }
 
-// Whatever is called in whatever order: the world keeps its own rules, and a
-// second reading of its file is the same world.
+// Calls in random order keep the cloud's invariants, and reading its file returns the same
+// cloud.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := newClock()

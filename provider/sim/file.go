@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// file keeps the world as lines of JSON, the newest line of a thing counts. It
-// is written anew at the start, and when most of its lines are old.
+// file stores the cloud as lines of JSON. The newest line of a resource counts. The file
+// is rewritten at the start and when most of its lines are outdated.
 type file struct {
 	path    string
 	f       *os.File
@@ -28,20 +28,20 @@ type file struct {
 
 type line struct {
 	Thing   *resource `json:"thing,omitempty"`
-	Gone    string    `json:"gone,omitempty"` // id of a thing
+	Gone    string    `json:"gone,omitempty"` // id of a resource
 	Job     *job      `json:"job,omitempty"`
 	JobGone string    `json:"jobGone,omitempty"`
 	World   *world    `json:"world,omitempty"`
 	Names   []used    `json:"names,omitempty"` // only what changed
 }
 
-// used is how often a name was.
+// used is how often a name has been used.
 type used struct {
 	name
 	Times int
 }
 
-// world are the counters.
+// world holds the counters.
 type world struct {
 	Seq                        int64
 	Addresses, Networks, Hosts int
@@ -72,12 +72,12 @@ func (c *Cloud) persistJobRemoval(j *job) {
 	}
 }
 
-// flush writes what a call has changed, before its answer is given.
+// flush writes the changes of a call before the call returns.
 func (c *Cloud) flush() error {
 	if c.file == nil || len(c.file.dirty) == 0 && len(c.file.pending) == 0 {
 		return nil
 	}
-	// What went comes first: a name may have been used again since.
+	// Write deletions first: their names may be in use again.
 	lines := slices.Clone(c.file.pending)
 	var names []used
 	for t := range c.file.dirty {
@@ -115,14 +115,14 @@ func (f *file) write(lines []line) error {
 
 func (f *file) close() error { return f.f.Close() }
 
-// load goes on with the world of a file; there may be none yet.
+// load reads the cloud from a file, which may not exist yet.
 func (c *Cloud) load(path string) error {
-	things, jobs := map[string]*resource{}, map[string]*job{}
-	if err := c.read(path, things, jobs); err != nil {
+	resources, jobs := map[string]*resource{}, map[string]*job{}
+	if err := c.read(path, resources, jobs); err != nil {
 		return fmt.Errorf("sim: %s: %w", path, err)
 	}
-	all := make([]*resource, 0, len(things))
-	for _, t := range things {
+	all := make([]*resource, 0, len(resources))
+	for _, t := range resources {
 		all = append(all, t)
 	}
 	slices.SortFunc(all, func(a, b *resource) int { return int(a.Seq - b.Seq) })
@@ -156,7 +156,7 @@ func (c *Cloud) load(path string) error {
 	return nil
 }
 
-func (c *Cloud) read(path string, things map[string]*resource, jobs map[string]*job) error {
+func (c *Cloud) read(path string, resources map[string]*resource, jobs map[string]*job) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -168,7 +168,7 @@ func (c *Cloud) read(path string, things map[string]*resource, jobs map[string]*
 	for r := bufio.NewReader(f); ; {
 		text, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // a line without its end was not answered: the process was killed in the middle
+			return nil // an incomplete last line belongs to a call that was not answered: the process was killed
 		}
 		if err != nil {
 			return err
@@ -179,9 +179,9 @@ func (c *Cloud) read(path string, things map[string]*resource, jobs map[string]*
 		}
 		switch {
 		case l.Thing != nil:
-			things[l.Thing.ID] = l.Thing
+			resources[l.Thing.ID] = l.Thing
 		case l.Gone != "":
-			delete(things, l.Gone)
+			delete(resources, l.Gone)
 		case l.Job != nil:
 			jobs[l.Job.ID] = l.Job
 		case l.JobGone != "":
@@ -195,7 +195,7 @@ func (c *Cloud) read(path string, things map[string]*resource, jobs map[string]*
 	}
 }
 
-// rewrite replaces the file by one without old lines.
+// rewrite replaces the file by one without outdated lines.
 func (c *Cloud) rewrite() error {
 	tmp, err := os.CreateTemp(filepath.Dir(c.file.path), filepath.Base(c.file.path)+".*")
 	if err != nil {

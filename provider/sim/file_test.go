@@ -11,14 +11,14 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// A cloud that was killed goes on where it was: nothing was closed, and its
-// last line may be torn.
+// A killed cloud continues from its file: it was not closed, and its last line may be
+// incomplete.
 func TestFile(t *testing.T) {
 	at := newClock()
 	o := sim.Options{File: filepath.Join(t.TempDir(), "cloud"), Now: at.now, Times: sim.Times{Stop: time.Minute}, Seed: 7}
 	before := open(t, o)
-	things := withServer(t, before)
-	if _, err := before.AddForeignVM("alien", things["net"].ID); err != nil {
+	resources := newClusterNetwork(t, before)
+	if _, err := before.AddForeignVM("alien", resources["net"].ID); err != nil {
 		t.Fatal(err)
 	}
 	if err := before.DestroyVM("two"); err != nil {
@@ -27,7 +27,7 @@ func TestFile(t *testing.T) {
 	w := vm("three")
 	w.Spec.UserData = []byte("\x00\xff bytes")
 	mustMake(t, before, w)
-	stop, err := before.Act(t.Context(), things["one"].Ref(), cluster.Stop)
+	stop, err := before.Act(t.Context(), resources["one"].Ref(), cluster.Stop)
 	if err != nil || stop.Done {
 		t.Fatalf("%+v, %v", stop, err)
 	}
@@ -49,12 +49,12 @@ func TestFile(t *testing.T) {
 	if r, _ := after.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
 		t.Errorf("its VM is %s", r.State)
 	}
-	if call, err := after.Create(t.Context(), vm("one")); err != nil || call.Ref.ID != things["one"].ID {
+	if call, err := after.Create(t.Context(), vm("one")); err != nil || call.Ref.ID != resources["one"].ID {
 		t.Errorf("its key: %+v, %v", call, err)
 	}
 	again := vm("two")
 	again.CallID = "another"
-	if two := mustMake(t, after, again); two.ID == things["two"].ID || two.Address == things["two"].Address {
+	if two := mustMake(t, after, again); two.ID == resources["two"].ID || two.Address == resources["two"].Address {
 		t.Error("an id or address was used again")
 	}
 	page, err := after.List(t.Context(), cluster.Filter{}, "")
@@ -66,7 +66,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// The file does not grow with what is over.
+// The file does not grow with deleted resources.
 func TestFileIsWrittenAnew(t *testing.T) {
 	o := sim.Options{File: filepath.Join(t.TempDir(), "cloud")}
 	cloud := open(t, o)

@@ -9,16 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// How long the cloud knows what became of a job.
+// jobRetention is how long the cloud remembers a finished job.
 const jobRetention = 24 * time.Hour
 
-// What jobs do beside actions.
+// Operations of jobs that are not actions.
 const (
 	doCreate  = "create"
 	doMigrate = "migrate"
 )
 
-// job is work that ends later. It is stored as JSON.
+// job is an asynchronous operation. It is stored as JSON.
 type job struct {
 	ID     string
 	CallID string `json:",omitempty"`
@@ -30,7 +30,7 @@ type job struct {
 	Ends   time.Time
 	Done   bool       `json:",omitempty"`
 	Stuck  bool       `json:",omitempty"`
-	Code   fault.Code `json:",omitempty"` // it fails, or has failed, with this
+	Code   fault.Code `json:",omitempty"` // the fault of its failure
 	Text   string     `json:",omitempty"`
 }
 
@@ -41,12 +41,13 @@ func (j *job) err() error {
 	return failure(j.Code, j.Text)
 }
 
-// call is the answer to who asked for the job. A failure is left to Poll.
+// call is the answer to the request that started the job. Poll reports a failure.
 func (j *job) call() cluster.Call {
 	return cluster.Call{Job: j.ID, Ref: j.Ref, Done: j.Done && j.Code == ""}
 }
 
-// begin starts a job on a thing. callID may be empty; r is the rule that struck.
+// begin starts a job on a resource. callID may be empty; r is the rule that applies to the
+// call.
 func (c *Cloud) begin(t *resource, what, callID string, took time.Duration, now time.Time, r *rule) *job {
 	seq := c.next()
 	j := &job{
@@ -98,7 +99,7 @@ func (c *Cloud) begin(t *resource, what, callID string, took time.Duration, now 
 	return j
 }
 
-// note is a job that is over before it began, and takes no other's place.
+// addFinishedJob adds a job that is already done. It replaces no open job of the resource.
 func (c *Cloud) addFinishedJob(t *resource, what, callID string, now time.Time) *job {
 	j := &job{ID: callID, CallID: callID, Seq: c.next(), What: what, Ref: t.ref(), Owner: t.Owner, Began: now, Ends: now, Done: true}
 	c.jobs[j.ID], c.byCall[callID] = j, j
@@ -115,7 +116,7 @@ func (c *Cloud) drop(j *job) {
 	c.persistJobRemoval(j)
 }
 
-// end lets a job have its effect, or forgets it if it has been over for long.
+// end applies the effect of a job, or deletes the job after jobRetention.
 func (c *Cloud) end(j *job, at time.Time) {
 	if j.Done {
 		c.drop(j)
@@ -174,7 +175,7 @@ func (c *Cloud) created(t *resource, failed bool, at time.Time) {
 	}
 }
 
-// Unstick lets all stuck jobs end now.
+// Unstick ends all stuck jobs now.
 func (c *Cloud) Unstick() {
 	c.mutate(func(now time.Time) {
 		var stuck []*job
@@ -190,7 +191,7 @@ func (c *Cloud) Unstick() {
 	})
 }
 
-// poll says how far a job is.
+// poll returns the progress of a job.
 func (c *Cloud) poll(call cluster.Call, e *Entry) (cluster.Progress, error) {
 	j, ok := c.jobs[call.Job]
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// populate makes clusters of VMs as the service does, each in a network of its own.
+// populate creates clusters of VMs as the service does, each in its own network.
 func populate(tb testing.TB, cloud *sim.Cloud, clusters, vms int) {
 	tb.Helper()
 	for i := range clusters {
@@ -66,7 +66,7 @@ func BenchmarkPass(b *testing.B) {
 	runtime.KeepAlive(cloud)
 }
 
-// BenchmarkCreate makes and destroys VMs, a thousand at a time in one cloud.
+// BenchmarkCreate creates and destroys VMs, a thousand at a time in one cloud.
 func BenchmarkCreate(b *testing.B) {
 	cloud := open(b, sim.Options{})
 	for n := 0; b.Loop(); n++ {

@@ -9,10 +9,10 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Verb is what a client called.
+// Verb is the method that a client called.
 type Verb string
 
-// The calls.
+// The verbs.
 const (
 	Check   Verb = "check"
 	Catalog Verb = "catalog"
@@ -22,13 +22,13 @@ const (
 	Get     Verb = "get"
 	Find    Verb = "find"
 	List    Verb = "list"
-	Edit    Verb = "edit" // of what is there: tags, members of a balancer
+	Edit    Verb = "edit" // of an existing resource: tags, members of a balancer
 )
 
-// When is before or after the effect of a call.
+// When reports whether something happens before or after the effect of a call.
 type When int
 
-// The two moments. A rule's default is Before.
+// A rule's default is Before.
 const (
 	Before When = iota
 	After
@@ -50,7 +50,7 @@ type Entry struct {
 	Kind         cluster.Kind
 	Action       cluster.Action // of Act
 	Name         string
-	ID           string // where it is known
+	ID           string // if known
 	Key          string // of Create and Find
 	CallID       string
 	Job          string
@@ -60,7 +60,7 @@ type Entry struct {
 	Err          string
 }
 
-// String is one line.
+// String returns the entry as one line.
 func (e Entry) String() string {
 	text := fmt.Sprintf("%s %s %s", e.Call, e.Kind, e.Name)
 	if e.Action != "" {
@@ -72,22 +72,22 @@ func (e Entry) String() string {
 	return text
 }
 
-// What is what became of a thing.
+// MutationOp is the kind of a mutation.
 type MutationOp string
 
-// The deeds.
+// The mutations.
 const (
 	Made      MutationOp = "made"
 	Destroyed MutationOp = "destroyed"
-	Changed   MutationOp = "changed" // by a verb
+	Changed   MutationOp = "changed" // by a method of Cloud, not by a client
 )
 
-// Deed is a thing made, destroyed, or changed behind the clients' back.
+// Mutation is the creation or deletion of a resource, or a change without a client call.
 type Mutation struct {
 	Seq          int64
 	At           time.Time
 	Op           MutationOp
-	By           string // "call", or the name of a verb
+	By           string // "call", or the name of a method of Cloud
 	Kind         cluster.Kind
 	ID, Name     string
 	Identity     string
@@ -96,7 +96,7 @@ type Mutation struct {
 	Foreign      bool
 }
 
-// record keeps the newest entries.
+// boundedLog keeps the newest entries.
 type boundedLog[T any] struct {
 	limit   int
 	entries []T
@@ -124,37 +124,36 @@ func (c *Cloud) recordMutation(what MutationOp, by string, t *resource) {
 	})
 }
 
-// Calls are all calls so far, oldest first, as far as Options.Log keeps them.
+// Calls returns the calls that the log holds (Options.Log), oldest first.
 func (c *Cloud) Calls() []Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls.all()
 }
 
-// Deeds are all things made, destroyed and changed so far, oldest first, as
-// far as Options.Log keeps them.
+// Mutations returns the mutations that the log holds (Options.Log), oldest first.
 func (c *Cloud) Mutations() []Mutation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mutations.all()
 }
 
-// Forgotten says how many calls and deeds the log no longer has.
+// Dropped returns how many calls and mutations the log no longer holds.
 func (c *Cloud) Dropped() (calls, mutations int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls.dropped, c.mutations.dropped
 }
 
-// ClearLog forgets calls and deeds.
+// ClearLog deletes all logged calls and mutations.
 func (c *Cloud) ClearLog() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls.entries, c.mutations.entries = nil, nil
 }
 
-// All is every thing there is, foreign and not yet visible ones too, in the
-// order they were made, with user data.
+// All returns all resources with their user data, in the order of their creation, also
+// foreign ones and those not yet visible.
 func (c *Cloud) All(kinds ...cluster.Kind) []cluster.Resource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +173,8 @@ func (c *Cloud) All(kinds ...cluster.Kind) []cluster.Resource {
 	return resources
 }
 
-// Look reads a thing by id or name without a call. ok is false if there is none.
+// Lookup returns a resource by id or name without a client call. ok is false if there is
+// none.
 func (c *Cloud) Lookup(kind cluster.Kind, idOrName string) (r cluster.Resource, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// The log tells what was called, with what end, and what became of things.
+// The log contains the calls with their results, and the mutations.
 func TestLog(t *testing.T) {
 	cloud := open(t, sim.Options{})
 	one := mustMake(t, cloud, vm("one"))
@@ -50,12 +50,12 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log that is full keeps the newest, and says that it has forgotten.
+// A full log keeps the newest entries and counts the dropped ones.
 func TestLogLimit(t *testing.T) {
 	for most, kept := range map[int]int{10: 10, -1: 0} {
 		cloud := open(t, sim.Options{Log: most})
 		for i := range 100 {
-			mustMake(t, cloud, vm(fmt.Sprint(i))) // two calls, one deed
+			mustMake(t, cloud, vm(fmt.Sprint(i))) // two calls, one mutation
 		}
 		calls, mutations := cloud.Calls(), cloud.Mutations()
 		lostCalls, lostMutations := cloud.Dropped()
@@ -92,7 +92,7 @@ func TestQuotaChanges(t *testing.T) {
 	}
 }
 
-// A plan names all that stands in its way.
+// Check returns all findings.
 func TestCheck(t *testing.T) {
 	cloud := open(t, sim.Options{Zones: []sim.Zone{{ID: "zone-1"}, {ID: "off", Disabled: true}}})
 	found, err := cloud.Check(t.Context(), cluster.Need{Owner: owner, Zone: "off", Offering: "x", Template: "x", Network: "x", KeyPair: "x", Nodes: 1})

@@ -7,13 +7,13 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Options of a cloud. The zero Options are one zone without limits, offerings,
-// a template and a network offering, in which everything ends at once.
+// Options of a cloud. The zero Options are one zone without limits, three offerings, one
+// template and one network offering; all jobs end at once.
 type Options struct {
 	Seed         uint64
-	Installation string           // whose tag the cloud itself, as a client, lists by; empty: "pawl"
+	Installation string           // of the embedded client; empty: "pawl"
 	Now          func() time.Time // nil: time.Now
-	// Sleep lets a call take its time. nil: a timer, and the end of the context.
+	// Sleep waits for a duration or the end of the context. nil: a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 
 	Zones            []Zone          // empty: zone "zone-1" without limits
@@ -23,38 +23,38 @@ type Options struct {
 	Quota            Quota           // of each owner that Quotas does not name
 	Quotas           map[string]Quota
 	Kinds            []cluster.Kind // empty: all that a provider can make
-	UserData         int            // most bytes; 0: 32 KiB
-	NoCallIDs        bool           // it does not know Want.CallID
+	UserData         int            // maximum size in bytes; 0: 32 KiB
+	NoCallIDs        bool           // the cloud ignores Want.CallID
 
-	Latency time.Duration // of each call: half before its effect, half behind
-	Visible time.Duration // until a made thing appears in Find and List
+	Latency time.Duration // of each call: half before its effect, half after
+	Visible time.Duration // until a new resource appears in Find and List
 	Times   Times
-	// RefuseInJob tells exhausted capacity by a job that fails, and leaves a VM
-	// in state Error, as some clouds do. Otherwise the call itself is refused.
+	// RefuseInJob reports exhausted capacity by a failed job and leaves a VM in state Error,
+	// as some clouds do. Otherwise the call itself returns the error.
 	RefuseInJob bool
 	// LateSourceNAT makes the first address acquired in a network its source
 	// NAT. Otherwise a network has one from the beginning.
 	LateSourceNAT bool
-	// ForgetUserData keeps what Parse found and drops the bytes: for large loads.
+	// ForgetUserData drops user data after Parse, to save memory under large loads.
 	ForgetUserData bool
 
 	Script []Rule
-	// Around is called before and after every call, on the caller's goroutine.
-	// Its error is the call's answer: before, there is no effect; after, there
-	// was one. It may panic.
+	// Around is called before and after every call, on the caller's goroutine. Its error
+	// becomes the error of the call: before, the call has no effect; after, the effect has
+	// happened. It may panic.
 	Around func(call Entry, when When) error
-	Log    int // most entries of Calls and of Deeds, the newest; 0: 100000, negative: none
+	Log    int // maximum entries of Calls and of Mutations; 0: 100000, negative: none
 
-	// Home is where nodes call once they are booted, and every HelloEvery (0: as
-	// the answer says, else 30 s). It needs Serve or Tick. nil: they keep silent.
+	// Home receives the nodes' heartbeats: after boot, then every HeartbeatInterval (0: as the
+	// answer says, else 30 s). It needs Serve or Tick. nil: no heartbeats.
 	Home              func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error)
 	HeartbeatInterval time.Duration
 	Parse             func(userData []byte) (cluster.Bootstrap, error) // nil: cluster.ParseBootstrap
 
-	File string // where the state is kept; empty: nowhere. One process only
+	File string // where the state is stored; empty: nowhere. Only one process may use it
 }
 
-// Zone is a place with room. A zero limit is none.
+// Zone is a zone with its capacity. A zero limit means no limit.
 type Zone struct {
 	ID, Name  string
 	Disabled  bool
@@ -64,19 +64,19 @@ type Zone struct {
 	Addresses int
 }
 
-// Quota is what one owner may have. A zero field is no limit.
+// Quota limits what one owner may have. A zero field means no limit.
 type Quota struct{ VMs, Cores, MemoryMB, Networks, Addresses int }
 
-// Times say how long jobs take. Zero: the answer of the call is the end.
+// Times are the durations of jobs. Zero: the job ends with the call.
 type Times struct {
 	Create  time.Duration // of a VM
 	Start   time.Duration
 	Stop    time.Duration
 	Destroy time.Duration // of a VM
-	Network time.Duration // made and deleted
-	Rule    time.Duration // rules and addresses, made and deleted
-	Migrate time.Duration // by the verb
-	Boot    time.Duration // from Running until a node calls home
+	Network time.Duration // create and delete
+	Rule    time.Duration // rules and addresses, create and delete
+	Migrate time.Duration // by Cloud.Migrate
+	Boot    time.Duration // from Running until the first heartbeat
 }
 
 func (o *Options) fill() {
@@ -119,7 +119,7 @@ func (o *Options) fill() {
 	}
 }
 
-// Services are those of a network that a cluster can use.
+// Services are the services of a network that a cluster can use.
 var Services = []string{"Dhcp", "Dns", "UserData", "SourceNat", "StaticNat", "Firewall", "PortForwarding", "Lb"}
 
 func sleep(ctx context.Context, d time.Duration) error {

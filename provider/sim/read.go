@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// find is the thing of a want: that of its call, or that of its name with its
-// tags, or with none at all while it was made by a call of the same owner.
+// find returns the resource of a want: by call id, or by name with the want's tags, or by
+// name without any tags if a call of the same owner created it.
 func (c *Cloud) find(w cluster.Want, now time.Time) *resource {
 	if j, ok := c.byCall[w.CallID]; ok && w.CallID != "" {
 		if t, ok := c.resources[j.Ref.ID]; ok {
@@ -28,8 +28,8 @@ func (c *Cloud) find(w cluster.Want, now time.Time) *resource {
 	return t
 }
 
-// list is a page. The cursor is the number of the last thing before it, so
-// that what comes and goes moves nothing.
+// list returns a page. The cursor is the sequence number of the last resource before it,
+// so that concurrent creates and deletes move nothing.
 func (c *Cloud) list(installation string, f cluster.Filter, at cluster.Cursor, now time.Time) (cluster.Page, error) {
 	var after int64
 	if at != "" {
@@ -47,7 +47,7 @@ func (c *Cloud) list(installation string, f cluster.Filter, at cluster.Cursor, n
 	if x == nil {
 		return cluster.Page{}, nil
 	}
-	// A small network costs no room for 500.
+	// Allocate no more than the index holds.
 	page := cluster.Page{Items: make([]cluster.Resource, 0, min(size, len(x.items)))}
 	last := after
 	for _, t := range x.items[x.after(after):] {
@@ -105,7 +105,7 @@ func (c *Cloud) catalog(owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry
 	case cluster.KeyPair:
 		all = c.ownedEntries(kind, owner, func(t *resource) cluster.Entry { return cluster.Entry{ID: t.ID, Name: t.Name} })
 	default:
-		return nil, cluster.ProviderRefused.Errorf("there is no catalogue of %s", kind)
+		return nil, cluster.ProviderRefused.Errorf("there is no catalog of %s", kind)
 	}
 	for i := range all {
 		all[i].Kind = kind
@@ -113,7 +113,7 @@ func (c *Cloud) catalog(owner cluster.Owner, kind cluster.Kind) ([]cluster.Entry
 	return all, nil
 }
 
-// theirs are an owner's things; the zero owner's: everybody's.
+// ownedEntries returns the resources of an owner; the zero owner: everybody's.
 func (c *Cloud) ownedEntries(kind cluster.Kind, owner cluster.Owner, show func(*resource) cluster.Entry) []cluster.Entry {
 	var all []cluster.Entry
 	for _, t := range indexFor(c.byKind, kind).items {

@@ -16,29 +16,28 @@ type Effect string
 
 // The effects.
 const (
-	Fail         Effect = "fail"      // the call is refused with Rule.Err
+	Fail         Effect = "fail"      // the call returns Rule.Err
 	Timeout      Effect = "timeout"   // no answer within Rule.Delay: PROVIDER_UNREACHABLE
-	Lost         Effect = "lost"      // a timeout behind the effect
+	Lost         Effect = "lost"      // a timeout after the effect
 	Throttle     Effect = "throttle"  // PROVIDER_THROTTLED
 	Unauthorized Effect = "401"       // CREDENTIALS_REFUSED
 	Stuck        Effect = "stuck"     // accepted, and its job never ends (until Unstick)
 	FailJob      Effect = "fail job"  // accepted, and its job ends with Rule.Err
-	Duplicate    Effect = "duplicate" // the request arrives twice; the second answer is given
-	Slow         Effect = "slow"      // it takes Rule.Delay more
+	Duplicate    Effect = "duplicate" // the request arrives twice; the caller gets the second answer
+	Slow         Effect = "slow"      // the call takes Rule.Delay longer
 )
 
-// Rule is a fault on demand. Empty fields match everything; of several rules
-// that match the first is applied.
+// Rule injects a fault. Empty fields match everything. The first matching rule applies.
 type Rule struct {
-	Label  string // for the log and Fired; empty: made of the rest
+	Label  string // for the log and Fired; empty: built from the other fields
 	Call   Verb
 	Action cluster.Action
 	Kind   cluster.Kind
-	Name   string // pattern of path.Match over the thing's name or id
+	Name   string // path.Match pattern for the resource's name or id
 
-	Nth   int     // only the nth call that matches, from 1; 0: each
-	Times int     // at most so often; 0: no end
-	P     float64 // probability of each; 0: always. It hangs on seed, call and name, not on the order of calls
+	Nth   int     // only the nth matching call, from 1; 0: each
+	Times int     // maximum number of applications; 0: no limit
+	P     float64 // probability per call; 0: always. It depends on seed, call and name, not on the order of calls
 
 	Do    Effect
 	When  When  // of Fail and Timeout
@@ -51,7 +50,7 @@ type rule struct {
 	number  int
 	matched int
 	fired   int
-	seen    map[string]uint64 // of each call and name: how often, for P
+	seen    map[string]uint64 // number of calls by call and name, for P
 }
 
 // Inject adds rules.
@@ -69,14 +68,14 @@ func (c *Cloud) Inject(rules ...Rule) {
 	}
 }
 
-// Heal removes all rules. Stuck jobs stay stuck.
+// ClearRules removes all rules. Stuck jobs stay stuck.
 func (c *Cloud) ClearRules() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rules = nil
 }
 
-// Fired says how often the rules of a label were applied; an empty label: all.
+// Fired returns how often the rules of a label were applied; an empty label: all rules.
 func (c *Cloud) Fired(label string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +88,7 @@ func (c *Cloud) Fired(label string) int {
 	return n
 }
 
-// strike finds the rule that applies to a call.
+// matchRule returns the rule that applies to a call, or nil.
 func (c *Cloud) matchRule(e *Entry) *rule {
 	for _, r := range c.rules {
 		if r.matches(e) && r.applies(c.o.Seed, e) {
@@ -126,7 +125,7 @@ func (r *rule) applies(seed uint64, e *Entry) bool {
 	return true
 }
 
-// answer is what the caller is told instead of the truth; nil: the truth.
+// answerError returns the error that replaces the result of the call; nil: none.
 func (r *rule) answerError(e *Entry) error {
 	switch r.Do {
 	case Fail:
@@ -146,7 +145,7 @@ func (r *rule) err() error {
 	if r.Err != nil {
 		return r.Err
 	}
-	return cluster.ProviderRefused.Errorf("by order of the script")
+	return cluster.ProviderRefused.Errorf("injected by a rule")
 }
 
 func codeOf(err error) fault.Code {

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// Each effect: what the caller is told, and what has happened all the same.
+// Each effect: the result of the call, and its actual effect.
 func TestEffects(t *testing.T) {
 	full := cluster.CapacityExhausted.Errorf("no host")
 	for name, c := range map[string]struct {
@@ -107,7 +107,7 @@ func TestStuckJob(t *testing.T) {
 	}
 }
 
-// A destroy takes the place of whatever is under way.
+// A destroy replaces the current job.
 func TestDestroyOfStuck(t *testing.T) {
 	cloud := open(t, sim.Options{})
 	cloud.Inject(sim.Rule{Call: sim.Create, Do: sim.Stuck})
@@ -130,7 +130,7 @@ func TestDestroyOfStuck(t *testing.T) {
 func TestRuleMatches(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule sim.Rule
-		want []int // of the calls below, those that fail
+		want []int // the failing calls
 	}{
 		"all":             {sim.Rule{}, []int{0, 1, 2, 3, 4, 5, 6}},
 		"call":            {sim.Rule{Call: sim.Create}, []int{0, 1, 2}},
@@ -173,7 +173,7 @@ func TestRuleMatches(t *testing.T) {
 	}
 }
 
-// What a probability strikes hangs on the seed and the call, not on the order.
+// A rule with a probability depends on the seed and the call, not on the order.
 func TestProbability(t *testing.T) {
 	struck := func(seed uint64, backwards bool) map[string]bool {
 		cloud := open(t, sim.Options{Seed: seed, Script: []sim.Rule{{Call: sim.Create, P: 0.3, Do: sim.Throttle}}})
@@ -248,7 +248,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// Around sees each call twice; its error is a kill before or after the effect.
+// Around is called twice per call; its error simulates a crash before or after the effect.
 func TestAround(t *testing.T) {
 	killed := errors.New("killed")
 	var seen []string

@@ -86,7 +86,7 @@ func parsePosition(cursor string) (position, error) {
 	v, err := strconv.ParseUint(version, 10, 64)
 	n, err2 := strconv.ParseInt(seq, 10, 64)
 	if !ok || err != nil || err2 != nil {
-		return position{}, workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+		return position{}, workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 	}
 	return position{v, n}, nil
 }

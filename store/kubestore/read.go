@@ -191,7 +191,7 @@ func parseCursor(cursor string) (int64, string, error) {
 	created, id, ok := strings.Cut(cursor, ".")
 	n, err := strconv.ParseInt(created, 10, 64)
 	if !ok || err != nil {
-		return 0, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+		return 0, "", workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 	}
 	return n, id, nil
 }

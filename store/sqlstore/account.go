@@ -16,8 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Accounts are the domains, accounts, credentials and the audit trail of a
-// database. Secrets of keys are sealed with the master key of Options.
+// Accounts implements account.Store: domains, accounts, credentials and the audit trail.
+// The master key of Options encrypts the secrets of keys.
 type Accounts struct {
 	m         backend
 	encrypter *Encrypter
@@ -25,10 +25,10 @@ type Accounts struct {
 
 var _ account.Store = Accounts{}
 
-// Accounts are those of this file.
+// Accounts returns the account store of this file.
 func (s *SQLite) Accounts() account.Store { return Accounts{sqBackend{s}, s.encrypter} }
 
-// Accounts are those of this database.
+// Accounts returns the account store of this database.
 func (p *Postgres) Accounts() account.Store { return Accounts{pgBackend{p}, p.encrypter} }
 
 // Domains implements account.Store.
@@ -43,7 +43,7 @@ func (a Accounts) Domains(ctx context.Context) (all []account.Domain, err error)
 	return all, err
 }
 
-// read is medium.read for a context that may have ended.
+// read is backend.read, but returns at once if the context has ended.
 func (a Accounts) read(ctx context.Context, do func(session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (a Accounts) SaveAccount(ctx context.Context, next account.Account) (accoun
 	return account.Account{}, account.Exists.Errorf("there is an account %s in the domain", next.Name)
 }
 
-// sameKey reports that another row has what must be there once only.
+// isDuplicate reports a violated unique index.
 func isDuplicate(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "23505" || sqlite.ErrCode(err) == sqlite.ResultConstraintUnique
@@ -207,7 +207,8 @@ func credentialOf(r row) account.Credential {
 	}
 }
 
-// credentialsOf are the conditions, order and length of a page of tokens or keys.
+// credentialsOf returns the WHERE clause, the order and the limit of a page of tokens or
+// keys.
 func credentialsOf(table string, q account.CredentialQuery) (sql string, args []any) {
 	var w where
 	if q.ID != "" {
@@ -223,7 +224,7 @@ func credentialsOf(table string, q account.CredentialQuery) (sql string, args []
 	return w.String() + tail, w.args
 }
 
-// unbounded is the limit of a page of which 0 means all.
+// unbounded returns the limit of a page; 0 means no limit.
 func unbounded(limit int) int {
 	if limit <= 0 {
 		return -1
@@ -278,7 +279,8 @@ func (a Accounts) TokenByHash(ctx context.Context, hash [sha256.Size]byte) (foun
 	return found, err
 }
 
-// Key implements account.Store. MASTER_KEY_MISSING and MASTER_KEY_UNKNOWN if its secret cannot be opened.
+// Key implements account.Store. MASTER_KEY_MISSING or MASTER_KEY_UNKNOWN if its secret
+// cannot be decrypted.
 func (a Accounts) Key(ctx context.Context, id string) (found account.Key, err error) {
 	var encrypted []byte
 	known := false

@@ -20,13 +20,14 @@ func TestAccountsSQLite(t *testing.T) {
 }
 
 func TestAccountsPostgres(t *testing.T) {
-	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
+	pgtest.Start(t, pgtest.Options{NoSync: true}) // the server outlives the suite
 	accounttest.Run(t, func(t *testing.T) account.Store {
 		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Accounts()
 	})
 }
 
-// The secret of a key is sealed: neither it nor a token is in the file, and without the master key it does not open.
+// The secret of a key is encrypted: the file contains neither it nor a token, and
+// without the master key it cannot be decrypted.
 func TestKeysAreEncrypted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: path, MasterKey: masterKey})
@@ -77,7 +78,8 @@ func TestKeysAreEncrypted(t *testing.T) {
 	}
 }
 
-// Rotation seals the secrets of keys anew: afterwards the old master key is not needed.
+// Rotation encrypts the secrets of keys again. Afterwards the old master key is not
+// needed.
 func TestKeysAreRotated(t *testing.T) {
 	path, next := filepath.Join(t.TempDir(), "pawl.db"), bytes.Repeat([]byte{9}, sqlstore.KeySize)
 	at := func(o sqlstore.Options, do func(*sqlstore.SQLite)) {

@@ -8,10 +8,10 @@ import (
 	"github.com/pawl-dev/pawl/account"
 )
 
-// Note implements account.Store. It is one statement without a lock: servers
-// never wait for each other here. The database gives out the numbers, so an
-// entry may become visible after one with a higher number; it does so before
-// its request is answered. A statement that failed leaves a gap.
+// Note implements account.Store. It is one statement without a lock, so servers never
+// wait for each other here. The database assigns the numbers. An entry may become
+// visible after an entry with a higher number, but always before its request is
+// answered. A failed statement leaves a gap in the numbers.
 func (a Accounts) Note(ctx context.Context, e account.Entry) error {
 	return a.m.apply(ctx, do(`INSERT INTO audit (at, who, account_id, domain_id, face, call, target, outcome) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		nanos(e.At), e.Who, e.Account, e.Domain, e.Face, e.Call, e.Target, e.Outcome))
@@ -37,7 +37,7 @@ func (a Accounts) Trail(ctx context.Context, q account.TrailQuery) (found []acco
 	return found, err
 }
 
-// sightOf is the condition of a query; "" if nothing is in sight.
+// visibilityOf returns the WHERE clause of a query; "" if the caller may see nothing.
 func visibilityOf(q account.TrailQuery) (where string, args []any) {
 	arg := func(v any) string {
 		args = append(args, v)

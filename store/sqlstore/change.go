@@ -5,33 +5,34 @@ import (
 	"slices"
 )
 
-// change is one durable transaction. Its statements are known before it begins,
-// so that PostgreSQL gets all of them in one message: no lock is held while the
-// server waits for this process, which may be frozen or gone.
+// change is one durable transaction. Its statements are known before it begins, so
+// PostgreSQL gets all of them in one message: the server never holds a lock while
+// it waits for this process, which may be frozen or dead.
 //
-// What must be decided here is read first, without a lock, and the change is
-// guarded by what was read: see again.
+// A change that depends on stored data reads it first, without a lock. A guarding
+// statement then checks that the data is unchanged: see retryStale.
 type change struct {
-	lock      string // changes of one lock come one after the other; "": their rows are enough
+	lock      string // the database executes changes with the same lock one after the other; "": no lock beyond those of the rows
 	list      []statement
-	feedGrows bool   // the feed will have grown
-	begin     func() // before each try: forgets what a try before it has given
+	feedGrows bool   // the change adds to the feed
+	begin     func() // called before each try; clears the results of the try before
 }
 
-// statement is one of a change. Its arguments are $1, $2, … in the order of first use.
+// statement is one SQL statement of a change. Its arguments are $1, $2, … in the order
+// of first use.
 type statement struct {
 	sql  string
 	args []any
-	each func(row) error // its rows
-	// must is the error of the whole change if the statement gives no row. It
-	// gives one number then.
+	each func(row) error // called for each row
+	// must is the error of the whole change if the statement returns no row. With must, the statement
+	// returns one number.
 	must error
 }
 
-// errStale says that what a change was decided on is not there any more.
+// errStale reports that the data that a change depends on has changed.
 var errStale = errors.New("what was read has changed since")
 
-// again repeats reading and changing for as long as others come in between.
+// retryStale repeats try until no other writer has changed the data in between.
 func retryStale(try func() error) error {
 	for {
 		if err := try(); !errors.Is(err, errStale) {
@@ -40,10 +41,11 @@ func retryStale(try func() error) error {
 	}
 }
 
-// do is a change of one statement.
+// do returns a change of one statement.
 func do(sql string, args ...any) change { return change{list: []statement{{sql: sql, args: args}}} }
 
-// some is a change of one statement that reports whether it gave a row.
+// returning makes a change of one statement report in found whether the statement
+// returned a row.
 func (c change) returning(found *bool) change {
 	c.list = slices.Clone(c.list)
 	c.list[0].each = func(row) error { *found = true; return nil }

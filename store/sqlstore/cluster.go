@@ -18,9 +18,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Clusters is the ledger of container clusters in either database.
-// cluster/bookstest is its exam. What is secret in it is sealed with the
-// master key of Options.
+// Clusters stores container clusters in either database. cluster/clustertest is its
+// conformance suite. The master keys of Options encrypt its secrets.
 type Clusters struct {
 	m         backend
 	encrypter *Encrypter
@@ -29,18 +28,18 @@ type Clusters struct {
 
 var _ cluster.Store = (*Clusters)(nil)
 
-// Clusters are those of this file.
+// Clusters returns the cluster store of this file.
 func (s *SQLite) Clusters() *Clusters { return &Clusters{sqBackend{s}, s.encrypter, &s.lists} }
 
-// Clusters are those of this database.
+// Clusters returns the cluster store of this database.
 func (p *Postgres) Clusters() *Clusters { return &Clusters{pgBackend{p}, p.encrypter, &p.lists} }
 
-// Commit implements cluster.Books. On SQLite it shares its transaction with
-// what else is written at the moment, and keeps its own all or nothing.
+// Commit implements cluster.Records. On SQLite it shares its transaction with other
+// pending writes, but succeeds or fails as a whole.
 func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
 	w := commit{encrypter: c.encrypter, change: change}
 	if change.Cluster != nil {
-		// Also after an error: what became of the change may be unknown.
+		// also after an error: it may be unknown whether the change was committed
 		defer c.lists.changed(change.Cluster.ID == 0 || change.Cluster.State == cluster.Destroyed)
 	}
 	if err := retryStale(func() error { return w.try(ctx, c.m) }); err != nil {
@@ -50,32 +49,33 @@ func (c *Clusters) Commit(ctx context.Context, change *cluster.Change) error {
 	return nil
 }
 
-// badRecord says that a value does not fit its column.
+// invalidValue turns the error of a value that does not fit its column into
+// ClusterInvalid.
 func invalidValue(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22"), sqlite.ErrCode(err) == sqlite.ResultConstraintCheck:
-		return cluster.ClusterInvalid.Errorf("a value does not fit into the books: %w", err)
+		return cluster.ClusterInvalid.Errorf("a value does not fit its column: %w", err)
 	}
 	return err
 }
 
-// commit is one change on its way into the tables. It may be tried again, so
-// what it learns is kept aside until it is durable.
+// commit is one change that is being written. It may be tried several times, so it
+// copies results into the change only when they are durable.
 type commit struct {
 	encrypter *Encrypter
 	change    *cluster.Change
 
 	list        []statement
 	newest      int64           // number of the last event
-	target      cluster.Cluster // id, uuid, owner and new revision of the cluster it belongs to
-	hasTarget   bool            // all of them, not the id alone
+	target      cluster.Cluster // id, uuid, owner and new revision of the changed cluster
+	hasTarget   bool            // target holds all four, not the id alone
 	nodes, rows []int64         // ids
 	jobs        []cluster.Job   // as stored
 	events      []cluster.Event
 }
 
-// lock names what commits of one cluster share.
+// lock returns the name of the lock that all commits of one cluster take.
 func (w *commit) lock() string {
 	switch c := w.change; {
 	case c.Cluster != nil && c.Cluster.ID == 0:
@@ -92,7 +92,8 @@ func (w *commit) lock() string {
 
 func clusterLock(id int64) string { return "cluster/" + strconv.FormatInt(id, 10) }
 
-// try reads nothing it does not need: a row's next phase is one statement.
+// try writes the change once. It reads only what it needs: the next phase of a journal
+// row is a single statement.
 func (w *commit) try(ctx context.Context, m backend) error {
 	c := w.change
 	w.list, w.rows, w.jobs, w.events = nil, make([]int64, len(c.Journal)), nil, nil
@@ -126,8 +127,8 @@ func (w *commit) try(ctx context.Context, m backend) error {
 	return m.apply(ctx, change{lock: w.lock(), list: w.list})
 }
 
-// add puts a statement behind the others. id gets the number it gives; without
-// one the whole change fails with must.
+// add appends a statement. id gets the number that it returns. If it returns no row, the
+// whole change fails with must.
 func (w *commit) add(s statement, id *int64, must error) {
 	if s.must = must; id != nil {
 		s.each = func(r row) error { *id = r.int(0); return nil }
@@ -135,19 +136,19 @@ func (w *commit) add(s statement, id *int64, must error) {
 	w.list = append(w.list, s)
 }
 
-// newBookSQL finds the cluster that this change stores, whose id is not known yet.
+// newClusterIDSQL finds the id of the cluster that this change inserts.
 const newClusterIDSQL = "(SELECT id FROM container_cluster WHERE uuid = $1)"
 
-// within makes a statement whose argument at a place is the id of the cluster:
-// that of a new one is looked up by the database.
+// within returns a statement whose argument at an index is the id of the cluster. The
+// database looks up the id of a new cluster.
 func (w *commit) within(sql string, values []any, at int) statement {
 	if w.change.Cluster == nil || w.change.Cluster.ID != 0 {
 		return statement{sql: sql, args: values}
 	}
 	values[at] = w.target.UUID
-	place := fmt.Sprintf("$%d", at+1)
+	placeholder := fmt.Sprintf("$%d", at+1)
 	return statement{sql: parameter.ReplaceAllStringFunc(sql, func(p string) string {
-		if p == place {
+		if p == placeholder {
 			return strings.Replace(newClusterIDSQL, "$1", p, 1)
 		}
 		return p
@@ -156,7 +157,8 @@ func (w *commit) within(sql string, values []any, at int) statement {
 
 var parameter = regexp.MustCompile(`\$[0-9]+`)
 
-// cluster stores the cluster, or finds it if what follows needs it.
+// cluster adds the statement that stores the cluster, or reads the cluster if later
+// statements need it.
 func (w *commit) cluster(ctx context.Context, m backend) error {
 	c := w.change
 	w.target, w.hasTarget = cluster.Cluster{}, false
@@ -170,7 +172,7 @@ func (w *commit) cluster(ctx context.Context, m backend) error {
 		w.target.ID = c.Book
 		if len(c.Jobs)+len(c.Events)+len(c.Nodes) == 0 && c.Details == nil &&
 			!slices.ContainsFunc(c.Journal, func(r *cluster.JournalRow) bool { return r.ID == 0 }) {
-			return nil // its rows know it
+			return nil // the journal rows hold the cluster id
 		}
 		if err := m.read(ctx, func(s session) error {
 			return s.query(`SELECT uuid, account_id, domain_id, revision FROM container_cluster WHERE id = $1`, []any{c.Book}, func(r row) error {
@@ -205,7 +207,7 @@ func (w *commit) cluster(ctx context.Context, m backend) error {
 	return nil
 }
 
-// one gives the number in the first row of an answer, 0 without any.
+// firstInt returns the number in the first row of a result, 0 without rows.
 func firstInt(s session, sql string, args []any) (n int64, err error) {
 	err = s.query(sql, args, func(r row) error { n = r.int(0); return nil })
 	return n, err
@@ -234,12 +236,12 @@ func (w *commit) row(i int, r *cluster.JournalRow) error {
 	return nil
 }
 
-// resourceSQL sets a node's resource_id by its key; it follows the values of nodeTable.
+// resourceSQL finds a node's resource_id by its key. It follows the values of nodeTable.
 const resourceSQL = `(SELECT id FROM container_cluster_resource WHERE cluster_id = $1 AND key = $3)`
 
 var (
 	newNodeSQL = "INSERT INTO " + nodeTable.name + " (" + nodeTable.all + ", resource_id) VALUES (" + parameters(1, len(nodeTable.columns)) + ", " + resourceSQL + ") RETURNING id"
-	// A hello that is newer than the one the node was read with stays.
+	// A heartbeat that is newer than the caller's copy of the node is kept.
 	setNodeSQL = `UPDATE container_cluster_vm_map SET cluster_id = $1, vm_id = $2, resource_key = $3, name = $4, role = $5, ordinal = $6,
 		template_id = $7, template_name = $8, removed = $9,
 		hello_at = CASE WHEN hello_at > $10 THEN hello_at ELSE $10 END,
@@ -250,15 +252,15 @@ var (
 		resource_id = ` + resourceSQL + ` WHERE id = $15 AND cluster_id = $1 RETURNING id`
 )
 
-// inOrder gives the places of nodes in the order of their ids, as hellos write
-// them: so the two never wait for each other. New ones stay as they are.
+// inOrder returns the indexes of nodes in the order of their ids, which is the order in
+// which heartbeats write them: so the two never deadlock. New nodes keep their order.
 func inOrder(nodes []*cluster.Node) []int {
-	places := make([]int, len(nodes))
-	for i := range places {
-		places[i] = i
+	indexes := make([]int, len(nodes))
+	for i := range indexes {
+		indexes[i] = i
 	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(nodes[a].ID, nodes[b].ID) })
-	return places
+	slices.SortStableFunc(indexes, func(a, b int) int { return cmp.Compare(nodes[a].ID, nodes[b].ID) })
+	return indexes
 }
 
 func (w *commit) node(i int, n *cluster.Node) {
@@ -266,12 +268,12 @@ func (w *commit) node(i int, n *cluster.Node) {
 	if n.ID != 0 {
 		values, sql = append(values, n.ID), setNodeSQL
 	}
-	w.add(w.within(sql, values, 0), &w.nodes[i], fault.WriteConflict.Errorf("node %s is not in the books of this cluster", n.Name))
+	w.add(w.within(sql, values, 0), &w.nodes[i], fault.WriteConflict.Errorf("node %s is not recorded for this cluster", n.Name))
 }
 
 var putDetailsSQL = detailsTable.insert + ` ON CONFLICT (cluster_id) DO UPDATE SET ` + excluded(detailsTable.columns[1:])
 
-// putJobSQL leaves what is completed or another request's alone.
+// putJobSQL does not change a job that is completed or that belongs to another request.
 var putJobSQL = jobTable.insert + ` ON CONFLICT (id) DO UPDATE SET ` + excluded(jobTable.columns[1:]) + `
 	WHERE job.status = 0 AND job.digest = excluded.digest AND job.cluster_id = excluded.cluster_id RETURNING number`
 
@@ -297,12 +299,13 @@ func (w *commit) job(given *cluster.Job) error {
 	return nil
 }
 
-// newEventSQL numbers the nth of several events back from the newest.
+// newEventSQL inserts one of several events. Its first argument is the distance of its
+// number from the newest number.
 var newEventSQL = "INSERT INTO " + eventTable.name + " (" + eventTable.all + ") SELECT newest - CAST($1 AS bigint), CAST($2 AS bigint), " +
 	parameters(3, len(eventTable.columns)-2) + " FROM cluster_feed"
 
-// event is last: the row that gives out the numbers is locked from here to the
-// commit, so that they become visible in order.
+// event comes last: it locks the row that assigns the numbers until the commit, so that
+// events become visible in the order of their numbers.
 func (w *commit) event() error {
 	n := int64(len(w.change.Events))
 	if n == 0 {
@@ -324,7 +327,7 @@ func (w *commit) event() error {
 	return nil
 }
 
-// fillIn tells the caller what was stored.
+// fillIn copies the stored ids, revisions and numbers into the caller's change.
 func (w *commit) fillIn() {
 	c := w.change
 	if c.Cluster != nil {
@@ -356,7 +359,7 @@ func (w *commit) fillIn() {
 	}
 }
 
-// Setting gives the value kept under a name, "" if there is none.
+// Setting returns the value of a setting, "" if there is none.
 func (c *Clusters) Setting(ctx context.Context, name string) (value string, err error) {
 	err = c.m.read(ctx, func(s session) error {
 		value, err = setting(s, name)
@@ -370,15 +373,16 @@ func setting(s session, name string) (value string, err error) {
 	return value, err
 }
 
-// PutSetting keeps a value under a name.
+// PutSetting stores a setting.
 func (c *Clusters) PutSetting(ctx context.Context, name, value string) error {
 	return c.m.apply(ctx, do(putSettingSQL, name, plain(value), time.Now().UnixNano()))
 }
 
 const putSettingSQL = `INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE SET value = excluded.value, at = excluded.at`
 
-// SettingOr gives the value kept under a name, and keeps the given one if there
-// is none: several servers agree on it, such as on the id of the installation.
+// SettingOr returns the value of a setting; if there is none, it stores the given value
+// and returns it. So several servers agree on one value, such as the id of the
+// installation.
 func (c *Clusters) SettingOr(ctx context.Context, name, value string) (kept string, err error) {
 	err = c.m.apply(ctx, do(`INSERT INTO setting (name, value, at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, plain(value), time.Now().UnixNano()))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
 
-// The duties of the books (containercluster.md 13), measured on full ledgers.
+// The operations of the cluster store, measured on filled stores.
 //
 //	go test ./store/sqlstore -run '^$' -bench Clusters -benchtime 2s
 
@@ -38,7 +38,7 @@ func fullRecord(i int) *cluster.Change {
 	return c
 }
 
-// fill commits n clusters, several at a time.
+// fillClusters commits n clusters, several at a time.
 func fillClusters(b testing.TB, l *sqlstore.Clusters, n int) {
 	b.Helper()
 	var next atomic.Int64
@@ -56,7 +56,7 @@ func fillClusters(b testing.TB, l *sqlstore.Clusters, n int) {
 	all.Wait()
 }
 
-// stock gives a full ledger of each database.
+// eachFilledStore runs a benchmark on a filled store of each database.
 func eachFilledStore(b *testing.B, run func(b *testing.B, s adminStore)) {
 	dir := b.TempDir()
 	open := map[string]func() (sqlstore.Store, error){
@@ -86,7 +86,7 @@ func eachFilledStore(b *testing.B, run func(b *testing.B, s adminStore)) {
 	}
 }
 
-// together calls n times in all from several callers, and reports percentiles.
+// callConcurrently makes n calls in total from several callers and reports percentiles.
 func callConcurrently(b *testing.B, callers int, call func(i int64) error) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -118,7 +118,7 @@ func callConcurrently(b *testing.B, callers int, call func(i int64) error) {
 	}
 }
 
-// A page of 100 of 10,000 with 16 callers: p99 below 50 ms.
+// A page of 100 out of 10,000 clusters with 16 callers: p99 below 50 ms.
 func BenchmarkClustersList(b *testing.B) {
 	everyone := cluster.Scope{All: true}
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
@@ -153,7 +153,7 @@ func BenchmarkClustersList(b *testing.B) {
 	})
 }
 
-// One book: p99 below 10 ms.
+// One record: p99 below 10 ms.
 func BenchmarkClustersRecord(b *testing.B) {
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		callConcurrently(b, benchCallers, func(int64) error {
@@ -163,7 +163,7 @@ func BenchmarkClustersRecord(b *testing.B) {
 	})
 }
 
-// Every cluster with nodes and journal: a few seconds, and memory for one page.
+// All clusters with nodes and journal: a few seconds, and memory for one page.
 func BenchmarkClustersScan(b *testing.B) {
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		var most uint64
@@ -218,7 +218,7 @@ func BenchmarkClustersRow(b *testing.B) {
 	})
 }
 
-// What the walker asks at each turn.
+// The query of the controller at each pass.
 func BenchmarkClustersUnsettled(b *testing.B) {
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		callConcurrently(b, 1, func(int64) error {
@@ -228,7 +228,7 @@ func BenchmarkClustersUnsettled(b *testing.B) {
 	})
 }
 
-// The hellos of 1,000 nodes in one write.
+// The heartbeats of 1,000 nodes in one write.
 func BenchmarkClustersHeartbeats(b *testing.B) {
 	eachFilledStore(b, func(b *testing.B, s adminStore) {
 		callConcurrently(b, 1, func(i int64) error {

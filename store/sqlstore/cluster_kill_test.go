@@ -21,10 +21,10 @@ import (
 
 const clusterChildEnv = "PAWL_SHOP_PLACE"
 
-// A test binary that is started as a shop is one instead of its tests.
+// A test binary with this variable is a server instead of running its tests.
 func init() {
-	if place := os.Getenv(clusterChildEnv); place != "" {
-		if err := runClusterChild(place); err != nil {
+	if dir := os.Getenv(clusterChildEnv); dir != "" {
+		if err := runClusterChild(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -32,21 +32,22 @@ func init() {
 	}
 }
 
-// sizes a cluster is brought to, one after the other.
+// childSizes are the sizes to which the child scales its cluster, in this order.
 var childSizes = []int{2, 6, 1, 5, 3}
 
-// keepShop creates a cluster, scales it up and down and deletes it, or goes on where a shop before it has died.
-func runClusterChild(place string) error {
+// runClusterChild creates a cluster and scales it up and down. After the death of an
+// earlier child it continues from the stored state.
+func runClusterChild(dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	store, err := sqlstore.OpenSQLite(ctx, sqlstore.Options{Path: filepath.Join(place, "pawl.db"), MasterKey: masterKey})
+	store, err := sqlstore.OpenSQLite(ctx, sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: masterKey})
 	if err != nil {
 		return err
 	}
 	var s *fixture
 	ready := make(chan struct{})
 	o := cloudOptions()
-	o.File = filepath.Join(place, "cloud")
+	o.File = filepath.Join(dir, "cloud")
 	o.Home = func(ctx context.Context, token string, h cluster.Hello) (cluster.HelloAnswer, error) {
 		<-ready
 		return s.service.Hello(ctx, token, h)
@@ -79,24 +80,23 @@ func runClusterChild(place string) error {
 			return fmt.Errorf("%s: %s %s", id, job.Code, job.Text)
 		}
 	}
-	return os.WriteFile(filepath.Join(place, "uuid"), []byte(uuid), 0o600)
+	return os.WriteFile(filepath.Join(dir, "uuid"), []byte(uuid), 0o600)
 }
 
-// TestKillClusters kills a server with SQLite at random moments, with kill -9,
-// while it creates a cluster and scales it up and down. After each death all
-// that stands in the cloud stands in the books, and in the end the cluster is
-// what was asked for.
+// TestKillClusters kills a server with SQLite at random moments, with kill -9, while it
+// creates a cluster and scales it up and down. After each death, every resource in the
+// cloud is recorded, and in the end the cluster has the requested size.
 func TestKillClusters(t *testing.T) {
 	kills := 20
 	if n, err := strconv.Atoi(os.Getenv("PAWL_TEST_KILLS")); err == nil {
-		kills = max(1, n/10) // a death here takes as long as ten of those of TestKillNine
+		kills = max(1, n/10) // a death here takes as long as ten in TestKillNine
 	}
 	for round := 0; kills > 0; round++ {
-		place := t.TempDir()
+		dir := t.TempDir()
 		deaths := 0
 		for dead := true; dead; {
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-			cmd.Env = append(os.Environ(), clusterChildEnv+"="+place)
+			cmd.Env = append(os.Environ(), clusterChildEnv+"="+dir)
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			if err := cmd.Start(); err != nil {
@@ -114,26 +114,26 @@ func TestKillClusters(t *testing.T) {
 			}
 			deaths++
 			kills--
-			inspectClusters(t, place, func(records cluster.Store, cloud *sim.Cloud) { checkRecorded(t, records, cloud) })
+			inspectClusters(t, dir, func(records cluster.Store, cloud *sim.Cloud) { checkRecorded(t, records, cloud) })
 		}
-		uuid, err := os.ReadFile(filepath.Join(place, "uuid"))
+		uuid, err := os.ReadFile(filepath.Join(dir, "uuid"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		inspectClusters(t, place, func(records cluster.Store, cloud *sim.Cloud) {
+		inspectClusters(t, dir, func(records cluster.Store, cloud *sim.Cloud) {
 			checkRunning(t, records, cloud, string(uuid), childSizes[len(childSizes)-1])
 		})
 		t.Logf("round %d: %d deaths", round, deaths)
 		if deaths == 0 {
-			t.Fatal("nobody died: the test shows nothing")
+			t.Fatal("no child died: the test proves nothing")
 		}
 	}
 }
 
-// shopInspect opens what a dead server has left, as it is.
-func inspectClusters(t *testing.T, place string, delay func(records cluster.Store, cloud *sim.Cloud)) {
+// inspectClusters opens the files of a dead server without changing them.
+func inspectClusters(t *testing.T, dir string, delay func(records cluster.Store, cloud *sim.Cloud)) {
 	t.Helper()
-	store, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: filepath.Join(place, "pawl.db"), MasterKey: masterKey})
+	store, err := sqlstore.OpenSQLite(t.Context(), sqlstore.Options{Path: filepath.Join(dir, "pawl.db"), MasterKey: masterKey})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +142,11 @@ func inspectClusters(t *testing.T, place string, delay func(records cluster.Stor
 			t.Error(err)
 		}
 	}()
-	raw, err := os.ReadFile(filepath.Join(place, "cloud"))
+	raw, err := os.ReadFile(filepath.Join(dir, "cloud"))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	copied := filepath.Join(t.TempDir(), "cloud") // it is written anew when it is opened
+	copied := filepath.Join(t.TempDir(), "cloud") // opening it rewrites it
 	if err := os.WriteFile(copied, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// List implements cluster.Books. Where a page does not show the end of the list
-// the total may be up to totalKept old, as far as other processes change it.
+// List implements cluster.Records. If the page does not include the end of the list, the
+// total may be recentTTL old with regard to changes of other processes.
 func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []cluster.Cluster, total int, err error) {
 	if uuid := singleUUID(q); uuid != "" {
 		err = c.m.read(ctx, func(s session) error {
@@ -52,8 +52,8 @@ func (c *Clusters) List(ctx context.Context, q cluster.ClusterQuery) (page []clu
 	return page, total, err
 }
 
-// justOne is the id of the only cluster that is asked for; empty: it is another
-// query. The walker asks so at each of its looks.
+// singleUUID returns the id of the only cluster that a query can match; "": the query is
+// another one. The controller makes such a query at each pass.
 func singleUUID(q cluster.ClusterQuery) string {
 	if !q.Scope.All || !q.WithDestroyed || q.Limit != 1 || q.Offset > 0 || q.AfterID != 0 || q.State != "" ||
 		q.Name+q.Keyword+q.AccountID+q.Network != "" || len(q.DomainIDs) > 0 {
@@ -62,7 +62,7 @@ func singleUUID(q cluster.ClusterQuery) string {
 	return q.UUID
 }
 
-// endOf is the total, if a page of so many shows it; else -1.
+// totalFromPage returns the total if a page of this length shows it, else -1.
 func totalFromPage(q cluster.ClusterQuery, page int) int {
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
 	if offset := max(0, q.Offset); q.AfterID == 0 && (limit < 0 || page < limit) && (page > 0 || offset == 0) {
@@ -71,7 +71,7 @@ func totalFromPage(q cluster.ClusterQuery, page int) int {
 	return -1
 }
 
-// listWhere are the conditions of a query.
+// listWhere returns the conditions of a query.
 func listWhere(q cluster.ClusterQuery) *where {
 	w := new(where)
 	w.scope(q.Scope)
@@ -101,7 +101,7 @@ func listWhere(q cluster.ClusterQuery) *where {
 	return w
 }
 
-// clusters reads a page. start is the last cluster before it, if that is known.
+// clusters reads a page. start is the last cluster before the page, if it is known.
 func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) (page []cluster.Cluster, err error) {
 	switch {
 	case q.AfterID != 0:
@@ -112,28 +112,28 @@ func (w *where) clusters(s session, q cluster.ClusterQuery, start listPosition) 
 		}); err != nil {
 			return nil, err
 		}
-		if !known { // it was removed: ids grow as time does
+		if !known { // the cluster was removed: fall back to ids, which grow with time
 			return w.part(s, q, q.Limit, "id "+behindSign(q)+" ?", q.AfterID)
 		}
 	case q.Offset <= 0:
 		return w.part(s, q, q.Limit, "")
 	case start.id == 0:
-		// An index has all of this: what is passed over is not read.
+		// An index covers this query: it reads none of the skipped clusters.
 		to := where{slices.Clone(w.conditions), slices.Clone(w.args)}
 		tail := to.page(orderOf(q), q.Offset-1, 1)
 		if err := s.query("SELECT created, id FROM container_cluster"+to.String()+tail, to.args, func(r row) error {
 			start = listPosition{r.int(0), r.int(1)}
 			return nil
 		}); err != nil || start.id == 0 {
-			return nil, err // the list ends before
+			return nil, err // the list ends before the offset
 		}
 	}
 	return w.behind(s, q, start)
 }
 
-// behind reads a page. Behind a cluster there are first those of the same
-// instant, then the later ones: each is a range of an index, however long the
-// list is. (SQLite uses no more than the instant of a pair.)
+// behind reads the page after a cluster: first the clusters with the same creation time,
+// then the later ones. Each part is one range of an index, however long the list is.
+// (With a pair comparison, SQLite would use only the time.)
 func (w *where) behind(s session, q cluster.ClusterQuery, start listPosition) ([]cluster.Cluster, error) {
 	page, err := w.part(s, q, q.Limit, "created = ? AND id "+behindSign(q)+" ?", start.created, start.id)
 	limit := cmp.Or(q.Limit, cluster.PageLimit)
@@ -164,7 +164,7 @@ func orderOf(q cluster.ClusterQuery) string {
 	return "created, id"
 }
 
-// part reads what one more condition leaves of a page; empty: none.
+// part reads a page with one more condition; "" means no further condition.
 func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition string, args ...any) (page []cluster.Cluster, err error) {
 	one := where{slices.Clone(w.conditions), slices.Clone(w.args)}
 	if condition != "" {
@@ -173,7 +173,7 @@ func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition str
 	tail := one.page(orderOf(q), 0, limit)
 	var from reader
 	err = s.query(selectCluster+one.String()+tail, one.args, func(r row) error {
-		if page == nil { // clusters are large: they are moved seldom
+		if page == nil { // clusters are large: allocate once, so that append copies them rarely
 			page = make([]cluster.Cluster, 0, min(uint(cmp.Or(limit, cluster.PageLimit)), pageCapacity))
 			from.previous = make([]string, clusterTable.width())
 		}
@@ -183,10 +183,10 @@ func (w *where) part(s session, q cluster.ClusterQuery, limit int, condition str
 	return page, err
 }
 
-// pageRoom is how many clusters a page has room for before it grows.
+// pageCapacity is the initial capacity of a page.
 const pageCapacity = 101
 
-// Workers implements cluster.Ledger. The index of the roster has all it reads.
+// Workers implements cluster.Store. One index covers the query.
 func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int, error) {
 	found := make(map[int64]int, len(clusters))
 	err := c.liveNodes(ctx, clusters, "SELECT cluster_id, count(*) FROM container_cluster_vm_map", "role = 'worker'", " GROUP BY cluster_id", func() { clear(found) }, func(r row) {
@@ -195,15 +195,15 @@ func (c *Clusters) Workers(ctx context.Context, clusters []int64) (map[int64]int
 	return found, err
 }
 
-// VMs implements cluster.Ledger, as Workers does. The ids of a page are many
-// and small: they are parts of one text, and of one list.
+// VMs implements cluster.Store, with an index as Workers does. A page has many short
+// ids: all of them are parts of one string and of one slice.
 func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]string, error) {
 	type vmIDRange struct {
 		cluster int64
-		from    int // of its ids in the list
+		from    int // index of its first id
 	}
 	var text []byte
-	var ends []int // of ids in the text
+	var ends []int // ends of the ids in text
 	var ranges []vmIDRange
 	err := c.liveNodes(ctx, clusters, "SELECT cluster_id, vm_id FROM container_cluster_vm_map", "vm_id <> ''", " ORDER BY cluster_id, role, ordinal", func() { text, ends, ranges = nil, nil, nil }, func(r row) {
 		if id := r.int(0); len(ranges) == 0 || ranges[len(ranges)-1].cluster != id {
@@ -230,7 +230,8 @@ func (c *Clusters) VMs(ctx context.Context, clusters []int64) (map[int64][]strin
 	return found, nil
 }
 
-// roster reads the living nodes of clusters. again forgets what was read by an attempt before.
+// liveNodes reads the nodes of clusters that are not removed. again clears the results
+// of the try before.
 func (c *Clusters) liveNodes(ctx context.Context, clusters []int64, selects, which, tail string, again func(), each func(row)) error {
 	if len(clusters) == 0 {
 		return ctx.Err()

@@ -11,12 +11,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// noticePrefix begins the names of notices among the settings.
+// noticePrefix is the prefix of notices among the settings.
 const noticePrefix = "notice/"
 
 // PutNotice implements cluster.Notices.
 func (c *Clusters) PutNotice(ctx context.Context, n cluster.Notice) error {
-	// JSON, since either name may hold a slash.
+	// JSON, because both names may contain a slash.
 	name, err := json.Marshal([]string{n.Provider, n.Duty})
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// Reach implements cluster.Ledger.
+// Reach implements cluster.Store.
 func (c *Clusters) Reach(ctx context.Context, clusters []int64) (map[int64]cluster.Reach, error) {
 	found := map[int64]cluster.Reach{}
 	if len(clusters) == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 )
 
-// where gathers conditions and their arguments.
+// where collects conditions and their arguments.
 type where struct {
 	conditions []string
 	args       []any
@@ -35,7 +35,7 @@ func (w *where) arg(v any) string {
 	return "$" + strconv.Itoa(len(w.args))
 }
 
-// String is the clause.
+// String returns the WHERE clause.
 func (w *where) String() string {
 	if len(w.conditions) == 0 {
 		return ""
@@ -43,8 +43,8 @@ func (w *where) String() string {
 	return " WHERE " + strings.Join(w.conditions, " AND ")
 }
 
-// in is a condition for one of several values. Their number is rounded up, so
-// that few different statements are made.
+// in returns a condition that matches any of several values. It repeats the last value
+// up to the next power of two, so that there are few distinct statements.
 func in[T ~string | int64](w *where, column string, values []T) string {
 	size := 1
 	for size < len(values) {
@@ -64,7 +64,7 @@ func in[T ~string | int64](w *where, column string, values []T) string {
 	return list.String()
 }
 
-// plainOf is a value as an argument: of a type that both databases know.
+// plainOf converts a value into an argument of a type that both databases accept.
 func plainOf[T ~string | int64](v T) any {
 	if number, ok := any(v).(int64); ok {
 		return number
@@ -72,7 +72,7 @@ func plainOf[T ~string | int64](v T) any {
 	return reflect.ValueOf(v).String()
 }
 
-// scope restricts to what a caller may see. The zero Scope sees nothing.
+// scope restricts the query to what a caller may see. The zero Scope matches nothing.
 func (w *where) scope(s cluster.Scope) {
 	if s.All {
 		return
@@ -90,17 +90,18 @@ func (w *where) scope(s cluster.Scope) {
 	w.conditions = append(w.conditions, "("+strings.Join(either, " OR ")+")")
 }
 
-// page is the end of a list. Limit 0 is the default, a negative one none.
+// page returns the ORDER BY and LIMIT clauses. Limit 0 is the default limit; a negative
+// limit means none.
 func (w *where) page(order string, offset, limit int) string {
 	n := int64(cmp.Or(limit, cluster.PageLimit))
 	if limit < 0 {
 		n = math.MaxInt64
 	}
-	// A bare parameter would make SQLite look at its value and prepare the statement anew each time.
+	// With a bare parameter, SQLite would read its value and prepare the statement again each time.
 	return " ORDER BY " + order + " LIMIT CAST(" + w.arg(n) + " AS bigint) OFFSET CAST(" + w.arg(int64(max(0, offset))) + " AS bigint)"
 }
 
-// containing is the pattern of a text within another one; both are in lower case.
+// containing returns the LIKE pattern of a text within another; both are in lower case.
 func containing(text string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(strings.ToLower(plain(text))) + "%"
 }
@@ -110,7 +111,7 @@ var (
 	selectNode    = "SELECT id, " + nodeTable.all + " FROM container_cluster_vm_map"
 	selectRow     = "SELECT id, " + rowTable.all + " FROM container_cluster_resource"
 
-	// Statements of one cluster: they are made once.
+	// Statements of one cluster. They are built once.
 	clusterSQL    = selectCluster + " WHERE uuid = $1"
 	nodesOfSQL    = selectNode + " WHERE cluster_id = $1 AND removed IS NULL"
 	rowsOfSQL     = selectRow + " WHERE cluster_id = $1"
@@ -120,7 +121,7 @@ var (
 	selectDetails = "SELECT " + detailsTable.all + " FROM container_cluster_details WHERE cluster_id = $1"
 )
 
-// Book implements cluster.Books. All of it is of one moment.
+// Record implements cluster.Records. It reads one snapshot.
 func (c *Clusters) Record(ctx context.Context, uuid string) (*cluster.Record, error) {
 	var b *cluster.Record
 	err := c.m.snapshot(ctx, func(s session) error {
@@ -140,8 +141,8 @@ func (c *Clusters) Record(ctx context.Context, uuid string) (*cluster.Record, er
 	return b, err
 }
 
-// scratch is where the records of one book are read, until it is known how many
-// there are: they are large, and books are read often.
+// scratch holds the nodes and journal rows of one record until their number is known.
+// They are large, and records are read often, so the memory is reused.
 type scratch struct {
 	nodes []cluster.Node
 	rows  []cluster.JournalRow
@@ -153,7 +154,7 @@ var scratches = sync.Pool{New: func() any {
 	return &scratch{node: reader{previous: make([]string, nodeTable.width())}, row: reader{previous: make([]string, rowTable.width())}}
 }}
 
-// fill adds nodes and journal to a cluster.
+// fillRecord reads the nodes and the journal of a cluster.
 func fillRecord(s session, b *cluster.Record) error {
 	of := scratches.Get().(*scratch)
 	defer func() {
@@ -183,26 +184,27 @@ func fillRecord(s session, b *cluster.Record) error {
 	return nil
 }
 
-// ordered copies records in the order of their ids, which no index has. Each is
-// moved once.
+// ordered copies records into the order of their ids, for which there is no index. It
+// copies each record once.
 func ordered[T any](records []T, id func(*T) int64) []T {
 	if len(records) == 0 {
 		return nil
 	}
-	var room [64]int
-	places := room[:0]
+	var buf [64]int
+	indexes := buf[:0]
 	for i := range records {
-		places = append(places, i)
+		indexes = append(indexes, i)
 	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(id(&records[a]), id(&records[b])) })
+	slices.SortFunc(indexes, func(a, b int) int { return cmp.Compare(id(&records[a]), id(&records[b])) })
 	list := make([]T, len(records))
-	for i, place := range places {
-		list[i] = records[place]
+	for i, index := range indexes {
+		list[i] = records[index]
 	}
 	return list
 }
 
-// books adds nodes and journal to clusters that are in the order of their ids.
+// fillRecords reads the nodes and the journals of clusters that are in the order of
+// their ids.
 func fillRecords(s session, list []*cluster.Record) error {
 	first, last := list[0].Cluster.ID, list[len(list)-1].Cluster.ID
 	of := map[int64]*cluster.Record{}
@@ -227,14 +229,14 @@ func fillRecords(s session, list []*cluster.Record) error {
 		b.Journal = append(b.Journal, readRow(&from))
 		return from.err
 	})
-	for _, b := range list { // no index has this order
+	for _, b := range list { // there is no index for this order
 		slices.SortFunc(b.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.ID, b.ID) })
 		slices.SortFunc(b.Journal, func(a, b cluster.JournalRow) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return err
 }
 
-// Details implements cluster.Books. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
+// Details implements cluster.Records. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
 func (c *Clusters) Details(ctx context.Context, uuid string) (*cluster.Details, error) {
 	var d *cluster.Details
 	err := c.m.snapshot(ctx, func(s session) error {
@@ -258,11 +260,11 @@ func (c *Clusters) Details(ctx context.Context, uuid string) (*cluster.Details, 
 	return d, nil
 }
 
-// scanPage is how many books a scan holds.
+// scanPage is how many records a scan reads at once.
 const scanPage = 100
 
-// Scan implements cluster.Ledger. The books of a page are of one moment; no
-// transaction is open while visit works.
+// Scan implements cluster.Store. The records of a page are from one snapshot. No
+// transaction is open while visit runs.
 func (c *Clusters) Scan(ctx context.Context, q cluster.ScanQuery, visit func(*cluster.Record) error) error {
 	for after := q.AfterID; ; {
 		list, err := c.scanPage(ctx, q, after)
@@ -313,7 +315,7 @@ func (c *Clusters) scanPage(ctx context.Context, q cluster.ScanQuery, after int6
 	return list, err
 }
 
-// Nodes implements cluster.Ledger.
+// Nodes implements cluster.Store.
 func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]cluster.Node, error) {
 	found := map[int64][]cluster.Node{}
 	if len(clusters) == 0 {
@@ -348,11 +350,11 @@ func (c *Clusters) Nodes(ctx context.Context, clusters []int64) (map[int64][]clu
 	return found, err
 }
 
-// Unsettled implements cluster.Ledger.
+// Unsettled implements cluster.Store.
 func (c *Clusters) Unsettled(ctx context.Context, now time.Time, limit int) (uuids []string, err error) {
 	var w where
 	w.and("look_at <= ?", now.UnixNano())
-	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id + 0", 0, limit) // a bare id would walk through all of them
+	sql := "SELECT uuid FROM container_cluster" + w.String() + w.page("id + 0", 0, limit) // with a bare id, the database would scan the primary key
 	err = c.m.read(ctx, func(s session) error {
 		uuids = nil
 		return s.query(sql, w.args, func(r row) error { uuids = append(uuids, r.text(0)); return nil })
@@ -360,7 +362,7 @@ func (c *Clusters) Unsettled(ctx context.Context, now time.Time, limit int) (uui
 	return uuids, err
 }
 
-// Job implements cluster.Ledger. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
+// Job implements cluster.Store. MASTER_KEY_MISSING, MASTER_KEY_UNKNOWN.
 func (c *Clusters) Job(ctx context.Context, id string) (*cluster.Job, error) {
 	var j *cluster.Job
 	err := c.m.read(ctx, func(s session) error {
@@ -379,7 +381,7 @@ func (c *Clusters) Job(ctx context.Context, id string) (*cluster.Job, error) {
 	return j, nil
 }
 
-// Jobs implements cluster.Ledger. A password whose key is missing is left out:
+// Jobs implements cluster.Store. A password whose key is missing is left out:
 // the list can be read all the same.
 func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster.Job, total int, err error) {
 	var w where
@@ -413,7 +415,7 @@ func (c *Clusters) Jobs(ctx context.Context, q cluster.JobQuery) (page []cluster
 	return page, total, err
 }
 
-// Events implements cluster.Ledger.
+// Events implements cluster.Store.
 func (c *Clusters) Events(ctx context.Context, q cluster.EventQuery) (page []cluster.Event, err error) {
 	var w where
 	w.and("seq > ?", q.After)
@@ -439,7 +441,8 @@ func (c *Clusters) Events(ctx context.Context, q cluster.EventQuery) (page []clu
 var selectOwnedRow = "SELECT r.id, r." + strings.Join(rowTable.columns, ", r.") + `, c.uuid, c.name, c.provider, c.account_id, c.domain_id, c.state
 	FROM container_cluster_resource r LEFT JOIN container_cluster c ON c.id = r.cluster_id`
 
-// Rows implements cluster.Ledger. A row whose cluster is gone is told without it.
+// Rows implements cluster.Store. It returns a row whose cluster is gone without the
+// cluster.
 func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster.OwnedRow, total int, err error) {
 	err = c.m.snapshot(ctx, func(s session) error {
 		page, total = nil, 0
@@ -476,7 +479,7 @@ func (c *Clusters) Rows(ctx context.Context, q cluster.RowQuery) (page []cluster
 	return page, total, err
 }
 
-// Usage implements cluster.Ledger.
+// Usage implements cluster.Store.
 func (c *Clusters) Usage(ctx context.Context, o cluster.Owner) (u cluster.Usage, err error) {
 	err = c.m.read(ctx, func(s session) error {
 		return s.query(`SELECT count(*), CAST(coalesce(sum(node_count + control_count), 0) AS bigint), CAST(coalesce(sum(cores), 0) AS bigint),

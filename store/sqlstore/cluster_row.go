@@ -15,13 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// table is how a record stands in a table: its columns, and the statements made of them.
+// table is the table of one kind of record: its columns and the statements built from
+// them.
 type table struct {
 	name    string
 	columns []string
-	all     string // the columns with commas
-	insert  string // INSERT of all columns: what follows says what becomes of a known one
-	update  string // UPDATE of all columns: the condition follows
+	all     string // the columns, joined with commas
+	insert  string // INSERT of all columns; the caller appends the conflict clause
+	update  string // UPDATE of all columns; the caller appends the condition
 }
 
 func newTable(name, columns string) table {
@@ -36,10 +37,10 @@ func newTable(name, columns string) table {
 	return t
 }
 
-// width is the number of columns of a SELECT that has the id before all of them.
+// width is the number of columns of a SELECT of the id and all columns.
 func (t table) width() int { return 1 + len(t.columns) }
 
-// parameters are n of them, from a number on.
+// parameters returns n parameters, joined with commas, numbered from from.
 func parameters(from, n int) string {
 	var list []string
 	for i := range n {
@@ -61,11 +62,11 @@ var (
 	rowTable = newTable("container_cluster_resource", `cluster_id key revision kind name run_id step attempt call_id job_id provider_id identity
 		phase origin spec attempts last_code last_error intent_at present_at closing_at gone_at next_at`)
 	jobTable = newTable("job", `id cluster_id cluster command kind digest account_id domain_id actor status code text step password run_id created completed`)
-	// body holds what no query asks for.
+	// body holds all fields that no query filters by
 	eventTable = newTable("cluster_event", `seq at cluster account_id domain_id type body data`)
 )
 
-// plain is a text that both databases take: valid UTF-8 without NUL.
+// plain makes a text valid for both databases: valid UTF-8 without NUL.
 func plain(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
 func flag(b bool) int64 {
@@ -75,7 +76,7 @@ func flag(b bool) int64 {
 	return 0
 }
 
-// orNull is a time in a column that is NULL for none.
+// orNull returns a time as a column value, NULL for the zero time.
 func orNull(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -83,7 +84,8 @@ func orNull(t time.Time) any {
 	return t.UnixNano()
 }
 
-// documents are values as JSON, NULL for zero ones; err is the first that has no JSON.
+// documents encodes values as JSON, zero values as NULL. err is the first encoding
+// error.
 type documents struct{ err error }
 
 func (d *documents) of(v any) any {
@@ -93,7 +95,7 @@ func (d *documents) of(v any) any {
 	return d.text(v)
 }
 
-// text keeps <, > and & as they are: json.Marshal would not.
+// text leaves <, > and & unescaped; json.Marshal would escape them.
 func (d *documents) text(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -104,22 +106,22 @@ func (d *documents) text(v any) string {
 	return strings.TrimSpace(out.String())
 }
 
-// reader takes columns one after the other.
+// reader reads the columns of a row one after the other.
 type reader struct {
 	row      row
 	next     int
 	err      error
-	previous []string // texts of the row before, by column; nil: it has no row before
+	previous []string // texts of the row before, by column; nil: do not reuse texts
 	buf      []byte
 }
 
-// stand begins another row.
+// reset begins another row.
 func (r *reader) reset(on row) { r.row, r.next, r.err = on, 0, nil }
 
 func (r *reader) int() int64 { r.next++; return r.row.int(r.next - 1) }
 
-// text keeps the text of the row before where it is the same: many columns of a
-// list have few values.
+// text reuses the text of the row before if it is equal: many columns of a list have few
+// distinct values.
 func (r *reader) text() string {
 	r.next++
 	if r.previous == nil {
@@ -148,7 +150,7 @@ func (r *reader) decode(text string, v any) {
 	}
 }
 
-// listed reads a text with commas.
+// splitList splits a comma-separated text; nil for "".
 func splitList(s string) []string {
 	if s == "" {
 		return nil
@@ -184,7 +186,8 @@ func recoveryOf(s string) cluster.Recovery {
 	return r
 }
 
-// lookAt is when the walker must look at a cluster: 1 at once, NULL never.
+// controllerDueAt is when the controller must process a cluster: 1 means at once, NULL
+// never.
 func controllerDueAt(c *cluster.Cluster) any {
 	switch {
 	case c.State == cluster.Destroyed:
@@ -217,7 +220,7 @@ func readCluster(from row) (c cluster.Cluster, err error) {
 	return c, err
 }
 
-// cluster reads id and the columns of clusterTable into an empty cluster.
+// cluster reads the id and the columns of clusterTable into an empty cluster.
 func (r *reader) cluster(from row, c *cluster.Cluster) error {
 	r.reset(from)
 	c.ID, c.UUID, c.Name, c.Description = r.int(), r.text(), r.text(), r.text()
@@ -274,7 +277,8 @@ func readRow(r *reader) (j cluster.JournalRow) {
 	return j
 }
 
-// place is where a sealed column stands: what is sealed opens nowhere else.
+// secretLocation names the column of a secret. A secret that was encrypted for one
+// location cannot be decrypted at another.
 func secretLocation(table, column, owner string) string { return table + "." + column + " of " + owner }
 
 func detailsValues(encrypter *Encrypter, d *cluster.Details, clusterID int64, uuid string) ([]any, error) {
@@ -320,7 +324,8 @@ func jobValues(encrypter *Encrypter, j *cluster.Job) ([]any, error) {
 		string(j.Code), plain(j.Text), j.Step, password, j.RunID, nanos(j.Created), nanos(j.Completed)}, err
 }
 
-// readJob reads the columns of jobTable. err is that of the password alone.
+// readJob reads the columns of jobTable. err is only the error of decrypting the
+// password.
 func readJob(encrypter *Encrypter, from row) (j cluster.Job, err error) {
 	r := &reader{row: from}
 	j.ID, j.ClusterID, j.Cluster, j.Command, j.Kind, j.Digest = r.text(), r.int(), r.text(), r.text(), r.text(), r.text()

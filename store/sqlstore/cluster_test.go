@@ -20,13 +20,13 @@ func TestClustersSQLite(t *testing.T) {
 }
 
 func TestClustersPostgres(t *testing.T) {
-	pgtest.Start(t, pgtest.Options{NoSync: true}) // it outlives the exam
+	pgtest.Start(t, pgtest.Options{NoSync: true}) // the server outlives the suite
 	bookstest.Run(t, func(t testing.TB) cluster.Store {
 		return openPostgres(t, sqlstore.Options{MasterKey: masterKey}).Clusters()
 	})
 }
 
-// openPostgres opens a database of its own.
+// openPostgres opens a store on a database of its own.
 func openPostgres(t testing.TB, o sqlstore.Options) sqlstore.Store {
 	t.Helper()
 	o.DSN = pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t)

@@ -9,17 +9,17 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// recentKept is how long is believed what another process may have changed.
+// recentTTL is how long a cached value is used that another process may have changed.
 const recentTTL = time.Second
 
-// recentMost bounds how much of a kind is kept: it is forgotten all together.
+// maxRecent is the number of entries at which the whole cache is cleared.
 const maxRecent = 2_000
 
-// recent keeps what was found out about lists a moment ago, so that not each
-// page of one finds it out anew. A change of this process forgets it.
+// recentCache caches facts about lists, so that the pages of one list do not compute
+// them again. A change of this process clears it.
 type recentCache[V any] struct {
 	mu      sync.Mutex
-	number  int64 // of changes
+	number  int64 // counts the changes of this process
 	entries map[string]cacheEntry[V]
 }
 
@@ -28,8 +28,8 @@ type cacheEntry[V any] struct {
 	at    time.Time
 }
 
-// get gives a value, the zero one if none is known, and the number of changes
-// so far, which is for put.
+// get returns a cached value, or the zero value, and the number of changes so far, which
+// put needs.
 func (t *recentCache[V]) get(key string) (value V, changes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *recentCache[V]) get(key string) (value V, changes int64) {
 	return value, t.number
 }
 
-// put keeps a value unless something has changed since get.
+// put stores a value unless a change has come since get.
 func (t *recentCache[V]) put(key string, value V, changes int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,8 @@ func (t *recentCache[V]) put(key string, value V, changes int64) {
 	t.entries[key] = cacheEntry[V]{value, time.Now()}
 }
 
-// forget is called when a change may have become visible, before its maker is told.
+// invalidate clears the cache. Call it when a change may have become visible, before
+// Commit returns.
 func (t *recentCache[V]) invalidate() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,18 +61,18 @@ func (t *recentCache[V]) invalidate() {
 	clear(t.entries)
 }
 
-// lists is what is known of lists of clusters. Whether a cluster is in a steady
-// one its making and its end decide, and nothing between them.
+// lists caches facts about lists of clusters. steady is for lists that only the creation
+// and removal of clusters change.
 type lists struct{ steady, others list }
 
-// list is what is known: totals, and the last clusters of former pages, by the
-// offsets of the next ones.
+// list caches totals, and the last cluster of each earlier page by the offset of the
+// next page.
 type list struct {
 	totals recentCache[int]
 	starts recentCache[listPosition]
 }
 
-// of gives what is known of the list that a query asks for.
+// of returns the cache for the list of a query.
 func (l *lists) of(q cluster.ClusterQuery) *list {
 	if !q.WithDestroyed && q.State == "" && q.Name+q.Keyword+q.Network == "" {
 		return &l.steady
@@ -79,7 +80,7 @@ func (l *lists) of(q cluster.ClusterQuery) *list {
 	return &l.others
 }
 
-// changed is called as forget is. came: clusters may have come or gone.
+// changed invalidates the caches. came: the change may have added or removed clusters.
 func (l *lists) changed(came bool) {
 	if came {
 		l.steady.invalidate()
@@ -92,8 +93,8 @@ func (l *list) invalidate() {
 	l.starts.invalidate()
 }
 
-// start gives the last cluster before the page of a query, if it is known, and
-// what ended needs.
+// start returns the last cluster before the page of a query, if it is known, and the
+// number of changes, which rememberNext needs.
 func (l *list) start(key string, q cluster.ClusterQuery) (listPosition, int64) {
 	if q.AfterID != 0 || q.Offset <= 0 {
 		_, changes := l.starts.get("")
@@ -102,7 +103,7 @@ func (l *list) start(key string, q cluster.ClusterQuery) (listPosition, int64) {
 	return l.starts.get(startKey(key, q))
 }
 
-// ended keeps where the next page begins.
+// rememberNext stores where the next page begins.
 func (l *list) rememberNext(key string, q cluster.ClusterQuery, page []cluster.Cluster, changes int64) {
 	if q.AfterID != 0 || q.Limit <= 0 || len(page) < q.Limit {
 		return
@@ -112,21 +113,22 @@ func (l *list) rememberNext(key string, q cluster.ClusterQuery, page []cluster.C
 	l.starts.put(startKey(key, q), listPosition{nanos(last.Created), last.ID}, changes)
 }
 
-// listPlace is a cluster's place in a list. The zero value is before the first.
+// listPosition is the position of a cluster in a list. The zero value is before the
+// first.
 type listPosition struct{ created, id int64 }
 
-// startKey names an offset in a list.
+// startKey is the cache key of an offset in a list.
 func startKey(key string, q cluster.ClusterQuery) string {
 	return fmt.Sprintf("%s %v %d", key, q.NewestFirst, q.Offset)
 }
 
-// listKey names the list that a statement selects.
+// listKey is the cache key of the list that a statement selects.
 func listKey(sql string, args []any) string {
 	var b strings.Builder
 	b.WriteString(sql)
 	for _, arg := range args {
 		text := fmt.Sprint(arg)
-		fmt.Fprintf(&b, " %d:%s", len(text), text) // the length keeps one from looking like two
+		fmt.Fprintf(&b, " %d:%s", len(text), text) // with the length, two different lists of arguments have different keys
 	}
 	return b.String()
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// What another process changes is in a list after a second; what this one changes at once.
+// A list shows changes of another process after a second, and changes of this process at
+// once.
 func TestListsAreKeptForASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all recentCache[int]
@@ -35,7 +36,7 @@ func TestListsAreKeptForASecond(t *testing.T) {
 	})
 }
 
-// Totals and places of many lists do not fill the memory.
+// The cached totals and positions of many lists have a bounded size.
 func TestListsAreBounded(t *testing.T) {
 	var all recentCache[int]
 	for i := range 3 * maxRecent {
@@ -46,15 +47,15 @@ func TestListsAreBounded(t *testing.T) {
 	}
 }
 
-// Values that stand beside each other are not mistaken for others.
+// Adjacent arguments are not confused with other arguments.
 func TestListKeysDiffer(t *testing.T) {
 	if a, b := listKey("s", []any{"a", "b"}), listKey("s", []any{"a\x00b"}); a == b {
 		t.Error("two lists of values have one key")
 	}
 }
 
-// What a list is known to be is forgotten when it may be another one: a steady
-// list only when a cluster comes or goes.
+// Cached facts about a list are cleared when the list may have changed: those of a
+// steady list only when a cluster is created or removed.
 func TestWhatAListForgets(t *testing.T) {
 	for _, c := range []struct {
 		name           string
@@ -85,8 +86,8 @@ func TestWhatAListForgets(t *testing.T) {
 	}
 }
 
-// A page says where the next one begins; the last one, and one behind a
-// cluster, say nothing.
+// A page stores where the next page begins. The last page and a page after a cluster
+// store nothing.
 func TestWhereAPageBegins(t *testing.T) {
 	page := []cluster.Cluster{{ID: 7, Created: time.Unix(0, 70)}, {ID: 8, Created: time.Unix(0, 80)}}
 	for _, c := range []struct {

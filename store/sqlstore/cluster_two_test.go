@@ -17,10 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// gate holds back all that one server sends, as when its process is stopped.
+// gate blocks all calls of one server, as if its process were stopped.
 type gate struct {
 	mu      sync.Mutex
-	at      int // stops at the nth thing sent since it was armed; 0: it does not
+	at      int // stops at the nth call since it was armed; 0: never
 	sent    int
 	stopped chan struct{} // closed when it stops
 	resume  chan struct{} // closed when it goes on
@@ -33,7 +33,8 @@ func (g *gate) arm(at int) {
 	g.at, g.sent, g.armed, g.stopped, g.resume = at, 0, true, make(chan struct{}), make(chan struct{})
 }
 
-// pass waits where the server is stopped. A context that has ended meanwhile is noticed by what is called.
+// pass blocks while the server is stopped. The wrapped call notices a context that has
+// ended meanwhile.
 func (g *gate) pass() {
 	g.mu.Lock()
 	if !g.armed {
@@ -147,11 +148,10 @@ func (c gatedCloud) Get(ctx context.Context, r cluster.Ref) (cluster.Resource, e
 	return c.Client.Get(ctx, r)
 }
 
-// TestTwoServersOnPostgreSQL: two servers share one PostgreSQL, their clocks
-// are a second apart. One of them is stopped in the middle of a create and of
-// each scale, beyond its lease, and then goes on with what it held back;
-// connections are cut while both save. Each thing is made once, stands in the
-// books, and goes in the end.
+// TestTwoServersOnPostgreSQL: two servers share one PostgreSQL. Their clocks differ by a
+// second. One of them is stopped in the middle of a create and of each scale, for longer
+// than its lease, and then continues with its blocked calls. Connections are cut while
+// both save. Each resource is created once, is recorded, and is deleted in the end.
 func TestTwoServersOnPostgreSQL(t *testing.T) {
 	pg := pgtest.Start(t, pgtest.Options{NoSync: true})
 	for _, at := range []int{5, 14, 23, 37} {
@@ -214,7 +214,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 							time.Sleep(200 * time.Millisecond)
 							pg.Terminate(t, dsn)
 						}
-						time.Sleep(1200 * time.Millisecond) // four leases in all
+						time.Sleep(1200 * time.Millisecond) // four leases in total
 					case <-time.After(10 * time.Second):
 					}
 					g.open()
@@ -241,7 +241,7 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 			for _, d := range cloud.Mutations() {
 				if d.Op == sim.Made {
 					if created[d.Name]++; created[d.Name] > 1 {
-						t.Errorf("%s %s was made twice", d.Kind, d.Name)
+						t.Errorf("%s %s was created twice", d.Kind, d.Name)
 					}
 				}
 			}
@@ -253,13 +253,13 @@ func TestTwoServersOnPostgreSQL(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left := cloud.All(); len(left) > 0 {
-				t.Errorf("%d things are left, the first is %s %s", len(left), left[0].Kind, left[0].Name)
+				t.Errorf("%d resources are left, the first is %s %s", len(left), left[0].Kind, left[0].Name)
 			}
 		})
 	}
 }
 
-// sharedPostgres opens a database that others use too.
+// sharedPostgres opens a store on a database that other stores use too.
 func sharedPostgres(t *testing.T, dsn string) *sqlstore.Postgres {
 	t.Helper()
 	store, err := sqlstore.Open(t.Context(), sqlstore.Options{DSN: dsn, MasterKey: masterKey})

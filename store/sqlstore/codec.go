@@ -13,8 +13,8 @@ import (
 // format is the first byte of every blob.
 const format = 1
 
-// encoder writes numbers as varints, strings with their length and times as
-// the distance in nanoseconds to the time before.
+// encoder writes numbers as varints, strings with their length, and times as the
+// distance in nanoseconds to the time before.
 type encoder struct {
 	b    []byte
 	last int64
@@ -29,12 +29,12 @@ func (e *encoder) bytes(p []byte) { e.uint(uint64(len(p))); e.b = append(e.b, p.
 func (e *encoder) json(v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		data = []byte("null") // only values that came from JSON are stored
+		data = []byte("null") // the store gets only values that were decoded from JSON
 	}
 	e.bytes(data)
 }
 
-// near bounds the times that are written as one distance.
+// near limits the times that are written as one distance.
 const near int64 = math.MaxInt64 / 4
 
 func (e *encoder) time(t time.Time) {
@@ -54,7 +54,7 @@ func (e *encoder) time(t time.Time) {
 	e.uint(uint64(t.Nanosecond()))
 }
 
-// decoder reads what an encoder wrote. The first error stays.
+// decoder reads the format of encoder. It keeps the first error.
 type decoder struct {
 	b    []byte
 	last int64
@@ -111,7 +111,7 @@ func (d *decoder) part() []byte {
 
 func (d *decoder) text() string { return string(d.part()) }
 
-// bytes copies: the blob may live in memory of the database.
+// bytes returns a copy, because the blob may be memory of the database.
 func (d *decoder) bytes() []byte { return append([]byte{}, d.part()...) }
 
 func (d *decoder) json(v any) {
@@ -136,7 +136,7 @@ func (d *decoder) time() time.Time {
 	}
 }
 
-// A name from a fixed list is one byte: its place, or 255 and the text.
+// A name from a fixed list is one byte: its index, or 255 followed by the text.
 const other = 255
 
 func name[T ~string](e *encoder, list []T, v T) {
@@ -175,7 +175,7 @@ var (
 		workflow.StepDone, workflow.StepSkipped, workflow.StepPending, workflow.StepUndone, workflow.StepEntered}
 )
 
-// flags collects which optional fields follow.
+// flags holds one bit for each optional field that is present.
 type flags uint64
 
 func (f *flags) set(bit int, on bool) bool {

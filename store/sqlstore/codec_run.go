@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Bits of a step record's optional fields. Part of the format: append only.
+// Bits of a step record's optional fields. They are part of the format: append only.
 const (
 	bitRound    = iota
 	bitAttempts // not 1
@@ -224,7 +224,7 @@ func (d *decoder) progress() *workflow.Progress {
 	return &workflow.Progress{Done: d.int(), Total: d.int(), Text: d.text(), At: d.time(), High: d.int()}
 }
 
-// birth is what never changes of a run and has no column of its own.
+// appendBirth writes the fields of a run that never change and have no column.
 func appendBirth(b []byte, r *workflow.Run) []byte {
 	e := newEncoder(b)
 	e.text(r.RequestID)
@@ -247,7 +247,7 @@ func readBirth(data []byte, r *workflow.Run) error {
 	return d.err
 }
 
-// Bits of a body. Part of the format: append only.
+// Bits of a body. They are part of the format: append only.
 const (
 	bodyStarted = iota
 	bodyNext
@@ -255,8 +255,8 @@ const (
 	bodyState
 )
 
-// appendBody writes what changes of a run and has no column of its own, and
-// its open records. The numbers are the store's own (places of its rows).
+// appendBody writes the fields of a run that change and have no column, and its open
+// records. numbers are the store's own (numbers of its rows).
 func appendBody(b []byte, r *workflow.Run, open []*workflow.StepRecord, numbers ...int64) []byte {
 	rest := r.State
 	rest.Ord = 0
@@ -319,7 +319,7 @@ func readBody(data []byte, r *workflow.Run, numbers ...*int64) (open []*workflow
 	return open, d.err
 }
 
-// appendRecords writes the records a save has settled.
+// appendRecords writes the records that a save has settled.
 func appendRecords(b []byte, records []*workflow.StepRecord, numbers ...int64) []byte {
 	e := newEncoder(b)
 	for _, n := range numbers {
@@ -343,7 +343,7 @@ func readRecords(data []byte, numbers ...*int64) (records []*workflow.StepRecord
 	return records, d.err
 }
 
-// Bits of an event. Part of the format: append only.
+// Bits of an event. They are part of the format: append only.
 const (
 	eventStep = iota
 	eventAttempt
@@ -445,7 +445,7 @@ func readEvents(run string, data []byte, numbers ...*int64) (events []workflow.E
 	return events, d.err
 }
 
-// appendSignal writes a signal but for its id.
+// appendSignal writes a signal without its id.
 func appendSignal(b []byte, s *workflow.Signal) []byte {
 	e := newEncoder(b)
 	e.text(s.Name)

@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A field added to the contract must be added to the codec: this names it.
+// A field that is added to the contract must be added to the codec. This test names it.
 func TestCodecKnowsEveryField(t *testing.T) {
 	for _, c := range []struct {
 		value any

@@ -9,9 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// dump is one line of an export: a definition, an object, the number of the
-// newest change of objects, a lock, a row of a table, a run, or a run that cannot be read. The
-// first line tells the format and the last one how many came before it.
+// dump is one line of an export: a definition, an object, the number of the newest
+// change of objects, a lock, a table row, a run, or the damage of a record that cannot
+// be read. The first line holds the format, the last line the number of lines before it.
 type dump struct {
 	Format     int                    `json:"pawl,omitempty"` // first line only
 	Definition *workflow.Definition   `json:"definition,omitempty"`
@@ -39,11 +39,11 @@ type exporter struct {
 	lines int
 }
 
-// newExporter begins an export. It is one only when end has returned nil.
+// newExporter begins an export. The export is complete only when end has returned nil.
 func newExporter(to io.Writer) (*exporter, error) {
 	e := &exporter{w: bufio.NewWriter(to)}
 	e.json = json.NewEncoder(e.w)
-	e.json.SetEscapeHTML(false) // specs are compared as they were written
+	e.json.SetEscapeHTML(false) // specs are compared byte by byte
 	err := e.write(dump{Format: exportFormat})
 	return e, err
 }
@@ -60,8 +60,8 @@ func (e *exporter) end() error {
 	return e.w.Flush()
 }
 
-// readExport hands on the lines of an export. What is none, or not whole, is
-// INPUT_INVALID; then some lines may have been handed on all the same.
+// readExport calls each for every line of an export. INPUT_INVALID if the input is not
+// an export or is incomplete; each may have been called for some lines by then.
 func readExport(from io.Reader, each func(dump) error) error {
 	in := json.NewDecoder(bufio.NewReader(from))
 	for n := 1; ; n++ {
@@ -75,13 +75,13 @@ func readExport(from io.Reader, each func(dump) error) error {
 		case err != nil:
 			return workflow.InputInvalid.Errorf("line %d of the export: %w", n, err)
 		case n == 1 && line.Format != exportFormat:
-			return workflow.InputInvalid.Errorf("this is no export of this version: its first line says format %d, not %d", line.Format, exportFormat)
+			return workflow.InputInvalid.Errorf("this is not an export of this version: its first line says format %d, not %d", line.Format, exportFormat)
 		case line.End > 0:
 			if line.End != n-1 {
 				return workflow.InputInvalid.Errorf("lines of the export are missing: it has %d, and was written with %d", n-1, line.End)
 			}
 			if err := in.Decode(&line); !errors.Is(err, io.EOF) {
-				return workflow.InputInvalid.Errorf("the export goes on behind its end, in line %d", n+1)
+				return workflow.InputInvalid.Errorf("the export continues after its end, in line %d", n+1)
 			}
 			return nil
 		}

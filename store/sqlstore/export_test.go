@@ -9,14 +9,14 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Crash ends a store as the end of its process would: nothing is given back.
-// What the kernel has of the file stays, as after a kill.
+// Crash ends a store as the death of its process would: it releases nothing. The file
+// keeps what the kernel has of it, as after a kill.
 func Crash(s *SQLite) (path string) {
 	s.Close()
 	return s.path
 }
 
-// Fill lets the file grow no further until the answer is called.
+// Fill stops the growth of the file until the caller calls the returned function.
 func Fill(t testing.TB, s *SQLite) func() {
 	limit := func(pages string) {
 		err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
@@ -26,11 +26,11 @@ func Fill(t testing.TB, s *SQLite) func() {
 			t.Fatal(err)
 		}
 	}
-	limit(fmt.Sprint(1)) // SQLite takes the present size
+	limit(fmt.Sprint(1)) // SQLite raises this to the present size
 	return func() { limit("1073741823") }
 }
 
-// Log tells the size of the log as a file, and how many bytes of it are pages.
+// Log returns the size of the log file, and how many bytes of it are pages.
 func Log(t testing.TB, s *SQLite) (size, used int64) {
 	err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 		info, err := os.Stat(s.path + "-wal")
@@ -50,12 +50,12 @@ func Log(t testing.TB, s *SQLite) (size, used int64) {
 	return size, used
 }
 
-// LengthenBy lets the log grow by so many bytes at once.
+// LengthenBy sets by how many bytes the log grows at once.
 func LengthenBy(s *SQLite, n int64) error {
 	return s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error { w.log.growBy = n; return nil }})
 }
 
-// Unlengthened ends the lengthening as a disk without room does.
+// Unlengthened ends the lengthening, as a full disk does.
 func Unlengthened(t testing.TB, s *SQLite) {
 	err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error {
 		readOnly, err := os.Open(s.path + "-wal")
@@ -68,7 +68,7 @@ func Unlengthened(t testing.TB, s *SQLite) {
 	}
 }
 
-// Refuse lets writes into a table fail until the answer is called.
+// Refuse makes writes into a table fail until the caller calls the returned function.
 func Refuse(t testing.TB, s *SQLite, table string) func() {
 	run := func(sql string) {
 		err := s.writer.do(&sqWrite{noSavepoint: true, run: func(w *sqWriter) error { return execute(w.conn, sql) }})

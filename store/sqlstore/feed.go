@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/control"
 )
 
-// safetyLook is how long a feed relies on being woken.
+// safetyPoll is how long a feed waits for a notification before it polls.
 const safetyPoll = 30 * time.Second
 
-// feedPage is how many changes are read at once.
+// feedPage is how many changes one query reads.
 const feedPage = 500
 
-// feed is the change feed of objects of a kind; "" is all. Its positions are
-// the numbers of changes.
+// feed is the change feed of the objects of one kind; "" means all kinds. A position is
+// the number of a change.
 type feed struct {
 	o    objects
 	kind string
@@ -56,7 +56,7 @@ func (f feed) Watch(ctx context.Context, version string) iter.Seq2[control.Chang
 			return
 		}
 		for ctx.Err() == nil {
-			woken := f.o.m.changes().next() // before the look, so that nothing between them is missed
+			woken := f.o.m.changes().next() // before the read, so that it misses no change in between
 			changes, newest, err := f.since(ctx, position)
 			if err != nil {
 				if ctx.Err() == nil {
@@ -84,7 +84,8 @@ func (f feed) Watch(ctx context.Context, version string) iter.Seq2[control.Chang
 	}
 }
 
-// rest waits until the bell rings, the context ends, or it is time to look anyway.
+// waitForChange waits until the notifier fires, the context ends, or safetyPoll has
+// passed.
 func waitForChange(ctx context.Context, woken <-chan struct{}) {
 	timer := time.NewTimer(safetyPoll)
 	defer timer.Stop()
@@ -95,8 +96,8 @@ func waitForChange(ctx context.Context, woken <-chan struct{}) {
 	}
 }
 
-// since reads the changes behind a position and the newest number. ErrGap if
-// some of them were trimmed, or the position lies ahead.
+// since reads the changes after a position and returns the newest number. ErrGap: some
+// of them were trimmed, or the position is greater than the newest number.
 func (f feed) since(ctx context.Context, position int64) (changes []control.Change[control.Object], newest int64, err error) {
 	var floor int64
 	err = f.o.m.read(ctx, func(s session) error {

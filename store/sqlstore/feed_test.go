@@ -14,7 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore/pgtest"
 )
 
-// eachMedium asks a question of both databases. The second store is another process on the same data.
+// eachBackend runs a test on both databases. The second store acts as another process on
+// the same data.
 func eachBackend(t *testing.T, ask func(t *testing.T, one, two objects)) {
 	t.Run("SQLite", func(t *testing.T) {
 		one := file(t)
@@ -35,7 +36,8 @@ func demo(name string, n int) control.Object {
 	return control.Object{Ref: control.Ref{Kind: "demo", Namespace: "default", Name: name}, Spec: fmt.Appendf(nil, `{"n":%d}`, n)}
 }
 
-// Only so many changes are kept, and whoever is further behind hears of a gap.
+// The feed keeps a limited number of changes. A reader that is further behind gets a
+// gap.
 func TestFeedIsTrimmed(t *testing.T) {
 	eachBackend(t, func(t *testing.T, one, _ objects) {
 		one.feedLimit = 10
@@ -68,7 +70,7 @@ func TestFeedIsTrimmed(t *testing.T) {
 	})
 }
 
-// A watch in the owner of the data hears at once what another process writes.
+// A watch in the owner of the data gets changes of another process at once.
 func TestFeedIsWokenByOtherProcesses(t *testing.T) {
 	eachBackend(t, func(t *testing.T, one, two objects) {
 		ctx, cancel := context.WithTimeout(t.Context(), safetyPoll/2)
@@ -87,7 +89,7 @@ func TestFeedIsWokenByOtherProcesses(t *testing.T) {
 				heard <- c
 			}
 		}()
-		for i := range 3 { // the later ones find it asleep
+		for i := range 3 { // the later changes find the watch waiting
 			if _, err := two.Apply(ctx, demo("c1", i)); err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +102,8 @@ func TestFeedIsWokenByOtherProcesses(t *testing.T) {
 	})
 }
 
-// A transaction that took its number and commits late is not overtaken: nobody else gets one meanwhile.
+// Readers do not skip a transaction that took its number early and commits late: no
+// other transaction gets a number meanwhile.
 func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	one, two := p.Objects().(objects), reopen(t, dsn).Objects().(objects)
@@ -155,6 +158,6 @@ func TestPostgresFeedIsNeverOvertaken(t *testing.T) {
 		}
 	}
 	if received[0] != "slow" || received[1] != "quick" {
-		t.Fatalf("told: %v", received)
+		t.Fatalf("received: %v", received)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Keys keeps the answers of requests by account and key, so that a request
-// that is sent twice is carried out once. It is what a server calls its
-// Idempotency; server/idempotencytest is its exam.
+// Keys stores the answers to requests by account and key, so that a request that is sent
+// twice is executed once. It implements the server's Idempotency; server/idempotencytest
+// is its conformance suite.
 type Keys struct{ m backend }
 
-// Claim takes a key for the request with this hash, if nobody has it, if what
-// is there is older than keep, or if it was claimed by the same request longer
-// than stale ago and never answered. Else it gives what is there. What is older
-// than keep is removed on the way.
+// Claim takes a key for the request with this hash. It succeeds if the key is free, if
+// its entry is older than keep, or if the same request claimed it longer than stale ago
+// and never answered. Otherwise it returns the stored hash and answer. It also removes
+// entries that are older than keep.
 func (k Keys) Claim(ctx context.Context, account, key, hash string, keep, stale time.Duration) (taken bool, old string, answer []byte, err error) {
 	err = retryStale(func() error {
 		taken, old, answer = false, "", nil
@@ -55,7 +55,7 @@ func (k Keys) Claim(ctx context.Context, account, key, hash string, keep, stale 
 	return taken, old, answer, err
 }
 
-// Answer keeps what a claimed key was answered with.
+// Answer stores the answer to the request that claimed the key.
 func (k Keys) Answer(ctx context.Context, account, key string, answer []byte) error {
 	if answer == nil {
 		answer = []byte{}
@@ -63,17 +63,16 @@ func (k Keys) Answer(ctx context.Context, account, key string, answer []byte) er
 	return k.m.apply(ctx, do(`UPDATE idempotency SET answer = $1 WHERE account = $2 AND key = $3`, answer, account, key))
 }
 
-// Release gives a claimed key back: its request changed nothing.
+// Release frees a claimed key: its request changed nothing.
 func (k Keys) Release(ctx context.Context, account, key string) error {
 	return k.m.apply(ctx, do(`DELETE FROM idempotency WHERE account = $1 AND key = $2`, account, key))
 }
 
-// signedOut is the account of entries that are no answers but sessions of the
-// console which were signed out. Both are forgotten after a day.
+// signedOut is the account name of entries that are not answers but console sessions
+// that were signed out. Both kinds are removed after a day.
 const signedOut = "signed out"
 
-// SignOut remembers that a session of the console was signed out, for the
-// hours that it would have been good.
+// SignOut records that a console session was signed out, for the rest of its lifetime.
 func (k Keys) SignOut(ctx context.Context, id string) error {
 	var now time.Time
 	err := k.m.read(ctx, func(s session) (err error) {
@@ -87,7 +86,7 @@ func (k Keys) SignOut(ctx context.Context, id string) error {
 		signedOut, id, now.UnixNano()))
 }
 
-// SignedOut reports a session that was signed out, here or by a server beside this one.
+// SignedOut reports whether any server on this database has signed the session out.
 func (k Keys) SignedOut(ctx context.Context, id string) (found bool, err error) {
 	err = k.m.read(ctx, func(s session) error {
 		found = false
@@ -99,8 +98,8 @@ func (k Keys) SignedOut(ctx context.Context, id string) (found bool, err error) 
 	return found, err
 }
 
-// Keys are those of this file.
+// Keys returns the answers in this file.
 func (s *SQLite) Keys() Keys { return Keys{sqBackend{s}} }
 
-// Keys are those of this database.
+// Keys returns the answers in this database.
 func (p *Postgres) Keys() Keys { return Keys{pgBackend{p}} }

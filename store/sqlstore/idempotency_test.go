@@ -20,10 +20,11 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// A session that was signed out stays so for every server on the database, and is no answer of a request.
+// A session that was signed out is signed out for every server on the database, and is
+// not the answer to a request.
 func TestSignedOut(t *testing.T) {
 	suite := func(t *testing.T, first, second Keys) {
-		for range 2 { // twice is as good as once
+		for range 2 { // signing out twice is harmless
 			if err := first.SignOut(t.Context(), "0a1b"); err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +37,7 @@ func TestSignedOut(t *testing.T) {
 		if taken, _, _, err := second.Claim(t.Context(), "acme", "0a1b", "h", time.Hour, time.Hour); !taken || err != nil {
 			t.Errorf("a request's key is taken by a session: %v", err)
 		}
-		if _, _, _, err := second.Claim(t.Context(), "acme", "later", "h", time.Nanosecond, time.Hour); err != nil { // removes what is old
+		if _, _, _, err := second.Claim(t.Context(), "acme", "later", "h", time.Nanosecond, time.Hour); err != nil { // removes old entries
 			t.Fatal(err)
 		}
 		if out, err := first.SignedOut(t.Context(), "0a1b"); out || err != nil {

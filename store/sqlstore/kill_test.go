@@ -23,11 +23,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A life is one process on the file: it begins the runs, goes on with those it
-// finds, and is killed before or after a write, or at any moment by its parent.
+// Environment of a child process on the file. A child starts the runs, continues those
+// that it finds, and is killed before or after a write, or at any moment by its parent.
 const (
 	childFile   = "PAWL_LIFE_FILE"
-	childAt     = "PAWL_LIFE_AT" // number of the write to die at; 0: by its parent's hand or never
+	childAt     = "PAWL_LIFE_AT" // number of the write to die at; 0: the parent kills it, or nobody does
 	childAfter  = "PAWL_LIFE_AFTER"
 	childRuns   = 20
 	childFlow   = "Life"
@@ -37,7 +37,7 @@ const (
 
 var childSteps = []string{"a", "b", "par/x", "par/y", "each[0]", "each[1]", "c", "d", "e"}
 
-// A test binary that is started as a life does that instead of its tests.
+// A test binary with these variables is a child instead of running its tests.
 func init() {
 	path := os.Getenv(childFile)
 	if path == "" {
@@ -61,7 +61,7 @@ func runChild(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := sqlstore.LengthenBy(store, 16<<10); err != nil { // often, so that lives end there too
+	if err := sqlstore.LengthenBy(store, 16<<10); err != nil { // small, so that children die during the lengthening too
 		return err
 	}
 	keys, err := os.OpenFile(path+".keys", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -111,7 +111,7 @@ func runChild(path string) error {
 	return store.Close()
 }
 
-// resumeInnocent does what the remedy of CRASHED asks of a person who knows that the
+// resumeInnocent follows the remedy of CRASHED for an operator who knows that the
 // processes were killed from outside: twice in a row during one step.
 func resumeInnocent(ctx context.Context, engine *workflow.Engine, store *sqlstore.SQLite) (resumed bool, err error) {
 	paused, _, err := store.List(ctx, workflow.Query{Phases: []workflow.Phase{workflow.Paused}, Flow: childFlow, Limit: childRuns})
@@ -151,7 +151,7 @@ func childFlows(keys io.Writer) []workflow.Flow {
 	}
 }
 
-// doomed kills its process before or after its n-th write.
+// dyingStore kills its process before or after its n-th write.
 type dyingStore struct {
 	*sqlstore.SQLite
 	at     int64
@@ -193,8 +193,8 @@ func (d *dyingStore) Save(ctx context.Context, s *workflow.Save) error {
 	return err
 }
 
-// lives runs lives on a file until the runs have ended, and counts the deaths.
-// A life without an environment of its own dies by its parent's hand.
+// killRepeatedly runs children on a file until the runs have ended, and counts the
+// deaths. The parent kills a child that env gives no environment.
 func killRepeatedly(t *testing.T, path string, most int, env func(life int) []string) (deaths int) {
 	t.Helper()
 	for life := 0; ; life++ {
@@ -224,10 +224,9 @@ func killRepeatedly(t *testing.T, path string, most int, env func(life int) []st
 	}
 }
 
-// TestKillNineLosesNothing: processes are killed before and after writes and at
-// any moment (PAWL_TEST_KILLS times; promises 1, 2, 3 and 6). Every run ends,
-// no step is executed more often than its attempts were saved before the act,
-// and history has no gap.
+// TestKillNineLosesNothing: processes are killed before and after writes and at any
+// moment (PAWL_TEST_KILLS times). Every run ends, no step is executed more often than
+// its attempts were saved before the action, and the history has no gap.
 func TestKillNineLosesNothing(t *testing.T) {
 	kills := 25
 	if text := os.Getenv("PAWL_TEST_KILLS"); text != "" {
@@ -257,9 +256,8 @@ func TestKillNineLosesNothing(t *testing.T) {
 	t.Logf("%d processes were killed", deaths)
 }
 
-// TestFinding9KillNineByAStep: a step that kills its process does so twice, the
-// second time while no other suspect runs; then its run is Paused with CRASHED, and the
-// runs beside it succeed (2.3).
+// TestFinding9KillNineByAStep: a step kills its process twice, the second time while no
+// other suspect runs. Then its run is Paused with CRASHED, and the other runs succeed.
 func TestFinding9KillNineByAStep(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "life.db")
 	deaths := killRepeatedly(t, path, 100, func(int) []string { return []string{childKiller + "=1"} })
@@ -338,7 +336,7 @@ func inspect(t *testing.T, path string) {
 		for _, step := range childSteps {
 			n := executed[id+"/"+step+"/0"]
 			if n < 1 || n > begun[step] || ended[step] != 1 {
-				t.Fatalf("run %d step %s: executed %d times, begun %d, done %d", i, step, n, begun[step], ended[step])
+				t.Fatalf("run %d step %s: executed %d times, started %d, done %d", i, step, n, begun[step], ended[step])
 			}
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// labelMigration makes the table run_label. Labels of earlier runs stand in
-// their birth, which SQL cannot read.
+// labelMigration creates the table run_label. The labels of earlier runs are in their
+// birth blob, which SQL cannot read.
 const labelMigration = "0008_label.sql"
 
-// firstLabel is the term whose index a list walks along: one that names a
-// value. nil: there is none, and every run is looked at.
+// firstLabel returns the term whose index a list reads: the first term that names a
+// value. nil: no term does, and the list reads every run.
 func firstLabel(terms []workflow.LabelTerm) (first *workflow.LabelTerm, others []workflow.LabelTerm) {
 	at := slices.IndexFunc(terms, func(t workflow.LabelTerm) bool { return !t.Any && !t.Not })
 	if at < 0 {
@@ -26,7 +26,7 @@ func firstLabel(terms []workflow.LabelTerm) (first *workflow.LabelTerm, others [
 	return &terms[at], slices.Delete(slices.Clone(terms), at, at+1)
 }
 
-// labelCondition is a term as SQL, with the names of its parameters.
+// labelCondition returns a term as SQL, and the values of its parameters.
 func labelCondition(t workflow.LabelTerm, run, key, value string) (condition string, values []any) {
 	inner := "SELECT 1 FROM run_label l WHERE l.run = " + run + " AND l.key = " + key
 	values = []any{t.Key}
@@ -41,7 +41,7 @@ func labelCondition(t workflow.LabelTerm, run, key, value string) (condition str
 	return condition, values
 }
 
-// labelRow is a label of a run that is being written.
+// labelRow is one label of a new run.
 type labelRow struct {
 	run        string
 	key, value string
@@ -65,12 +65,12 @@ func (w *sqWriter) addLabels(row int64, labels map[string]string) error {
 	return nil
 }
 
-// sqliteLabels indexes the labels of the runs that were there before the index.
+// sqliteLabels indexes the labels of runs that are older than the index.
 func sqliteLabels(conn *sqlite.Conn) error {
 	return query(conn, "SELECT run, data FROM birth", func(row *sqlite.Stmt) error {
 		var r workflow.Run
 		if err := readBirth(column(row, 1), &r); err != nil {
-			return nil //nolint:nilerr // a damaged run concerns nobody else
+			return nil //nolint:nilerr // a damaged run must not stop the migration
 		}
 		for key, value := range r.Labels {
 			if err := execute(conn, "INSERT INTO run_label (key, value, run) VALUES (?, ?, ?)", key, value, row.ColumnInt64(0)); err != nil {
@@ -81,7 +81,7 @@ func sqliteLabels(conn *sqlite.Conn) error {
 	})
 }
 
-// labelSQL indexes the labels of runs that this transaction has created.
+// labelSQL indexes the labels of the runs that this transaction created.
 const labelSQL = `
 INSERT INTO run_label (key, value, run)
 SELECT s.key, s.value, r.k FROM unnest($1::text[], $2::text[], $3::text[]) AS s(id, key, value) JOIN run r ON r.id = s.id

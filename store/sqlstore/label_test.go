@@ -35,7 +35,8 @@ func withLabel(t *testing.T, s Store, key, value string) int {
 	return len(runs)
 }
 
-// isMigration checks that the file whose end indexes earlier runs is there.
+// isMigration checks that the migration exists after which the code indexes the labels
+// of earlier runs.
 func isMigration(t *testing.T, dialect string) {
 	t.Helper()
 	if !slices.ContainsFunc(migrations(dialect), func(m migration) bool { return m.name == labelMigration }) {

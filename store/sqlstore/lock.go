@@ -9,8 +9,8 @@ import (
 // locks implements lock.Medium in either database.
 type locks struct{ m backend }
 
-// Transact implements lock.Medium by comparing and swapping. The clock is read
-// after the value, so a decision never lies before the change it rests on.
+// Transact implements lock.Medium by compare-and-swap. It reads the clock after the
+// value, so a decision is never earlier than the value that it depends on.
 func (l locks) Transact(ctx context.Context, name string, decide func(now time.Time, old []byte) (next []byte, write bool)) error {
 	return retryStale(func() error {
 		var now time.Time

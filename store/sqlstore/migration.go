@@ -14,7 +14,7 @@ import (
 //go:embed schema
 var schema embed.FS
 
-// The faults of schemas.
+// Faults of the schema.
 var (
 	SchemaNewer = fault.Declare(fault.Kind{
 		Code: "SCHEMA_NEWER", Class: fault.Blocked,
@@ -42,7 +42,7 @@ type applied struct {
 	checksum string
 }
 
-// migrationTable is made before anything else, in both dialects.
+// migrationTable is created before all others, in both dialects.
 const migrationTable = `CREATE TABLE IF NOT EXISTS migration (
 	number   integer PRIMARY KEY,
 	name     text NOT NULL,
@@ -50,12 +50,12 @@ const migrationTable = `CREATE TABLE IF NOT EXISTS migration (
 	at       bigint NOT NULL
 )`
 
-// migrations reads the files of a dialect in order of their numbers.
+// migrations reads the files of a dialect in the order of their numbers.
 func migrations(dialect string) []migration {
 	dir := "schema/" + dialect
 	entries, err := schema.ReadDir(dir)
 	if err != nil {
-		panic(err) // part of the binary
+		panic(err) // the files are embedded in the binary
 	}
 	var list []migration
 	for i, entry := range entries {
@@ -70,7 +70,7 @@ func migrations(dialect string) []migration {
 	return list
 }
 
-// missing says which migrations are to be applied.
+// missing returns the migrations that are not applied yet.
 func missing(known []migration, done []applied) ([]migration, error) {
 	for i, row := range done {
 		switch {

@@ -13,14 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// session is one read or one transaction in either database. Statements are
-// the same for both: their arguments are $1, $2, … in the order of first use.
+// session is one read or one transaction in either database. Statements are the same for
+// both: their arguments are $1, $2, … in the order of first use.
 type session interface {
-	// query gives the rows of a statement to each.
+	// query calls each for every row of a statement.
 	query(sql string, args []any, each func(row) error) error
 }
 
-// row is one row of a query, valid until the next one.
+// row is one row of a query. It is valid until the next row.
 type row interface {
 	int(column int) int64
 	text(column int) string
@@ -28,27 +28,28 @@ type row interface {
 	bytes(column int) []byte // nil for NULL; a copy
 }
 
-// medium is a database in which objects and locks are kept.
+// backend is the database below objects, locks, clusters and accounts.
 type backend interface {
-	// read gives a session that sees one moment per statement.
+	// read runs do in a session in which each statement sees its own snapshot.
 	read(ctx context.Context, do func(session) error) error
-	// still gives a session that sees one moment throughout, and writes nothing.
+	// snapshot runs do in a read-only session in which all statements see one snapshot.
 	snapshot(ctx context.Context, do func(session) error) error
-	// apply carries out a change, which is durable as a whole when apply returns nil.
+	// apply executes a change. When it returns nil, the whole change is durable.
 	apply(ctx context.Context, c change) error
-	// clock is the time all that share the database agree on.
+	// clock returns the time that all processes on the database agree on.
 	clock(s session) (time.Time, error)
-	// joined is an expression of bytes: a parameter, a number in decimal digits, another parameter.
+	// joined returns an SQL expression that joins bytes: a parameter, a number in decimal digits, another
+	// parameter.
 	joined(before, number, after string) string
-	// changes rings when a feed may have grown.
+	// changes returns the notifier of the feed: it fires when the feed may have grown.
 	changes() *notifier
 }
 
-// FeedKeeps is the number of changes that the feed remembers; who asks for
-// older ones hears control.ErrGap and lists again.
+// FeedLimit is how many changes the feed keeps. A reader that is further behind gets
+// control.ErrGap and must list again.
 const FeedLimit = 10_000
 
-// trimEvery is how many changes pass between two trims.
+// trimEvery is how many changes pass between two trims of the feed.
 const trimEvery = 100
 
 // objects implements control.Objects in either database.
@@ -83,7 +84,7 @@ func (o objects) find(s session, ref control.Ref) (*control.Object, error) {
 	return found, err
 }
 
-// encodeObject keeps <, > and & in a spec as they are: json.Marshal would not.
+// encodeObject leaves <, > and & unescaped in a spec; json.Marshal would escape them.
 func encodeObject(o *control.Object) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -138,7 +139,7 @@ func (o objects) List(ctx context.Context, q control.Query) (control.Page, error
 			return control.Page{}, err
 		}
 		if read <= q.Size() {
-			break // that was all
+			break // the list has ended
 		}
 	}
 	return page, nil
@@ -165,8 +166,8 @@ func (o objects) Delete(ctx context.Context, ref control.Ref, revision int64) (c
 	})
 }
 
-// change decides on what is read without any lock, and writes if that is still
-// there: what changes nothing delays nobody.
+// change reads the object without a lock, decides, and writes if the object is still
+// unchanged. A decision that changes nothing takes no lock and delays no other writer.
 func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.Time, *control.Object) (control.Object, control.Act, error)) (control.Object, error) {
 	var next control.Object
 	var floor int64
@@ -190,7 +191,7 @@ func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.T
 		}
 		next, act, refusal = decide(now, old)
 		if floor = 0; refusal != nil || act == control.Keep {
-			return nil //nolint:nilerr // the refusal is the caller's
+			return nil //nolint:nilerr // change returns the refusal below
 		}
 		store, err := o.store(&next, act, revision, &floor)
 		if err != nil {
@@ -202,15 +203,15 @@ func (o objects) change(ctx context.Context, ref control.Ref, decide func(time.T
 		return control.Object{}, err
 	}
 	if over := next.Revision - o.feedLimit; floor > 0 && over >= floor-1+trimEvery {
-		_ = o.m.apply(ctx, trim(over)) // else with a later change
+		_ = o.m.apply(ctx, trim(over)) // after an error, a later change trims
 	}
 	return next.Copy(), refusal
 }
 
-// store writes a decision, made on an object of a revision (0: none), and its
-// change under the next number, which the database puts into the object. The
-// row that gives out the numbers is locked first, so that they become visible
-// in order. floor gets that of the feed, plus one.
+// store returns the change that writes a decision. revision is that of the object that
+// the decision read (0: none). The database assigns the next number and writes it into
+// the object. The row with the numbers is locked first, so that changes become visible
+// in the order of their numbers. The change sets floor to the feed's floor plus one.
 func (o objects) store(next *control.Object, act control.Act, revision int64, floor *int64) (change, error) {
 	next.Revision = math.MaxInt64
 	data, err := encodeObject(next)
@@ -218,7 +219,7 @@ func (o objects) store(next *control.Object, act control.Act, revision int64, fl
 		return change{}, err
 	}
 	mark := fmt.Appendf(nil, `"revision":%d`, next.Revision)
-	at := bytes.LastIndex(data, mark) // within a text its quotes would be escaped
+	at := bytes.LastIndex(data, mark) // inside a JSON string its quotes would be escaped
 	before, after := data[:at+len(`"revision":`)], data[at+len(mark):]
 	kind := control.Put
 	write := statement{must: errStale}
@@ -247,7 +248,7 @@ func (o objects) store(next *control.Object, act control.Act, revision int64, fl
 	}}, nil
 }
 
-// trim forgets the changes up to a number.
+// trim returns the change that removes all changes of objects up to a number.
 func trim(floor int64) change {
 	return change{list: []statement{
 		{sql: `UPDATE feed SET floor = $1 WHERE floor < $1`, args: []any{floor}},

@@ -18,30 +18,30 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Postgres keeps runs, objects and locks in a PostgreSQL database that several
-// processes share.
+// Postgres stores runs, objects, locks and clusters in a PostgreSQL database that
+// several processes share.
 //
-//	Create, Save ─▶ pending ─▶ writer 1 ─▶ one pipelined transaction for all that is pending
-//	                      └──▶ writer 2 ─▶ while writer 1 waits long
+//	Create, Save ─▶ pending ─▶ writer 1 ─▶ one pipelined transaction for all pending writes
+//	                      └──▶ writer 2 ─▶ while a transaction of writer 1 takes long
 //	Load, Claim, Send, … ────▶ pool
 //	NOTIFY ──────────────────▶ listener ─▶ Wake, Feed: hints only
 //	guard ───────────────────▶ listener ─▶ ends connections that hold a lock and are silent
 //
 // It has at most pgPool+pgWriters+1 connections, so that sixteen processes fit
-// into the 100 that a PostgreSQL has by default; for the moment in which a lease
-// is renewed beside slow reads one more, if the server gives it.
+// into the 100 connections that PostgreSQL has by default. To renew a lease beside
+// slow reads it opens one more for a moment, if the server accepts it.
 type Postgres struct {
 	pool      *pgxpool.Pool
 	config    *pgx.ConnConfig
 	writer    *pgWriter
 	wake      *waker
-	name      string   // of this process, by chance
-	changed   notifier // rings when a feed may have grown
+	name      string   // random name of this process
+	changed   notifier // fires when a feed may have grown
 	lists     lists
 	encrypter *Encrypter
 
-	lockSlots    chan struct{} // of those who may wait for a lock while holding a connection
-	silentSearch interrupter   // the guard asks the listener for a search for silent connections
+	lockSlots    chan struct{} // limits the calls that may wait for a lock while they hold a connection
+	silentSearch interrupter   // with it the guard asks the listener to search for silent connections
 
 	writes, commits, bytes, statements atomic.Int64
 
@@ -56,10 +56,10 @@ var _ Store = (*Postgres)(nil)
 
 const (
 	pgWriters      = 2 // the second connects when the first waits long
-	pgPool         = 3 // connections for all else; pool_max_conns in the DSN
+	pgPool         = 3 // connections for everything else; pool_max_conns in the DSN overrides it
 	pgBatch        = 512
-	maxSingleSaves = 2           // saves up to which each has a statement of its own
-	reconnectDelay = time.Second // between tries of the listener
+	maxSingleSaves = 2           // up to this many saves, each has its own statement
+	reconnectDelay = time.Second // between connection attempts of the listener
 )
 
 // openPostgres connects, brings the schema up to date and starts the writers.
@@ -96,7 +96,8 @@ func openPostgres(ctx context.Context, dsn string) (*Postgres, error) {
 	return p, nil
 }
 
-// Close ends the connections. Writes under way are finished, later ones fail with STORE_UNAVAILABLE.
+// Close finishes the writes under way and closes all connections. Later writes fail with
+// STORE_UNAVAILABLE.
 func (p *Postgres) Close() error {
 	p.writer.close()
 	p.end()
@@ -105,10 +106,10 @@ func (p *Postgres) Close() error {
 	return nil
 }
 
-// Stats counts what this process wrote since the start. A call beside Create
-// and Save (Send, Claim with something to do, objects, locks) counts as one
-// write and one commit, also when it fails; objects and locks count no bytes.
-// The server's log serves others too, so WALBytes is 0.
+// Stats counts the writes of this process since the start. A call other than Create and
+// Save (Send, Claim that changes something, objects, locks) counts as one write and one
+// commit, even if it fails; objects and locks count no bytes. WALBytes is 0, because
+// other processes write to the server's log too.
 func (p *Postgres) Stats() Stats {
 	n := p.commits.Load()
 	return Stats{Writes: p.writes.Load(), Commits: n, Syncs: n, Bytes: p.bytes.Load(), Statements: p.statements.Load()}
@@ -122,8 +123,8 @@ func (p *Postgres) count(statements, bytes int) {
 	p.bytes.Add(int64(bytes))
 }
 
-// prepareSession sets what every session needs: durable commits, plans that
-// never change with what the tables hold, and an end to all waiting.
+// prepareSession sets the parameters of every session: durable commits, plans that do
+// not depend on the contents of the tables, and timeouts for every wait.
 func prepareSession(c *pgx.ConnConfig) {
 	if c.RuntimeParams == nil {
 		c.RuntimeParams = map[string]string{}
@@ -137,7 +138,7 @@ func prepareSession(c *pgx.ConnConfig) {
 		"enable_mergejoin":   "off",
 		"timezone":           "UTC",
 
-		// Nothing of a process that is frozen or gone stays for long.
+		// The server soon drops the sessions of a process that is frozen or dead.
 		"idle_in_transaction_session_timeout": "1s",
 		"lock_timeout":                        "5s",
 		"statement_timeout":                   "60s",
@@ -153,7 +154,8 @@ func prepareSession(c *pgx.ConnConfig) {
 	}
 }
 
-// checkSession refuses a session that would not be durable, whatever stands between us and the server.
+// checkSession refuses a session whose commits are not durable, for example because a
+// connection pooler drops settings.
 func checkSession(ctx context.Context, c *pgx.Conn) error {
 	var value string
 	if err := c.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&value); err != nil {
@@ -165,14 +167,15 @@ func checkSession(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// StoreRefused is the fault of a database that does not let us in, now or later.
+// StoreRefused is the fault of a database that refuses this user. Waiting does not help.
 var StoreRefused = fault.Declare(fault.Kind{
 	Code: "STORE_REFUSED", Class: fault.Blocked,
-	Title:  "the database does not let this user in",
-	Remedy: "Mend user, password or name of the database in --dsn, or create them on the server, and start again.",
+	Title:  "the database refuses this user",
+	Remedy: "Correct user, password or name of the database in --dsn, or create them on the server, and start again.",
 })
 
-// pgError gives the fault of a failed statement. What the caller's context ended stays its error.
+// pgError returns the fault of a failed statement. Errors of the caller's context stay
+// as they are.
 func pgError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -184,11 +187,11 @@ func pgError(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch {
-		case strings.HasPrefix(pg.Code, "28"), pg.Code == "3D000", pg.Code == "42501": // user or password, no such database, no right
+		case strings.HasPrefix(pg.Code, "28"), pg.Code == "3D000", pg.Code == "42501": // user or password, no such database, no permission
 			return StoreRefused.Errorf("PostgreSQL: %w", err)
 		case pg.Code == "53100", pg.Code == "25006", pg.Code == "58030": // disk full, read-only, I/O error
 			return workflow.StoreFull.Errorf("PostgreSQL: %w", err)
-		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect of ours
+		case strings.HasPrefix(pg.Code, "22"), strings.HasPrefix(pg.Code, "23"), strings.HasPrefix(pg.Code, "42"): // a defect in this program
 			return fmt.Errorf("PostgreSQL: %w", err)
 		case strings.HasPrefix(pg.Code, "XX"): // internal error, data or index corrupted
 			return workflow.StoreCorrupt.Errorf("PostgreSQL: %w", err)
@@ -197,8 +200,8 @@ func pgError(err error) error {
 	return workflow.StoreUnavailable.Errorf("PostgreSQL: %w", err)
 }
 
-// refused reports that the server itself refused the statement, so that
-// nothing of its transaction was kept and it may be tried again.
+// refused reports that the server refused the statement and rolled back its transaction,
+// so that it may be tried again.
 func refused(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Severity == "ERROR"

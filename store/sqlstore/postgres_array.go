@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Arrays in PostgreSQL's binary form, written by hand: a batch holds a dozen
-// of them, and nothing else of the client costs as much.
+// Arrays in PostgreSQL's binary format, encoded by hand: a batch holds a dozen of them,
+// and they are the client's largest cost.
 
 func arrayHead(oid uint32, n int, size int) []byte {
 	b := make([]byte, 0, 20+size)

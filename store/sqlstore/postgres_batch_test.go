@@ -8,12 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// step is a write of a run that goes on.
+// step returns a write of a run that goes on.
 func step(k int64) *pgWrite {
 	return &pgWrite{k: k, owner: 1, phase: phaseNumber(workflow.Running)}
 }
 
-// batches serves a writer whose transactions take a millisecond, and gives the size of each.
+// batches runs a writer whose transactions take a millisecond, and returns the size of
+// each batch.
 func batches(w *pgWriter) *[]int {
 	sizes := &[]int{}
 	for range pgWriters {
@@ -35,7 +36,7 @@ func batches(w *pgWriter) *[]int {
 	return sizes
 }
 
-// drive writes n steps of a run, each at the end of what it does in between.
+// drive writes n steps of a run, with a pause before each.
 func drive(t *testing.T, w *pgWriter, k int64, n int, between time.Duration) {
 	for range n {
 		if _, err := w.do(t.Context(), step(k)); err != nil {
@@ -79,7 +80,8 @@ func TestFinding15ARunAloneWaitsForNobody(t *testing.T) {
 	})
 }
 
-// A transaction that waits for a lock holds up nobody else: the second writer goes on beside it.
+// A transaction that waits for a lock does not delay other runs: the second writer works
+// beside it.
 func TestFinding15ALongTransactionIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPGWriter(nil)
@@ -117,13 +119,13 @@ func TestFinding15AWriteWaitsNoLongerThanATransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPGWriter(nil)
 		batches(w)
-		for k := range 5 { // runs that are answered and then do something long
+		for k := range 5 { // runs that get an answer and then pause for long
 			go drive(t, w, int64(k+10), 1, time.Hour)
 		}
 		time.Sleep(1100 * time.Microsecond)
 		began := time.Now()
 		drive(t, w, 1, 1, 0)
-		if took := time.Since(began); took > 2500*time.Microsecond { // the rest of one transaction, half of one for those that do not come, its own
+		if took := time.Since(began); took > 2500*time.Microsecond { // the rest of one transaction, half of one for runs that do not write, its own
 			t.Errorf("a write took %s though a transaction takes 1 ms", took)
 		}
 		time.Sleep(time.Second)
@@ -137,7 +139,7 @@ func TestFinding15AWriteWaitsNoLongerThanATransaction(t *testing.T) {
 	})
 }
 
-// One long transaction makes those after it no longer than they are.
+// One long transaction does not prolong the wait for later ones.
 func TestFinding15AfterALongTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newPGWriter(nil)

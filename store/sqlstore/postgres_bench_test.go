@@ -23,7 +23,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pgBench is an engine at work on PostgreSQL with every commit flushed, and a flow of ten no-op steps.
+// pgBench is an engine that runs a flow of ten no-op steps on PostgreSQL, with every
+// commit flushed.
 type pgBench struct {
 	engine *workflow.Engine
 	dsn    string
@@ -69,8 +70,8 @@ func (x *pgBench) end(id string) chan struct{} {
 	return done.(chan struct{})
 }
 
-// cpu is what this process and the server's backends have used so far: unlike
-// the clock it tells the cost of a step on a busy machine too. Linux only.
+// cpu returns the processor time of this process and of the server's backends so far.
+// Unlike the clock, it shows the cost of a step on a busy machine too. Linux only.
 func (x *pgBench) cpu(b *testing.B) (client, server time.Duration) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -103,7 +104,8 @@ func (x *pgBench) cpu(b *testing.B) (client, server time.Duration) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), server
 }
 
-// costs reports processor time and commits since it was begun, for each of n operations.
+// costs returns a function that reports the processor time and the commits since this
+// call, for each of n operations.
 func (x *pgBench) costs(b *testing.B) func(n int) {
 	client, server := x.cpu(b)
 	commits := x.stats().Commits
@@ -126,7 +128,7 @@ func (x *pgBench) run(b *testing.B, i int) {
 	x.ended.Delete(r.ID)
 }
 
-// BenchmarkPostgres executes 1,000 runs of ten steps, 100 at once (workflow.md 9, duty 4).
+// BenchmarkPostgres executes 1,000 runs of ten steps, 100 at once.
 // One operation is one step: go test -bench 'Postgres$' -benchtime 10000x -count 5
 func BenchmarkPostgres(b *testing.B) {
 	x := newPGBench(b)
@@ -152,7 +154,7 @@ func BenchmarkPostgres(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
 }
 
-// BenchmarkPostgresAlone is the latency of one run of ten steps with nothing beside it (duty 5).
+// BenchmarkPostgresAlone is the latency of one run of ten steps on an idle store.
 func BenchmarkPostgresAlone(b *testing.B) {
 	x := newPGBench(b)
 	var took []time.Duration

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// lookSQL is what most claims end with: the worker lives for more than half its
-// lease, nobody is to be given up and nothing is due. It writes nothing.
+// idleClaimSQL is the whole of most claims: the worker's lease lasts for more than half
+// its time, no other worker is dead, and no run is due. It writes nothing.
 const idleClaimSQL = `
 SELECT w.k,
 	w.until > pawl_now() + $2::int8 / 2
@@ -21,8 +21,8 @@ SELECT w.k,
 	(` + nextSQL + `)
 FROM worker w WHERE w.name = $1 AND NOT w.lost`
 
-// claimSQL takes what is due, soonest first, and raises its epoch in the same
-// write. A worker that was given up takes nothing.
+// claimSQL takes due runs, the earliest first, and raises their epochs in the same
+// write. A worker that was declared dead takes nothing.
 const claimSQL = `
 UPDATE run r SET owner = w.k, epoch = epoch + 1, due_at = NULL
 FROM worker w, (
@@ -31,22 +31,23 @@ FROM worker w, (
 ) c
 WHERE r.k = c.k AND w.name = $1 AND NOT w.lost`
 
-// claimedSQL reads what this transaction has taken.
+// claimedSQL reads the runs that this transaction has claimed.
 const claimedSQL = `SELECT ` + fullColumns + ` FROM run r JOIN worker v ON v.k = r.owner
 WHERE v.name = $1 AND NOT v.lost AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
 
-// nextSQL is when to claim again: the soonest due time to come, or the end of another worker's lease.
+// nextSQL returns when to claim again: at the earliest future due time, or at the end of
+// another worker's lease.
 const nextSQL = `
 SELECT coalesce(least(
 	(SELECT min(due_at) FROM run WHERE due_at > pawl_now()),
 	(SELECT min(until) FROM worker o WHERE NOT lost AND name <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))), 0)`
 
-// unreadableFor is how long a run that could not be read is left alone: then
-// any worker looks again, which may be a newer program.
+// unreadableFor is how long an unreadable run is left alone. Then any worker tries
+// again; it may run a newer program.
 const unreadableFor = time.Minute
 
-// Claim implements workflow.Claimer. It is one round trip, and without a write
-// when nothing is due. What cannot be read is set aside for a minute.
+// Claim implements workflow.Claimer. It is one round trip, without a write if nothing is
+// due. A run that cannot be read is left alone for unreadableFor.
 func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claimed, error) {
 	lease := int64(leaseOf(c.Lease))
 	full := c.FullFlows
@@ -65,7 +66,7 @@ func (p *Postgres) Claim(ctx context.Context, c workflow.Claim) (workflow.Claime
 	}
 	var out workflow.Claimed
 	var unreadable []int64
-	var b pgx.Batch // one pipeline, and so one transaction
+	var b pgx.Batch // one pipeline, so one transaction
 	b.Queue(`SELECT pawl_bury($1)`, c.Worker)
 	b.Queue(`SELECT pawl_worker($1, $2)`, c.Worker, lease).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
 	if c.Limit > 0 {
@@ -111,8 +112,8 @@ func leaseOf(d time.Duration) time.Duration {
 
 const workerSQL = `SELECT pawl_worker($1, $2)`
 
-// lease gives the number of a worker's lease, registering the worker if this
-// process has not heard of it.
+// lease returns the number of a worker's lease. It registers a worker that this process
+// does not know.
 func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration) (int64, error) {
 	if k, known := p.leases.Load(worker); known {
 		return k.(int64), nil
@@ -125,7 +126,7 @@ func (p *Postgres) lease(ctx context.Context, worker string, lease time.Duration
 	return k, nil
 }
 
-// Take implements workflow.Claimer.
+// ClaimRun implements workflow.Claimer.
 func (p *Postgres) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	var k int64
 	var owner string
@@ -150,20 +151,20 @@ func (p *Postgres) ClaimRun(ctx context.Context, worker, id string, lease time.D
 	return x.decode()
 }
 
-// takenSQL locks a run and tells who owns it.
+// takenSQL locks a run and returns its owner.
 const takenSQL = `
 SELECT coalesce(w.name, ''), coalesce(w.lost OR w.until <= pawl_now(), true), r.phase > 5
 FROM run r LEFT JOIN worker w ON w.k = r.owner WHERE r.id = $1 FOR NO KEY UPDATE OF r`
 
-// takeRunSQL takes a run that no living worker owns.
+// takeRunSQL claims a run that has no living owner.
 const takeRunSQL = `
 UPDATE run r SET owner = w.k, epoch = epoch + 1, due_at = NULL FROM worker w
 WHERE w.name = $1 AND NOT w.lost AND r.id = $2 AND r.phase < 6
 	AND NOT EXISTS (SELECT FROM worker o WHERE o.k = r.owner AND NOT o.lost AND o.until > pawl_now())`
 
-// Rest implements workflow.Claimer.
+// ReleaseRun implements workflow.Claimer.
 func (p *Postgres) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
-	var wakeNow bool // mail, or a promotion in between
+	var wakeNow bool // there was mail or a promotion in between
 	p.count(1, len(r.ID)+len(worker)+24)
 	err := p.pool.QueryRow(ctx, `
 		UPDATE run SET owner = NULL,
@@ -209,9 +210,9 @@ func (p *Postgres) Renew(ctx context.Context, worker string, lease time.Duration
 	return nil
 }
 
-// now is a connection for what may not wait for slow reads: one of the pool, after
-// patience a further one for the moment, and of the pool again if the server takes
-// no more.
+// acquireWithin returns a connection for a call that must not wait for slow reads: from
+// the pool within patience, else a new connection, else, if the server accepts no more
+// connections, from the pool without a limit.
 func (p *Postgres) acquireWithin(ctx context.Context, patience time.Duration) (c *pgx.Conn, release func(), err error) {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -230,8 +231,8 @@ func (p *Postgres) acquireWithin(ctx context.Context, patience time.Duration) (c
 	return pooled.Conn(), sync.OnceFunc(pooled.Release), nil
 }
 
-// Release implements workflow.Claimer. A wait keeps its time; what was under
-// way, or got mail, is due at once.
+// Release implements workflow.Claimer. A waiting run keeps its due time. A run that was
+// executing or has mail is due at once.
 func (p *Postgres) Release(ctx context.Context, worker string) error {
 	p.count(3, len(worker))
 	var b pgx.Batch // one pipeline, and so one transaction

@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Somebody sets the server's clock an hour forward and back again while two
-// workers hold leases and runs wait: every run ends, what was done is not done
-// again, and what was begun again had been told as lost (workflow.md 11).
+// The server's clock is set an hour forward and back again while two workers hold leases
+// and runs wait. Every run ends, no completed step is repeated, and each attempt that
+// starts again was reported as lost before.
 func TestPostgresClockJumps(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
@@ -112,7 +112,7 @@ func TestPostgresClockJumps(t *testing.T) {
 		mu.Lock()
 		for _, name := range []string{"A", "B", "C"} {
 			if n := executed[id+"/"+name+"/0"]; done[name] != 1 || n < 1 || n > begun[name] {
-				t.Errorf("run %s step %s: executed %d times, begun %d, done %d", id, name, n, begun[name], done[name])
+				t.Errorf("run %s step %s: executed %d times, started %d, done %d", id, name, n, begun[name], done[name])
 			}
 		}
 		mu.Unlock()

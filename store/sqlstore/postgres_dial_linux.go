@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userTimeout ends a connection whose data is not acknowledged.
+// userTimeout makes the system end a connection whose data is not acknowledged.
 func userTimeout(network, _ string, c syscall.RawConn) error {
 	if network == "unix" {
 		return nil

@@ -4,5 +4,5 @@ package sqlstore
 
 import "syscall"
 
-// userTimeout is left to the system's own limits.
+// userTimeout does nothing: the limits of the system apply.
 func userTimeout(string, string, syscall.RawConn) error { return nil }

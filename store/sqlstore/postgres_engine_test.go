@@ -14,9 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Two engines share the runs of one database. One loses its connections and
-// never comes back: the other one takes over, no step that was saved is
-// repeated, and epochs only rise.
+// Two engines share the runs of one database. One loses its connections for ever. The
+// other takes over, repeats no saved step, and epochs only rise.
 func TestPostgresAnotherEngineTakesOver(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
@@ -24,7 +23,7 @@ func TestPostgresAnotherEngineTakesOver(t *testing.T) {
 	var mu sync.Mutex
 	done := map[string]int{}       // key of a step → times it was executed
 	epochs := map[string]int64{}   // run → newest epoch seen
-	halfway := make(chan struct{}) // closed by the first step in the middle
+	halfway := make(chan struct{}) // closed by the first step in the middle of the runs
 	var once sync.Once
 	serve := func(s *Postgres, name string) (*workflow.Engine, func()) {
 		flow := workflow.Flow{Name: "Flow"}
@@ -56,7 +55,7 @@ func TestPostgresAnotherEngineTakesOver(t *testing.T) {
 		return e, stop
 	}
 	one, _ := serve(p, "one")
-	for count(t, q, `SELECT count(*) FROM worker WHERE name = 'one'`) == 0 { // its lease is then as short as it asked for
+	for count(t, q, `SELECT count(*) FROM worker WHERE name = 'one'`) == 0 { // then its lease is as short as requested
 		<-time.After(5 * time.Millisecond)
 	}
 	var ids []string

@@ -9,16 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Limits of waiting. PostgreSQL drops a connection whose other end is gone by
-// the settings of prepareSession, and we drop ours to a server that is gone by these.
+// Timeouts. The settings of prepareSession make PostgreSQL drop a connection whose
+// client is gone. With these, the client drops a connection whose server is gone.
 const (
 	connectWithin = 5 * time.Second
-	unackedFor    = 10 * time.Second // sent, and not acknowledged by the other machine
+	unackedFor    = 10 * time.Second // for data that the other machine has not acknowledged
 	guardEvery    = 200 * time.Millisecond
-	guardWithin   = 5 * time.Second // an answer of its own
+	guardWithin   = 5 * time.Second // for the search itself
 )
 
-// prepareConnection makes a connection notice that the server's machine is gone.
+// prepareConnection makes a connection detect that the server's machine is gone.
 func prepareConnection(c *pgx.ConnConfig) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectWithin
@@ -31,18 +31,18 @@ func prepareConnection(c *pgx.ConnConfig) {
 	c.DialFunc = dialer.DialContext
 }
 
-// silentSQL ends connections of this program that others wait for while they
-// wait for their own process: it was frozen, or its machine has gone, in the
-// middle of what it sent or of the answer. PostgreSQL undoes what they did.
+// silentSQL ends connections of this program that others wait for while the server waits
+// for their client: the client's process or machine froze or died in the middle of a
+// message. PostgreSQL rolls back their transactions.
 const silentSQL = `
 SELECT pg_terminate_backend(b.pid) FROM pg_stat_activity b
 WHERE b.wait_event_type = 'Client' AND b.xact_start IS NOT NULL AND b.state_change < clock_timestamp() - interval '0.3 s'
 	AND b.datname = current_database() AND b.usename = current_user AND b.application_name = current_setting('application_name')
 	AND EXISTS (SELECT FROM pg_stat_activity w WHERE w.wait_event_type = 'Lock' AND w.datname = b.datname AND b.pid = ANY (pg_blocking_pids(w.pid)))`
 
-// guard asks for a search for such connections for as long as calls of this
-// process are under way that may be waiting for a lock. The listener's connection makes it: those of the pool
-// may all wait.
+// guard requests a search for silent connections while calls of this process are under
+// way that may be waiting for a lock. The listener's connection makes the search,
+// because all connections of the pool may be waiting.
 func (p *Postgres) guard() {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
@@ -60,14 +60,14 @@ func (p *Postgres) guard() {
 	}
 }
 
-// asking passes a request to a goroutine that blocks in a call with a context.
+// interrupter passes a request to a goroutine that blocks in a call with a context.
 type interrupter struct {
 	mu        sync.Mutex
 	requested bool
-	cancel    context.CancelFunc // ends the call under way; nil: there is none
+	cancel    context.CancelFunc // ends the call under way; nil: no call
 }
 
-// ask ends the call under way, or the next one at once.
+// request ends the call under way, or the next call at once.
 func (a *interrupter) request() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *interrupter) request() {
 	}
 }
 
-// during executes a call that ask ends.
+// run executes a call that request ends.
 func (a *interrupter) run(ctx context.Context, call func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,7 +93,7 @@ func (a *interrupter) run(ctx context.Context, call func(context.Context)) {
 	a.mu.Unlock()
 }
 
-// taken reports that somebody has asked since it was called last.
+// takeRequest reports whether there was a request since its last call.
 func (a *interrupter) takeRequest() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,15 +102,15 @@ func (a *interrupter) takeRequest() bool {
 	return requested
 }
 
-// probeOwner is the account of rows by which servers find out that they can write.
+// probeOwner is the account of the rows that Probe writes.
 const probeOwner = "probe"
 
-// probeSQL keeps a row for each process; those of processes that are gone are
-// removed with the answers of the day before.
+// probeSQL stores a row for each process. Rows of dead processes are removed with the
+// answers of the day before.
 const probeSQL = `INSERT INTO idempotency (account, key, hash, at, answer) VALUES ($1, $2, '', $3, NULL) ON CONFLICT (account, key) DO UPDATE SET at = excluded.at`
 
-// Probe writes as requests do, and tells why that cannot be done. It goes both
-// ways: that of runs and that of all else.
+// Probe writes a row, as a request does. Its error says why the store cannot write. It
+// tests both paths: the writer of runs and the pool.
 func (p *Postgres) Probe(ctx context.Context) error {
 	if err := (pgBackend{p}).apply(ctx, do(probeSQL, probeOwner, p.name, time.Now().UnixNano())); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (p *Postgres) Probe(ctx context.Context) error {
 	return err
 }
 
-// Probe writes as requests do, and tells why that cannot be done.
+// Probe writes a row, as a request does. Its error says why the store cannot write.
 func (s *SQLite) Probe(ctx context.Context) error {
 	return sqBackend{s}.apply(ctx, do(probeSQL, probeOwner, "file", time.Now().UnixNano()))
 }

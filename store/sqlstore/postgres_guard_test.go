@@ -17,7 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Every connection ends its own waiting, on the server's side too.
+// Every connection has timeouts, on the server's side too.
 func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	for setting, want := range map[string]string{
@@ -28,7 +28,7 @@ func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
 			t.Errorf("%s is %q, %v, want %q", setting, got, err, want)
 		}
 	}
-	// A Unix socket has no keepalive: what the server is asked for is in the startup message.
+	// A Unix socket has no keepalive, so check the startup message.
 	for _, name := range []string{"tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"} {
 		if p.config.RuntimeParams[name] == "" {
 			t.Errorf("%s is not set", name)
@@ -39,7 +39,8 @@ func TestFinding2SessionsDoNotWaitForEver(t *testing.T) {
 	}
 }
 
-// A process sends a part of a transaction and is silent: those who wait for its locks go on.
+// A process sends a part of a transaction and then nothing. The processes that wait for
+// its locks go on.
 func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	mustCreate(t, p, newRun(1))
@@ -78,8 +79,9 @@ func TestFinding2SilentConnectionIsEnded(t *testing.T) {
 	}
 }
 
-// The silent one holds a run of a worker that is given up for dead: who gives it up waits for it with locks of its own, and
-// those that want what these hold wait too. All of them go on when the guard has ended the silent connection.
+// The silent connection holds a run of a dead worker. The claim that takes the worker's
+// runs waits for it while it holds locks of its own, and other calls wait for those. All
+// of them go on when the guard has ended the silent connection.
 func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	other := reopen(t, dsn)
@@ -110,7 +112,7 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 	took := func(what string, err error) {
 		since := time.Since(began)
 		t.Logf("%s: %s", what, since)
-		if err == nil && since > 5*time.Second { // the guard takes half a second, what it replaces 5 s and more
+		if err == nil && since > 5*time.Second { // the guard needs half a second; the timeouts need 5 s and more
 			err = fmt.Errorf("%s took %s", what, since)
 		}
 		failed <- err
@@ -123,7 +125,7 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 	}
 	go func() {
 		var errs []error
-		for i := range 19 { // of runs that the silent one does not hold
+		for i := range 19 { // runs that the silent connection does not hold
 			errs = append(errs, other.Send(t.Context(), newRun(i).ID, workflow.Signal{ID: "s", Name: "n"}))
 		}
 		took("signals", errors.Join(errs...))
@@ -138,13 +140,14 @@ func TestFinding2TheDeadAreGivenUpBesideASilentConnection(t *testing.T) {
 	}
 }
 
-// Two servers write into the audit trail at once. What was answered before a
-// list was asked for is in it, newest first, without a lock between the servers.
+// Two servers write into the audit trail at once. A list contains every entry that was
+// answered before the list was requested, newest first, without a lock between the
+// servers.
 func TestFinding2AuditNeedsNoLock(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	other := reopen(t, dsn)
 	all := account.TrailQuery{Sight: account.Sight{All: true}, Limit: 1000}
-	c, err := pgx.Connect(t.Context(), dsn) // another program: it is not ours to end
+	c, err := pgx.Connect(t.Context(), dsn) // another program: the guard must not end it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +159,7 @@ func TestFinding2AuditNeedsNoLock(t *testing.T) {
 	if _, err := slow.Exec(t.Context(), `INSERT INTO audit (at, who, account_id, domain_id, face, call, target, outcome) VALUES (0, 'slow', '', '', '', '', '', '')`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := slow.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('audit', 7295))`); err != nil { // as servers did before
+	if _, err := slow.Exec(t.Context(), `SELECT pg_advisory_xact_lock(hashtextextended('audit', 7295))`); err != nil { // as earlier versions did
 		t.Fatal(err)
 	}
 	for i := range 20 {
@@ -174,11 +177,11 @@ func TestFinding2AuditNeedsNoLock(t *testing.T) {
 	}
 	found, err := p.Accounts().Trail(t.Context(), all)
 	if err != nil || len(found) != 21 || found[20].Who != "slow" {
-		t.Fatalf("an entry that became visible late has no place of its own: %v, %v", found, err)
+		t.Fatalf("an entry that became visible late is missing or has a duplicate number: %v, %v", found, err)
 	}
 }
 
-// A database that takes no writes is not ready, though it can be read.
+// A database that refuses writes is not ready, even if it can be read.
 func TestFinding2ProbeWrites(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Options{NoSync: true})
 	dsn := s.Database(t)
@@ -198,10 +201,10 @@ func TestFinding2ProbeWrites(t *testing.T) {
 		s.Terminate(t, dsn)
 	}
 	readOnly("on")
-	for fault.Of(p.Probe(t.Context())) == workflow.StoreUnavailable { // pooled connections find out one by one
+	for fault.Of(p.Probe(t.Context())) == workflow.StoreUnavailable { // each pooled connection detects it alone
 	}
 	if err := p.Probe(t.Context()); fault.Of(err) != workflow.StoreFull {
-		t.Errorf("a database that takes no writes: %v", err)
+		t.Errorf("a database that refuses writes: %v", err)
 	}
 	if _, _, err := p.List(t.Context(), workflow.Query{}); err != nil {
 		t.Errorf("it can be read: %v", err)
@@ -229,8 +232,8 @@ func TestFinding2MigrationsAreOneMessage(t *testing.T) {
 	}
 }
 
-// A process under load, with all that it does in the background, leaves room
-// for fifteen others in the hundred connections of a PostgreSQL.
+// A busy process, with all its background work, leaves space for fifteen others in the
+// hundred connections of a PostgreSQL.
 func TestFinding15ProcessHasFewConnections(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	var all sync.WaitGroup
@@ -261,9 +264,9 @@ func TestFinding15ProcessHasFewConnections(t *testing.T) {
 	}
 }
 
-// All connections of the pool are busy with slow reads: the lease of a worker is
-// renewed nevertheless, also one that nobody has heard of. If the server takes no
-// more connections, it is renewed when one of the pool is free.
+// Slow reads use all connections of the pool. Leases are still renewed, also of a worker
+// that this process does not know. If the server accepts no more connections, the lease
+// is renewed when a pooled connection is free.
 func TestALeaseBesideSlowReads(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	if err := p.Renew(t.Context(), "w", time.Second); err != nil {
@@ -289,6 +292,6 @@ func TestALeaseBesideSlowReads(t *testing.T) {
 		time.AfterFunc(400*time.Millisecond, c.Release)
 	}
 	if err := p.Renew(ctx, "w", time.Second); err != nil {
-		t.Error("the server takes no more:", err)
+		t.Error("the server accepts no more connections:", err)
 	}
 }

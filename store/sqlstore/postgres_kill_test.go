@@ -16,7 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// workerDSN makes of a test binary that is started with it a worker on that database.
+// workerDSN turns a test binary into a worker on that database.
 const workerDSN = "PAWL_TEST_WORKER_DSN"
 
 func init() {
@@ -33,7 +33,7 @@ func init() {
 	os.Exit(1)
 }
 
-// killedEngine serves a flow whose first step never ends in its first attempt.
+// killedEngine runs a flow whose first step never ends in its first attempt.
 func killedEngine(p *Postgres, working func()) *workflow.Engine {
 	flow := workflow.Flow{Name: "Flow", Steps: []workflow.Step{
 		{Name: "Work", Do: func(ctx context.Context, t *workflow.Task) outcome.Outcome {
@@ -53,8 +53,8 @@ func killedEngine(p *Postgres, working func()) *workflow.Engine {
 	return e
 }
 
-// TestFinding1RequestsOfAKilledWorker: the worker of a run is killed; a stop and a
-// resume that another server accepts while its lease holds leave the run going on.
+// TestFinding1RequestsOfAKilledWorker: the worker of a run is killed. A stop and a
+// resume that another server accepts while its lease holds do not end the run.
 func TestFinding1RequestsOfAKilledWorker(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	engine := killedEngine(p, func() {})

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Channels of NOTIFY. Both only shorten waits.
+// Channels of NOTIFY. They only shorten waits: a lost notification does no harm.
 const (
-	runChannel    = "pawl"        // payload: the id of a run, or "" for any
+	runChannel    = "pawl"        // payload: the id of a run, or "" for any run
 	changeChannel = "pawl_change" // an object has changed
 )
 
-// listen turns notifications into hints until the store is closed. After a
-// break anything may have happened, so everybody is woken.
+// listen turns notifications into wake-ups until the store is closed. After a lost
+// connection it wakes everything, because notifications may be missing.
 func (p *Postgres) listen() {
 	for p.ctx.Err() == nil {
 		p.listenOnce()
@@ -56,11 +56,12 @@ func (p *Postgres) listenOnce() {
 	}
 }
 
-// listenFor is how long silence is believed: then the server is asked for a sign of life.
+// listenFor is how long the listener waits for a notification before it pings the
+// server.
 const listenFor = 15 * time.Second
 
-// notification gives the next one, or nil after a while in which there was
-// none, or when the guard has asked for a search.
+// notification returns the next notification; nil after listenFor without one, or after
+// the guard has requested a search.
 func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error) {
 	p.silentSearch.run(p.ctx, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, listenFor)
@@ -82,7 +83,7 @@ func (p *Postgres) notification(c *pgx.Conn) (n *pgconn.Notification, err error)
 	return nil, err
 }
 
-// closeConn says goodbye without waiting long for an answer.
+// closeConn closes a connection and waits at most a second for the server.
 func closeConn(c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

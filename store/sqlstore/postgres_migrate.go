@@ -12,15 +12,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// migrationLock serialises processes that start at once. The number is ours by chance.
+// migrationLock serializes processes that start at once. The number is arbitrary.
 const migrationLock = 7295_0001
 
-// migratePostgres brings the schema up to date, all or nothing. What is missing
-// is found without a lock, and sent as one message: a process that stops here
-// holds up nobody.
+// migratePostgres brings the schema up to date, all or nothing. It finds the missing
+// migrations without a lock and sends them as one message, so that a process that
+// freezes here delays no other process.
 func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
-	config.RuntimeParams["lock_timeout"] = "60s" // a migration may wait for reads of a server that is at work
+	config.RuntimeParams["lock_timeout"] = "60s" // a migration may have to wait for the reads of a running server
 	config.RuntimeParams["statement_timeout"] = "0"
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -41,14 +41,15 @@ func migratePostgres(ctx context.Context, config *pgx.ConnConfig) error {
 		}
 		_, err = pgScript(ctx, c.PgConn(), migrationScript(len(done), todo))
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == missingRow {
-			return errStale // another process was quicker
+			return errStale // another process migrated first
 		}
 		return err
 	}))
 }
 
-// migrateInSteps applies migrations of which one reads runs here. A process that
-// stops in between holds up others until its session is ended: see prepareSession.
+// migrateInSteps applies migrations of which one reads runs in this program. A process
+// that freezes in between delays others until the server ends its session: see
+// prepareSession.
 func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []migration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
@@ -94,7 +95,8 @@ func appliedMigrations(ctx context.Context, c *pgx.Conn) ([]applied, error) {
 	})
 }
 
-// migrationScript is one transaction that applies migrations where so many are applied already.
+// migrationScript returns one transaction that applies migrations if exactly done
+// migrations are applied already.
 func migrationScript(done int, todo []migration) string {
 	var sql strings.Builder
 	fmt.Fprintf(&sql, "SELECT pg_advisory_xact_lock(%d);\n%s;\n", migrationLock, migrationTable)
@@ -105,7 +107,7 @@ func migrationScript(done int, todo []migration) string {
 	return sql.String()
 }
 
-// pgScript executes several statements, which are one transaction and one message.
+// pgScript executes several statements as one transaction and one message.
 func pgScript(ctx context.Context, c *pgconn.PgConn, sql string) ([]*pgconn.Result, error) {
 	return c.Exec(ctx, sql).ReadAll()
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// rawPG is the medium of the raw loop: two tables of its own.
+// rawPG creates the two tables of the raw loop.
 const rawPG = `
 DROP TABLE IF EXISTS pawl_raw_run, pawl_raw_event;
 CREATE TABLE pawl_raw_run (k bigint PRIMARY KEY, revision bigint NOT NULL, body bytea NOT NULL) WITH (fillfactor = 50);
@@ -25,10 +25,10 @@ WITH u AS (
 )
 SELECT count(*) FROM u`
 
-// RawPostgres measures the loop every store is compared with (workflow.md 9):
-// a step is one update of a small row by its key and one append of 60 bytes;
-// submitters wait for their commit, and two connections group what is pending.
-// It makes and removes two tables in the database.
+// RawPostgres measures a minimal write loop, the baseline for every store: a step is one
+// update of a small row by its key and one append of 60 bytes. Submitters wait for their
+// commit, and two connections write all pending steps in batches. It creates two tables
+// in the database and drops them.
 func RawPostgres(ctx context.Context, dsn string, submitters, steps int) (RawResult, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// runColumns are what a run is read from; wholeColumns add its settled
-// records, input and unread signals, all of one moment.
+// runColumns are the columns that a run is read from. fullColumns add its settled
+// records, input and unread signals, all from one snapshot.
 const (
 	runColumns = `r.k, r.id, r.flow, r.version, r.hash, r.subject, coalesce(r.parent, ''), r.inline, r.birth, r.created, r.phase, r.queue_no,
 	r.revision, r.epoch, coalesce((SELECT w.name FROM worker w WHERE w.k = r.owner), ''), r.mail, r.next_at, r.ended, r.body,
@@ -25,7 +25,7 @@ const (
 	(SELECT array_agg(g.data ORDER BY g.n) FROM signal g WHERE g.run = r.k AND NOT g.taken)`
 )
 
-// pgRow is a run as it is read.
+// pgRow is the row of a run.
 type pgRow struct {
 	k                                    int64
 	run                                  workflow.Run
@@ -44,7 +44,7 @@ func (x *pgRow) targets() []any {
 
 func (x *pgRow) fullTargets() []any { return append(x.targets(), &x.steps, &x.signalIDs, &x.signals) }
 
-// decode makes the run. A record in the body is newer than an appended one.
+// decode builds the run. A record in the body is newer than an appended one.
 func (x *pgRow) decode() (workflow.Loaded, error) {
 	r := &x.run
 	open, err := readBody(x.body, r)
@@ -106,7 +106,7 @@ func (p *Postgres) Load(ctx context.Context, id string) (*workflow.Run, []workfl
 	return loaded.Run, loaded.Signals, nil
 }
 
-// List implements workflow.Lister. Cursors are places in the order of creation.
+// List implements workflow.Lister. A cursor is a position in the order of creation.
 func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
 	where, args := []string{"true"}, []any{}
 	add := func(condition string, value any) {
@@ -135,7 +135,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 	}
 	from, row := "run r", "r.k"
 	first, others := firstLabel(q.Labels)
-	if first != nil { // along the index of labels, which is in the order of runs
+	if first != nil { // read the index of labels, which is in the order of runs
 		from, row = "run_label c JOIN run r ON r.k = c.run", "c.run"
 		add("c.key = $%d", first.Key)
 		add("c.value = $%d", first.Value)
@@ -151,7 +151,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 	if q.Cursor != "" {
 		k, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil || k < 0 {
-			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", q.Cursor)
+			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", q.Cursor)
 		}
 		add(behind, k)
 	}
@@ -180,7 +180,7 @@ func (p *Postgres) List(ctx context.Context, q workflow.Query) ([]*workflow.Run,
 	return runs, "", pgError(rows.Err())
 }
 
-// shown is a run with the record of its current step only.
+// withCurrentStep returns a run with only the record of its current step.
 func withCurrentStep(r *workflow.Run) *workflow.Run {
 	current := r.Current()
 	if current == nil {
@@ -228,8 +228,8 @@ func (p *Postgres) History(ctx context.Context, id string, after int64, limit in
 	return events, pgError(rows.Err())
 }
 
-// eventCursor is a place in the history of all runs: the transaction, the row,
-// and how many events of that row were given.
+// eventCursor is a position in the history of all runs: the transaction, the row, and
+// the number of events of that row that were returned.
 type eventCursor struct {
 	x, n int64
 	part int
@@ -243,15 +243,15 @@ func parseEventCursor(text string) (eventCursor, error) {
 		return c, nil
 	}
 	if _, err := fmt.Sscanf(text, "%d-%d-%d", &c.x, &c.n, &c.part); err != nil || c.String() != text {
-		return c, workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", text)
+		return c, workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", text)
 	}
 	return c, nil
 }
 
-// Events implements workflow.Lister. Rows of transactions that are younger than
-// the oldest open one wait: a slow writer is never overtaken. So history of all
-// runs lags behind while any transaction of the server is open, one of another
-// database included; the history of one run (History) never does.
+// Events implements workflow.Lister. It leaves out rows of transactions that are younger
+// than the oldest open one, so that it never skips the events of a slow writer. So the
+// history of all runs lags behind while any transaction of the server is open, in
+// another database too. The history of one run (History) never lags.
 func (p *Postgres) Events(ctx context.Context, cursor string, limit int) ([]workflow.Event, string, error) {
 	if limit <= 0 {
 		limit = 1000

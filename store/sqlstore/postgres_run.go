@@ -13,20 +13,20 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pgHandle is what a Run carries for its store: its row, and the names of the
-// records that live in the row's body.
+// pgHandle is what a Run carries for the store: its row, and the names of the records in
+// the row's body.
 type pgHandle struct {
 	k       int64
 	open    []string
-	version int // of the definition the row is pinned to
+	version int // of the definition that the row is pinned to
 	hash    string
 }
 
-// maxOpen is the size beyond which the record of a structure (a list of items)
-// is appended instead of being written with each save.
+// maxOpen is the size above which the record of a structure (a list of items) is
+// appended once instead of being written with each save.
 const maxOpen = 512
 
-// firstLease is what a worker gets that owns a run before it ever claimed one.
+// firstLease is the lease of a worker that owns a run before its first claim.
 const firstLease = 15 * time.Second
 
 // Create implements workflow.Store.
@@ -54,7 +54,8 @@ func (p *Postgres) Create(ctx context.Context, r *workflow.Run, events []workflo
 	return created(r, handle, result)
 }
 
-// created is the run as it was stored, sharing nothing with the caller's.
+// created returns a copy of the run as it was stored. It shares no memory with the
+// caller's run.
 func created(r *workflow.Run, handle *pgHandle, result pgResult) (*workflow.Run, error) {
 	stored := *r
 	stored.Input, stored.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
@@ -86,8 +87,8 @@ func encodeCreate(r *workflow.Run, events []workflow.Event) (*pgWrite, *pgHandle
 	return op, handle
 }
 
-// encode writes the moving part of a run. The records that live in the body
-// are named in the handle given; settled ones are appended.
+// encode writes the changing part of a run. Open records go into the body and their
+// names into handle; settled records are appended.
 func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.Event) {
 	var open, settled []*workflow.StepRecord
 	for _, name := range handle.open {
@@ -97,7 +98,7 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 	}
 	for _, s := range r.Changed() {
 		switch {
-		case r.Step(s.Name) != s: // replaced since by another value
+		case r.Step(s.Name) != s: // another value has replaced it since
 		case staysInBody(s):
 			open = append(open, s)
 		default:
@@ -119,8 +120,8 @@ func (op *pgWrite) encode(r *workflow.Run, handle *pgHandle, events []workflow.E
 	}
 }
 
-// stays reports a record that belongs in the body: one that will change again
-// soon and is small, or that tells where the run stands.
+// staysInBody reports a record that belongs in the body: a small record that will soon
+// change again, or one of the step where the run is now.
 func staysInBody(s *workflow.StepRecord) bool {
 	switch s.Phase {
 	case workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed:
@@ -136,7 +137,7 @@ func staysInBody(s *workflow.StepRecord) bool {
 	}
 }
 
-// createSlowly stores a run whose id is known or whose subject is taken.
+// createOrQueue stores a run whose id exists or whose subject is busy.
 func (p *Postgres) createOrQueue(ctx context.Context, op *pgWrite, handle *pgHandle) (*workflow.Run, error) {
 	r := op.create.run
 	for {
@@ -160,7 +161,7 @@ func (p *Postgres) createOrQueue(ctx context.Context, op *pgWrite, handle *pgHan
 			return stored, err
 		case code == 2:
 			return nil, workflow.QueueFull.Errorf("%d runs of %s wait already", workflow.MaxQueued, r.Subject)
-		case code == 1: // the active run has ended, and nobody took its place
+		case code == 1: // the active run has ended, and no other run took its place
 			again := *op
 			result, err := p.writer.do(ctx, &again)
 			if err != nil {
@@ -209,8 +210,8 @@ func (p *Postgres) Save(ctx context.Context, s *workflow.Save) error {
 	return nil
 }
 
-// handle finds the row of a run and what its body holds. A run that did not
-// come from this store, or lost its handle, costs a query.
+// handle returns the handle of a run. For a run without a handle of this store it makes
+// a query.
 func (p *Postgres) handle(ctx context.Context, r *workflow.Run) (*pgHandle, error) {
 	if h, ok := r.Handle.(*pgHandle); ok {
 		return h, nil
@@ -222,7 +223,7 @@ func (p *Postgres) handle(ctx context.Context, r *workflow.Run) (*pgHandle, erro
 	return stored.Handle.(*pgHandle), nil
 }
 
-// lost tells why a save did not replace its revision.
+// lost returns the reason why a save did not replace its revision.
 func (p *Postgres) lost(ctx context.Context, r *workflow.Run) error {
 	var epoch int64
 	err := p.pool.QueryRow(ctx, `SELECT epoch FROM run WHERE id = $1`, r.ID).Scan(&epoch)

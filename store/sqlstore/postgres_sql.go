@@ -1,12 +1,11 @@
 package sqlstore
 
-// The statements of the writer. Each takes arrays, one element a save, and all
-// that are needed for a batch go to the server in one pipeline, which is one
-// transaction. A later statement finds the saves that won by the version of
-// their row: it was written by this transaction.
+// The statements of the writer. Each takes arrays, one element per save. All statements
+// of a batch go to the server in one pipeline, which is one transaction. Later
+// statements recognize the saves that were applied by the row version: this transaction
+// wrote it.
 
-// saveSQL replaces exactly the revisions it was given, in place, and appends
-// the history of those it replaced.
+// saveSQL replaces exactly the given revisions, in place, and appends their history.
 const saveSQL = `
 WITH s AS (
 	SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], $7::int8[], $8::int8[], $9::int8[],
@@ -30,7 +29,7 @@ WITH s AS (
 )
 SELECT k, mail FROM won`
 
-// oneSQL is saveSQL for a single save: without arrays it costs the server a fifth less.
+// oneSQL is saveSQL for a single save. Without arrays it costs the server a fifth less.
 const oneSQL = `
 WITH won AS (
 	UPDATE run r SET
@@ -56,23 +55,24 @@ UPDATE run r SET version = p.version, hash = p.hash
 FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[]) AS p(k, rev, version, hash)
 WHERE r.k = p.k AND r.revision = p.rev + 1 AND r.xmin = pg_current_xact_id()::xid`
 
-// takeSQL notes consumed signals.
+// takeSQL marks signals as consumed.
 const takeSQL = `
 UPDATE signal g SET taken = true, data = NULL
 FROM unnest($1::int8[], $2::int8[], $3::text[]) AS c(k, rev, id)
 WHERE g.run = c.k AND g.id = c.id AND NOT g.taken
 	AND EXISTS (SELECT FROM run r WHERE r.k = c.k AND r.revision = c.rev + 1 AND r.xmin = pg_current_xact_id()::xid)`
 
-// mailSQL delivers mail to other runs. Receivers that have ended or are unknown are no error.
+// mailSQL delivers mail to other runs. A receiver that has ended or is unknown is not an
+// error.
 const mailSQL = `
 SELECT pawl_send(m.receiver, m.id, m.data, 0, $6)
 FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::bytea[]) AS m(k, rev, receiver, id, data)
 WHERE EXISTS (SELECT FROM run r WHERE r.k = m.k AND r.revision = m.rev + 1 AND r.xmin = pg_current_xact_id()::xid)
 ORDER BY m.receiver`
 
-// promoteSQL gives the free slots of subjects to those who wait longest. It
-// looks at what is there, so it may be executed at any time; it is executed
-// twice, because the first look may lose its candidate to a cancel under way.
+// promoteSQL gives the free slot of each subject to the run that has waited longest. It
+// depends only on stored rows, so it may be executed at any time. The writer executes it
+// twice, because a concurrent cancel may take the first candidate.
 const promoteSQL = `
 UPDATE run q SET phase = 2, queue_no = 0, revision = revision + 1, next_at = pawl_now(),
 	due_at = CASE WHEN owner IS NULL THEN pawl_now() END
@@ -81,9 +81,9 @@ WHERE q.k = n.k AND q.phase = 1
 	AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase BETWEEN 2 AND 5 AND NOT a.inline)
 RETURNING q.id`
 
-// createSQL stores new runs as Running, with their first events and records and
-// their input. What is not returned is known, or its subject is taken. Ordered,
-// so that two writers never wait for each other.
+// createSQL stores new runs as Running, with their input and their first events and
+// records. A run that it does not return exists already, or its subject is busy. It
+// works in a fixed order, so that two writers never deadlock.
 const createSQL = `
 WITH s AS MATERIALIZED (
 	SELECT nextval('run_k_seq') AS k, u.*
@@ -110,7 +110,7 @@ SELECT id, k, own, next_at FROM won`
 
 const notifySQL = `SELECT pg_notify('` + runChannel + `', $1)`
 
-// pgStatements are prepared on each writer's connection, by these names.
+// pgStatements are prepared on each writer's connection, under these names.
 var pgStatements = map[string]string{
 	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
 	"create": createSQL, "label": labelSQL, "notify": notifySQL,

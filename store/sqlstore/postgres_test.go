@@ -17,14 +17,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// postgres opens a store on a fresh database.
+// postgres opens a store on a new database.
 func postgres(t testing.TB, o pgtest.Options) (*Postgres, string) {
 	t.Helper()
 	dsn := pgtest.Start(t, o).Database(t)
 	return reopen(t, dsn), dsn
 }
 
-// reopen opens another store on the same database: another process, as far as it can tell.
+// reopen opens another store on the same database, which acts as another process.
 func reopen(t testing.TB, dsn string) *Postgres {
 	t.Helper()
 	p, err := openPostgres(t.Context(), dsn)
@@ -44,7 +44,8 @@ func newRun(i int) *workflow.Run {
 		Phase: workflow.Running, CreatedAt: time.Now()}
 }
 
-// walk makes the saves of a run of n steps as an engine does: each closes a step and opens the next.
+// walk makes the saves of a run of n steps as an engine does: each save closes a step
+// and opens the next.
 func walk(ctx context.Context, p workflow.Store, r *workflow.Run, n int) error {
 	r.Owner, r.Epoch = "w", 1
 	r, err := p.Create(ctx, r, []workflow.Event{{Seq: 1, At: time.Now(), Kind: workflow.RunCreated}})
@@ -59,7 +60,7 @@ func walk(ctx context.Context, p workflow.Store, r *workflow.Run, n int) error {
 	return nil
 }
 
-// advance is the save that closes step i and opens step i+1 of n.
+// advance returns the save that closes step i and opens step i+1 of n.
 func advance(r *workflow.Run, i, n int) *workflow.Save {
 	now := time.Now()
 	var events []workflow.Event
@@ -126,7 +127,7 @@ func TestPostgresKeepsARun(t *testing.T) {
 	}
 }
 
-// A step is one update in place and one append, and no index grows by it.
+// A step is one update in place and one append, and does not make any index grow.
 func TestPostgresStepsAreHeapOnly(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	for i := range 20 {
@@ -153,7 +154,7 @@ func TestPostgresStepsAreHeapOnly(t *testing.T) {
 	}
 }
 
-// One save that loses harms none of those in its transaction.
+// One conflicting save does not affect the others in its transaction.
 func TestPostgresBatchIsFair(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	var batch []*pgWrite
@@ -164,7 +165,7 @@ func TestPostgresBatchIsFair(t *testing.T) {
 		op := &pgWrite{k: r.Handle.(*pgHandle).k, rev: 1, epoch: 5, owner: 1, phase: phaseNumber(workflow.Running)}
 		switch i % 3 {
 		case 1:
-			op.rev = 7 // saved by someone else
+			op.rev = 7 // another process has saved it
 		case 2:
 			op.epoch = 4 // fenced
 		}
@@ -191,7 +192,7 @@ func TestPostgresBatchIsFair(t *testing.T) {
 	}
 }
 
-// What the server refuses as a whole is tried one by one.
+// If the server refuses a batch, each write is tried alone.
 func TestPostgresBatchSurvivesARefusedWrite(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	good, bad := newRun(1), newRun(2)
@@ -223,7 +224,7 @@ func TestPostgresOneActiveRunOfASubject(t *testing.T) {
 	}
 	wg.Wait()
 	seen := map[string]bool{}
-	for range n { // each ends the active one, while the other store looks on
+	for range n { // each round ends the active run, while the other store watches
 		active, _, err := q.List(t.Context(), workflow.Query{Phases: []workflow.Phase{workflow.Running}})
 		if err != nil || len(active) != 1 || seen[active[0].ID] {
 			t.Fatalf("active runs after %d: %v, %v", len(seen), active, err)
@@ -245,7 +246,8 @@ func TestPostgresOneActiveRunOfASubject(t *testing.T) {
 	}
 }
 
-// Ends, cancels of queued runs and creations fight over a subject: exactly one holds its slot in the end, and nobody waits in vain.
+// Ends, cancels of queued runs and creates compete for a subject: in the end exactly one
+// run holds its slot, and no run waits in vain.
 func TestPostgresPromotionLosesNobody(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
@@ -322,14 +324,14 @@ func TestPostgresTwoWorkersShare(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	// A claim that meets rows another one has locked may come back empty.
+	// A claim that finds only rows locked by another claim may return nothing.
 	last, err := p.Claim(t.Context(), workflow.Claim{Worker: "a", Limit: n, Lease: time.Minute})
 	if err != nil || len(owners)+len(last.Runs) != n {
 		t.Fatalf("%d of %d runs were claimed, %d left, %v", len(owners), n, len(last.Runs), err)
 	}
 }
 
-// A worker that stopped for longer than its lease is fenced, by the server's clock.
+// A worker that pauses for longer than its lease is fenced, by the server's clock.
 func TestPostgresFencesTheDead(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	q := reopen(t, dsn)
@@ -343,7 +345,7 @@ func TestPostgresFencesTheDead(t *testing.T) {
 		t.Fatalf("take while the owner lives: %v", err)
 	}
 	if _, err := p.pool.Exec(ctx, `UPDATE worker SET until = pawl_now() WHERE name = 'old'`); err != nil {
-		t.Fatal(err) // its time is over
+		t.Fatal(err) // its lease is over
 	}
 	var mine workflow.Claimed
 	for len(mine.Runs) == 0 {
@@ -368,7 +370,8 @@ func TestPostgresFencesTheDead(t *testing.T) {
 	}
 }
 
-// A transaction that got its place in history early and commits late is not overtaken by readers.
+// Readers do not skip a transaction that got its position in the history early and
+// commits late.
 func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 	p, dsn := postgres(t, pgtest.Options{NoSync: true})
 	r := mustCreate(t, p, newRun(1))
@@ -396,7 +399,7 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	var received []string
-	for range 2 { // one by one: the cursor goes on
+	for range 2 { // one event at a time: the cursor goes on
 		events, next, err := p.Events(t.Context(), cursor, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -407,11 +410,11 @@ func TestPostgresHistoryIsNeverOvertaken(t *testing.T) {
 		cursor = next
 	}
 	if !slices.Equal(received, []string{"slow", "quick"}) {
-		t.Fatalf("events told: %v", received)
+		t.Fatalf("events: %v", received)
 	}
 }
 
-// One unreadable run is set aside with its fault; the others go on.
+// One unreadable run gets its fault; the others go on.
 func TestPostgresSetsAnUnreadableRunAside(t *testing.T) {
 	p, _ := postgres(t, pgtest.Options{NoSync: true})
 	for i := range 3 {
@@ -464,7 +467,7 @@ func TestPostgresWakesOtherProcesses(t *testing.T) {
 
 func TestPostgresDemandsDurableCommits(t *testing.T) {
 	s := pgtest.Start(t, pgtest.Options{NoSync: true})
-	p := reopen(t, s.Database(t)+" synchronous_commit=off") // what the DSN says does not count
+	p := reopen(t, s.Database(t)+" synchronous_commit=off") // the setting in the DSN is overridden
 	var value string
 	if err := p.pool.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil || value != "on" {
 		t.Fatalf("synchronous_commit is %q, %v", value, err)

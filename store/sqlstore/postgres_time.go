@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// nanos and instant are the form of times in columns: nanoseconds since 1970, 0 for none.
+// nanos and instant convert times to and from columns: nanoseconds since 1970, 0 for the
+// zero time.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -22,7 +23,7 @@ func instant(n int64) time.Time {
 	return time.Unix(0, n).UTC()
 }
 
-// phaseNumber is how a phase stands in the column: its place in runPhases.
+// phaseNumber is the number of a phase in its column: its index in runPhases.
 func phaseNumber(p workflow.Phase) int64 { return int64(slices.Index(runPhases, p)) }
 
 func phaseOf(n int64) workflow.Phase {

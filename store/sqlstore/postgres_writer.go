@@ -14,54 +14,55 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// pgWriter drains pending writes into one transaction. What comes while a
-// transaction is under way goes into the next one. Only when one takes long,
-// as it does that waits for a lock, a second writer goes on beside it.
+// pgWriter writes all pending writes in one transaction. Writes that arrive while a
+// transaction is under way go into the next one. Only when a transaction takes long,
+// for example because it waits for a lock, a second writer works beside it.
 //
-// A transaction costs the server, and so every other worker, about as much as
-// ten writes in it. So a batch waits for the runs that are expected to write
-// next, those whose last write was just answered; never longer than a
-// transaction has taken lately. A run alone never waits: when it writes, nobody
-// else is expected.
+// A transaction costs the server, and so every other worker, about as much as ten
+// writes in it. So a batch waits for the runs that are expected to write next:
+// those whose last write was just answered. It never waits longer than a recent
+// transaction took. A single run never waits: when it writes, no other run is
+// expected.
 type pgWriter struct {
 	p       *Postgres
 	mu      sync.Mutex
 	ready   sync.Cond
 	pending []*pgWrite
-	conns   []*pgconn.PgConn // idle
+	conns   []*pgconn.PgConn // idle connections
 	closed  bool
 
-	committing  []time.Time   // when each of the transactions under way began, the oldest first
-	expected    int           // runs whose last write was answered and that go on
-	answered    time.Time     // when the newest of these was
-	averageTime time.Duration // what a transaction took, on average
-	deadline    time.Time     // until when the first of pending waits at most
-	timer       *time.Timer   // wakes a writer then
+	committing  []time.Time   // start times of the transactions under way, the oldest first
+	expected    int           // runs that go on and whose last write was answered
+	answered    time.Time     // when the newest of these writes was answered
+	averageTime time.Duration // moving average of a transaction's time
+	deadline    time.Time     // the first pending write waits until then at most
+	timer       *time.Timer   // wakes a writer at the deadline
 }
 
 const (
-	fullBatch          = 32                    // a batch that waits for nobody
-	minLongTransaction = 20 * time.Millisecond // of a transaction, at least: the second writer goes on beside it
+	fullBatch          = 32                    // a batch of this size waits for no other run
+	minLongTransaction = 20 * time.Millisecond // after at least this time of a transaction, the second writer works beside it
 )
 
-// linger is how long a write waits at most for others.
+// maxWait is how long a write waits at most for writes of other runs.
 func (w *pgWriter) maxWait() time.Duration {
 	return min(max(w.averageTime, 200*time.Microsecond), 10*time.Millisecond)
 }
 
-// long is how long a transaction is waited for. A busy machine makes all of them longer.
+// longTransaction is how long a transaction may take before the second writer works
+// beside it. On a busy machine all transactions take longer.
 func (w *pgWriter) longTransaction() time.Duration {
 	return min(max(4*w.averageTime, minLongTransaction), 10*minLongTransaction)
 }
 
-// lasts reports a transaction that has been under way for so long.
+// runsLongerThan reports a transaction that has been under way for at least this long.
 func (w *pgWriter) runsLongerThan(long time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.committing) > 0 && time.Since(w.committing[0]) >= long
 }
 
-// gathers reports that the pending writes still wait for others.
+// waitsForMore reports that the pending writes still wait for writes of other runs.
 func (w *pgWriter) waitsForMore(now time.Time) bool {
 	switch {
 	case w.closed:
@@ -74,7 +75,7 @@ func (w *pgWriter) waitsForMore(now time.Time) bool {
 	return w.expected > 0 && now.Sub(w.answered) < w.maxWait()
 }
 
-// await sets the deadline of what is pending, and when a writer looks at it at the latest.
+// setDeadline sets the deadline of the pending writes and the timer that wakes a writer.
 func (w *pgWriter) setDeadline(now time.Time) {
 	w.deadline = now.Add(w.maxWait() / 2)
 	delay := w.deadline.Sub(now)
@@ -88,15 +89,15 @@ func (w *pgWriter) setDeadline(now time.Time) {
 	}
 }
 
-// committed notes the end of a transaction, by when next gave it, before its writes are
-// answered.
+// transactionEnded records the end of a transaction before its writes are answered.
+// began is the time that next returned.
 func (w *pgWriter) transactionEnded(batch []*pgWrite, began time.Time, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.committing = slices.DeleteFunc(w.committing, began.Equal)
 	w.averageTime += (took - w.averageTime) / 8
 	now := time.Now()
-	if now.Sub(w.answered) >= w.maxWait() { // those from before do something else
+	if now.Sub(w.answered) >= w.maxWait() { // the runs expected so far are busy with something else
 		w.expected = 0
 	}
 	for _, op := range batch {
@@ -124,10 +125,10 @@ type pgWrite struct {
 	consumed                                     []string
 	outgoing                                     []workflow.Mail
 	pin                                          *pgPin // of a save that moves the run to another definition
-	freesSubject                                 bool   // a save that ends a run, so that the next of the subject may begin
+	freesSubject                                 bool   // the save ends a run, so that the next run of the subject may begin
 	subject                                      string
 
-	done chan pgResult // holds one
+	done chan pgResult // has a buffer of one
 }
 
 type pgPin struct {
@@ -144,10 +145,10 @@ type pgCreate struct {
 // pgResult is the answer to one write.
 type pgResult struct {
 	err     error
-	applied bool  // false without err: a save lost its compare-and-swap, a create found its id or subject taken
+	applied bool  // false without err: a save lost its compare-and-swap, or the id or subject of a create was taken
 	mail    int64 // of a save
 	k       int64 // of a create
-	owned   bool  // the created run has the owner it asked for
+	owned   bool  // the created run has the requested owner
 	next    int64
 }
 
@@ -159,8 +160,8 @@ func newPGWriter(p *Postgres) *pgWriter {
 	return w
 }
 
-// do hands a write over and waits for its answer. When the context ends first
-// it is open whether the write happens.
+// do queues a write and waits for its answer. If the context ends first, the write may
+// or may not happen.
 func (w *pgWriter) do(ctx context.Context, op *pgWrite) (pgResult, error) {
 	if err := ctx.Err(); err != nil {
 		return pgResult{}, err
@@ -199,8 +200,9 @@ func (w *pgWriter) close() {
 	w.ready.Broadcast()
 }
 
-// next waits for writes and takes those that go into one transaction, which begins now:
-// a run that is there twice stays for the next one. False: closed and drained.
+// next waits for writes and takes those of one transaction, which begins now. If a run
+// has two pending writes, the second stays for the next transaction. False: the writer
+// is closed and has no pending writes.
 func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -210,7 +212,7 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 		}
 		w.ready.Wait()
 	}
-	if !time.Now().Before(w.deadline) { // they do something else
+	if !time.Now().Before(w.deadline) { // the expected runs are busy with something else
 		w.expected = 0
 	}
 	now := time.Now()
@@ -232,7 +234,7 @@ func (w *pgWriter) next(batch []*pgWrite) ([]*pgWrite, time.Time, bool) {
 	return batch, now, true
 }
 
-// serve is one writer.
+// serve runs one writer.
 func (w *pgWriter) serve() {
 	defer func() {
 		for c := w.takeConn(); c != nil; c = w.takeConn() {
@@ -263,8 +265,8 @@ func (w *pgWriter) serve() {
 	}
 }
 
-// idle takes the connection that was used last, so that a second one is made
-// only when two transactions are under way; nil: there is none.
+// takeConn takes the connection that was used last, so that a second one is opened only
+// while two transactions are under way; nil: there is none.
 func (w *pgWriter) takeConn() *pgconn.PgConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,9 +317,9 @@ func answer(batch []*pgWrite, r pgResult) {
 	}
 }
 
-// write commits a batch; ended is called before its writes are answered, or, if
-// they are tried one by one, behind them. What the
-// server refuses as a whole is tried write by write, so that one cannot harm the others.
+// write commits a batch. If the server refuses the whole batch, write tries each write
+// alone, so that one cannot harm the others. It calls ended before it answers the
+// writes, or, after single tries, behind them.
 func (w *pgWriter) write(c *pgconn.PgConn, batch []*pgWrite, ended func()) {
 	results, err := w.commit(c, batch)
 	switch {
@@ -377,7 +379,7 @@ func (w *pgWriter) commit(c *pgconn.PgConn, batch []*pgWrite) ([]pgResult, error
 	return results, nil
 }
 
-// size is what a write hands to the database; a number counts 8.
+// size is the number of bytes that a write sends to the database; a number counts 8.
 func (op *pgWrite) size() int64 {
 	n := 9*8 + len(op.body) + len(op.events) + len(op.steps)
 	if c := op.create; c != nil {
@@ -386,7 +388,7 @@ func (op *pgWrite) size() int64 {
 	return int64(n)
 }
 
-// pgPipe collects the statements of a batch and who reads their rows.
+// pgPipe collects the statements of a batch and the functions that read their rows.
 type pgPipe struct {
 	batch   pgconn.Batch
 	readers []func(row [][]byte)
@@ -408,7 +410,7 @@ func (p *pgPipe) creates(batch []*pgWrite, results []pgResult) {
 		}
 		id := op.create.run.ID
 		if _, twice := at[id]; twice {
-			continue // not won: its caller finds the first one
+			continue // not applied: its caller finds the first one
 		}
 		at[id] = i
 		ops = append(ops, op)
@@ -522,7 +524,7 @@ func (p *pgPipe) saves(batch []*pgWrite, results []pgResult) {
 	}
 }
 
-// saveAll is the statement of a larger batch.
+// saveAll adds the statement of a larger batch.
 func (p *pgPipe) saveAll(ops []*pgWrite, read func([][]byte)) {
 	number := func(get func(*pgWrite) int64) []byte { return int8Array(ops, get) }
 	p.add("save", read,
@@ -558,7 +560,8 @@ func (p *pgPipe) promote(batch []*pgWrite, promoted *[]string) {
 	}
 }
 
-// notify tells other processes that there is work: runs were created for whoever claims them.
+// notify tells other processes that new runs without an owner exist, for any worker to
+// claim.
 func (p *pgPipe) notify(batch []*pgWrite) {
 	free := 0
 	var id string

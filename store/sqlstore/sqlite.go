@@ -17,14 +17,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// SQLite keeps runs in one file.
+// SQLite stores runs in one file.
 //
-//	Create, Save, Send ─▶ pending ─▶ writer ─▶ one transaction for all that is pending ─▶ sync
+//	Create, Save, Send ─▶ pending ─▶ writer ─▶ one transaction for all pending writes ─▶ sync
 //	Load, List, Claim  ─▶ readers
 //	another process    ─▶ its own short transactions ─▶ socket beside the file ─▶ Wake
 //
-// The first process that opens the file owns it, by a lock beside it: only the
-// owner claims and saves. Others are clients: they read, create and send.
+// The first process that opens the file owns it, by a lock file beside it. Only the
+// owner claims and saves runs. Other processes are clients: they read, create and
+// send.
 type SQLite struct {
 	path      string
 	owner     bool
@@ -33,12 +34,12 @@ type SQLite struct {
 	writer    *sqWriter
 	readers   chan *sqReader
 	wake      *waker
-	changed   notifier // rings when a feed may have grown
+	changed   notifier // fires when a feed may have grown
 	lists     lists
 	encrypter *Encrypter
 	claims    claimTable
 	stats     sqStats
-	broken    atomic.Pointer[fault.Error] // set when the file turned out to be damaged
+	broken    atomic.Pointer[fault.Error] // set when the file is found to be damaged
 
 	closing sync.Once
 	done    sync.WaitGroup
@@ -50,18 +51,18 @@ var (
 )
 
 const (
-	busyTimeout = 10 * time.Second // of a writer while another process writes
-	quickLimit  = 128 << 20        // larger files are checked at start by their first page and schema only
-	checkpoint  = 4000             // pages of log until they are moved into the file
+	busyTimeout = 10 * time.Second // of a writer that waits for another process
+	quickLimit  = 128 << 20        // at start, only the first page and the schema of larger files are checked
+	checkpoint  = 4000             // pages in the log at which they are moved into the file
 )
 
-// OpenSQLite opens or makes the file Options.Path. See Open.
+// OpenSQLite opens or creates the file Options.Path. See Open.
 func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return nil, workflow.InputInvalid.Errorf("path %s: %w", o.Path, err)
 	}
-	if err := Identify(path); err != nil && !errors.Is(err, workflow.StoreUnavailable) { // what is in the way now, SQLite says
+	if err := Identify(path); err != nil && !errors.Is(err, workflow.StoreUnavailable) { // SQLite reports the error if the file is unavailable
 		return nil, err
 	}
 	encrypter, err := o.encrypter()
@@ -76,7 +77,7 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 		}
 		s.owner = s.lock != nil
 	}
-	_ = createFile(path) // what is wrong, SQLite says
+	_ = createFile(path) // SQLite reports the error
 	if err := s.open(ctx, o); err != nil {
 		s.unlock()
 		return nil, err
@@ -84,9 +85,9 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	return s, nil
 }
 
-// createFile makes a file that its owner alone may read; os.ErrExist if there is
-// one. What SQLite keeps beside it gets the same mode. A file that is there is
-// not opened: to close it would free what another store of this process has locked.
+// createFile creates a file that only its owner may read; os.ErrExist if it exists.
+// SQLite gives the files beside it the same mode. An existing file is not opened:
+// closing it would release the locks of another store of this process.
 func createFile(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -174,7 +175,7 @@ func openConn(path string, flags sqlite.OpenFlags, cache int) (*sqlite.Conn, err
 	return conn, nil
 }
 
-// quickCheck reads the file before anything is written to it (workflow.md 7).
+// quickCheck checks the file before the store writes to it.
 func quickCheck(conn *sqlite.Conn, path string) error {
 	query := "PRAGMA quick_check(1)"
 	if info, err := os.Stat(path); err == nil && info.Size() > quickLimit {
@@ -200,7 +201,7 @@ func migrateSQLite(ctx context.Context, conn *sqlite.Conn) (err error) {
 			err = sqFault(err, "migrate")
 		}
 	}()
-	// A database that is up to date is not written to.
+	// A database that is up to date must not be written to.
 	var done []applied
 	if known, err := text(conn, "SELECT count(*) FROM sqlite_schema WHERE name = 'migration'"); err != nil {
 		return err
@@ -246,7 +247,7 @@ func (s *SQLite) IsOwner() bool { return s.owner }
 // Stats counts what was written since Open.
 func (s *SQLite) Stats() Stats { return s.stats.read() }
 
-// Wake carries hints. See workflow.Claimer.
+// Wake carries the ids of runs that may be due. See workflow.Claimer.
 func (s *SQLite) Wake() <-chan string { return s.wake.c }
 
 // Close waits for the writes under way and closes the file.
@@ -258,7 +259,7 @@ func (s *SQLite) Close() error {
 		s.writer.close()
 		s.done.Wait()
 		s.closeReaders(cap(s.readers))
-		close(s.readers) // whoever reads from now on finds none
+		close(s.readers) // later reads receive nil and fail
 		s.writer.closeFiles()
 		s.unlock()
 	})
@@ -299,7 +300,7 @@ func (s *SQLite) read(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	return s.fault(ctx, end.err)
 }
 
-// write runs fn within the next transaction of the writer.
+// write runs fn in the next transaction of the writer.
 func (s *SQLite) write(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -307,7 +308,8 @@ func (s *SQLite) write(ctx context.Context, fn func(*sqlite.Conn) error) error {
 	return s.writer.do(&sqWrite{run: func(w *sqWriter) error { return fn(w.conn) }})
 }
 
-// fault turns an error of the database into a fault. A damaged file closes the store for writing.
+// fault turns an error of the database into a fault. After damage, the store refuses all
+// writes.
 func (s *SQLite) fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -322,7 +324,7 @@ func (s *SQLite) fault(ctx context.Context, err error) error {
 	return err
 }
 
-// sqFault maps results of SQLite; errors that are no results stay as they are.
+// sqFault maps SQLite's result codes to faults. Other errors stay as they are.
 func sqFault(err error, what string) error {
 	if err == nil || fault.Of(err) != fault.Unknown {
 		return err
@@ -342,7 +344,7 @@ func sqFault(err error, what string) error {
 	}
 }
 
-// tornError is that of a write without a savepoint which has written a part.
+// partialWriteError is the error of a write without a savepoint after its first change.
 type partialWriteError struct{ error }
 
 func (e partialWriteError) Unwrap() error { return e.error }
@@ -354,7 +356,7 @@ func partialWrite(err error) error {
 	return partialWriteError{err}
 }
 
-// fatal reports a result after which no statement of the transaction can be trusted.
+// fatal reports an error after which the transaction must be rolled back.
 func fatal(err error) bool {
 	if errors.As(err, new(partialWriteError)) {
 		return true

@@ -10,10 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/store/sqlstore"
 )
 
-// TestBackupUnderLoad: while another process works on a thousand runs, this one
-// writes a copy of the file. The copy checks clean and holds every save that
-// was answered before the backup began (workflow.md 7: `pawl store backup`
-// works while running).
+// TestBackupUnderLoad: while another process works on a thousand runs, this one backs up
+// the file. The copy is undamaged and holds every save that was answered before the
+// backup began.
 func TestBackupUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pawl.db")

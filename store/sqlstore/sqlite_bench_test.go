@@ -21,14 +21,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// bench is an engine at work on a SQLite file, with a flow of n no-op steps.
+// bench is an engine that runs a flow of n no-op steps on a SQLite file.
 type bench struct {
 	store  *sqlstore.SQLite
 	engine *workflow.Engine
 	ended  sync.Map // run id → chan struct{}
 }
 
-// cpu is what this process has used of its processors.
+// cpu returns the processor time of this process.
 func cpu() time.Duration {
 	var used syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
@@ -121,7 +121,7 @@ func BenchmarkSQLite(b *testing.B) {
 	}
 }
 
-// BenchmarkSQLiteAlone is the latency of one run of ten steps with nothing beside it.
+// BenchmarkSQLiteAlone is the latency of one run of ten steps on an idle store.
 func BenchmarkSQLiteAlone(b *testing.B) {
 	x := newBench(b, 10)
 	var took []time.Duration
@@ -145,8 +145,8 @@ func BenchmarkRawSQLite(b *testing.B) {
 	b.ReportMetric(result.SyncsPerStep, "syncs/step")
 }
 
-// BenchmarkSQLiteWaiting holds b.N runs that wait for a signal: what each costs
-// in memory, and how long one takes to wake.
+// BenchmarkSQLiteWaiting holds b.N runs that wait for a signal. It reports the memory
+// for each run and the time to wake one.
 func BenchmarkSQLiteWaiting(b *testing.B) {
 	store, err := sqlstore.OpenSQLite(b.Context(), sqlstore.Options{Path: filepath.Join(b.TempDir(), "bench.db")})
 	if err != nil {
@@ -213,7 +213,7 @@ func BenchmarkSQLiteWaiting(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "wake-p99-ms")
 }
 
-// resident is the memory the kernel holds for this process, after a collection.
+// resident returns the resident memory of this process after a garbage collection.
 func resident(b *testing.B) int64 {
 	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -227,7 +227,8 @@ func resident(b *testing.B) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// BenchmarkRawSQLiteAlone is one submitter: the least one durable write takes on this medium.
+// BenchmarkRawSQLiteAlone has one submitter: the shortest time of one durable write on
+// this disk.
 func BenchmarkRawSQLiteAlone(b *testing.B) {
 	if _, err := sqlstore.RawSQLite(b.Context(), b.TempDir(), 1, b.N); err != nil {
 		b.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// NotOwner is what a client of a SQLite file gets that wants to work on runs.
+// NotOwner is the fault of a client of a SQLite file that tries to work on runs.
 var NotOwner = fault.Declare(fault.Kind{
 	Code: "STORE_OWNED", Class: fault.Blocked,
 	Title:  "another process owns the database file",
@@ -24,8 +24,8 @@ func (s *SQLite) notOwner() error {
 	return NotOwner.Errorf("another process works on the runs of %s", s.path)
 }
 
-// Claim takes due runs, soonest first. See workflow.Claimer. It writes nothing:
-// who works on what is remembered here, and stored with the first save.
+// Claim claims due runs, the earliest first. See workflow.Claimer. It writes nothing:
+// the claim table holds the owner, and the first save stores it.
 func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Claimed, err error) {
 	if !s.owner {
 		return out, s.notOwner()
@@ -73,8 +73,8 @@ func (s *SQLite) Claim(ctx context.Context, c workflow.Claim) (out workflow.Clai
 	return out, nil
 }
 
-// due gives the rows of runs to hand out: those of dead owners first, then by
-// due time over all flows. A flow's next time is looked up behind what is due.
+// due returns the rows of runs to claim: first the runs of dead owners, then all flows
+// by due time. next is the earliest due time after now.
 func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now time.Time) (rows []int64, next time.Time, err error) {
 	h := &s.claims
 	for i, row := range early {
@@ -149,7 +149,7 @@ func (s *SQLite) due(conn *sqlite.Conn, c workflow.Claim, early []int64, now tim
 
 var errEnough = errors.New("enough")
 
-// Take claims one run. See workflow.Claimer.
+// ClaimRun claims one run. See workflow.Claimer.
 func (s *SQLite) ClaimRun(ctx context.Context, worker, id string, lease time.Duration) (workflow.Loaded, error) {
 	if !s.owner {
 		return workflow.Loaded{}, s.notOwner()
@@ -181,8 +181,8 @@ func (s *SQLite) ClaimRun(ctx context.Context, worker, id string, lease time.Dur
 	}
 }
 
-// Rest gives back one run unchanged. See workflow.Claimer. Nothing is written
-// unless the run's row says that it is owned.
+// ReleaseRun releases one run unchanged. See workflow.Claimer. It writes only if the
+// run's row names an owner.
 func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run, next time.Time) error {
 	handle, ok := r.Handle.(*sqHandle)
 	if !ok || handle.store != s {
@@ -202,7 +202,7 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 					return err
 				}
 				var due any
-				if wakeNow = r.Mail < old.mail || r.Revision != old.revision; wakeNow { // mail, or a promotion in between
+				if wakeNow = r.Mail < old.mail || r.Revision != old.revision; wakeNow { // there was mail or a promotion in between
 					due = time.Now().UnixNano()
 				} else if !next.IsZero() {
 					due = dueAt(next)
@@ -236,7 +236,7 @@ func (s *SQLite) ReleaseRun(ctx context.Context, worker string, r *workflow.Run,
 	return nil
 }
 
-// Renew keeps a worker alive. See workflow.Claimer. It writes nothing.
+// Renew extends a worker's lease. See workflow.Claimer. It writes nothing.
 func (s *SQLite) Renew(ctx context.Context, worker string, lease time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -247,7 +247,7 @@ func (s *SQLite) Renew(ctx context.Context, worker string, lease time.Duration) 
 	return s.claims.renew(worker, lease, time.Now())
 }
 
-// Release gives back a worker and its runs. See workflow.Claimer.
+// Release releases a worker and its runs. See workflow.Claimer.
 func (s *SQLite) Release(ctx context.Context, worker string) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -281,8 +281,8 @@ func (s *SQLite) Release(ctx context.Context, worker string) error {
 	return nil
 }
 
-// giveBack stores that nobody works on a run. A wait keeps its time; what was
-// under way, or got mail, is due at once.
+// releaseRun stores that a run has no owner. A waiting run keeps its due time. A run
+// that was executing or has mail is due at once.
 func (w *sqWriter) releaseRun(one heldRun) error {
 	var due any
 	var body []byte
@@ -300,7 +300,7 @@ func (w *sqWriter) releaseRun(one heldRun) error {
 	if at == 0 {
 		var r workflow.Run
 		if _, _, rest, err := readRowPointers(body); err == nil {
-			_, _ = readBody(rest, &r) // a damaged one is found when it is claimed
+			_, _ = readBody(rest, &r) // a damaged body is reported when the run is claimed
 		}
 		at = -1
 		if !r.NextAt.IsZero() {
@@ -311,7 +311,7 @@ func (w *sqWriter) releaseRun(one heldRun) error {
 	if err != nil {
 		return err
 	}
-	if unread != "" || phase == workflow.Running || phase == workflow.Cancelling { // whatever else it waits for: an attempt may be open
+	if unread != "" || phase == workflow.Running || phase == workflow.Cancelling { // an attempt may be open, whatever the run waits for
 		at = time.Now().UnixNano()
 	}
 	if at > 0 {

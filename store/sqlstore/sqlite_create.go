@@ -63,7 +63,7 @@ func (s *SQLite) Create(ctx context.Context, r *workflow.Run, events []workflow.
 }
 
 type sqCreate struct {
-	r       *workflow.Run // what is given back
+	r       *workflow.Run // the run that Create returns
 	handle  *sqHandle
 	created int64
 	birth   []byte
@@ -136,7 +136,7 @@ func (op *sqCreate) execute(w *sqWriter) error {
 	return partialWrite(op.rest(w))
 }
 
-// rest writes what belongs to the row of a new run.
+// rest writes the other rows of a new run.
 func (op *sqCreate) rest(w *sqWriter) error {
 	r, h := op.r, op.handle
 	if err := w.exec("INSERT INTO birth (run, data, input) VALUES (?, ?, ?)", h.row, op.birth, []byte(r.Input)); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The faults of files that are no store.
+// Faults of files that are not a store.
 var (
 	StoreForeign = fault.Declare(fault.Kind{
 		Code: "STORE_FOREIGN", Class: fault.Invalid,
@@ -27,7 +27,7 @@ var (
 	})
 	StoreNoFile = fault.Declare(fault.Kind{
 		Code: "STORE_NO_FILE", Class: fault.Invalid,
-		Title:  "a store is a regular file, and this is none",
+		Title:  "a store must be a regular file, and this is not one",
 		Remedy: "Name the file of the store with --dsn, not a folder, a pipe or a device.",
 	})
 )
@@ -37,9 +37,9 @@ const (
 	smallest    = 512 // bytes of the smallest page
 )
 
-// Identify says what a file is before anything is written to it or beside it.
-// No file and an empty one are fine: they become stores. STORE_FOREIGN,
-// STORE_NO_FILE, STORE_CORRUPT.
+// Identify checks what a file is, before the store writes to it or beside it. A missing
+// or an empty file is valid: it becomes a store. STORE_FOREIGN, STORE_NO_FILE,
+// STORE_CORRUPT.
 func Identify(path string) error {
 	if err := identify(path); err != nil && !errors.Is(err, StoreEmpty) {
 		return err
@@ -47,12 +47,12 @@ func Identify(path string) error {
 	return nil
 }
 
-// identify is Identify for what must be a store already: STORE_EMPTY.
+// identify is Identify for a file that must be a store already: STORE_EMPTY.
 func identify(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // whoever opens it says so, or makes it
+		return nil // opening it reports the error or creates the file
 	case err != nil:
 		return workflow.StoreUnavailable.Errorf("%w", err)
 	case !info.Mode().IsRegular():
@@ -74,13 +74,13 @@ func identify(path string) error {
 	return sqFault(identifySchema(conn, path), path)
 }
 
-// isShort reports a file in which there is nothing to read.
+// isShort reports a file that is too short to read.
 func isShort(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() < smallest
 }
 
-// identifyShort tells a store that was cut off from what never was one.
+// identifyShort distinguishes a truncated store from a file that never was one.
 func identifyShort(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -95,11 +95,11 @@ func identifyShort(path string) error {
 	if n := min(len(head), len(magic)-1); bytes.Equal(head[:n], magic[:n]) {
 		return workflow.StoreCorrupt.Errorf("%s was cut off: it has %d bytes", path, len(head))
 	}
-	return StoreForeign.Errorf("%s is no SQLite database: it has %d bytes", path, len(head))
+	return StoreForeign.Errorf("%s is not a SQLite database: it has %d bytes", path, len(head))
 }
 
-// identifySchema looks for the tables of a store. They are made in one
-// transaction: there are all of them or none.
+// identifySchema looks for the tables of a store. One transaction creates them, so there
+// are all of them or none.
 func identifySchema(conn *sqlite.Conn, path string) error {
 	tables, err := text(conn, `SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
 	if err != nil {

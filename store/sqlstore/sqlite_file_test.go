@@ -79,7 +79,7 @@ func TestChild(t *testing.T) {
 	select {}
 }
 
-// child starts another process on the file and reads what it prints.
+// child starts another process on the file and reads its output.
 func child(t *testing.T, path string) (*exec.Cmd, *bufio.Scanner) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
 	cmd.Env = append(os.Environ(), childEnv+"="+path)
@@ -171,7 +171,7 @@ func TestASecondProcessIsAClient(t *testing.T) {
 	}
 	r := start(t, s, 5000, "w")
 	if r.Owner != "" || r.NextAt.IsZero() {
-		t.Fatalf("a client made a run that is owned by %q and due at %s", r.Owner, r.NextAt)
+		t.Fatalf("a client created a run that is owned by %q and due at %s", r.Owner, r.NextAt)
 	}
 	if err := s.Save(t.Context(), &workflow.Save{Run: r}); fault.Of(err) != sqlstore.NotOwner {
 		t.Fatalf("save: %v", err)
@@ -199,10 +199,10 @@ func TestAClientWakesTheOwner(t *testing.T) {
 		select {
 		case got := <-owner.Wake():
 			if got != want {
-				t.Fatalf("hint about %s, want %s", got, want)
+				t.Fatalf("wake-up for %s, want %s", got, want)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatal("the owner was not told")
+			t.Fatal("the owner was not woken")
 		}
 	}
 	fresh := start(t, client, 2, "")
@@ -215,7 +215,7 @@ func TestAClientWakesTheOwner(t *testing.T) {
 	if err != nil || len(claimed.Runs) != 2 {
 		t.Fatalf("claimed %d, %v", len(claimed.Runs), err)
 	}
-	for _, l := range claimed.Runs { // the client's writes moved the numbers of rows
+	for _, l := range claimed.Runs { // the writes of the client have changed the row numbers
 		if err := step(t, owner, l.Run, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestAClientWakesTheOwner(t *testing.T) {
 	}
 }
 
-// damage runs SQL on a file behind the store's back.
+// damage runs SQL on a file without the store.
 func damage(t *testing.T, path, sql string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -451,16 +451,16 @@ func TestOneRunIsNPlusTwoWrites(t *testing.T) {
 	}
 }
 
-// A write that fails half-way leaves nothing behind: neither a run without its
-// birth nor an end without its event. What comes next works.
+// A write that fails half-way leaves nothing behind: no run without its birth, and no
+// end without its event. Later writes work.
 func TestAHalfWrittenRun(t *testing.T) {
 	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	allow := sqlstore.Refuse(t, s, "birth")
 	if _, err := s.Create(t.Context(), newRun(1), nil); err == nil {
-		t.Error("a run was made without its birth")
+		t.Error("a run was created without its birth")
 	}
 	if _, _, err := s.Load(t.Context(), newRun(1).ID); !errors.Is(err, workflow.ErrNotFound) {
-		t.Errorf("what was refused is there: %v", err)
+		t.Errorf("a refused run exists: %v", err)
 	}
 	allow()
 	r := newRun(1)

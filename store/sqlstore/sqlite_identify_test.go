@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// foreign makes databases of other programs.
+// foreign creates a database of another program.
 func foreign(t *testing.T, path, script string) {
 	t.Helper()
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
@@ -30,13 +30,13 @@ func foreign(t *testing.T, path, script string) {
 	}
 }
 
-// Whatever is no store is called what it is by whoever opens, checks or exports
-// it, at once; nothing is written to it or beside it.
+// Opening, checking or exporting a file that is not a store fails at once and says what
+// the file is. Nothing is written to it or beside it.
 func TestFinding10FilesThatAreNoStore(t *testing.T) {
 	for _, c := range []struct {
 		what                string
 		make                func(t *testing.T, path string)
-		open, check, export *fault.Kind // nil: it is done
+		open, check, export *fault.Kind // nil: it succeeds
 		damaged             bool
 	}{
 		{"empty", func(t *testing.T, path string) { write(t, path, nil) }, nil, sqlstore.StoreEmpty, sqlstore.StoreEmpty, false},
@@ -106,7 +106,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// bytesOf reads a regular file; nil: it is none.
+// bytesOf reads a regular file; nil for any other.
 func bytesOf(path string) []byte {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {

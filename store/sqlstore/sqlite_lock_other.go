@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// lockFile takes the lock; nil if another process has it: a file that is open
-// cannot be removed on these systems.
+// lockFile takes the lock; nil if another process has it: on these systems an open file
+// cannot be removed.
 func lockFile(path string) (*os.File, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, nil

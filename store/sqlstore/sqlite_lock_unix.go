@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock; nil if another process has it. The system frees it
-// when the process ends, however it ends.
+// lockFile takes the lock; nil if another process has it. The system releases it when
+// the process ends, even after a crash.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

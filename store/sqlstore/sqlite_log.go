@@ -8,33 +8,33 @@ import (
 	"sync"
 )
 
-// The log is made longer before it is needed: a sync of bytes that replace
-// others costs about half of one that lengthens the file, because the file
-// system has nothing of its own to write (docs/adr/0054).
+// The writer lengthens the log before it is needed: a sync of overwritten bytes costs
+// about half of a sync that lengthens the file, because the file system has no metadata
+// to write (docs/adr/0054).
 const (
 	logAhead  = 256 << 10 // bytes ready behind the last page of the log
-	logGrowth = 4 << 20   // by so many more at once: four times until it is used again from its beginning
+	logGrowth = 4 << 20   // bytes added at once: four times until SQLite restarts the log
 	logHead   = 32
 	logPage   = 4096 + 24
 )
 
-var zeros [256 << 10]byte // what the log is made longer with
+var zeros [256 << 10]byte // appended to the log
 
 // sqLog is SQLite's write-ahead log as a file, and its index.
 type sqLog struct {
-	file   *os.File // nil: it is not lengthened
-	index  *os.File // nil: nothing is known of it
+	file   *os.File // nil: the log is not lengthened
+	index  *os.File // nil: there is no index to read
 	size   int64
 	growBy int64
-	frames uint32 // pages in it after the newest commit of this process
+	frames uint32 // pages in the log after the newest commit of this process
 }
 
-// open finds the files of the log, which SQLite has made by now. Without them
-// there is less to count, and syncs take longer.
+// open opens the files of the log, which SQLite has created by now. Without them, some
+// statistics are missing and syncs take longer.
 func (l *sqLog) open(path string, lengthen bool) {
 	l.growBy = logGrowth
 	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // SQLite keeps the log beside the file itself
+		path = real // SQLite keeps the log beside the real file
 	}
 	l.index = indexes.open(path + "-shm")
 	if lengthen {
@@ -51,9 +51,9 @@ func (l *sqLog) close() {
 	}
 }
 
-// indexes are those of the stores of this process. SQLite locks the index, and
-// closing a file frees all that the process has locked in it: so the stores of
-// one file share it, and the last of them closes it.
+// indexes holds the log indexes of the stores of this process. SQLite locks the index,
+// and closing a file releases all locks of the process on it. So the stores of one file
+// share the descriptor, and the last of them closes it.
 var indexes shared
 
 type shared struct {
@@ -67,7 +67,7 @@ type sharedFile struct {
 	users int
 }
 
-// open opens a file to read it; nil if that cannot be.
+// open opens a file for reading; nil if it cannot be opened.
 func (s *shared) open(path string) *os.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *shared) close(file *os.File) {
 	})
 }
 
-// pages tells how many pages of the log are valid.
+// pages returns how many pages of the log are valid.
 func (l *sqLog) pages() (n uint32, ok bool) {
 	var head [4]byte
 	if l.index == nil {
@@ -115,10 +115,10 @@ func (l *sqLog) pages() (n uint32, ok bool) {
 	return binary.NativeEndian.Uint32(head[:]), true
 }
 
-// lengthen writes zeros behind the end of the file, which SQLite takes for no
-// pages: their salt and checksum are wrong. It is called when the transaction
-// has the log's write lock and has written nothing: until it does, nobody
-// writes there. A disk without room is found by the writes that need it.
+// lengthen appends zeros to the log. SQLite does not take them for pages, because their
+// salt and checksum are wrong. The caller holds the log's write lock and has written
+// nothing yet, so no other process writes there. If the disk is full, lengthen does
+// nothing; the writes that need the space report it.
 func (l *sqLog) lengthen() {
 	if l.file == nil {
 		return
@@ -138,7 +138,7 @@ func (l *sqLog) lengthen() {
 	for at, end := l.size, l.size+l.growBy; at < end; {
 		n, err := l.file.WriteAt(zeros[:min(int64(len(zeros)), end-at)], at)
 		if err != nil {
-			_ = l.file.Truncate(l.size) // what there is of room is for others
+			_ = l.file.Truncate(l.size) // leave the remaining space to other writes
 			l.file.Close()
 			l.file = nil
 			return
@@ -148,8 +148,8 @@ func (l *sqLog) lengthen() {
 	l.size += l.growBy
 }
 
-// grown counts the pages of the commit that was just made, and reports that
-// the log was moved into the file and is used again.
+// countNewPages counts the pages of the newest commit. again: SQLite has moved the log
+// into the file and restarted it.
 func (l *sqLog) countNewPages() (pages int64, again bool) {
 	n, ok := l.pages()
 	if !ok {

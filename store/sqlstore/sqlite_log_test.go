@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The log is longer than its pages, so that a commit replaces bytes and does
-// not lengthen the file.
+// The log is longer than its pages, so a commit overwrites bytes and does not lengthen
+// the file.
 func TestLogIsLengthenedAhead(t *testing.T) {
 	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	r := start(t, s, 1, "w")
@@ -42,7 +42,7 @@ func TestLogIsLengthenedAhead(t *testing.T) {
 	}
 }
 
-// What a client lengthens nobody would use: it writes once and goes.
+// A client does not lengthen the log: it writes once and exits.
 func TestClientDoesNotLengthenTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s := openSQLite(t, sqlstore.Options{Path: path, Client: true})
@@ -52,8 +52,8 @@ func TestClientDoesNotLengthenTheLog(t *testing.T) {
 	}
 }
 
-// A file and its log as a loss of power leaves them, without the index of the
-// log: zeros behind the pages, and a log of zeros alone, are no pages.
+// A file and its log after a loss of power, without the index of the log: zeros after
+// the pages, and a log of zeros alone, are not pages.
 func TestZerosOfTheLogAreNoPages(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "pawl.db")
 	s := openSQLite(t, sqlstore.Options{Path: from})
@@ -112,7 +112,7 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-// Clients write to the log too: the owner never writes where they do.
+// Clients write to the log too. The owner never writes where they do.
 func TestLogIsLengthenedBesideClients(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	owner := openSQLite(t, sqlstore.Options{Path: path})
@@ -137,7 +137,7 @@ func TestLogIsLengthenedBesideClients(t *testing.T) {
 	}
 }
 
-// A log that cannot be lengthened only costs time.
+// If the log cannot be lengthened, writes are only slower.
 func TestLogThatCannotBeLengthened(t *testing.T) {
 	s := openSQLite(t, sqlstore.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	r := start(t, s, 1, "w")

@@ -13,7 +13,7 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// adopt remembers the runs a dead owner left behind: they are due at once.
+// loadOrphans lists the runs of a dead owner. They are due at once.
 func (s *SQLite) loadOrphans(ctx context.Context) error {
 	return s.read(ctx, func(conn *sqlite.Conn) error {
 		return query(conn, "SELECT row FROM run WHERE due = 0 ORDER BY row", func(row *sqlite.Stmt) error {
@@ -23,7 +23,7 @@ func (s *SQLite) loadOrphans(ctx context.Context) error {
 	})
 }
 
-// socketPath is where the owner listens. Unix limits its length.
+// socketPath is the path of the owner's socket. Unix limits its length.
 func socketPath(path string) string {
 	if beside := path + ".sock"; len(beside) < 100 {
 		return beside
@@ -32,10 +32,11 @@ func socketPath(path string) string {
 	return filepath.Join(os.TempDir(), "pawl-"+hex.EncodeToString(sum[:8])+".sock")
 }
 
-// listen takes hints of clients. Without a socket the engine's safety look finds what they wrote.
+// listen receives the ids of runs that clients have written. Without a socket, the
+// engine's periodic poll finds them.
 func (s *SQLite) listen() {
 	path := socketPath(s.path)
-	_ = os.Remove(path) // left by a dead owner: the lock is ours
+	_ = os.Remove(path) // a dead owner left it: this process holds the lock
 	socket, err := net.Listen("unix", path)
 	if err != nil {
 		return
@@ -66,14 +67,14 @@ func (s *SQLite) serveClient(conn net.Conn) {
 	}
 }
 
-// tell wakes the owner of the file about runs a client has written.
+// wakeOwner sends the ids of runs that a client has written to the owner of the file.
 func (s *SQLite) wakeOwner(ids []string) {
 	if s.owner || len(ids) == 0 {
 		return
 	}
 	conn, err := net.DialTimeout("unix", socketPath(s.path), time.Second)
 	if err != nil {
-		return // nobody owns the file now; whoever opens it finds the runs due
+		return // the file has no owner now; the next owner finds the runs due
 	}
 	defer conn.Close()
 	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))

@@ -12,7 +12,7 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// RawResult is what the medium gives without an engine.
+// RawResult is the speed of the database without an engine.
 type RawResult struct {
 	Steps         int           `json:"steps"`
 	Took          time.Duration `json:"took"`
@@ -21,10 +21,10 @@ type RawResult struct {
 	BytesPerWrite float64       `json:"bytesPerStep"`
 }
 
-// RawSQLite measures the loop every store is compared with (workflow.md 9): a
-// step is one update of a small row by its key and one append of 60 bytes;
-// submitters wait for their commit, and one writer groups what is pending. It
-// makes and removes a file in the folder dir, so that the medium is the same.
+// RawSQLite measures a minimal write loop, the baseline for every store: a step is one
+// update of a small row by its key and one append of 60 bytes. Submitters wait for their
+// commit, and one writer writes all pending steps in batches. It creates a temporary
+// file in dir, so that the disk is the same.
 func RawSQLite(ctx context.Context, dir string, submitters, steps int) (RawResult, error) {
 	folder, err := os.MkdirTemp(dir, "raw-")
 	if err != nil {

@@ -17,11 +17,11 @@ const (
 	sqlRunColumns = `SELECT run.row, id, flow, version, hash, subject, parent, inline, phase, queue_no, revision, epoch, owner, mail, due,
 	created, ended, body, birth.data, birth.input FROM `
 	sqlRun = sqlRunColumns + `run LEFT JOIN birth ON birth.run = run.row `
-	// sqlLabelled reads the index of labels and finds the runs by their rows; a cross join keeps this order.
+	// sqlLabelled reads the index of labels first and then the runs by row; a cross join keeps this order.
 	sqlLabelled = sqlRunColumns + `run_label AS chosen CROSS JOIN run ON run.row = chosen.run LEFT JOIN birth ON birth.run = run.row `
 )
 
-// decodeRun reads one row of sqlRun. The records are those in the body.
+// decodeRun reads one row of sqlRun. It returns the records in the body.
 func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRecord, error) {
 	r := &workflow.Run{ID: row.ColumnText(1), Flow: row.ColumnText(2), Version: row.ColumnInt(3), Hash: row.ColumnText(4),
 		Subject: row.ColumnText(5), Parent: row.ColumnText(6), Inline: row.ColumnBool(7), Phase: phaseOf(row.ColumnInt64(8)),
@@ -61,8 +61,8 @@ func (s *SQLite) decodeRun(row *sqlite.Stmt) (*workflow.Run, []*workflow.StepRec
 	return r, open, readBirth(birth, r)
 }
 
-// loadBy reads a whole run with its signals. A damaged one is STORE_CORRUPT,
-// and concerns nobody else.
+// loadBy reads a complete run with its signals. STORE_CORRUPT for a damaged run; other
+// runs are not affected.
 func (s *SQLite) loadBy(conn *sqlite.Conn, where string, key any) (workflow.Loaded, error) {
 	var l workflow.Loaded
 	var open []*workflow.StepRecord
@@ -91,8 +91,8 @@ func (s *SQLite) loadBy(conn *sqlite.Conn, where string, key any) (workflow.Load
 	return l, damage
 }
 
-// chained follows the chain of settled records. The newest of a name counts,
-// and one in the body before all.
+// chained reads the chain of settled records. The newest record of a name counts, and a
+// record in the body comes before all.
 func chained(conn *sqlite.Conn, last int64, open []*workflow.StepRecord) ([]*workflow.StepRecord, error) {
 	records := open
 	if last == 0 {
@@ -115,7 +115,8 @@ func chained(conn *sqlite.Conn, last int64, open []*workflow.StepRecord) ([]*wor
 	return records, err
 }
 
-// chain follows rows of event from the newest back. fn gives the row before; 0 ends.
+// chain reads rows of event from the newest back. fn returns the number of the row
+// before; 0 ends.
 func chain(conn *sqlite.Conn, col string, last int64, fn func(data []byte) (int64, error)) error {
 	for last > 0 {
 		at, found := last, false
@@ -143,7 +144,7 @@ func signals(conn *sqlite.Conn, run int64) (list []workflow.Signal, err error) {
 	return list, err
 }
 
-// Load gives a run and its unread signals. See workflow.Store.
+// Load returns a run and its unread signals. See workflow.Store.
 func (s *SQLite) Load(ctx context.Context, id string) (*workflow.Run, []workflow.Signal, error) {
 	var l workflow.Loaded
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
@@ -157,7 +158,7 @@ func (s *SQLite) Load(ctx context.Context, id string) (*workflow.Run, []workflow
 	return l.Run, l.Signals, nil
 }
 
-// List gives runs without their records. See workflow.Lister.
+// List returns runs without their records. See workflow.Lister.
 func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, string, error) {
 	var where []string
 	var params []any
@@ -205,7 +206,7 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	if q.Cursor != "" {
 		at, err := strconv.ParseInt(q.Cursor, 10, 64)
 		if err != nil {
-			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", q.Cursor)
+			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", q.Cursor)
 		}
 		if q.OldestFirst {
 			add(row+" > ?", at)
@@ -247,8 +248,8 @@ func (s *SQLite) List(ctx context.Context, q workflow.Query) ([]*workflow.Run, s
 	return runs, strconv.FormatInt(runs[len(runs)-1].Handle.(*sqHandle).row, 10), nil
 }
 
-// oneOf gives marks and parameters of a list of values. Their number is rounded
-// up, so that few different statements are made.
+// oneOf returns placeholders and parameters for a list of values. It repeats the last
+// value up to the next power of two, so that there are few distinct statements.
 func oneOf(values []string) (marks string, params []any) {
 	size := 1
 	for size < len(values) {
@@ -260,14 +261,14 @@ func oneOf(values []string) (marks string, params []any) {
 	return strings.TrimSuffix(strings.Repeat("?,", size), ","), params
 }
 
-// setAside shows a run that cannot be read.
+// unreadableRun is how List shows a run that cannot be read.
 func unreadableRun(r *workflow.Run, damage error) *workflow.Run {
 	r.Phase = workflow.Paused
 	r.Fault = &workflow.Fault{Code: workflow.StoreCorrupt.Code, Message: damage.Error()}
 	return r
 }
 
-// History gives the events of one run. See workflow.Lister.
+// History returns the events of one run. See workflow.Lister.
 func (s *SQLite) History(ctx context.Context, id string, after int64, limit int) ([]workflow.Event, error) {
 	if limit <= 0 {
 		limit = 1000
@@ -311,8 +312,8 @@ func (s *SQLite) History(ctx context.Context, id string, after int64, limit int)
 	return events, err
 }
 
-// Events gives the events of all runs. See workflow.Lister. A cursor is a row
-// of event and how many of its events were given.
+// Events returns the events of all runs. See workflow.Lister. A cursor is a row of event
+// and the number of its events that were returned.
 func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events []workflow.Event, next string, err error) {
 	if limit <= 0 {
 		limit = 1000
@@ -320,7 +321,7 @@ func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events [
 	var at, given int64
 	if cursor != "" && cursor != "now" {
 		if n, err := fmt.Sscanf(cursor, "%d.%d", &at, &given); n != 2 || err != nil {
-			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not one an earlier answer gave", cursor)
+			return nil, "", workflow.InputInvalid.Errorf("cursor %q is not from an earlier answer", cursor)
 		}
 	}
 	full := errors.New("full")
@@ -336,7 +337,7 @@ func (s *SQLite) Events(ctx context.Context, cursor string, limit int) (events [
 			var prev int64
 			block, damage := readEvents(row.ColumnText(1), column(row, 2), &prev)
 			if damage != nil {
-				return nil //nolint:nilerr // its run is set aside
+				return nil //nolint:nilerr // its run is unreadable
 			}
 			if row.ColumnInt64(0) != at {
 				at, given = row.ColumnInt64(0), 0

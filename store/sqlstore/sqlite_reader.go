@@ -6,20 +6,20 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// sqReader is a connection that reads, with a goroutine of its own: SQLite
-// needs a deep stack, and the goroutines of callers are mostly new. It belongs
-// to whoever took it from SQLite.readers.
+// sqReader is a read connection with its own goroutine: SQLite needs a deep stack, and
+// the goroutines of callers are mostly new. It belongs to the caller that took it from
+// SQLite.readers.
 type sqReader struct {
 	conn *sqlite.Conn
-	stop chan struct{} // closed: what runs is interrupted
+	stop chan struct{} // closing it interrupts the running query
 	work chan func(*sqlite.Conn) error
 	done chan readResult
 }
 
-// readEnd is how a read has ended.
+// readResult is the result of a read.
 type readResult struct {
 	err      error
-	panicked any // what it has panicked with
+	panicked any // value of its panic
 }
 
 func newSQReader(conn *sqlite.Conn) *sqReader {
@@ -29,7 +29,7 @@ func newSQReader(conn *sqlite.Conn) *sqReader {
 	return r
 }
 
-// arm makes the connection one that can be interrupted, once.
+// arm gives the connection a new channel, which can interrupt it once.
 func (r *sqReader) arm() {
 	r.stop = make(chan struct{})
 	r.conn.SetInterrupt(r.stop)
@@ -64,7 +64,7 @@ func (r *sqReader) transaction(fn func(*sqlite.Conn) error) (end readResult) {
 	return end
 }
 
-// read waits for a transaction, which the end of the context interrupts.
+// read runs fn in a transaction. The end of the context interrupts it.
 func (r *sqReader) read(ctx context.Context, fn func(*sqlite.Conn) error) readResult {
 	r.work <- fn
 	select {
@@ -75,7 +75,7 @@ func (r *sqReader) read(ctx context.Context, fn func(*sqlite.Conn) error) readRe
 	close(r.stop)
 	end := <-r.done
 	r.arm()
-	if !r.conn.AutocommitEnabled() { // its end was interrupted too
+	if !r.conn.AutocommitEnabled() { // its COMMIT was interrupted too
 		_ = execute(r.conn, "ROLLBACK")
 	}
 	return end

@@ -14,8 +14,8 @@ import (
 
 const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
-// A connection reads on after a caller has given up, has failed, or has
-// panicked in it: nothing of that is left to the next one.
+// A connection can be used after a caller has cancelled, failed or panicked in it, with
+// no effect on the next caller.
 func TestReaderServesTheNextCaller(t *testing.T) {
 	s, err := OpenSQLite(t.Context(), Options{Path: filepath.Join(t.TempDir(), "pawl.db"), Readers: 1})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestReaderServesTheNextCaller(t *testing.T) {
 					return query(conn, "SELECT count(*) FROM run", func(*sqlite.Stmt) error { n++; return nil })
 				})
 				if err != nil || n != 1 {
-					t.Fatalf("the next read gives %d rows, %v", n, err)
+					t.Fatalf("the next read returns %d rows, %v", n, err)
 				}
 			}
 		})
@@ -83,8 +83,8 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// Only who asks for one cluster, whatever its state, and may see it in any case
-// is answered without a list.
+// Only a query for one cluster in any state, by a caller who may see all, is answered
+// without a list.
 func TestSingleUUID(t *testing.T) {
 	one := cluster.ClusterQuery{Scope: cluster.Scope{All: true}, UUID: "u", WithDestroyed: true, Limit: 1}
 	if singleUUID(one) != "u" {

@@ -15,22 +15,22 @@ import (
 
 var noContext = context.Background()
 
-// The two statements of a step. The update meets its row only if nothing of
-// the run but its body changes: then no index is touched.
+// The two statements of a step. The update matches its row only if nothing but the body
+// of the run changes: then no index is touched.
 const (
 	sqlUpdate = "UPDATE run SET revision = revision + 1, body = ? WHERE row = ? AND revision = ? AND epoch = ? AND mail = ? AND due = 0"
 	sqlEvent  = "INSERT INTO event (row, run, data, steps) VALUES (?, ?, ?, ?)"
 )
 
-// sqHandle is what the store remembers of a run a caller holds: it is exact
-// while the revision is.
+// sqHandle is the store's knowledge about a run that a caller holds. It is valid while
+// the revision is unchanged.
 type sqHandle struct {
 	store     *SQLite
 	row       int64
 	revision  int64
 	lastEvent int64 // newest rows of the run in event
 	lastSteps int64
-	open      []string // records that stand in the body
+	open      []string // records in the body
 	phase     workflow.Phase
 	owner     string
 	epoch     int64
@@ -38,14 +38,15 @@ type sqHandle struct {
 	version   int
 }
 
-// room is kept free before a body for the two places that only the writer knows.
+// pointerSpace is left free before a body for two row numbers that only the writer
+// knows.
 const pointerSpace = 2 * binary.MaxVarintLen64
 
 // sqSave is a save, encoded by its caller.
 type sqSave struct {
-	r      *workflow.Run // only its scalars are read by the writer, while the caller waits
+	r      *workflow.Run // the writer reads only its scalars, while the caller waits
 	handle *sqHandle
-	plain  bool // nothing but the body changes
+	plain  bool // only the body changes
 	body   []byte
 	events []byte
 	steps  []byte
@@ -55,10 +56,10 @@ type sqSave struct {
 	lastEvent int64
 	lastSteps int64
 	toWake    []string
-	written   bool // the row of the run is
+	written   bool // the row of the run is written
 }
 
-// Save writes what changed of a run. See workflow.Store.
+// Save writes the changes of a run. See workflow.Store.
 func (s *SQLite) Save(ctx context.Context, save *workflow.Save) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (s *SQLite) Save(ctx context.Context, save *workflow.Save) error {
 	return nil
 }
 
-// handle gives the store's memory of a run, reading it again if the caller lost it.
+// handle returns the handle of a run. If the run has none, it reads the row.
 func (s *SQLite) handle(ctx context.Context, r *workflow.Run) (*sqHandle, error) {
 	if h, ok := r.Handle.(*sqHandle); ok && h.store == s && h.revision == r.Revision {
 		return h, nil
@@ -107,7 +108,7 @@ func (s *SQLite) handle(ctx context.Context, r *workflow.Run) (*sqHandle, error)
 	return stored.Handle.(*sqHandle), nil
 }
 
-// encode makes the blobs and gives the records that stay in the body.
+// encode writes the blobs and returns the records that stay in the body.
 func (op *sqSave) encode() (open []*workflow.StepRecord) {
 	r, h := op.r, op.handle
 	var settled []*workflow.StepRecord
@@ -118,7 +119,7 @@ func (op *sqSave) encode() (open []*workflow.StepRecord) {
 	}
 	for _, s := range r.Changed() {
 		if r.Step(s.Name) != s {
-			continue // replaced by a later Put
+			continue // a later Put replaced it
 		}
 		if !inBody(s) {
 			settled = append(settled, s)
@@ -138,8 +139,9 @@ func (op *sqSave) encode() (open []*workflow.StepRecord) {
 	return open
 }
 
-// inBody reports a record that will change again or tells where the run
-// stands, and is small enough to be written with each save until then.
+// inBody reports a record that belongs in the body: it will change again, or it belongs
+// to the step where the run is now, and it is small enough to be written with each save
+// until then.
 func inBody(s *workflow.StepRecord) bool {
 	switch s.Phase {
 	case workflow.StepRunning, workflow.StepRetrying, workflow.StepWaiting, workflow.StepFailed, workflow.StepEntered:
@@ -148,7 +150,7 @@ func inBody(s *workflow.StepRecord) bool {
 	return false
 }
 
-// placed writes the places of the newest rows before a body.
+// putRowPointers writes the numbers of the newest rows before a body.
 func putRowPointers(body []byte, lastEvent, lastSteps int64) []byte {
 	var head [pointerSpace]byte
 	n := binary.PutVarint(head[:], lastEvent)
@@ -157,7 +159,7 @@ func putRowPointers(body []byte, lastEvent, lastSteps int64) []byte {
 	return body[pointerSpace-n:]
 }
 
-// places reads them.
+// readRowPointers reads the numbers that putRowPointers wrote.
 func readRowPointers(data []byte) (lastEvent, lastSteps int64, body []byte, err error) {
 	lastEvent, n := binary.Varint(data)
 	if n > 0 {
@@ -166,10 +168,10 @@ func readRowPointers(data []byte) (lastEvent, lastSteps int64, body []byte, err 
 			return lastEvent, lastSteps, data[n+m:], nil
 		}
 	}
-	return 0, 0, nil, fmt.Errorf("damaged record: its places are cut off")
+	return 0, 0, nil, fmt.Errorf("damaged record: its row numbers are cut off")
 }
 
-// execute is the writer's part.
+// execute is the part of a save that the writer executes.
 func (op *sqSave) execute(w *sqWriter) error {
 	r, h := op.r, op.handle
 	if w.store.claims.isFenced(h.row, r.Epoch) {
@@ -205,8 +207,8 @@ func (op *sqSave) execute(w *sqWriter) error {
 	return partialWrite(w.addEvent(h.row, op.events, op.steps))
 }
 
-// move is a save that moves a run through its life. What it sends or consumes is
-// written before all is known, and so needs a savepoint.
+// saveTransition saves a change of more than the body. If it sends mail or consumes
+// signals, it may have written something before it fails, so it needs a savepoint.
 func (op *sqSave) saveTransition(w *sqWriter, body []byte) error {
 	if len(op.save.Mail)+len(op.save.Consumed) > 0 {
 		return w.guarded(func() error { return op.saveSlowly(w, body) })
@@ -246,7 +248,7 @@ func (op *sqSave) saveSlowly(w *sqWriter, body []byte) error {
 			return err
 		}
 	}
-	if len(op.save.Mail) > 0 { // some of it may have been for this run itself
+	if len(op.save.Mail) > 0 { // some of the mail may be for this run itself
 		if old, err = w.run(old.row); err != nil {
 			return err
 		}
@@ -298,10 +300,10 @@ func (op *sqSave) saveSlowly(w *sqWriter, body []byte) error {
 	return nil
 }
 
-// dueAt keeps 0 and what is before it for runs that are owned.
+// dueAt returns the due time as a column value. 0 and less are for owned runs.
 func dueAt(t time.Time) int64 { return max(t.UnixNano(), 1) }
 
-// durable tells who works on the run, and then whoever waits.
+// durable updates the claim table, then wakes the waiting runs.
 func (op *sqSave) durable(s *SQLite) {
 	r := op.r
 	if r.Owner == "" || r.Phase.Final() {
@@ -314,7 +316,7 @@ func (op *sqSave) durable(s *SQLite) {
 	}
 }
 
-// sqRow is what a slow write must know of a run.
+// sqRow is the part of a run's row that a slow write needs.
 type sqRow struct {
 	row, revision, epoch, mail int64
 	phase                      workflow.Phase
@@ -339,7 +341,7 @@ func (w *sqWriter) oneRow(sql string, key any) (sqRow, error) {
 	return found, err
 }
 
-// promote gives the slot of a run that has ended to the next in the queue.
+// promote gives the slot of an ended run to the next run in the queue.
 func (w *sqWriter) promote(subject string, now time.Time, toWake *[]string) error {
 	var next int64
 	var id string

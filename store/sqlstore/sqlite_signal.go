@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Send keeps a signal for a run. See workflow.Store.
+// Send stores a signal for a run. See workflow.Store.
 func (s *SQLite) Send(ctx context.Context, id string, signal workflow.Signal) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -34,8 +34,8 @@ func (s *SQLite) Send(ctx context.Context, id string, signal workflow.Signal) er
 	return err
 }
 
-// accept keeps a signal once. Mail of other runs is not bounded: to lose it
-// would leave a parent waiting for ever.
+// accept stores a signal once. It does not limit mail of other runs: without it a parent
+// would wait for ever.
 func (w *sqWriter) accept(to sqRow, id string, s workflow.Signal, now time.Time, bounded bool, toWake *[]string) error {
 	seen, err := text(w.conn, "SELECT 1 FROM signal WHERE run = ? AND id = ?", to.row, s.ID)
 	switch {

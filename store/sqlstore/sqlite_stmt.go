@@ -7,18 +7,18 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// execute runs one statement that gives no rows. Its statement is kept by the connection.
+// execute runs one statement that returns no rows. The connection caches the statement.
 func execute(conn *sqlite.Conn, sql string, params ...any) error {
 	return query(conn, sql, nil, params...)
 }
 
-// query runs one statement and gives its rows to fn.
+// query runs one statement and calls fn for each row.
 func query(conn *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, params ...any) error {
 	stmt, err := conn.Prepare(sql)
 	if err != nil {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
-	defer stmt.Reset() //nolint:errcheck // it repeats the error of Step
+	defer stmt.Reset() //nolint:errcheck // Reset repeats the error of Step
 	bind(stmt, params)
 	for {
 		more, err := stmt.Step()
@@ -33,7 +33,7 @@ func query(conn *sqlite.Conn, sql string, fn func(*sqlite.Stmt) error, params ..
 	}
 }
 
-// bind sets parameters and gives their size: a number counts 8.
+// bind sets parameters and returns their size in bytes; a number counts 8.
 func bind(stmt *sqlite.Stmt, params []any) (size int) {
 	for i, p := range params {
 		switch p := p.(type) {
@@ -65,7 +65,7 @@ func bind(stmt *sqlite.Stmt, params []any) (size int) {
 	return size
 }
 
-// text gives the first column of the first row, "" if there is none.
+// text returns the first column of the first row, "" without rows.
 func text(conn *sqlite.Conn, sql string, params ...any) (value string, err error) {
 	err = query(conn, sql, func(row *sqlite.Stmt) error {
 		if value == "" {
@@ -101,7 +101,7 @@ func script(conn *sqlite.Conn, sql string) error {
 	}
 }
 
-// column copies a blob; nil for NULL.
+// column returns a copy of a blob; nil for NULL.
 func column(row *sqlite.Stmt, i int) []byte {
 	if row.ColumnIsNull(i) {
 		return nil

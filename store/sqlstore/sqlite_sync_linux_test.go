@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkSync is a page of the log and its sync: behind the end of a file,
-// and in place of bytes that are there (docs/adr/0054).
+// BenchmarkSync writes and syncs a page of the log: after the end of a file, and over
+// existing bytes (docs/adr/0054).
 func BenchmarkSync(b *testing.B) {
 	page := make([]byte, 4096+24)
 	sync := func(b *testing.B, file *os.File, at int) {

@@ -15,8 +15,8 @@ import (
 
 const probeEnv = "PAWL_TEST_LOCKS"
 
-// TestProbe is the body of another process: it says what of a file and of its
-// index is locked. Only another process can see that, and may close the files.
+// TestProbe is the body of another process. It prints which locks are held on a file and
+// on its index. Only another process can see that, and may close the files.
 func TestProbe(t *testing.T) {
 	path, ok := os.LookupEnv(probeEnv)
 	if !ok {
@@ -26,8 +26,8 @@ func TestProbe(t *testing.T) {
 		file        string
 		start, size int64
 	}{
-		"file":  {path, 0x40000002, 510},       // SQLite's shared bytes: somebody has it open
-		"index": {path + "-shm", 22*4 + 40, 1}, // and the index of its log, which the first to come clears
+		"file":  {path, 0x40000002, 510},       // SQLite's shared lock: a process has the file open
+		"index": {path + "-shm", 22*4 + 40, 1}, // the lock on the log's index, which the first process clears
 	} {
 		f, err := os.OpenFile(lock.file, os.O_RDWR, 0)
 		if err != nil {
@@ -42,9 +42,9 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Closing any descriptor of a file frees all locks of the process on it: a
-// second store of one process opens and closes nothing that the first has locked.
-// A process that comes then would take itself for the first one.
+// Closing any descriptor of a file releases all locks of the process on it. So a second
+// store of one process must not open and close a file that the first has locked: a new
+// process would take itself for the owner.
 func TestStoresOfOneProcessKeepTheirLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	locked := func(when string) {

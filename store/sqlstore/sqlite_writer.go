@@ -11,15 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// sqWriter is the one goroutine that writes. It takes all that is pending into
-// one transaction: while it commits, the next batch gathers by itself. It never
-// waits for more, but lets those run first who can: whoever has just been told
-// that his write is durable often has the next one.
+// sqWriter is the only goroutine that writes. It writes all pending writes in one
+// transaction; while it commits, the next batch collects. It does not wait for more
+// writes, but it yields before each batch: a caller whose write just became durable
+// often has the next one.
 //
-// A save whose first statement, the guarded update, meets no row has changed
-// nothing, and what follows it can only fail with the whole transaction; so it
-// needs no savepoint, nor does a create or a save that sends and consumes
-// nothing. All other writes have one each.
+// A save whose first statement, the guarded update, matches no row has changed
+// nothing, and its later statements can fail only with the whole transaction. So it
+// needs no savepoint. Neither does a create, or a save without mail and consumed
+// signals. Every other write has its own savepoint.
 type sqWriter struct {
 	store   *SQLite
 	conn    *sqlite.Conn
@@ -34,8 +34,8 @@ type sqWriter struct {
 	pending []*sqWrite
 	closed  bool
 
-	// The numbers of the newest rows. Other processes may write too: then the
-	// version of the data differs and they are read again.
+	// The numbers of the newest rows. Other processes may write too: then the version of the data differs,
+	// and the writer reads the numbers again.
 	dataVersion      int64
 	lastRun, lastRow int64
 	size             int64 // bytes bound in this batch
@@ -46,9 +46,9 @@ type sqWriter struct {
 // sqWrite is one call that waits for its commit.
 type sqWrite struct {
 	save        *sqSave               // a save, or
-	run         func(*sqWriter) error // anything else
-	noSavepoint bool                  // run changes nothing before it can fail: no savepoint
-	after       func()                // once it is durable
+	run         func(*sqWriter) error // any other write
+	noSavepoint bool                  // run changes nothing before it can fail, so it needs no savepoint
+	after       func()                // called when the write is durable
 	err         error
 	done        chan struct{}
 }
@@ -146,8 +146,8 @@ func (w *sqWriter) serve() {
 	}
 }
 
-// transaction executes a batch. An error is that of all of them; what concerns
-// one write only stands in its err.
+// transaction executes a batch. It returns the error of the whole batch; the error of a
+// single write is in its err.
 func (w *sqWriter) transaction(batch []*sqWrite) (err error) {
 	w.size, w.count = 0, 0
 	defer func() {
@@ -208,7 +208,7 @@ func (w *sqWriter) guarded(fn func() error) error {
 	return err
 }
 
-// look reads the newest numbers again if another process has written.
+// refreshNumbers reads the newest numbers again if another process has written.
 func (w *sqWriter) refreshNumbers() error {
 	_, err := w.version.Step()
 	version := w.version.ColumnInt64(0)
@@ -240,7 +240,7 @@ func (w *sqWriter) step(stmt *sqlite.Stmt) error {
 	return err
 }
 
-// exec runs a statement that gives no rows and counts what it binds.
+// exec runs a statement that returns no rows, and counts the bytes it binds.
 func (w *sqWriter) exec(sql string, params ...any) error {
 	stmt, err := w.conn.Prepare(sql)
 	if err != nil {
@@ -269,8 +269,9 @@ func blob(stmt *sqlite.Stmt, i int, data []byte) {
 	stmt.BindBytes(i, data)
 }
 
-// account adds a committed batch to the statistics. The index of the log tells
-// how many pages were written: its number of frames, and whether it began anew.
+// addStats adds a committed batch to the statistics. The index of the log shows how many
+// pages were written: it holds the number of frames, and a smaller number than before
+// means that the log was restarted.
 func (w *sqWriter) addStats(writes int) {
 	stats := &w.store.stats
 	stats.writes.Add(int64(writes))

@@ -2,8 +2,8 @@ package sqlstore
 
 import "sync"
 
-// waker hands hints to whoever listens and never blocks: what overflows is
-// told as "any" as soon as there is room.
+// waker passes the ids of runs to a listener and never blocks. If the channel overflows,
+// it sends "", which means any run, as soon as there is space.
 type waker struct {
 	mu     sync.Mutex
 	c      chan string
@@ -26,8 +26,8 @@ func (w *waker) notify(id string) {
 	}
 }
 
-// bell wakes any number of waiters: take the channel, look, then wait for it.
-// The zero bell is ready.
+// notifier wakes any number of waiters. A waiter takes the channel, reads the state,
+// then waits for the channel. The zero notifier is ready.
 type notifier struct {
 	mu sync.Mutex
 	c  chan struct{}

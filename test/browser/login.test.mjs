@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browse, missing, serve, token } from './house.mjs';
+import { browse, missing, serve, token } from './fixture.mjs';
 
 const skip = missing() || false;
 let house, browser;

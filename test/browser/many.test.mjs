@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, fill, missing, row, serve, shots } from './house.mjs';
+import { Walker, at, browse, fill, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
 const many = 10000;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, missing, press, row, serve, shots } from './house.mjs';
+import { Walker, at, browse, missing, press, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
 let house, browser, walker;

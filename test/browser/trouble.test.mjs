@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, askRun, at, browse, missing, row, serve, shots } from './house.mjs';
+import { Walker, askRun, at, browse, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
 let house, browser, walker;

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { suite.Main(m) }
 
 const example = "../../examples/classic"
 
-// build makes the operator's program, once for the plane that is to be its world.
+// build builds the operator's program, once per plane.
 var build = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(folder, "operator")
 	cmd := exec.Command("go", "build", "-o", program, ".")
@@ -43,10 +43,10 @@ var build = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// folder is the plane's: it goes when the plane stops.
+// folder is removed when the plane stops.
 var folder string
 
-// lab is one cluster of the operator in a namespace of its own.
+// fixture is one cluster of the operator in its own namespace.
 type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -102,7 +102,7 @@ func (l *fixture) start() *operator {
 	return o
 }
 
-// kill ends the operator as a power cut would.
+// kill kills the operator with SIGKILL.
 func (o *operator) kill() {
 	_ = o.cmd.Process.Kill()
 	<-o.done
@@ -114,7 +114,7 @@ func (o *operator) log() string {
 	return strings.Join(o.lines, "\n")
 }
 
-// began gives the steps that the operator has begun, each once, in order.
+// begunSteps returns the steps that the operator has begun, each once, in order.
 func (o *operator) begunSteps() []string {
 	var steps []string
 	for line := range strings.Lines(o.log()) {
@@ -156,7 +156,7 @@ func (l *fixture) get() *corev1.ConfigMap {
 	return c
 }
 
-// eventually looks again and again until there is nothing to complain of.
+// eventually polls until look returns no error.
 func (l *fixture) eventually(what string, look func() error) {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Minute)
@@ -204,9 +204,9 @@ func (l *fixture) event(reason string) {
 	})
 }
 
-// A cluster is installed. A step interrupts the flow, and the annotation lets it
-// go on. The operator is killed within a step and started again. It ends
-// Running, and no step that was done is begun a second time.
+// A cluster is installed. A step interrupts the flow, and the annotation resumes it. The
+// operator is killed within a step and started again. The flow ends in Running, and no
+// finished step is begun again.
 func TestInstall(t *testing.T) {
 	l := newFixture(t)
 	first := l.start()
@@ -252,7 +252,7 @@ func TestInstall(t *testing.T) {
 	l.checkOwned()
 }
 
-// owned checks that the records of flows go when their cluster goes.
+// checkOwned checks that the flow records are deleted with their cluster.
 func (l *fixture) checkOwned() {
 	l.t.Helper()
 	list, err := l.plane.Client().CoreV1().ConfigMaps(l.namespace).List(l.t.Context(), metav1.ListOptions{LabelSelector: "pawl.dev/kind=run"})
@@ -266,7 +266,7 @@ func (l *fixture) checkOwned() {
 	}
 }
 
-// What the PolarDB Stack engine has left in its ConfigMap goes on, once.
+// A flow in the ConfigMap of the PolarDB Stack engine continues, once.
 func TestTakeOver(t *testing.T) {
 	l := newFixture(t)
 	l.create(map[string]string{"readers": "0", "storageClass": "fast", "state": "Creating"})
@@ -296,9 +296,9 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Two operators at once, without an election: the leases keep one of them out
-// of a flow that the other has. Paused for longer than its lease and continued,
-// it saves nothing.
+// Two operators at once, without leader election: the leases keep one of them out of the
+// other's flow. If one is paused for longer than its lease and continued, it saves
+// nothing.
 func TestTwoOperators(t *testing.T) {
 	l := newFixture(t)
 	first := l.start()
@@ -325,7 +325,7 @@ func TestTwoOperators(t *testing.T) {
 	time.Sleep(time.Second)
 	l.patch(`{"data":{"hold":"false"}}`)
 	l.until("Running")
-	if began := slices.Concat(first.begunSteps(), second.begunSteps()); len(began) != 8 { // CreateManager twice: the first never came to its end
+	if began := slices.Concat(first.begunSteps(), second.begunSteps()); len(began) != 8 { // CreateManager twice: the first was not finished
 		t.Errorf("the operators have begun %v and %v", first.begunSteps(), second.begunSteps())
 	}
 }

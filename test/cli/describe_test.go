@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
-// `kubectl describe` of a cluster, and of its run, tells a person who has no
-// pawl where it stands, why it waits, and what to do when it has stopped.
+// `kubectl describe` of a cluster and of its run says, without pawl, what its state is,
+// why it waits, and what to do when it has stopped.
 func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
 	w := onKubernetes(t, kubestore.Run)
 	kubectl := func(args ...string) result {
@@ -47,7 +47,7 @@ func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
 	}
 	describe(ssc, "State: Running", "all that was asked for is done", " Normal Create ", "Creating: the cluster is to be made")
 
-	// No node takes a fourth instance: the run waits.
+	// No node can run a fourth instance: the run waits.
 	w.sim.Room(1)
 	if r := kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"readers":3}}`); r.code != 0 {
 		t.Fatal(r)
@@ -79,7 +79,7 @@ func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
 	}
 	describe([]string{"run", object}, "Phase: Waiting", "Step: "+step, "Reason: PodUnscheduled", "Message: "+why)
 
-	// The infrastructure refuses it: the run is paused, and says how it goes on.
+	// The infrastructure refuses it: the run is paused, and describe says how to continue.
 	w.sim.Inject(sim.Rule{Port: "Instances", Method: "Ensure", Do: sim.Fail, Err: port.VersionUnsupported.Errorf("there is no image of version 15")})
 	told := "there is no image of version 15"
 	describe([]string{"run", object}, "Phase: Paused", "Step: "+step, "Code: VERSION_UNSUPPORTED", "Message: "+told, "Remedy: "+port.VersionUnsupported.Remedy,

@@ -25,8 +25,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// kubectl finds the plugin by its name, and then Kubernetes is what is asked: in
-// the namespace of the context, or in the one that is named, or in all.
+// kubectl runs the plugin, which uses Kubernetes: in the namespace of the context, in a
+// given one, or in all.
 func TestKubectlFindsThePlugin(t *testing.T) {
 	w := onKubernetes(t, kubestore.ConfigMap)
 	w.dir = t.TempDir()
@@ -58,7 +58,7 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	if r := kubectl("pawl", "get", "ssc", "-A"); !strings.Contains(r.out, w.namespace) {
 		t.Errorf("kubectl pawl get -A: %s", r)
 	}
-	// Runs are kept as ConfigMaps here.
+	// Runs are stored as ConfigMaps here.
 	if r := kubectl("pawl", "get", "runs", "-n", w.namespace, "--store", "configmap"); !strings.Contains(r.out, "CreateSharedStorageCluster") {
 		t.Errorf("kubectl pawl get runs: %s", r)
 	}
@@ -84,8 +84,8 @@ func TestKubectlFindsThePlugin(t *testing.T) {
 	}
 }
 
-// A context that is named is asked, and in its namespace: not the current one, which
-// leads nowhere here.
+// A given context is used with its namespace, not the current context, which points
+// nowhere here.
 func TestAnotherContext(t *testing.T) {
 	w := onKubernetes(t, kubestore.Run)
 	config, err := clientcmd.LoadFromFile(suite.Plane(t).Kubeconfig())
@@ -134,7 +134,8 @@ func TestAnotherContext(t *testing.T) {
 	}
 }
 
-// Annotations of a cluster ask its run: of both kinds, with the answer in status.
+// Annotations of a cluster are requests to its run: for both kinds, with the answer in
+// status.
 func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 	w := onKubernetes(t, kubestore.Run)
 	client := dynamic.NewForConfigOrDie(suite.Plane(t).Config())
@@ -226,7 +227,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 	}
 }
 
-// await looks again and again until it finds nothing to complain of.
+// await polls until look returns no error.
 func await(t *testing.T, what string, look func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -244,8 +245,8 @@ func await(t *testing.T, what string, look func(ctx context.Context) error) {
 	}
 }
 
-// A wish that cannot be met stops its run on a real API server: whoever waits is
-// told, and the mended file is all it needs to go on.
+// An impossible spec stops its run on a real API server: waiting commands report it, and a
+// corrected file is enough to continue.
 func TestFinding14AMendedFileNeedsNoCommand(t *testing.T) {
 	w := onKubernetes(t, kubestore.Run)
 	text, err := os.ReadFile("testdata/cluster.yaml")

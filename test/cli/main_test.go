@@ -1,5 +1,5 @@
-// Package cli_test asks the verbs of pawl in two worlds: on a store of this
-// machine, and on Kubernetes. What they print must be the same.
+// Package cli_test runs the commands of pawl on two backends: on a local store and on
+// Kubernetes. Their output must be the same.
 package cli_test
 
 import (
@@ -35,12 +35,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// No nodes: instances are simulated, in both worlds by the same simulation.
+// No nodes: instances are simulated, by the same simulation on both backends.
 var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, Kubelet: kubelet.Options{Nodes: -1}})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// world is where runs and clusters are worked on, and how pawl finds it.
+// fixture is a backend with runs and clusters, and how pawl reaches it.
 type fixture struct {
 	t         *testing.T
 	name      string
@@ -80,7 +80,7 @@ func operator(t *testing.T, o sharedstorage.Options) (*sharedstorage.Operator, *
 	return made, clusters
 }
 
-// engineOf makes an engine that has the flows of the operator and those of the tests.
+// engineOf returns an engine with the flows of the operator and of the tests.
 func engineOf(t *testing.T, op *sharedstorage.Operator, store workflow.Store) *workflow.Engine {
 	t.Helper()
 	own, actions := flows(t)
@@ -94,7 +94,7 @@ func engineOf(t *testing.T, op *sharedstorage.Operator, store workflow.Store) *w
 	return engine
 }
 
-// beside runs something until the test ends.
+// runInBackground runs a function until the test ends.
 func runInBackground(t *testing.T, what string, run func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func runInBackground(t *testing.T, what string, run func(ctx context.Context) er
 	})
 }
 
-// standalone is a store of this machine.
+// standalone returns a fixture with a local store.
 func standalone(t *testing.T, namespace string) *fixture {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pawl.db")
@@ -124,7 +124,7 @@ func standalone(t *testing.T, namespace string) *fixture {
 	return &fixture{t: t, home: t.TempDir(), program: program(t), name: "standalone", namespace: namespace, engine: engine, sim: clusters, flags: []string{"--dsn", path, "--flows", "testdata/flows"}}
 }
 
-// onKubernetes is a namespace of a real control plane.
+// onKubernetes returns a fixture with a namespace of a real control plane.
 func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	t.Helper()
 	plane := suite.Plane(t)
@@ -171,7 +171,7 @@ func onKubernetes(t *testing.T, kind kubestore.Kind) *fixture {
 	return w
 }
 
-// result is what a command has said.
+// result is the result of a command.
 type result struct {
 	out, err string
 	code     int
@@ -188,7 +188,7 @@ func program(t *testing.T) string {
 	return filepath.Join(root, "bin", "pawl")
 }
 
-// call runs a program as a person does.
+// call runs a program.
 func (w *fixture) call(path string, args ...string) result {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -204,12 +204,12 @@ func (w *fixture) call(path string, args ...string) result {
 	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
 }
 
-// pawl runs a verb in this world.
+// pawl runs a pawl command on this backend.
 func (w *fixture) pawl(args ...string) result {
 	return w.call(w.program, append(slices.Clone(args), w.flags...)...)
 }
 
-// await repeats a verb until it prints what is waited for.
+// await repeats a command until it prints text.
 func (w *fixture) await(text string, args ...string) (r result, err error) {
 	wanted := regexp.MustCompile(text)
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -222,10 +222,10 @@ func (w *fixture) await(text string, args ...string) (r result, err error) {
 	}
 }
 
-// client speaks to the API server as a test does.
+// client returns a client of the API server.
 func (w *fixture) client() kubernetes.Interface { return suite.Plane(w.t).Client() }
 
-// key is a cluster of this world.
+// key returns the reference of a cluster.
 func (w *fixture) key(name string) control.Ref {
 	return control.Ref{Kind: sharedstorage.Kind, Namespace: w.namespace, Name: name}
 }

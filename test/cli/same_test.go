@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/store/kubestore"
 )
 
-// changing is what differs between two runs of the same script, whatever the world.
+// changing are the parts of the output that differ between two runs of a script.
 var changing = []struct{ what, as string }{
-	{`object/\S+/[a-z2-7]{26}/[0-9a-f-]{36}`, "one"}, // started as an object, which then is the request
+	{`object/\S+/[a-z2-7]{26}/[0-9a-f-]{36}`, "one"}, // the object of the run is the request
 	{`accepted [a-z2-7]{4}\b`, "accepted RUN"},
 	{`[a-z2-7]{26}`, "RUNID"},
 	{`orders-\d-[a-z0-9]{5}`, "INSTANCE"},
@@ -54,12 +54,12 @@ func normalize(text, run string) string {
 // line is one command of a script. RUN is the run of a subject; NS the namespace.
 type line struct {
 	args    string
-	until   string // repeated until it prints this, and not compared
-	observe bool   // of what moves by itself: looked at again until both worlds print the same
+	until   string // repeat until the output contains this; do not compare it
+	observe bool   // the output changes by itself: repeat until both backends print the same
 	code    int
 }
 
-// say carries out a line in this world; an error is one of the test.
+// execute runs a line on this backend; an error fails the test.
 func (w *fixture) execute(subject string, l line) (result, string, error) {
 	text, run := strings.ReplaceAll(l.args, "NS", w.namespace), ""
 	if strings.Contains(text, "RUN") {
@@ -80,7 +80,7 @@ func (w *fixture) execute(subject string, l line) (result, string, error) {
 	return r, normalize(r.out, run) + normalize(r.err, run), nil
 }
 
-// words splits a command at spaces; _ stands for a space within a word.
+// splitWords splits a command at spaces; _ stands for a space within a word.
 func splitWords(text string) []string {
 	all := strings.Fields(text)
 	for i := range all {
@@ -89,7 +89,7 @@ func splitWords(text string) []string {
 	return all
 }
 
-// same plays a script in both worlds, line by line, and compares what they print.
+// compareOutputs runs a script on both backends, line by line, and compares the output.
 func compareOutputs(t *testing.T, subject string, script []line, fixtures ...*fixture) {
 	t.Helper()
 	for _, l := range script {
@@ -118,8 +118,8 @@ func compareOutputs(t *testing.T, subject string, script []line, fixtures ...*fi
 	}
 }
 
-// The life of a run, told and steered by the same verbs with the same output,
-// refusals and exit codes.
+// The lifecycle of a run: the same commands with the same output, refusals and exit
+// codes on both backends.
 func TestRunsLookTheSame(t *testing.T) {
 	kube := onKubernetes(t, kubestore.Run)
 	fixtures := []*fixture{standalone(t, kube.namespace), kube}
@@ -163,7 +163,7 @@ func TestRunsLookTheSame(t *testing.T) {
 	}, fixtures...)
 }
 
-// A cluster on shared storage: applied, looked at, changed, annotated, deleted.
+// A cluster on shared storage: applied, read, changed, annotated, deleted.
 func TestObjectsLookTheSame(t *testing.T) {
 	kube := onKubernetes(t, kubestore.Run)
 	fixtures := []*fixture{standalone(t, kube.namespace), kube}

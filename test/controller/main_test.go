@@ -1,4 +1,4 @@
-// Package controller asks a real control plane what kube/controller promises.
+// Package controller tests kube/controller on a real control plane.
 package controller_test
 
 import (
@@ -27,7 +27,7 @@ var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"testdata/
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// Demo is the kind of these tests.
+// Demo is the kind that these tests use.
 type Demo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -40,7 +40,7 @@ type DemoSpec struct {
 	N int `json:"n"`
 }
 
-// DemoStatus is what became of it.
+// DemoStatus is the status of a Demo.
 type DemoStatus struct {
 	N           int                  `json:"n,omitempty"`
 	Position    json.RawMessage      `json:"position,omitempty"`
@@ -58,7 +58,7 @@ func (d *Demo) DeepCopyObject() runtime.Object {
 	return &c
 }
 
-// DemoList is what a list answers.
+// DemoList is a list of Demos.
 type DemoList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
@@ -93,8 +93,7 @@ func named(namespace, name string) *Demo {
 	return &Demo{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// world is a namespace of the plane, a client that reads past caches, and the
-// managers of a test.
+// fixture is a namespace of the plane, an uncached client, and the managers of a test.
 type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
@@ -170,7 +169,7 @@ func (w *fixture) get(name string) *Demo {
 	return d
 }
 
-// until looks again and again until it finds nothing to complain of.
+// until polls until look returns no error.
 func (w *fixture) until(what string, look func() error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute) // a busy machine
@@ -190,7 +189,7 @@ func (w *fixture) until(what string, look func() error) {
 	}
 }
 
-// events gives the notes of the Events about an object, by reason.
+// events returns the notes of the Events about an object, by reason.
 func (w *fixture) events(name string) map[string]string {
 	w.t.Helper()
 	var list corev1.EventList

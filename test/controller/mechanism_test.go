@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// What control promises holds on Kubernetes: one exam for both.
+// The conformance suite of control also holds on Kubernetes.
 func TestControllerRuntimeIsAMechanism(t *testing.T) {
 	suite.Plane(t)
 	controltest.Mechanism(t, func(t *testing.T, s controltest.Setup) controltest.Rig {

@@ -14,14 +14,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// asking is an object whose run may be asked by its annotations.
+// requestFixture is an object whose annotations send requests to its run.
 type requestFixture struct {
 	*fixture
 	engine   *workflow.Engine
 	recorder *pauseRecorder
 }
 
-// ears hears what the engine is asked, before it is.
+// pauseRecorder calls a function before the engine gets a pause request.
 type pauseRecorder struct {
 	*workflow.Engine
 	pausing func(by workflow.Actor)
@@ -75,7 +75,7 @@ func (w *requestFixture) begin() {
 	w.start(m)
 }
 
-// run starts a run of an object and waits until it waits.
+// run starts a run of an object and waits until the run waits.
 func (w *requestFixture) run(name, request string) string {
 	w.t.Helper()
 	subject := fmt.Sprintf("Demo/%s/%s/%s", w.namespace, name, w.get(name).UID)
@@ -103,7 +103,7 @@ func (w *requestFixture) annotate(name, key, value string) {
 	w.patch(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, "pawl.dev/"+key, value))
 }
 
-// answered waits for the answer to a request, and for its annotation to be gone.
+// answered waits for the answer to a request, and until its annotation is gone.
 func (w *requestFixture) answered(name, verb, id string) *v1alpha1.RunRequest {
 	w.t.Helper()
 	var last *v1alpha1.RunRequest
@@ -122,9 +122,9 @@ func (w *requestFixture) answered(name, verb, id string) *v1alpha1.RunRequest {
 	return last
 }
 
-// An annotation of an object asks its active run: a value without an id is
-// stamped before anything else, each is accepted once, answered in status and
-// removed (workflow.md 2.5).
+// An annotation of an object is a request to its active run: a value without an id gets
+// one first, each request is accepted once, answered in status, and its annotation
+// removed.
 func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
 	w := newRequestFixture(t)
 	w.create("a", 1)
@@ -169,8 +169,8 @@ func TestAnnotationsOfTheSubjectAskItsRun(t *testing.T) {
 	}
 }
 
-// What a run accepted before it ended is not asked of the next one: the program
-// that accepted it died before the annotation was removed.
+// A request that a run accepted before it ended is not sent to the next run, even if the
+// program died before it removed the annotation.
 func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	w := newRequestFixture(t)
 	w.create("a", 1)
@@ -186,14 +186,14 @@ func TestARequestIsNotHandedToTheNextRun(t *testing.T) {
 	if last := w.answered("a", "cancel", "c1"); last.State != "Accepted" {
 		t.Errorf("the answer is %+v", last)
 	}
-	w.annotate("a", "pause", "p1") // a witness: it comes behind
+	w.annotate("a", "pause", "p1") // a later request, to wait for
 	w.answered("a", "pause", "p1")
 	if r := w.phase(second, workflow.Paused); r.State.Last == nil || !strings.HasSuffix(r.State.Last.ID, "pause/p1") {
 		t.Errorf("the next run was asked, too: %+v", r.State)
 	}
 }
 
-// forgetful is a guard of a program that dies before the annotation is removed.
+// forgetfulGuard is the guard of a program that dies before it removes the annotation.
 type forgetfulGuard struct{}
 
 func (forgetfulGuard) Set(context.Context, string, string, string) (bool, error) { return true, nil }

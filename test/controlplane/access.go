@@ -14,18 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Config gives a configuration with all rights, for one client: a copy. No
+// Config returns a configuration with all rights, for one client: a copy. No
 // request made with it outlives the plane.
 func (p *Plane) Config() *rest.Config { return p.bound(p.config) }
 
-// Client gives a client with all rights.
+// Client returns a client with all rights.
 func (p *Plane) Client() kubernetes.Interface { return p.client }
 
-// Kubeconfig gives the path of a kubeconfig file with all rights.
+// Kubeconfig returns the path of a kubeconfig file with all rights.
 func (p *Plane) Kubeconfig() string { return p.kubeconfig }
 
-// User gives a configuration for someone who has the rights that RBAC gives to
-// that name and those groups, and the path of a kubeconfig file for the same.
+// User returns a configuration for a user with the rights that RBAC gives to that name and
+// those groups, and the path of a kubeconfig file for the same.
 func (p *Plane) User(name string, groups ...string) (*rest.Config, string, error) {
 	user, err := p.env.AddUser(envtest.User{Name: name, Groups: groups}, &rest.Config{QPS: 1000, Burst: 2000})
 	if err != nil {
@@ -46,11 +46,11 @@ func (p *Plane) User(name string, groups ...string) (*rest.Config, string, error
 	return p.bound(user.Config()), file.Name(), nil
 }
 
-// bound gives a copy of a configuration whose requests, watches too, end with
-// the plane: one that is forgotten would hold the API server's stop.
+// bound returns a copy of a configuration whose requests and watches end with the plane: a
+// forgotten one would delay the API server's stop.
 func (p *Plane) bound(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // those of Endpoints would fill a test's log
+	config.WarningHandler = rest.NoWarnings{} // warnings about Endpoints would fill the log
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bound{next: next, until: p.ctx} })
 	return config
 }
@@ -77,7 +77,7 @@ func (b *bound) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper returns the underlying transport for client-go.
 func (b *bound) WrappedRoundTripper() http.RoundTripper { return b.next }
 
 type boundBody struct {

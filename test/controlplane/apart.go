@@ -13,29 +13,28 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// ApartLabel is on the nodes of a test that has its own.
+// ApartLabel is the label of the nodes that belong to one test.
 const ApartLabel = "node.pawl.dev/apart"
 
 // NodeSelector is the admission plugin that Apart and NamespaceOn need, in
 // Options.Admission.
 const NodeSelector = "PodNodeSelector"
 
-// selectorAnnotation lets all pods of a namespace stand on certain nodes only.
+// selectorAnnotation restricts the pods of a namespace to certain nodes.
 const selectorAnnotation = "scheduler.alpha.kubernetes.io/node-selector"
 
 var apart atomic.Int64
 
-// NamespaceOn is Namespace whose pods stand on nodes with this ApartLabel only.
+// NamespaceOn is Namespace with pods only on nodes with this ApartLabel.
 func (p *Plane) NamespaceOn(t testing.TB, label string) string {
 	t.Helper()
 	return p.namespace(t, map[string]string{selectorAnnotation: ApartLabel + "=" + label})
 }
 
-// Apart makes nodes for one test, named by the label and a number, and a
-// namespace whose pods stand there and nowhere else. Whatever the test does to
-// its nodes, nobody beside it notices whose namespace is of NamespaceOn or Apart
-// too. Options of the kubelet are those of the plane. The nodes go when the test
-// ends.
+// Apart creates nodes for one test, named by the label and a number, and a namespace whose
+// pods run only there. Changes of these nodes do not affect other namespaces of
+// NamespaceOn or Apart. The options of the kubelet are those of the plane. The nodes are
+// removed when the test ends.
 func (p *Plane) Apart(t testing.TB) (namespace, label string, k *kubelet.Kubelet) {
 	t.Helper()
 	o := p.o.Kubelet
@@ -54,7 +53,7 @@ func (p *Plane) Apart(t testing.TB) (namespace, label string, k *kubelet.Kubelet
 		}
 	})
 	namespace = p.NamespaceOn(t, o.Name)
-	t.Cleanup(func() { // a node without power would keep its pods
+	t.Cleanup(func() { // a stopped node would keep its pods
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 		defer cancel()
 		err := p.terminateNamespace(ctx, namespace)

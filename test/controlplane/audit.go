@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// Request is one that the API server has answered to a user of Options.Audit:
-// a line of its audit log.
+// Request is an answered request of a user of Options.Audit: a line of the audit log.
 type Request struct {
 	User struct {
 		Username string `json:"username"`
 	} `json:"user"`
-	Verb      string `json:"verb"` // as roles say it: watch, not get
+	Verb      string `json:"verb"` // as in roles: watch, not get
 	URI       string `json:"requestURI"`
 	UserAgent string `json:"userAgent"`
 	Object    struct {
@@ -33,7 +32,7 @@ type Request struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// String tells a request in one line.
+// String returns the request as one line.
 func (r Request) String() string {
 	return fmt.Sprintf("%d %s %s: %s", r.Response.Code, r.Verb, r.URI, r.Response.Message)
 }
@@ -43,7 +42,7 @@ const auditPolicy = `{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitSt
   {"level": "None"}
 ]}`
 
-// audit lets the API server write down what users ask.
+// audit enables the audit log of the API server for the users.
 func (p *Plane) audit(api *envtest.APIServer) error {
 	if len(p.o.Audit) == 0 {
 		return nil
@@ -55,12 +54,12 @@ func (p *Plane) audit(api *envtest.APIServer) error {
 	flags := api.Configure()
 	flags.Set("audit-policy-file", p.path("audit-policy.json"))
 	flags.Set("audit-log-path", p.path("audit.log"))
-	flags.Set("audit-log-mode", "blocking") // what was answered stands there
+	flags.Set("audit-log-mode", "blocking") // an answered request is in the log
 	return os.WriteFile(p.path("audit-policy.json"), fmt.Appendf(nil, auditPolicy, users), 0o644)
 }
 
-// Requests are those of the users of Options.Audit that were answered, in order.
-// A watch is told when it begins and when it ends.
+// Requests returns the answered requests of the users of Options.Audit, in order. A watch
+// appears at its beginning and at its end.
 func (p *Plane) Requests() (all []Request, err error) {
 	file, err := os.Open(p.path("audit.log"))
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Plane) Requests() (all []Request, err error) {
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil || strings.TrimSpace(line) == "" {
-			return all, nil // what is being written is not told yet
+			return all, nil // ignore an incomplete last line
 		}
 		var r Request
 		if err := json.Unmarshal([]byte(line), &r); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// The faults of a plane that cannot start.
+// Errors of a plane that cannot start.
 var (
 	BinariesMissing = fault.Declare(fault.Kind{
 		Code: "CONTROL_PLANE_BINARIES_MISSING", Class: fault.Invalid,
@@ -37,8 +37,8 @@ type Binaries struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl string
 }
 
-// Find gives the programs in a folder; "" is bin/ of this repository. It
-// returns BinariesMissing when one of them is not there.
+// Find returns the programs in a folder; "" is bin/ of this repository. BinariesMissing if
+// one does not exist.
 func Find(dir string) (Binaries, error) {
 	if dir == "" {
 		root, err := Root()
@@ -72,8 +72,8 @@ func Find(dir string) (Binaries, error) {
 	return b, nil
 }
 
-// provide finds the programs, and builds those of the repository when they are
-// missing, unless the variable says skip. Of several processes one builds.
+// provide finds the programs, and builds those of the repository if they are missing,
+// unless the variable is "skip". Only one of several processes builds.
 func provide(ctx context.Context, dir string) (Binaries, error) {
 	b, err := Find(dir)
 	if fault.Of(err) != BinariesMissing || dir != "" || os.Getenv(Variable) == "skip" {
@@ -102,7 +102,7 @@ func provide(ctx context.Context, dir string) (Binaries, error) {
 	return Find(dir)
 }
 
-// Root gives the folder of the repository: where the Makefile is.
+// Root returns the folder of the repository: where the Makefile is.
 func Root() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {

@@ -32,7 +32,7 @@ func startChild(name, path, dir string, args ...string) (*child, error) {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
-		_ = c.cmd.Wait() // how it ended is in its log
+		_ = c.cmd.Wait() // its log has the exit reason
 		close(c.exited)
 	}()
 	return c, nil
@@ -50,7 +50,7 @@ func (c *child) check() error {
 
 // stop ends the process with SIGTERM, after five seconds with SIGKILL.
 func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // gone is what we want
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // ignore the error of an ended process
 	patience := time.NewTimer(5 * time.Second)
 	defer patience.Stop()
 	select {
@@ -61,7 +61,7 @@ func (c *child) stop() {
 	}
 }
 
-// tail gives the last lines of a file.
+// tail returns the last lines of a file.
 func tail(path string, lines int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -28,7 +28,7 @@ func emptyDir(s *corev1.PodSpec, mounts ...*corev1.Container) {
 	}
 }
 
-// Init containers run one after another, a failing one again; a sidecar goes on
+// Init containers run one after the other, failing ones are repeated; a sidecar runs
 // beside the others and ends after them.
 func TestInitContainersRunInOrder(t *testing.T) {
 	p, k := processes(t)
@@ -56,7 +56,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 	}
 }
 
-// A container that may not run again leaves its exit code and its message.
+// A container that is not restarted leaves its exit code and its message.
 func TestFailedPodTellsItsExitCode(t *testing.T) {
 	p, _ := processes(t)
 	ns := p.Namespace(t)
@@ -70,7 +70,7 @@ func TestFailedPodTellsItsExitCode(t *testing.T) {
 	}
 }
 
-// What cannot start says why, and starts when the reason is gone.
+// A container that cannot start reports the reason, and starts when the reason is gone.
 func TestWhatCannotStartSaysWhy(t *testing.T) {
 	p, _ := processes(t)
 	ns := p.Namespace(t)

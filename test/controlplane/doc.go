@@ -1,11 +1,11 @@
 // Package controlplane starts a real Kubernetes control plane for tests: etcd,
 // kube-apiserver, kube-controller-manager and kube-scheduler as processes, and
-// a fake kubelet (package kubelet) that plays the nodes. `make controlplane`
-// builds the programs into bin/, and so does the first Start that misses them;
-// nothing is downloaded as a binary.
+// a fake kubelet (package kubelet) that simulates the nodes. `make controlplane`
+// builds the programs into bin/, and so does the first Start without them; no
+// binary is downloaded.
 //
-// A test package has one plane, which starts with the first test that asks for
-// it (3 to 6 seconds, 620 MiB), and each test has a namespace of its own:
+// A test package has one plane, which starts with the first test that uses
+// it (3 to 6 seconds, 620 MiB), and each test has its own namespace:
 //
 //	var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crd"}})
 //
@@ -17,19 +17,18 @@
 //		...
 //	}
 //
-// With PAWL_TEST_CONTROLPLANE=skip such a test is skipped where the programs are
-// missing, and says why.
+// With PAWL_TEST_CONTROLPLANE=skip such a test is skipped with a message if the
+// programs are missing.
 //
 // # Why one plane a package
 //
-// Test packages run side by side, want different CRDs, stop API servers and
-// lose nodes. A plane that they shared would need someone to own it, and one
-// package's faults would be the other's. Each plane has a slot of its own
-// instead: a folder <temporary folder>/pawl-planes-<uid>/<slot> under a lock
-// that ends with its owner, and the addresses 127.<slot>.0.0/16 for nodes and
-// pods. What a killed owner left behind is ended by the next start: processes
-// by the pid and start time that were recorded, and those that name the folder
-// or carry its mark, then the folder itself.
+// Test packages run concurrently, need different CRDs, stop API servers and lose
+// nodes. A shared plane would need an owner, and the faults of one package would
+// affect the others. Instead each plane has its own slot: a folder
+// <temporary folder>/pawl-planes-<uid>/<slot> with a lock that ends with its owner,
+// and the addresses 127.<slot>.0.0/16 for nodes and pods. The next start removes the
+// remains of a killed owner: processes with a recorded pid and start time, processes
+// with the folder in their command line or environment, then the folder itself.
 //
 // # What differs from a cluster
 //

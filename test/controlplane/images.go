@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// Images gives what this machine has, for the mode Process: pawl:dev is bin/pawl
+// Images returns what this machine has, for the mode Process: pawl:dev is bin/pawl
 // (as user 65532, like a distroless image), and so is any tag of the released
 // image; postgres:<major> the server programs
 // that Debian installs (as user postgres, without an entry point: pods say what
@@ -43,10 +43,10 @@ func Images(bin string) (map[string]kubelet.Image, error) {
 	return images, nil
 }
 
-// Users gives the id here of the user whom PostgreSQL's images call 999.
+// Users maps user 999 of PostgreSQL's images to the id on this machine.
 func Users() map[int64]int64 { return map[int64]int64{999: postgresUser()} }
 
-// postgresUser is whom Debian runs PostgreSQL as; its server refuses root.
+// postgresUser returns Debian's PostgreSQL user; the server refuses root.
 func postgresUser() int64 {
 	if u, err := user.Lookup("postgres"); err == nil {
 		if id, err := strconv.ParseInt(u.Uid, 10, 64); err == nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// slow reads a watch as fast as it comes, and gives it on as late as the proxy says.
+// delayed reads a watch at full speed, and forwards it with the delay of the proxy.
 func (x *Proxy) delayed(body io.ReadCloser) io.ReadCloser {
 	l := &delayedWatch{x: x, body: body, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
 	go l.fill()
 	return l
 }
 
-// lagging is a watch behind its time.
+// delayedWatch is a delayed watch.
 type delayedWatch struct {
 	x    *Proxy
 	body io.ReadCloser
@@ -21,7 +21,7 @@ type delayedWatch struct {
 	mu      sync.Mutex
 	chunks  []chunk
 	err     error
-	arrived chan struct{} // there is a new piece, or an end
+	arrived chan struct{} // signals a new chunk or the end
 
 	once   sync.Once
 	closed chan struct{}
@@ -65,7 +65,7 @@ func (l *delayedWatch) Read(p []byte) (int, error) {
 			defer l.mu.Unlock()
 			return 0, l.err
 		case len(l.chunks) > 0:
-			wait = min(time.Until(l.chunks[0].at.Add(lag)), 20*time.Millisecond) // the lag may change
+			wait = min(time.Until(l.chunks[0].at.Add(lag)), 20*time.Millisecond) // the delay may change
 			if frozen {
 				wait = 20 * time.Millisecond
 			}

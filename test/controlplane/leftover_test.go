@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// What the owner of a plane leaves behind when it is killed ends with the next
-// start, and so does its folder; a plane whose owner lives is left alone.
+// The processes and the folder of a killed owner are removed by the next start; a plane
+// with a running owner is left alone.
 func TestLeftoversOfAKilledOwnerEnd(t *testing.T) {
 	p := suite.Plane(t)
 	temp := t.TempDir()
@@ -67,7 +67,7 @@ func TestLeftoversOfAKilledOwnerEnd(t *testing.T) {
 	}
 }
 
-// belongsTo gives the processes that name a folder in their command line.
+// belongsTo returns the processes with a folder in their command line.
 func belongsTo(dir string) (found []kubelet.Proc) {
 	for _, proc := range kubelet.Procs() {
 		if strings.Contains(strings.Join(proc.Args(), " "), "="+dir+"/") {
@@ -77,7 +77,7 @@ func belongsTo(dir string) (found []kubelet.Proc) {
 	return found
 }
 
-// own is what the owner of the test above does.
+// runOwner is the owner process of the test above.
 func runOwner() {
 	p, err := controlplane.Start(controlplane.Options{Kubelet: kubelet.Options{Nodes: -1}})
 	if err != nil {

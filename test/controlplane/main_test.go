@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// One plane for all: nodes on paper, and nodes that run processes.
+// One plane for all tests: status-only nodes, and nodes that run processes.
 var suite = controlplane.NewSuite(controlplane.Options{
 	CRDs:       []string{"testdata/crd.yaml"},
 	NodeGrace:  4 * time.Second,
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	suite.Main(m)
 }
 
-// serve is what the image server:test runs: an HTTP server at POD_IP that tells
-// of itself and does as it is told.
+// serve is the program of the image server:test: an HTTP server at POD_IP that describes
+// itself and executes commands.
 func serve() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -83,7 +83,7 @@ type self struct {
 	Dir      string
 }
 
-// eventually looks again and again until it finds nothing to complain of.
+// eventually polls until look returns no error.
 func eventually(t *testing.T, what string, look func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a busy machine
@@ -103,7 +103,7 @@ func eventually(t *testing.T, what string, look func(ctx context.Context) error)
 	}
 }
 
-// ready gives the pods of a label that are Ready, when there are so many.
+// ready returns the Ready pods of a label, if there are exactly want.
 func ready(ctx context.Context, p *controlplane.Plane, namespace, app string, want int) ([]corev1.Pod, error) {
 	list, err := p.Client().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + app})
 	if err != nil {

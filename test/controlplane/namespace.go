@@ -18,10 +18,9 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Namespace makes a namespace for one test, where pods can be created at once.
-// When the test ends its pods and their processes are gone; all else goes in
-// the background, as Kubernetes waits five seconds before it empties a
-// namespace.
+// Namespace creates a namespace for one test, where pods can be created at once. When the
+// test ends, its pods and their processes are gone; the rest is deleted in the background,
+// because Kubernetes waits five seconds before it empties a namespace.
 func (p *Plane) Namespace(t testing.TB) string {
 	t.Helper()
 	return p.namespace(t, nil)
@@ -45,7 +44,7 @@ func (p *Plane) namespace(t testing.TB, annotations map[string]string) string {
 	return name
 }
 
-// leave begins to delete a namespace, and returns when nothing runs there.
+// drainNamespace begins to delete a namespace, and returns when no process runs there.
 func (p *Plane) drainNamespace(ctx context.Context, name string) error {
 	if err := p.terminateNamespace(ctx, name); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (p *Plane) drainNamespace(ctx context.Context, name string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for n := 1; p.running(name) > 0; n++ {
-		if n%10 == 0 { // one may have come meanwhile
+		if n%10 == 0 { // new pods may have appeared
 			if err := p.terminateNamespace(ctx, name); err != nil {
 				return err
 			}
@@ -72,7 +71,7 @@ func (p *Plane) drainNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// empty marks a namespace as deleted, and takes its pods away without grace.
+// terminateNamespace deletes a namespace, and its pods without grace period.
 func (p *Plane) terminateNamespace(ctx context.Context, name string) error {
 	now := int64(0)
 	err := p.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
@@ -85,7 +84,7 @@ func (p *Plane) terminateNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// running says how many pods of a namespace hold processes, on any nodes.
+// running returns how many pods of a namespace have processes, on all nodes.
 func (p *Plane) running(name string) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,8 +94,8 @@ func (p *Plane) running(name string) (n int) {
 	return n
 }
 
-// MakeNamespace makes a namespace whose name begins like the given one, and
-// waits until pods can be created there.
+// MakeNamespace creates a namespace whose name begins with the given one, and waits until
+// pods can be created there.
 func (p *Plane) MakeNamespace(ctx context.Context, like string) (string, error) {
 	return p.makeNamespace(ctx, like, nil)
 }
@@ -111,7 +110,7 @@ func (p *Plane) makeNamespace(ctx context.Context, like string, annotations map[
 	return ns.Name, p.awaitAccount(ctx, ns.Name)
 }
 
-// label makes the beginning of a name of any text.
+// label converts any text to a name prefix.
 func label(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -123,15 +122,14 @@ func label(s string) string {
 	return strings.Trim("t-"+strings.Trim(s[:min(len(s), 40)], "-"), "-")
 }
 
-// DeleteNamespace deletes a namespace, does not wait for the grace of its pods,
-// and returns when all is gone. Finalizers that nobody serves any more are
-// taken off.
+// DeleteNamespace deletes a namespace without the grace period of its pods, and returns
+// when all is gone. It removes finalizers that no controller serves.
 func (p *Plane) DeleteNamespace(ctx context.Context, name string) error {
 	return p.deleteNamespace(ctx, name, 100*time.Millisecond)
 }
 
 func (p *Plane) deleteNamespace(ctx context.Context, name string, every time.Duration) error {
-	released := time.Now() // the controller manager gets its time: to look for finalizers is much work
+	released := time.Now() // give the controller manager time: reading all finalizers is expensive
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -157,7 +155,7 @@ func (p *Plane) deleteNamespace(ctx context.Context, name string, every time.Dur
 	}
 }
 
-// held says whether finalizers keep objects of a namespace that is deleted.
+// hasFinalizers reports whether finalizers block the deletion of a namespace.
 func hasFinalizers(ns *corev1.Namespace) bool {
 	for _, c := range ns.Status.Conditions {
 		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
@@ -179,7 +177,7 @@ func remainingContent(ns *corev1.Namespace) string {
 	return strings.Join(said, "; ")
 }
 
-// release takes the finalizers off all deleted objects of a namespace, but for
+// removeFinalizers removes the finalizers of all deleted objects of a namespace, except
 // those of Kubernetes itself: their controllers run.
 func (p *Plane) removeFinalizers(ctx context.Context, namespace string) error {
 	objects, err := dynamic.NewForConfig(p.Config())
@@ -199,7 +197,7 @@ func (p *Plane) removeFinalizers(ctx context.Context, namespace string) error {
 			of := objects.Resource(gv.WithResource(r.Name)).Namespace(namespace)
 			found, err := of.List(ctx, metav1.ListOptions{})
 			if err != nil {
-				continue // a resource may go while its namespace does
+				continue // a resource may disappear with its CRD
 			}
 			for _, o := range found.Items {
 				before := o.GetFinalizers()
@@ -221,7 +219,7 @@ func (p *Plane) removeFinalizers(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// served says whether a finalizer is one that the controller manager takes off.
+// isBuiltinFinalizer reports whether the controller manager serves a finalizer.
 func isBuiltinFinalizer(finalizer string) bool {
 	domain, _, _ := strings.Cut(finalizer, "/")
 	return domain == "kubernetes.io" || strings.HasSuffix(domain, ".kubernetes.io") ||

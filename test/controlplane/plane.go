@@ -18,34 +18,33 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// Options of a plane. The zero value gives three nodes on paper.
+// Options of a plane. The zero value means three status-only nodes.
 type Options struct {
 	// Bin is the folder of the programs; bin/ of the repository by default.
 	Bin string
-	// CRDs are files and folders of CustomResourceDefinitions. They are there
-	// before the controller manager starts, so that its garbage collector knows
-	// them from the beginning.
+	// CRDs are files and folders of CustomResourceDefinitions. They are installed before the
+	// controller manager starts, so that its garbage collector knows them from the beginning.
 	CRDs []string
 	// Kubelet are the nodes; Config, Dir, Addresses and Record are filled in.
 	// Nodes: -1 means none, for a test that starts its own (Plane.StartKubelet).
 	Kubelet kubelet.Options
-	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes
-	// and default: 50 s), and EvictAfter how long its pods stay then (5 min).
+	// NodeGrace is how long a node may be silent until it is NotReady (Kubernetes and default:
+	// 50 s). EvictAfter is how long its pods stay then (5 min).
 	NodeGrace, EvictAfter time.Duration
-	// Audit are the users whose requests the API server writes down: see Requests.
+	// Audit are the users whose requests the API server logs: see Requests.
 	Audit []string
-	// Admission are admission plugins beside those that Kubernetes has on.
+	// Admission are admission plugins in addition to Kubernetes' defaults.
 	Admission []string
-	// Keep leaves the folder with logs and pods behind after Stop.
+	// Keep keeps the folder with logs and pods after Stop.
 	Keep bool
-	// Log is told what goes wrong in the fake kubelet; by default kubelet.log in
-	// the plane's folder is.
+	// Log receives the errors of the fake kubelet; by default they go to kubelet.log in the
+	// plane's folder.
 	Log func(format string, args ...any)
 }
 
 // Plane is a running control plane.
 type Plane struct {
-	// Kubelet plays the nodes; nil when Options wanted none.
+	// Kubelet simulates the nodes; nil without nodes.
 	Kubelet *kubelet.Kubelet
 	// Binaries are the programs, kubectl among them.
 	Binaries Binaries
@@ -59,7 +58,7 @@ type Plane struct {
 	addresses  *kubelet.Addresses
 	log        *os.File
 
-	ctx      context.Context // ends when the plane stops: no request outlives it
+	ctx      context.Context // ends when the plane stops
 	cancel   context.CancelFunc
 	mu       sync.Mutex
 	children []*child
@@ -68,15 +67,15 @@ type Plane struct {
 	stop     sync.Once
 	stopped  error
 
-	background sync.WaitGroup // namespaces that go
+	background sync.WaitGroup // namespaces that are being deleted
 }
 
-// startTimeout is how long a program of a plane may take on a busy machine.
+// startTimeout is how long a program may take to start on a busy machine.
 const startTimeout = 2 * time.Minute
 
-// Start starts a plane. Programs that are missing in bin/ of the repository are
-// built first, which takes minutes; in another folder they are BinariesMissing.
-// Stop ends the plane.
+// Start starts a plane. It first builds programs that are missing in bin/ of the
+// repository, which takes minutes; for another folder it returns BinariesMissing. Stop
+// ends the plane.
 func Start(o Options) (*Plane, error) { return StartContext(context.Background(), o) }
 
 // StartContext is Start that gives up when ctx ends. The plane outlives ctx.
@@ -132,7 +131,7 @@ func (p *Plane) start(ctx context.Context) (err error) {
 func (p *Plane) StartKubelet(o kubelet.Options) (*kubelet.Kubelet, error) {
 	o.Config, o.Addresses, o.Record = p.Config(), p.addresses, p.slot.record
 	if o.Dir == "" {
-		o.Dir = p.slot.dir // short, as sockets want it
+		o.Dir = p.slot.dir // short, because of the limit for socket paths
 		if o.Name != "" {
 			o.Dir = p.path(o.Name)
 		}
@@ -165,7 +164,7 @@ func (p *Plane) startServers() error {
 		return err
 	}
 	defer apiLog.Close()
-	own := false // whatever USE_EXISTING_CLUSTER says
+	own := false // ignores USE_EXISTING_CLUSTER
 	p.env = &envtest.Environment{
 		UseExistingCluster:       &own,
 		CRDDirectoryPaths:        p.o.CRDs,
@@ -182,10 +181,10 @@ func (p *Plane) startServers() error {
 		return err
 	}
 	flags := api.Configure()
-	flags.Disable("disable-admission-plugins") // ServiceAccount is admitted: the controllers that it wants run
+	flags.Disable("disable-admission-plugins") // enable ServiceAccount: its controllers run
 	flags.Set("service-cluster-ip-range", "10.96.0.0/16")
-	// The API server refuses a loopback address, and one without a default
-	// route finds no other; nobody reads the endpoints of kubernetes.default.
+	// The API server refuses a loopback address, and finds no other without a default route;
+	// nothing uses the endpoints of kubernetes.default.
 	flags.Set("advertise-address", "192.0.2.10")
 	flags.Set("endpoint-reconciler-type", "none")
 	if p.o.EvictAfter > 0 {
@@ -215,8 +214,8 @@ func (p *Plane) startServers() error {
 	)
 }
 
-// recordServers notes the processes that envtest has started: they do not end
-// with this one.
+// recordServers records the processes that envtest has started: they do not end with this
+// process.
 func (p *Plane) recordServers() {
 	for _, other := range kubelet.Procs() {
 		if component(other, p.slot.dir) {
@@ -252,8 +251,8 @@ func (p *Plane) startControllers() error {
 	return nil
 }
 
-// awaitAccount waits until pods can be created in a namespace: the controller
-// manager works and has made its default service account.
+// awaitAccount waits until pods can be created in a namespace: the controller manager has
+// created its default service account.
 func (p *Plane) awaitAccount(ctx context.Context, namespace string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -285,9 +284,9 @@ func (p *Plane) Check() error {
 	return errors.Join(errs...)
 }
 
-// OnStop lets a function run when the plane stops, before the API server does:
-// clients, informers and managers must be gone by then. The last one given is
-// called first.
+// OnStop registers a function that runs when the plane stops, before the API server does:
+// clients, informers and managers must end by then. The last registered function runs
+// first.
 func (p *Plane) OnStop(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -303,7 +302,7 @@ func (p *Plane) RestartAPIServer(down time.Duration) error {
 		return err
 	}
 	defer log.Close()
-	// Open watches would hold a graceful stop for long: it ends as in a crash.
+	// Open watches would delay a graceful stop: kill it.
 	for _, other := range p.slot.leftovers() {
 		if args := other.Args(); len(args) > 0 && args[0] == p.Binaries.APIServer {
 			if err := kubelet.End([]kubelet.Proc{other}); err != nil {
@@ -311,7 +310,7 @@ func (p *Plane) RestartAPIServer(down time.Duration) error {
 			}
 		}
 	}
-	_ = api.Stop() // it is gone; this says so to envtest
+	_ = api.Stop() // it is gone; this tells envtest
 	time.Sleep(down)
 	api.Out, api.Err = log, log
 	err = api.Start()

@@ -52,8 +52,8 @@ func stateful(app string, replicas int32) *appsv1.StatefulSet {
 	}
 }
 
-// The API server says its stamped version, all nodes are Ready, and kubectl
-// works with the kubeconfig file.
+// The API server reports its version, all nodes are Ready, and kubectl works with the
+// kubeconfig file.
 func TestPlaneStarts(t *testing.T) {
 	p := suite.Plane(t)
 	version := must(p.Client().Discovery().ServerVersion())(t)
@@ -97,7 +97,7 @@ func TestStatefulSetOfThreeIsReadyOnPaper(t *testing.T) {
 	}
 }
 
-// A rollout goes on pod by pod only as far as the function says Ready.
+// A rollout continues pod by pod only as the function returns Ready.
 func TestRolloutIsHeldByTheReadinessFunction(t *testing.T) {
 	p := suite.Plane(t)
 	ns := p.Namespace(t)
@@ -133,7 +133,7 @@ func TestRolloutIsHeldByTheReadinessFunction(t *testing.T) {
 		return nil
 	}
 	eventually(t, "the held rollout", held)
-	time.Sleep(time.Second) // real processes: there is no other sign that nothing comes
+	time.Sleep(time.Second) // real processes: only time shows that nothing happens
 	if err := held(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestRolloutIsHeldByTheReadinessFunction(t *testing.T) {
 		}
 		return nil
 	})
-	open.Store(false) // a pod may turn unready again
+	open.Store(false) // a pod may become unready again
 	eventually(t, "the pods that are not ready any more", func(ctx context.Context) error {
 		_, err := ready(ctx, p, ns, "web", 0)
 		return err
@@ -223,8 +223,8 @@ func TestJobEndsOnPaper(t *testing.T) {
 	})
 }
 
-// CRDs are there with their CEL rules, and the garbage collector knows them
-// from the beginning: what a custom resource owns goes with it.
+// CRDs are installed with their CEL rules, and the garbage collector knows them from the
+// beginning: it deletes the dependents of a custom resource.
 func TestCustomResourcesAreCheckedAndCollected(t *testing.T) {
 	p := suite.Plane(t)
 	ns := p.Namespace(t)
@@ -258,8 +258,8 @@ func newWidget(finalizers []string) *unstructured.Unstructured {
 	return o
 }
 
-// A namespace goes with pods that have a long grace and with objects whose
-// finalizer nobody serves any more.
+// A namespace is deleted although pods have a long grace period and objects have a
+// finalizer that no controller serves.
 func TestNamespaceGoesWithAllThatIsInIt(t *testing.T) {
 	p := suite.Plane(t)
 	ns := must(p.MakeNamespace(t.Context(), "Test/With Odd_Name"))(t)
@@ -298,7 +298,7 @@ func TestUserHasNoMoreRightsThanRBACGives(t *testing.T) {
 	}
 }
 
-// A silent node is found out, its pods move, and it may come back.
+// A silent node is detected, its pods move, and the node may return.
 func TestPodsLeaveALostNode(t *testing.T) {
 	p := suite.Plane(t)
 	ns := p.Namespace(t)
@@ -346,7 +346,7 @@ func eventuallyReady(p *controlplane.Plane, name string) {
 	}
 }
 
-// The API server may end as in a crash and come back: clients and nodes go on.
+// The API server may crash and restart: clients and nodes continue.
 func TestAPIServerRestarts(t *testing.T) {
 	p := suite.Plane(t)
 	ns := p.Namespace(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// Two nodes whose pods are processes, beside those on paper.
+// Two nodes whose pods are processes, beside the status-only nodes.
 var (
 	realOnce sync.Once
 	real     *kubelet.Kubelet
@@ -57,7 +57,7 @@ func processes(t *testing.T) (*controlplane.Plane, *kubelet.Kubelet) {
 	return p, real
 }
 
-// server gives a pod of the test server, with what a test adds.
+// server returns a pod of the test server, with the changes of a test.
 func server(name string, change func(*corev1.PodSpec, *corev1.Container)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name, "tier": "test"}},
@@ -82,7 +82,7 @@ func healthz() corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http")}}
 }
 
-// shell gives a pod that runs a script, and does not run it again.
+// shell returns a pod that runs a script once.
 func shell(name, script string, change func(*corev1.PodSpec, *corev1.Container)) *corev1.Pod {
 	return server(name, func(s *corev1.PodSpec, c *corev1.Container) {
 		s.RestartPolicy = corev1.RestartPolicyNever
@@ -98,7 +98,7 @@ func create(t *testing.T, p *controlplane.Plane, ns string, pod *corev1.Pod) {
 	must(p.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 }
 
-// await waits until a pod is as it should be.
+// await waits until a pod meets a condition.
 func await(t *testing.T, p *controlplane.Plane, ns, name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
@@ -128,7 +128,7 @@ func restarted(times int32) func(*corev1.Pod) bool {
 	}
 }
 
-// call speaks to the server of a pod.
+// call sends a request to the server of a pod.
 func call(t *testing.T, pod *corev1.Pod, method, path string, form url.Values) string {
 	t.Helper()
 	req := must(http.NewRequestWithContext(t.Context(), method, "http://"+pod.Status.PodIP+":7000"+path+"?"+form.Encode(), nil))(t)
@@ -156,8 +156,8 @@ func describeSelf(t *testing.T, pod *corev1.Pod) (s self) {
 	return s
 }
 
-// Each pod is a process that serves at its own address, with the environment
-// and the files that its spec names, at paths that are its own.
+// Each pod is a process at its own address, with the environment and files of its spec, at
+// its own paths.
 func TestProcessServesAtItsOwnAddressWithItsEnvironment(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
@@ -233,7 +233,7 @@ func TestProcessServesAtItsOwnAddressWithItsEnvironment(t *testing.T) {
 	}
 }
 
-// A container that crashes is started again, with its end and the count told.
+// A container that crashes is restarted; the status has its exit and the restart count.
 func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
@@ -260,8 +260,8 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	}
 }
 
-// Readiness takes a pod out, liveness restarts it, and neither looks before the
-// startup probe has succeeded.
+// Readiness makes a pod unready, liveness restarts it, and both begin after the startup
+// probe has succeeded.
 func TestProbesAreExecuted(t *testing.T) {
 	p, _ := processes(t)
 	ns := p.Namespace(t)
@@ -376,7 +376,7 @@ func TestDeletionGivesGraceAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// carrying gives the processes that carry a container's root.
+// carrying returns the processes with a container's root in their environment.
 func carrying(root string) (found []kubelet.Proc) {
 	for _, p := range kubelet.Procs() {
 		if p.Environ(kubelet.RootVariable) == root {
@@ -386,8 +386,8 @@ func carrying(root string) (found []kubelet.Proc) {
 	return found
 }
 
-// A node without power kills its pods and brings them back with a restart; one
-// without network lets them live and says nothing.
+// A stopped node kills its pods and restarts them after StartNode; a disconnected one
+// keeps them running and reports nothing.
 func TestNodesLosePowerAndNetwork(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)

@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Proxy stands between one program and the API server: it knows each request,
-// and can hold it, refuse it, lose its answer, or let watches lag. The program
-// reaches it with the kubeconfig file of Kubeconfig, with all rights.
+// Proxy is between one program and the API server: it records each request, and can hold
+// it, refuse it, lose its answer, or delay watches. The program uses the kubeconfig file
+// of Kubeconfig, with all rights.
 type Proxy struct {
 	kubeconfig string
 	server     *http.Server
@@ -41,14 +41,14 @@ type Proxy struct {
 type Call struct {
 	Verb                           string // get, list, watch, create, update, patch, delete
 	Resource, Sub, Namespace, Name string
-	Body                           []byte // what it carries
+	Body                           []byte // request body
 	At                             time.Time
-	Code                           int // of the API server's answer; 0: it was not asked, or has not answered
+	Code                           int // status of the API server's answer; 0: no answer
 	Answered                       bool
 	number                         int
 }
 
-// Writes reports a request that may change something.
+// Writes reports whether the request may change something.
 func (c *Call) Writes() bool {
 	switch c.Verb {
 	case "create", "update", "patch", "delete":
@@ -72,24 +72,24 @@ func (c Call) String() string {
 	return text
 }
 
-// Act is what happens to a request. The zero Act lets it pass.
+// Reaction is what happens to a request. The zero value lets it pass.
 type Reaction struct {
 	// Before is called before the API server sees the request; it may block.
 	Before func()
 	// Drop keeps the request from the API server.
 	Drop bool
-	// After is called when the API server has answered, before the program hears of it.
+	// After is called when the API server has answered, before the program gets the answer.
 	After func(code int)
-	// Answer is what the program gets instead of the true answer.
+	// Answer replaces the real answer.
 	Answer *metav1.Status
 	// Lose breaks the connection without an answer.
 	Lose bool
 }
 
-// NewProxy starts a proxy that ends with the plane. Who goes through it is an administrator.
+// NewProxy starts a proxy that ends with the plane. Its clients are administrators.
 func (p *Plane) NewProxy() (*Proxy, error) { return p.NewProxyAs(p.config) }
 
-// NewProxyAs starts one through which everybody is who a configuration says.
+// NewProxyAs starts a proxy whose clients are the user of a configuration.
 func (p *Plane) NewProxyAs(config *rest.Config) (*Proxy, error) {
 	transport, err := rest.TransportFor(p.bound(config))
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Plane) NewProxyAs(config *rest.Config) (*Proxy, error) {
 		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:      transport,
 		FlushInterval:  -1,
-		ErrorLog:       log.New(io.Discard, "", 0), // a program that was killed has broken its connections
+		ErrorLog:       log.New(io.Discard, "", 0), // a killed program breaks its connections
 		ModifyResponse: x.onAnswer,
 		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
@@ -130,32 +130,32 @@ func (p *Plane) NewProxyAs(config *rest.Config) (*Proxy, error) {
 	return x, nil
 }
 
-// Kubeconfig is the path of the file that leads through the proxy.
+// Kubeconfig returns the path of the kubeconfig file of the proxy.
 func (x *Proxy) Kubeconfig() string { return x.kubeconfig }
 
-// Meet sets what happens to requests from now on; nil: they pass. It is asked
-// one request after the other, and must not ask the proxy.
+// Intercept sets the rule for all further requests; nil: they pass. The rule is called for
+// one request at a time, and must not use the proxy.
 func (x *Proxy) Intercept(rule func(*Call) Reaction) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.rule = rule
 }
 
-// Lag delays what watches tell from now on.
+// Lag delays all watches from now on.
 func (x *Proxy) Lag(d time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.lag = d
 }
 
-// Freeze lets watches tell nothing until it is called with false.
+// Freeze stops all watches until it is called with false.
 func (x *Proxy) Freeze(frozen bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.frozen = frozen
 }
 
-// Calls are the requests so far, oldest first.
+// Calls returns the requests so far, oldest first.
 func (x *Proxy) Calls() []Call {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -198,7 +198,7 @@ func (x *Proxy) handler(forward http.Handler) http.Handler {
 				w.Header()[key] = values
 			}
 			w.WriteHeader(kept.code)
-			_, _ = w.Write(kept.body.Bytes()) // whoever has gone needs no answer
+			_, _ = w.Write(kept.body.Bytes()) // the client may be gone
 			return
 		default:
 			forward.ServeHTTP(w, r.WithContext(ctx))
@@ -214,7 +214,7 @@ func (x *Proxy) handler(forward http.Handler) http.Handler {
 	})
 }
 
-// say answers with a status.
+// writeStatus answers with a status.
 func writeStatus(w http.ResponseWriter, s *metav1.Status) {
 	s.Kind, s.APIVersion, s.Status = "Status", "v1", metav1.StatusFailure
 	body, err := json.Marshal(s)
@@ -226,10 +226,10 @@ func writeStatus(w http.ResponseWriter, s *metav1.Status) {
 		w.Header().Set("Retry-After", strconv.Itoa(int(s.Details.RetryAfterSeconds)))
 	}
 	w.WriteHeader(int(s.Code))
-	_, _ = w.Write(body) // whoever has gone needs no answer
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// blind keeps an answer that the program is not to see yet.
+// bufferedResponse holds back an answer.
 type bufferedResponse struct {
 	header http.Header
 	body   bytes.Buffer
@@ -240,7 +240,7 @@ func (b *bufferedResponse) Header() http.Header         { return b.header }
 func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
 func (b *bufferedResponse) WriteHeader(code int)        { b.code = code }
 
-// answered notes the answer of the API server, and slows down what a watch tells.
+// onAnswer records the answer of the API server, and delays watches.
 func (x *Proxy) onAnswer(resp *http.Response) error {
 	call, _ := resp.Request.Context().Value(callKey{}).(*Call)
 	if call == nil {
@@ -256,7 +256,7 @@ func (x *Proxy) onAnswer(resp *http.Response) error {
 	return nil
 }
 
-// callOf reads a request as Kubernetes does.
+// callOf parses a request as Kubernetes does.
 func callOf(r *http.Request) *Call {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	c := &Call{}

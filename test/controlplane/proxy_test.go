@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// A proxy passes requests on, knows them and their answers, refuses them, loses
-// answers of what was carried out, and holds back what watches tell.
+// A proxy forwards and records requests and answers, refuses requests, loses answers of
+// executed requests, and holds back watches.
 func TestProxy(t *testing.T) {
 	plane := suite.Plane(t)
 	namespace := plane.Namespace(t)

@@ -16,17 +16,18 @@ import (
 // Slots are numbered from 1; the number is the second byte of the addresses.
 const slots = 250
 
-// slot is the folder of one plane and its lock, which ends with its owner.
+// slot is the folder of one plane with a lock, which ends with its owner.
 type slot struct {
 	number int
 	dir    string
 	lock   *os.File
 
 	mu        sync.Mutex
-	processes *os.File // what a killed owner leaves behind
+	processes *os.File // the recorded processes
 }
 
-// takeSlot ends what killed owners left behind, and takes the first free slot.
+// takeSlot removes the processes and folders of killed owners, and takes the first free
+// slot.
 func takeSlot() (*slot, error) {
 	base := filepath.Join(os.TempDir(), fmt.Sprintf("pawl-planes-%d", os.Getuid()))
 	if err := os.MkdirAll(base, 0o755); err != nil {
@@ -86,7 +87,7 @@ func (s *slot) open() error {
 	return nil
 }
 
-// record notes a process, so that it can be ended when its owner was killed.
+// record records a process, so that it can be ended after its owner was killed.
 func (s *slot) record(pid int) {
 	p, ok := kubelet.FindProcess(pid)
 	if !ok {
@@ -94,15 +95,15 @@ func (s *slot) record(pid int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A record that cannot be written costs only the next start's certainty.
+	// Ignore errors: without the record the next start may not find the process.
 	fmt.Fprintf(s.processes, "%d %d\n", p.PID, p.Started)
 }
 
-// left gives the recorded processes that are still there.
+// leftovers returns the recorded processes that still run.
 func (s *slot) leftovers() []kubelet.Proc { return recorded(s.dir) }
 
-// free ends what is left of the plane, removes its folder unless it is to be
-// kept, and gives the slot back.
+// free ends the remaining processes of the plane, removes its folder unless keep is set,
+// and releases the slot.
 func (s *slot) free(keep bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +114,7 @@ func (s *slot) free(keep bool) error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// wipe ends the processes of a slot whose owner is gone and removes its folder.
+// wipe ends the processes of a slot without owner and removes its folder.
 func wipe(dir string) error {
 	all := recorded(dir)
 	for _, p := range kubelet.Procs() {
@@ -127,9 +128,8 @@ func wipe(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// component says whether a process is a program of the plane in this folder:
-// one by its name, which holds the folder in a flag. A person's editor or
-// kubectl is not.
+// component reports whether a process is a program of the plane in this folder: by its
+// name and a flag with the folder. An editor or kubectl of a person is not.
 func component(p kubelet.Proc, dir string) bool {
 	args := p.Args()
 	if len(args) == 0 {
@@ -158,7 +158,7 @@ func recorded(dir string) []kubelet.Proc {
 		var pid int
 		var started uint64
 		if _, err := fmt.Sscan(line, &pid, &started); err != nil {
-			continue // the last line of one that was killed as it wrote
+			continue // the incomplete last line of a killed process
 		}
 		if p, ok := kubelet.FindProcess(pid); ok && p.Started == started {
 			found = append(found, p)

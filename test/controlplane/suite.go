@@ -14,11 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Variable set to "skip" lets tests skip when the programs of a plane are
-// missing. By default they are built.
+// Variable set to "skip" skips tests if the programs of a plane are missing. By default
+// they are built.
 const Variable = "PAWL_TEST_CONTROLPLANE"
 
-// Suite is the plane of one test package. It starts when the first test asks.
+// Suite is the plane of one test package. It starts with the first test that uses it.
 type Suite struct {
 	o     Options
 	once  sync.Once
@@ -26,11 +26,11 @@ type Suite struct {
 	err   error
 }
 
-// NewSuite gives a suite that starts a plane with these options.
+// NewSuite returns a suite that starts a plane with these options.
 func NewSuite(o Options) *Suite { return &Suite{o: o} }
 
-// Plane gives the plane of the suite. Missing programs are built first, or the
-// test is skipped when PAWL_TEST_CONTROLPLANE is "skip".
+// Plane returns the plane of the suite. It first builds missing programs, or skips the
+// test if PAWL_TEST_CONTROLPLANE is "skip".
 func (s *Suite) Plane(t testing.TB) *Plane {
 	t.Helper()
 	s.once.Do(func() { s.plane, s.err = Start(s.o) })
@@ -48,10 +48,10 @@ func (s *Suite) Plane(t testing.TB) *Plane {
 	return nil
 }
 
-// Main runs the tests, stops the plane, and fails when goroutines or processes
-// are left. It does not return. Call it from TestMain.
+// Main runs the tests, stops the plane, and fails if goroutines or processes remain. It
+// does not return. Call it from TestMain.
 func (s *Suite) Main(m *testing.M) {
-	log.SetLogger(logr.Discard()) // or controller-runtime complains of having none
+	log.SetLogger(logr.Discard()) // otherwise controller-runtime warns
 	code := m.Run()
 	if err := s.close(); err != nil {
 		fmt.Fprintln(os.Stderr, "controlplane:", err)
@@ -72,7 +72,7 @@ func (s *Suite) close() error {
 			err = errors.Join(err, fmt.Errorf("process %d is left: %v", p.PID, p.Args()))
 		}
 	}
-	// A watch of metadata only that is stopped while an event is on its way leaves
-	// the goroutine of apimachinery's watch.Filter behind.
+	// A metadata-only watch that is stopped during an event leaks the goroutine of
+	// apimachinery's watch.Filter.
 	return errors.Join(err, goleak.Find(goleak.IgnoreTopFunction("k8s.io/apimachinery/pkg/watch.(*filteredWatch).loop")))
 }

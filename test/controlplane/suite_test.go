@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// listener is a test that ends where a suite lets it end.
+// listener is a test whose skip and failure are recorded.
 type listener struct {
 	testing.TB
 	skipped, failed string
@@ -27,8 +27,8 @@ func (l *listener) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Where programs are missing that are not built, a test that may skip does, and
-// any other fails; both say how to get them.
+// If programs are missing and not built, the test is skipped with the variable, and fails
+// without it; both messages say how to get them.
 func TestMissingBinaries(t *testing.T) {
 	for _, variable := range []string{"", "skip"} {
 		t.Setenv(controlplane.Variable, variable)

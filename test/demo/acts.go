@@ -9,14 +9,14 @@ import (
 	"github.com/pawl-dev/pawl/test/etcdproc"
 )
 
-// Act is a scene of the demo.
+// Act is one part of the demo.
 type Act struct {
 	Name, Title string
 	do          func(context.Context) error
 	out         func(format string, args ...any)
 }
 
-// Play shows the act. Its error says what did not come as it should.
+// Play runs the act. The error describes an unexpected result.
 func (a Act) Play(ctx context.Context) error {
 	a.out("\n── %s", a.Title)
 	if err := a.do(ctx); err != nil {
@@ -25,7 +25,7 @@ func (a Act) Play(ctx context.Context) error {
 	return nil
 }
 
-// Acts are all scenes, in order.
+// Acts returns all acts in order.
 func (d *Demo) Acts() []Act {
 	acts := []Act{
 		{Name: "Create", Title: "Three members, started from YAML", do: d.create},
@@ -78,7 +78,7 @@ func (d *Demo) scaleOut(ctx context.Context) error {
 	)
 }
 
-// replace kills a member and watches until another one, with a new id, has its place.
+// replace kills a member and watches until another one with a new id has replaced it.
 func (d *Demo) replace(ctx context.Context) error {
 	const victim = name + "-2"
 	before, err := d.members(ctx)
@@ -120,7 +120,7 @@ func (d *Demo) replace(ctx context.Context) error {
 	)
 }
 
-// restart pauses in the middle, where one member is down: the bracket starts it again.
+// restart pauses the flow while one member is down: the bracket starts the member again.
 func (d *Demo) restart(ctx context.Context) error {
 	roll := func() error {
 		var run string
@@ -160,7 +160,7 @@ func (d *Demo) restart(ctx context.Context) error {
 	return nil
 }
 
-// cancel lets a learner be added, and takes it away again.
+// cancel cancels a flow that has added a learner: the learner is removed.
 func (d *Demo) cancel(ctx context.Context) error {
 	var run string
 	return steps(
@@ -223,7 +223,7 @@ func (d *Demo) summarize(ctx context.Context) error {
 	)
 }
 
-// keys reads back what the writer was told is safe.
+// keys reads back the acknowledged keys.
 func (d *Demo) keys(ctx context.Context) error {
 	report := d.writer.Stop()
 	client, err := connect(d.clients(3))
@@ -284,7 +284,7 @@ To end it:
 	return nil
 }
 
-// steps are carried out until one fails.
+// steps runs functions until one fails.
 func steps(all ...func() error) error {
 	for _, step := range all {
 		if err := step(); err != nil {
@@ -294,5 +294,5 @@ func steps(all ...func() error) error {
 	return nil
 }
 
-// short is how pawl prints ids; it takes them so, too.
+// short returns an id in the form that pawl prints and accepts.
 func short(id string) string { return id[:min(4, len(id))] }

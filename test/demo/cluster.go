@@ -19,26 +19,26 @@ import (
 const (
 	kind   = "EtcdCluster"
 	name   = "demo"
-	within = 2 * time.Minute // the longest that any act waits for one thing
+	within = 2 * time.Minute // the longest wait of an act
 )
 
-// Event is what the demo reads of a history.
+// Event is the part of an event that the demo reads.
 type Event struct {
 	Kind, Step, Code, Message, Reason string
 	Seq                               int
 	At                                time.Time
 }
 
-// Fault is what holds the object up.
+// Fault is the fault that blocks the object.
 type Fault struct{ Code, Message, Remedy string }
 
-// Run is a run of the object, and the fault it met.
+// Run is a run of the object, with its fault.
 type Run struct {
 	ID    string
 	Fault *Fault
 }
 
-// object is what the demo reads of the object.
+// object is the part of the object that the demo reads.
 type object struct {
 	Status struct {
 		State    string
@@ -56,7 +56,7 @@ func (d *Demo) object(ctx context.Context) (o object, err error) {
 	return o, err
 }
 
-// Set changes the manifest, as a person would with an editor, and shows how.
+// Set edits the manifest and shows the change.
 func (d *Demo) Set(key string, value int) error {
 	data, err := os.ReadFile(d.manifest)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Demo) Set(key string, value int) error {
 	return os.WriteFile(d.manifest, line.ReplaceAll(data, []byte("${1}"+strconv.Itoa(value))), 0o644)
 }
 
-// Apply applies the example and waits until the object has come to a state.
+// Apply applies the example and waits until the object reaches a state.
 func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	if err := d.pawl(ctx, 0, "apply", "-f", "cluster.yaml"); err != nil {
 		return Run{}, err
@@ -82,8 +82,8 @@ func (d *Demo) Apply(ctx context.Context, state string) (Run, error) {
 	return Run{ID: o.Status.Run.ID, Fault: o.Status.Fault}, err
 }
 
-// Faulty applies the example, which the machine cannot carry out, and waits until
-// the object says so while it stays in its state.
+// Faulty applies an impossible spec and waits until the object reports it while it stays
+// in its state.
 func (d *Demo) Faulty(ctx context.Context, state, code string) error {
 	if err := d.pawl(ctx, 0, "apply", "-f", "cluster.yaml"); err != nil {
 		return err
@@ -94,18 +94,17 @@ func (d *Demo) Faulty(ctx context.Context, state, code string) error {
 	})
 }
 
-// ApplyAndWait applies the example and waits until the cluster is as it asks.
+// ApplyAndWait applies the example and waits until the cluster matches it.
 func (d *Demo) ApplyAndWait(ctx context.Context) error {
 	return d.pawl(ctx, 0, "apply", "-f", "cluster.yaml", "--wait", "1m")
 }
 
-// History is what has become of a run.
+// History is the result of a run.
 func (d *Demo) History(ctx context.Context, run string) ([]Event, error) { return d.history(ctx, run) }
 
-// CrashAt kills the server as soon as it tells that the newest run of a flow has
-// begun a step, which may be over by then, and starts it again. A step that had begun
-// when the server was killed before has been hit already: twice would be what a step
-// does that kills its process.
+// CrashAt kills the server as soon as it reports that the newest run of a flow has begun a
+// step, which may be over by then, and restarts it. It skips a step that had already begun
+// at the previous kill: a step that begins twice counts as one that kills its process.
 func (d *Demo) CrashAt(ctx context.Context, flow, step string) error {
 	var run string
 	if err := d.until(ctx, within, "there is a run of "+flow, func(ctx context.Context) (_ bool, err error) {
@@ -139,7 +138,7 @@ func (d *Demo) Await(ctx context.Context, state string, voters int) error {
 	return d.expect(ctx, voters)
 }
 
-// Resume resumes a run and follows it to its good end.
+// Resume resumes a run and follows it until it succeeds.
 func (d *Demo) Resume(ctx context.Context, run string) error {
 	return d.pawl(ctx, 0, "resume", short(run), "--wait", "1m")
 }
@@ -149,7 +148,7 @@ func (d *Demo) Delete(ctx context.Context) error {
 	return d.pawl(ctx, 0, "delete", kind, name, "--wait", "1m")
 }
 
-// Ended waits until a run of a flow has succeeded, and gives its history.
+// Ended waits until a run of a flow has succeeded, and returns its history.
 func (d *Demo) Ended(ctx context.Context, flow string) (events []Event, err error) {
 	err = d.until(ctx, within, "a run of "+flow+" has succeeded", func(ctx context.Context) (bool, error) {
 		run, err := d.newest(ctx, flow)
@@ -162,7 +161,7 @@ func (d *Demo) Ended(ctx context.Context, flow string) (events []Event, err erro
 	return events, err
 }
 
-// reaches waits until the object is in a state.
+// awaitState waits until the object is in a state.
 func (d *Demo) awaitState(ctx context.Context, state string) error {
 	return d.until(ctx, within, "the cluster is "+state, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
@@ -170,7 +169,8 @@ func (d *Demo) awaitState(ctx context.Context, state string) error {
 	})
 }
 
-// at waits until the run of the object's state has begun a step, and gives its id.
+// awaitStep waits until the run of the object's state has begun a step, and returns its
+// id.
 func (d *Demo) awaitStep(ctx context.Context, state, step string) (run string, err error) {
 	err = d.until(ctx, within, "there is a run of "+state, func(ctx context.Context) (bool, error) {
 		o, err := d.object(ctx)
@@ -183,7 +183,7 @@ func (d *Demo) awaitStep(ctx context.Context, state, step string) (run string, e
 	return run, err
 }
 
-// begins holds for the event that a step begins with.
+// stepBegins returns a matcher of a step's first event.
 func stepBegins(step string) func(Event) bool {
 	return func(e Event) bool { return e.Step == step && e.Kind == "StepStarted" }
 }
@@ -194,14 +194,14 @@ func (d *Demo) history(ctx context.Context, run string) ([]Event, error) {
 	return page.Items, err
 }
 
-// remember keeps the history of the newest run of a flow for Facts.
+// saveHistory stores the history of the newest run of a flow for Facts.
 func (d *Demo) saveHistory(ctx context.Context, flow, run string) error {
 	events, err := d.history(ctx, run)
 	d.facts.Histories[flow] = events
 	return err
 }
 
-// newest gives the id of the newest run of a flow, empty if there is none.
+// newest returns the id of the newest run of a flow, empty if there is none.
 func (d *Demo) newest(ctx context.Context, flow string) (string, error) {
 	var runs struct{ Items []struct{ ID string } }
 	if err := d.read(ctx, &runs, "get", "--flow", flow); err != nil {
@@ -213,13 +213,13 @@ func (d *Demo) newest(ctx context.Context, flow string) (string, error) {
 	return runs.Items[0].ID, nil
 }
 
-// member is one of etcd's own list.
+// member is a member from etcd's list.
 type member struct {
 	id      uint64
 	learner bool
 }
 
-// members asks etcd itself.
+// members returns etcd's own list.
 func (d *Demo) members(ctx context.Context) (map[string]member, error) {
 	client, err := connect(d.clients(3))
 	if err != nil {
@@ -234,7 +234,7 @@ func (d *Demo) members(ctx context.Context) (map[string]member, error) {
 	}
 	members := map[string]member{}
 	for _, m := range list.Members {
-		// A member that was never started has no name; its peer URL tells who it is.
+		// A member that was never started has no name; its peer URL identifies it.
 		port, err := strconv.Atoi(m.PeerURLs[0][strings.LastIndexByte(m.PeerURLs[0], ':')+1:])
 		if err != nil {
 			return nil, err
@@ -265,7 +265,7 @@ func connect(endpoints []string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 }
 
-// Kill is kill -9 of a member's process.
+// Kill kills a member's process with SIGKILL.
 func (d *Demo) Kill(who string) error {
 	file := filepath.Join("etcd", name, who, "pid")
 	text, err := os.ReadFile(filepath.Join(d.dir, file))
@@ -280,14 +280,14 @@ func (d *Demo) Kill(who string) error {
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
-// memberPatience is how long a member may take to answer a read that needs the
-// quorum. It is longer than etcd itself tries: a member that has lost the quorum
-// says so before, and one on a busy machine is slow and not lost.
+// memberPatience is the timeout of a read with quorum. It is longer than etcd's own: a
+// member without quorum answers with an error before, and a member on a busy machine is
+// only slow.
 const memberPatience = 20 * time.Second
 
-// untilElected asks a member again while an election takes its read away from it,
-// as etcd's own client does. The quorum is there: it has just elected a leader. A
-// member without one gives its read up by itself, and says something else.
+// retryDuringElection repeats a read that an election aborts, as etcd's own client does.
+// The quorum exists: it has just elected a leader. A member without quorum ends its read
+// with another error.
 func retryDuringElection(ask func() string) string {
 	for range 20 {
 		if said := ask(); !strings.Contains(said, "etcdserver: leader changed") {
@@ -297,13 +297,13 @@ func retryDuringElection(ask func() string) string {
 	return ask()
 }
 
-// Ready counts the members that answer a read which needs the quorum.
+// Ready returns the number of members that answer a read with quorum.
 func (d *Demo) Ready(ctx context.Context, count int) int {
 	n, _ := d.ready(ctx, count)
 	return n
 }
 
-// ready is Ready, and what each of the others said.
+// ready is Ready with the errors of the other members.
 func (d *Demo) ready(ctx context.Context, count int) (n int, said string) {
 	var all sync.WaitGroup
 	results := make([]string, count)
@@ -324,7 +324,7 @@ func (d *Demo) ready(ctx context.Context, count int) (n int, said string) {
 	return n, strings.Join(lines, "\n")
 }
 
-// fewestReady counts again and again while do runs, and gives the least.
+// fewestReady polls ready while do runs, and returns the minimum.
 func (d *Demo) fewestReady(ctx context.Context, count int, do func() error) (int, error) {
 	ctx, stop := context.WithCancel(ctx)
 	fewest := count
@@ -336,7 +336,7 @@ func (d *Demo) fewestReady(ctx context.Context, count int, do func() error) (int
 			n, said := d.ready(ctx, count)
 			select {
 			case <-ctx.Done():
-				return // what was cut short says nothing
+				return // ignore an aborted count
 			case <-pause.C:
 				if n < fewest {
 					fewest, d.facts.Worst = n, said

@@ -2,8 +2,8 @@ package demo
 
 import "testing"
 
-// A read that met an election is asked again; what a member says without an
-// election, and an election that has no end, are told.
+// A read during an election is repeated; other errors, and an election without end, are
+// returned.
 func TestFinding23AnElectionIsNoLostQuorum(t *testing.T) {
 	const (
 		elected = "503 Service Unavailable: [-]linearizable_read failed: etcdserver: leader changed"

@@ -21,26 +21,26 @@ const (
 	blue = "blue"
 )
 
-// ClusterFacts are what was seen of the container cluster.
+// ClusterFacts are the observations of the container cluster.
 type ClusterFacts struct {
 	Nodes             []string       // as they were created
 	SignedCount       int            // clusters in the answer to the signed call
 	SignedState       string         // of the first one there
-	ForgedStatus      int            // HTTP status of a call whose signature is of another call
-	NakedStatus       int            // HTTP status of /v1 without a token, once there is one
-	Path              []string       // from → to, as history tells it
+	ForgedStatus      int            // HTTP status of a call with the signature of another call
+	NakedStatus       int            // HTTP status of /v1 without a token, once tokens exist
+	Path              []string       // from → to, by the history
 	Finding, Resource string         // of the drift report: type and resource
 	Killed            string         // name of the VM
 	Before, After     map[string]int // process ids of VMs by name, before and after the recovery
-	Crashed           string         // state in which pawl was killed
+	Crashed           string         // state when pawl was killed
 	Outlived          map[string]int // process ids after the crash and the scaling
-	Open              []string       // journal rows that are not gone after the deletion
+	Open              []string       // journal rows that remain after the deletion
 	Leaks             int
 	Left              []string // files and processes after the deletion
 }
 
-// ClusterActs are the scenes of the second part: a container cluster whose VMs
-// are processes of this machine.
+// ClusterActs returns the acts of the second part: a container cluster whose VMs are
+// processes of this machine.
 func (d *Demo) ClusterActs() []Act {
 	acts := []Act{
 		{Name: "ClusterCreate", Title: "A container cluster: one control node and two workers", do: d.createCluster},
@@ -58,7 +58,7 @@ func (d *Demo) ClusterActs() []Act {
 	return acts
 }
 
-// AllActs are the scenes of both parts. What is kept is told of at the end.
+// AllActs returns the acts of both parts. The last act lists what is kept.
 func (d *Demo) AllActs() []Act {
 	first := d.Acts()
 	if !d.options.Keep {
@@ -87,7 +87,7 @@ func (d *Demo) createCluster(ctx context.Context) error {
 	)
 }
 
-// listCluster also makes the first credentials: from then on callers say who they are.
+// listCluster also creates the first credentials: from then on calls are authenticated.
 func (d *Demo) listCluster(ctx context.Context) error {
 	var token struct{ Token string }
 	var key struct{ ID, Secret string }
@@ -147,7 +147,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 				d.print("$ kill -9 $(pgrep -f %s)   # the VM %s", victim.ID, victim.Name)
 				return syscall.Kill(d.facts.Cluster.Before[victim.Name], syscall.SIGKILL)
 			},
-			func() error { // the report is asked for, and not the state before it: on a busy machine the repair is faster
+			func() error { // the act reads the report and not the state: on a busy machine the repair may be faster
 				return d.until(ctx, within, "the drift report tells of the VM", func(ctx context.Context) (bool, error) {
 					var report struct {
 						Findings []struct{ Type, Resource string }
@@ -161,7 +161,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 				})
 			},
 			func() error { return d.pawl(ctx, 0, "cluster", "drift", blue) },
-			func() error { // the history is asked, and not the state: on a busy machine nobody sees it in time
+			func() error { // the act reads the history and not the state: a busy machine may miss the state
 				return d.until(ctx, within, "the cluster was in Alert", func(ctx context.Context) (bool, error) {
 					path, err := d.path(ctx)
 					return slices.Contains(path, "Running → Alert"), err
@@ -184,7 +184,7 @@ func (d *Demo) killVM(ctx context.Context) error {
 	)
 }
 
-// crashScaling kills pawl when new VMs are in its journal and the scaling is not over.
+// crashScaling kills pawl when new VMs are in its journal and the scaling is not finished.
 func (d *Demo) crashScaling(ctx context.Context) error {
 	return steps(
 		func() error { return d.pawl(ctx, 0, "cluster", "scale", blue, "--size", "4") },
@@ -236,7 +236,7 @@ func (d *Demo) deleteCluster(ctx context.Context) error {
 			d.print("$ ls vms/vms vms/networks; pgrep -f %s", filepath.Join(d.dir, "vms"))
 			d.facts.Cluster.Left = d.leftovers(ctx)
 			if n := len(d.facts.Cluster.Left); n > 0 {
-				return fmt.Errorf("%d things are left: %s", n, strings.Join(d.facts.Cluster.Left, ", "))
+				return fmt.Errorf("%d resources are left: %s", n, strings.Join(d.facts.Cluster.Left, ", "))
 			}
 			d.print("no process and no folder is left")
 			return nil
@@ -260,7 +260,7 @@ To end it, before the server:
 	return nil
 }
 
-// container is what the demo reads of a cluster.
+// container is the part of a cluster that the demo reads.
 type container struct{ ID, State string }
 
 func (d *Demo) cluster(ctx context.Context) (c container, err error) {
@@ -275,7 +275,7 @@ func (d *Demo) clusterReaches(ctx context.Context, state string) error {
 	})
 }
 
-// vm is what the demo reads of a node.
+// vm is the part of a node that the demo reads.
 type vm struct{ Name, ID, Role, Ready string }
 
 func (d *Demo) nodes(ctx context.Context) ([]vm, error) {
@@ -284,7 +284,7 @@ func (d *Demo) nodes(ctx context.Context) ([]vm, error) {
 	return page.Items, err
 }
 
-// path is the way of the cluster from state to state.
+// path returns the state transitions of the cluster.
 func (d *Demo) path(ctx context.Context) (path []string, err error) {
 	var page struct {
 		Items []struct{ From, State string }
@@ -298,7 +298,7 @@ func (d *Demo) path(ctx context.Context) (path []string, err error) {
 	return path, err
 }
 
-// processes are the process ids of the cluster's VMs that live, by name.
+// processes returns the process ids of the cluster's running VMs by name.
 func (d *Demo) processes(ctx context.Context) (map[string]int, error) {
 	nodes, err := d.nodes(ctx)
 	pids := map[string]int{}
@@ -310,7 +310,7 @@ func (d *Demo) processes(ctx context.Context) (map[string]int, error) {
 	return pids, err
 }
 
-// pidOf reads which process a VM is, 0 if it is none.
+// pidOf returns the process id of a VM, 0 if there is none.
 func pidOf(dir string) int {
 	var p struct{ PID int }
 	if data, err := os.ReadFile(filepath.Join(dir, "process.json")); err != nil || json.Unmarshal(data, &p) != nil {
@@ -319,8 +319,8 @@ func pidOf(dir string) int {
 	return p.PID
 }
 
-// lives reports that a process runs, and that its command line names the VM: a
-// process id alone says nothing.
+// lives reports whether a process runs and its command line names the VM: a process id
+// alone proves nothing.
 func lives(ctx context.Context, pid int, id string) bool {
 	if pid == 0 {
 		return false
@@ -329,10 +329,10 @@ func lives(ctx context.Context, pid int, id string) bool {
 	return err == nil && strings.Contains(string(said), id)
 }
 
-// left is what is still there of any VM or network: folders and processes.
+// leftovers returns the remaining folders and processes of VMs and networks.
 func (d *Demo) leftovers(ctx context.Context) (left []string) {
 	for _, kind := range []string{"vms", "networks"} {
-		found, _ := filepath.Glob(filepath.Join(d.dir, "vms", kind, "*")) // the pattern is sound
+		found, _ := filepath.Glob(filepath.Join(d.dir, "vms", kind, "*")) // the pattern is valid
 		left = append(left, found...)
 	}
 	said, err := exec.CommandContext(ctx, "ps", "-eww", "-o", "pid=,args=").Output()
@@ -347,9 +347,9 @@ func (d *Demo) leftovers(ctx context.Context) (left []string) {
 	return left
 }
 
-// endVMs kills what an act that failed has left running.
+// endVMs kills the processes that a failed act has left.
 func (d *Demo) endVMs() {
-	dirs, _ := filepath.Glob(filepath.Join(d.dir, "vms", "vms", "*")) // the pattern is sound
+	dirs, _ := filepath.Glob(filepath.Join(d.dir, "vms", "vms", "*")) // the pattern is valid
 	for _, dir := range dirs {
 		if pid := pidOf(dir); lives(context.Background(), pid, filepath.Base(dir)) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have just ended
@@ -357,7 +357,7 @@ func (d *Demo) endVMs() {
 	}
 }
 
-// beside shows a verb that does not end by itself while do runs.
+// runBeside shows a command that does not end by itself while do runs.
 func (d *Demo) runBeside(ctx context.Context, do func() error, args ...string) error {
 	d.print("$ pawl %s &", quoted(args))
 	cmd := d.command(ctx, d.options.Pawl, args...)
@@ -366,7 +366,7 @@ func (d *Demo) runBeside(ctx context.Context, do func() error, args ...string) e
 		return err
 	}
 	err := do()
-	time.Sleep(2 * watchEvery) // it says what it has not said yet
+	time.Sleep(2 * watchEvery) // let it print the rest
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	return err
@@ -374,7 +374,8 @@ func (d *Demo) runBeside(ctx context.Context, do func() error, args ...string) e
 
 const watchEvery = time.Second // of pawl cluster watch
 
-// saves types a command whose answer goes into a file of the state folder, for it holds a secret.
+// runAndSave runs a command and writes its output into a file of the state folder, because
+// it contains a secret.
 func (d *Demo) runAndSave(ctx context.Context, into any, file string, args ...string) error {
 	d.print("$ pawl %s -o json > %s", quoted(args), file)
 	var out bytes.Buffer

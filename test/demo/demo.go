@@ -1,6 +1,6 @@
-// Package demo plays the main job on a real etcd cluster: the server, the
-// machine and flows of examples/etcd, and the commands a person would type. Its
-// second part does the same with a container cluster, on the same server.
+// Package demo runs the main use case on a real etcd cluster: the server, the
+// machine and flows of examples/etcd, and the commands that a person would type. Its
+// second part uses a container cluster on the same server.
 //
 //	d, err := demo.New(demo.Options{Root: root, Pawl: pawl, Etcd: etcd, Etcdctl: etcdctl, Out: os.Stdout})
 //	defer d.Close()
@@ -8,8 +8,8 @@
 //		err = act.Play(ctx)
 //	}
 //
-// `make demo` shows it to people; the end-to-end test plays the same acts and
-// asks [Demo.Facts] whether a key was lost or the quorum was.
+// `make demo` shows it to people; the end-to-end test runs the same acts and checks
+// with [Demo.Facts] that neither a key nor the quorum was lost.
 package demo
 
 import (
@@ -39,21 +39,21 @@ type Options struct {
 	Keep                bool // leave the cluster and the server running
 }
 
-// Facts are what was measured on the way.
+// Facts are the measurements of the demo.
 type Facts struct {
 	Acked, Lost   int           // keys that etcd acknowledged, and those of them that it lost
-	Unanswered    int           // writes whose fate is unknown
+	Unanswered    int           // writes with unknown result
 	LongestGap    time.Duration // between two acknowledged writes
-	FewestReady   int           // members that answered a read with quorum at once, during the rolling restart
-	Worst         string        // what each member said when the fewest were ready
-	ReadyWhenHeld int           // the same while the rolling restart was paused
+	FewestReady   int           // minimum number of members that answered a read with quorum, during the rolling restart
+	Worst         string        // the answer of each member at that minimum
+	ReadyWhenHeld int           // the number while the rolling restart was paused
 	Replaced      bool          // the killed member came back with a new id
-	Undone        bool          // the cancelled learner was taken away
+	Undone        bool          // the cancelled learner was removed
 	Histories     map[string][]Event
 	Cluster       ClusterFacts
 }
 
-// Demo is a server at work on a cluster of its own.
+// Demo is a server with its own cluster.
 type Demo struct {
 	options  Options
 	dir      string
@@ -61,14 +61,14 @@ type Demo struct {
 	server   string // address
 	base     int    // first port of the members
 	process  *exec.Cmd
-	killed   time.Time // when the server was killed last
+	killed   time.Time // time of the last kill of the server
 	exited   chan struct{}
 	writer   *etcdproc.Writer
 	facts    Facts
 	kept     bool
-	failed   bool // the folder stays, to be looked at
+	failed   bool // the folder stays for inspection
 
-	token     string // of the operator, once there is one
+	token     string // of the operator, once it exists
 	clusterID string
 }
 
@@ -79,7 +79,7 @@ const (
 	dieWait    = 40 * time.Second // a server that drains takes up to 25 s
 )
 
-// New makes the state folder and starts the server.
+// New creates the state folder and starts the server.
 func New(ctx context.Context, o Options) (*Demo, error) {
 	var err error
 	for _, path := range []*string{&o.Root, &o.Pawl, &o.Etcd, &o.Etcdctl} { // commands run in the state folder
@@ -103,10 +103,10 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 	return d, nil
 }
 
-// Facts gives what was measured so far.
+// Facts returns the measurements so far.
 func (d *Demo) Facts() Facts { return d.facts }
 
-// findPorts takes the ports of the example, or others if one of them is in use.
+// findPorts uses the ports of the example, or others if one of them is in use.
 func (d *Demo) findPorts() error {
 	ports, err := etcdproc.FreePorts(1)
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *Demo) findPorts() error {
 		if free(d.base, mostPorts) {
 			return nil
 		}
-		d.base = 20000 + 2*rand.IntN(5000) // below those that the system hands out
+		d.base = 20000 + 2*rand.IntN(5000) // below the ephemeral range
 	}
 	return fmt.Errorf("no %d free ports in a row", mostPorts)
 }
@@ -160,7 +160,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 	}
 	exited := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log has the exit reason
 		close(exited)
 	}()
 	d.process, d.exited = cmd, exited
@@ -175,7 +175,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 	})
 }
 
-// environment is the demo's, with etcd and etcdctl in the PATH.
+// environment returns the demo's environment with etcd and etcdctl in the PATH.
 func (d *Demo) environment() []string {
 	path := filepath.Dir(d.options.Etcd) + string(filepath.ListSeparator) + filepath.Dir(d.options.Etcdctl) + string(filepath.ListSeparator) + os.Getenv("PATH")
 	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.Client(1), "NO_COLOR=1"}
@@ -187,7 +187,7 @@ func (d *Demo) environment() []string {
 	return env
 }
 
-// killServer is kill -9.
+// killServer kills the server with SIGKILL.
 func (d *Demo) killServer() error {
 	d.print("$ kill -9 %d   # pawl", d.process.Process.Pid)
 	err := d.process.Process.Kill()
@@ -196,8 +196,8 @@ func (d *Demo) killServer() error {
 	return err
 }
 
-// Close ends the server and all members, and deletes the state folder, unless
-// they are to be kept.
+// Close stops the server and all members, and deletes the state folder, unless
+// Options.Keep is set.
 func (d *Demo) Close() error {
 	if d.writer != nil {
 		d.writer.Close()
@@ -215,7 +215,7 @@ func (d *Demo) Close() error {
 			<-d.exited
 		}
 	}
-	scripts, _ := filepath.Glob(filepath.Join(d.dir, "etcd", "*", "*", "member")) // the pattern is sound
+	scripts, _ := filepath.Glob(filepath.Join(d.dir, "etcd", "*", "*", "member")) // the pattern is valid
 	for _, script := range scripts {
 		if out, err := exec.Command(script, "stop", "-KILL").CombinedOutput(); err != nil {
 			errs = append(errs, fmt.Errorf("%s stop: %w: %s", script, err, out))
@@ -228,9 +228,8 @@ func (d *Demo) Close() error {
 	return errors.Join(errs...)
 }
 
-// Failed says why an act did not come to its end: what was measured, where the
-// object stands, and the end of the server's log. The state folder stays; with
-// Keep all that runs stays too.
+// Failed describes a failed act: the measurements, the state of the object, and the end of
+// the server's log. The state folder stays; with Keep all processes stay too.
 func (d *Demo) Failed(ctx context.Context, err error) {
 	d.failed = true
 	d.print("\n✖ %v", err)
@@ -255,7 +254,7 @@ func (d *Demo) Failed(ctx context.Context, err error) {
 	}
 }
 
-// Client gives the client URL of member 1, 2, ….
+// Client returns the client URL of member 1, 2, ….
 func (d *Demo) Client(number int) string {
 	return fmt.Sprintf("http://127.0.0.1:%d", d.base+2*number-2)
 }
@@ -268,13 +267,13 @@ func (d *Demo) clients(count int) []string {
 	return urls
 }
 
-// once keeps no connection: members come and go.
+// once keeps no connections: members come and go.
 var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// answers reports a GET with status 200.
+// responds reports whether a GET returns status 200.
 func responds(ctx context.Context, url string) bool { return getError(ctx, url, 2*time.Second) == "" }
 
-// asks gives why a GET has no answer with status 200; empty: it has one.
+// getError returns why a GET does not return status 200; empty: it does.
 func getError(ctx context.Context, url string, patience time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,7 +2,7 @@ package demo
 
 import (
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // the wire format asks for it, and HMAC does not need what SHA-1 has lost
+	"crypto/sha1" //nolint:gosec // the wire format requires it, and HMAC does not need what SHA-1 has lost
 	"encoding/base64"
 	"maps"
 	"net/url"
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// signed is the query of a signed call: parameters sorted by name, values
-// percent-encoded, all of it in lower case, HMAC-SHA1 with the secret, base64.
+// signed returns the query of a signed call: parameters sorted by name, values
+// percent-encoded, all in lower case, HMAC-SHA1 with the secret, base64.
 func signed(secret string, params map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {

@@ -13,7 +13,7 @@ import (
 
 func (d *Demo) print(format string, args ...any) { fmt.Fprintf(d.options.Out, format+"\n", args...) }
 
-// pawl types a command and shows what it prints. Exit codes besides want are errors.
+// pawl runs a command and shows its output. Other exit codes than want are errors.
 func (d *Demo) pawl(ctx context.Context, want int, args ...string) error {
 	d.print("$ pawl %s", quoted(args))
 	cmd := d.command(ctx, d.options.Pawl, args...)
@@ -21,7 +21,7 @@ func (d *Demo) pawl(ctx context.Context, want int, args ...string) error {
 	return exitCode(cmd.Run(), want, "pawl "+quoted(args))
 }
 
-// etcdctl types a command and shows what it prints.
+// etcdctl runs a command and shows its output.
 func (d *Demo) etcdctl(ctx context.Context, args ...string) error {
 	d.print("$ etcdctl %s", quoted(args))
 	cmd := d.command(ctx, d.options.Etcdctl, args...)
@@ -43,7 +43,7 @@ func (d *Demo) watch(ctx context.Context, do func() error) error {
 	return err
 }
 
-// read asks pawl without showing it.
+// read runs pawl without showing it.
 func (d *Demo) read(ctx context.Context, into any, args ...string) error {
 	var out, said bytes.Buffer
 	cmd := d.command(ctx, d.options.Pawl, append(args, "-o", "json")...)
@@ -54,7 +54,7 @@ func (d *Demo) read(ctx context.Context, into any, args ...string) error {
 	return json.Unmarshal(out.Bytes(), into)
 }
 
-// follow hears the history of a run from its beginning until an event is wanted.
+// follow reads the history of a run from its beginning until an event matches.
 func (d *Demo) follow(ctx context.Context, run string, wanted func(Event) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -69,7 +69,7 @@ func (d *Demo) follow(ctx context.Context, run string, wanted func(Event) bool) 
 		return err
 	}
 	defer func() {
-		_ = cmd.Process.Kill() // it has said enough
+		_ = cmd.Process.Kill() // stop it
 		_ = cmd.Wait()
 	}()
 	for events := json.NewDecoder(out); ; {
@@ -117,7 +117,7 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// until looks again and again, and gives up when the time is over.
+// until polls until holds returns true, and fails after the given time.
 func (d *Demo) until(ctx context.Context, within time.Duration, what string, holds func(context.Context) (bool, error)) error {
 	limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it took longer than %s until %s", within, what))
 	defer cancel()

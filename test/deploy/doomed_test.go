@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// # finding 29: kubectl delete namespace ends, with clusters in it at rest, being
-// made, in the middle of a change, interrupted and of the other kind; and it is said
-// of data that were to be kept that they are not.
+// # finding 29: kubectl delete namespace completes, with clusters that are at rest,
+// being created, in the middle of a change, interrupted, or of the other kind; and it
+// reports data that should have been retained but are lost.
 func TestFinding29KubectlDeleteNamespace(t *testing.T) {
 	h := installManifest(t)
 	h.namespace = h.plane.Namespace(t)
@@ -27,7 +27,7 @@ func TestFinding29KubectlDeleteNamespace(t *testing.T) {
 		}
 		return err
 	})
-	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`) // a change is under way
+	h.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`) // starts a change
 	h.applyObject(fmt.Sprintf(brokenCluster, "fresh", ""))
 	began := time.Now()
 	h.kubectl("delete", "namespace", h.namespace, "--timeout=3m")
@@ -43,7 +43,7 @@ func TestFinding29KubectlDeleteNamespace(t *testing.T) {
 	})
 }
 
-// pipe applies an object.
+// applyObject applies an object.
 func (h *fixture) applyObject(object string) {
 	h.t.Helper()
 	if out, err := h.shell(fmt.Sprintf("kubectl apply -n %s -f - <<'END'\n%s\nEND\n", h.namespace, object)); err != nil {

@@ -1,6 +1,6 @@
-// Package deploy runs what deploy/ holds on a real control plane: the manifest
-// install.yaml, as a person applies it, and the operator as the account it makes;
-// and the chart with other values.
+// Package deploy tests the content of deploy/ on a real control plane: the manifest
+// install.yaml, the operator with the account of that manifest, and the chart with
+// other values.
 package deploy
 
 import (
@@ -27,14 +27,14 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// What install.yaml makes.
+// The names in install.yaml.
 const (
 	Namespace = "pawl-system"
 	Name      = "pawl"
 	Account   = "system:serviceaccount:" + Namespace + ":" + Name
 )
 
-// Manifest gives the objects of deploy/install.yaml.
+// Manifest returns the objects of deploy/install.yaml.
 func Manifest() ([]*unstructured.Unstructured, error) {
 	root, err := controlplane.Root()
 	if err != nil {
@@ -48,7 +48,7 @@ func Manifest() ([]*unstructured.Unstructured, error) {
 	return decode(file)
 }
 
-// Chart gives the objects of deploy/chart as another release, as tools/chart prints it.
+// Chart returns the objects of deploy/chart as another release, as tools/chart prints it.
 func Chart(ctx context.Context, name, namespace string, values map[string]any) ([]*unstructured.Unstructured, error) {
 	root, err := controlplane.Root()
 	if err != nil {
@@ -84,8 +84,8 @@ func decode(text io.Reader) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// Install applies install.yaml, by kubectl. edit changes an object before, or
-// leaves it out by answering false; nil: nothing is changed.
+// Install applies install.yaml with kubectl. edit may change an object before, or skip it
+// by returning false; nil: no change.
 func Install(ctx context.Context, plane *controlplane.Plane, edit func(*unstructured.Unstructured) bool) error {
 	all, err := Manifest()
 	if err != nil {
@@ -98,7 +98,7 @@ func Install(ctx context.Context, plane *controlplane.Plane, edit func(*unstruct
 	return err
 }
 
-// Kubectl does something with objects, as with a file of them, and gives what it said.
+// Kubectl runs kubectl with a file of the objects, and returns its output.
 func Kubectl(ctx context.Context, plane *controlplane.Plane, objects []*unstructured.Unstructured, args ...string) (string, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -117,7 +117,7 @@ func Kubectl(ctx context.Context, plane *controlplane.Plane, objects []*unstruct
 	return string(out), nil
 }
 
-// Rights makes the account of the operator with its roles, and no operator.
+// Rights creates the account of the operator with its roles, and no operator.
 func Rights(ctx context.Context, plane *controlplane.Plane) error {
 	return Install(ctx, plane, func(u *unstructured.Unstructured) bool {
 		switch u.GetKind() {
@@ -128,15 +128,15 @@ func Rights(ctx context.Context, plane *controlplane.Plane) error {
 	})
 }
 
-// Operators are a suite's: their account is made when the first of them needs it.
+// Operators creates the operator account of a suite on first use.
 type Operators struct {
 	once sync.Once
 	path string
 	err  error
 }
 
-// Kubeconfig makes the account with its roles, and no operator; it gives the path
-// of a kubeconfig file with a token of it.
+// Kubeconfig creates the account with its roles, and no operator. It returns the path of a
+// kubeconfig file with a token of the account.
 func (o *Operators) Kubeconfig(ctx context.Context, plane *controlplane.Plane) (string, error) {
 	o.once.Do(func() {
 		if o.err = Rights(ctx, plane); o.err == nil {
@@ -146,8 +146,7 @@ func (o *Operators) Kubeconfig(ctx context.Context, plane *controlplane.Plane) (
 	return o.path, o.err
 }
 
-// Forbidden are the lines in the log of an operator that tell of a request which
-// was refused.
+// Forbidden returns the lines of an operator's log about refused requests.
 func Forbidden(log []byte) []byte {
 	var lines [][]byte
 	for line := range bytes.Lines(log) {
@@ -158,13 +157,13 @@ func Forbidden(log []byte) []byte {
 	return bytes.Join(lines, nil)
 }
 
-// Kubeconfig gives the path of a kubeconfig file with a token of the operator's
-// account: whoever has it may do what install.yaml lets the operator do.
+// Kubeconfig returns the path of a kubeconfig file with a token of the operator's account.
+// It has the rights of the operator in install.yaml.
 func Kubeconfig(ctx context.Context, plane *controlplane.Plane) (string, error) {
 	return KubeconfigOf(ctx, plane, Namespace, Name)
 }
 
-// KubeconfigOf is that of any ServiceAccount.
+// KubeconfigOf returns a kubeconfig file of any ServiceAccount.
 func KubeconfigOf(ctx context.Context, plane *controlplane.Plane, namespace, name string) (string, error) {
 	hours := int64(6 * 3600)
 	token, err := plane.Client().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{

@@ -35,7 +35,8 @@ func options() controlplane.Options {
 	return controlplane.Options{
 		CRDs:  []string{"../../deploy/crds", "../../deploy/mpd"},
 		Audit: []string{deploy.Account, alone.account(), apart.account(), pair.account()},
-		// As on OpenShift: who owns something in the name of an object must be allowed to keep that object.
+		// As on OpenShift: a client that sets a blocking owner reference needs the right to set
+		// finalizers of the owner.
 		Admission: []string{"OwnerReferencesPermissionEnforcement"},
 		Keep:      os.Getenv("KEEP") != "",
 		Kubelet:   kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Users: controlplane.Users(), Lease: 2 * time.Second},
@@ -44,7 +45,7 @@ func options() controlplane.Options {
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// house is a plane, the Deployment of operators there, and a namespace for clusters.
+// fixture is a plane with the Deployment of the operator and a namespace for clusters.
 type fixture struct {
 	t            *testing.T
 	plane        *controlplane.Plane
@@ -53,7 +54,7 @@ type fixture struct {
 	client       client.Client
 }
 
-// built is a house without operators yet, but with what they are to work on.
+// newFixture returns a fixture without operators, but with their dependencies.
 func newFixture(t *testing.T, system, name string) *fixture {
 	t.Helper()
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
@@ -77,8 +78,8 @@ func newFixture(t *testing.T, system, name string) *fixture {
 	return h
 }
 
-// installed applies install.yaml as it is and waits for its operators, but for one
-// thing: pods share a network here, so each listens at its own address.
+// installManifest applies install.yaml and waits for its operators. One change: pods share
+// a network here, so each operator listens at its pod's address.
 func installManifest(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t, deploy.Namespace, deploy.Name)
@@ -97,13 +98,13 @@ func installManifest(t *testing.T) *fixture {
 	return h
 }
 
-// rolled waits for the operators.
+// awaitOperators waits until the operators are rolled out.
 func (h *fixture) awaitOperators() {
 	h.t.Helper()
 	h.kubectl("rollout", "status", "-n", h.system, "deployment/"+h.name, "--timeout=4m")
 }
 
-// still ends the operators, if there are any; their Deployment stays.
+// stopOperators scales the Deployment of the operators to zero.
 func (h *fixture) stopOperators() {
 	h.t.Helper()
 	if len(h.operators()) == 0 {
@@ -118,7 +119,7 @@ func (h *fixture) stopOperators() {
 	})
 }
 
-// listen lets operators listen at the address of their pod.
+// listen makes operators listen at the address of their pod.
 func listen(t *testing.T, deployment *unstructured.Unstructured) {
 	t.Helper()
 	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
@@ -151,7 +152,7 @@ func (h *fixture) try(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// kubectl is what a person types.
+// kubectl runs kubectl and returns its output.
 func (h *fixture) kubectl(args ...string) string {
 	h.t.Helper()
 	out, err := h.try(args...)
@@ -163,7 +164,7 @@ func (h *fixture) kubectl(args ...string) string {
 
 func (h *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit) // after the test too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit) // also during cleanup
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -180,7 +181,8 @@ func (h *fixture) await(limit time.Duration, what string, holds func(ctx context
 	}
 }
 
-// rests waits until a cluster is Running with so many readers, of its newest spec.
+// awaitRunning waits until a cluster is Running with the given number of readers and its
+// newest spec.
 func (h *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) (c *v1alpha1.SharedStorageCluster) {
 	h.t.Helper()
 	h.await(4*time.Minute, fmt.Sprintf("%s is Running with %d readers", name, readers), func(ctx context.Context) error {
@@ -201,7 +203,7 @@ func (h *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.S
 	return c
 }
 
-// done holds when all requests of some kinds were carried out.
+// carriedOut returns a check that all requests of some kinds were carried out.
 func carriedOut(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		for _, kind := range kinds {
@@ -213,10 +215,10 @@ func carriedOut(kinds ...string) func(*v1alpha1.SharedStorageCluster) error {
 	}
 }
 
-// operators are the operator's pods.
+// operators returns the operator's pods.
 func (h *fixture) operators() []corev1.Pod {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // after the test too
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // also during cleanup
 	defer cancel()
 	var pods corev1.PodList
 	if err := h.client.List(ctx, &pods, client.InNamespace(h.system), client.MatchingLabels{"app.kubernetes.io/component": "operator"}); err != nil {
@@ -225,7 +227,7 @@ func (h *fixture) operators() []corev1.Pod {
 	return pods.Items
 }
 
-// tell shows what there was to see when a test has failed.
+// logState logs the state after a failed test.
 func (h *fixture) logState() {
 	for _, pod := range h.operators() {
 		text, _ := os.ReadFile(h.plane.Kubelet.LogFile(h.system, pod.Name, "operator"))

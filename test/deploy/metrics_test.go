@@ -20,8 +20,8 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// What is no metric in an expression: functions, keywords, labels that matchers
-// and aggregations name.
+// The parts of an expression that are not metrics: functions, keywords, and the labels of
+// matchers and aggregations.
 var (
 	quoted      = regexp.MustCompile(`"[^"]*"`)
 	matcher     = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on|without)\s*\([^)]*\)|\[[^\]]*\]`)
@@ -29,7 +29,7 @@ var (
 	promQLWords = []string{"absent", "and", "by", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "bool"}
 )
 
-// metricsIn are the metrics of an expression.
+// metricsIn returns the metrics of an expression.
 func metricsIn(expr string) (names []string) {
 	for _, name := range word.FindAllString(matcher.ReplaceAllString(quoted.ReplaceAllString(expr, ""), " "), -1) {
 		if !slices.Contains(promQLWords, name) {
@@ -39,8 +39,8 @@ func metricsIn(expr string) (names []string) {
 	return names
 }
 
-// expressions are those of the dashboard and of the alerts. Each alert says in
-// its annotations what to do.
+// expressions returns the expressions of the dashboard and of the alerts. The annotations
+// of each alert say what to do.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	root, err := controlplane.Root()
@@ -94,7 +94,7 @@ func expressions(t *testing.T) (all []string) {
 	return all
 }
 
-// The names of metrics are found in expressions, and nothing else is.
+// metricsIn finds the names of metrics, and nothing else.
 func TestMetricsIn(t *testing.T) {
 	for expr, want := range map[string]string{
 		`sum by (flow, code) (rate(a_total{namespace=~"$namespace", x="b_total"}[5m]))`: "a_total",
@@ -108,9 +108,8 @@ func TestMetricsIn(t *testing.T) {
 	}
 }
 
-// Every metric that the dashboard and the alerts name is one that a running
-// operator gives. Counters of what has not happened yet are not shown by it:
-// those are in the code.
+// Every metric of the dashboard and of the alerts exists in a running operator, or in the
+// code: counters without a value are not exported.
 func TestMetrics(t *testing.T) {
 	wanted := expressions(t)
 	if len(wanted) < 20 {
@@ -123,7 +122,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s names no metric", expr)
 		}
 	}
-	// The leader's controllers start a while after the operators, and queues tell how long they are once something was in them.
+	// The leader's controllers start after the operators, and a queue has a depth only after
+	// its first item.
 	manifest := filepath.Join(t.TempDir(), "cluster.yaml")
 	text := "{apiVersion: pawl.dev/v1alpha1, kind: SharedStorageCluster, metadata: {name: odd}, spec: {class: {name: nothing}}}"
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
@@ -153,7 +153,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// scrape asks an operator for its metrics and gives their names.
+// scrape returns the names of an operator's metrics.
 func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7296/metrics", ip), nil)
 	if err != nil {
@@ -182,7 +182,7 @@ func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 	return names, nil
 }
 
-// code is where the product declares what an operator counts.
+// metricsSource returns the source code that declares the metrics.
 func metricsSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

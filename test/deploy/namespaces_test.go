@@ -23,18 +23,18 @@ import (
 	"github.com/pawl-dev/pawl/test/deploy"
 )
 
-// seldom are rights that the short lives below do not need.
+// rareRights are rights that the short tests below do not need.
 var rareRights = map[string]string{
 	"persistentvolumes: get": "for storage.volume",
 	"configmaps: get":        "a definition, when its run was begun by an operator of another version",
 }
 
-// release is the chart installed under a name and in a namespace of its own.
-// Both are fixed: the API server is told at its start whom to write down.
+// release is a release of the chart in its own namespace. Both are fixed: the API server
+// gets its audit users at its start.
 type release struct{ name, system string }
 
 var (
-	alone = release{"alone", "pawl-alone"} // in the one namespace that it serves
+	alone = release{"alone", "pawl-alone"} // runs in the namespace that it serves
 	apart = release{"apart", "pawl-apart"} // serves one other namespace
 	pair  = release{"pair", "pawl-pair"}   // serves two others
 )
@@ -45,7 +45,7 @@ func (r release) account() string {
 	return "system:serviceaccount:" + r.system + ":" + r.fullname()
 }
 
-// installed applies a release that serves some namespaces, and waits for its operator.
+// install installs a release that serves some namespaces, and waits for its operator.
 func (r release) install(h *fixture, namespaces []string, values map[string]any) []*unstructured.Unstructured {
 	h.t.Helper()
 	values = maps.Clone(values)
@@ -80,7 +80,7 @@ func (r release) install(h *fixture, namespaces []string, values map[string]any)
 	return objects
 }
 
-// makeSystem makes the namespace of a release.
+// makeSystem creates the namespace of a release.
 func (h *fixture) makeSystem() {
 	h.t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.system, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -89,7 +89,7 @@ func (h *fixture) makeSystem() {
 	}
 }
 
-// order makes the cluster of the examples.
+// createCluster creates the cluster of the examples.
 func (h *fixture) createCluster(namespace string, readers int32) {
 	h.t.Helper()
 	text, err := os.ReadFile("../../examples/sharedstorage/cluster.yaml")
@@ -106,7 +106,7 @@ func (h *fixture) createCluster(namespace string, readers int32) {
 	}
 }
 
-// may says whether a user is allowed to do something.
+// allowed reports whether a user may do something.
 func (h *fixture) allowed(user string, groups []string, a authorizationv1.ResourceAttributes) bool {
 	h.t.Helper()
 	answer, err := h.plane.Client().AuthorizationV1().SubjectAccessReviews().Create(h.t.Context(), &authorizationv1.SubjectAccessReview{
@@ -118,8 +118,8 @@ func (h *fixture) allowed(user string, groups []string, a authorizationv1.Resour
 	return answer.Status.Allowed
 }
 
-// confined checks that an account may work in the namespaces it serves, and
-// touch nothing in another.
+// checkConfined checks that an account may work in the namespaces it serves, and change
+// nothing in another.
 func (h *fixture) checkConfined(account string, served []string, other string) {
 	h.t.Helper()
 	for _, c := range []struct{ group, resource, name, verb string }{
@@ -141,11 +141,11 @@ func (h *fixture) checkConfined(account string, served []string, other string) {
 	}
 }
 
-// An operator of some namespaces brings clusters there through their lives with a
-// Role in each: nothing is refused, and there is nothing that it may do elsewhere.
+// An operator of some namespaces runs the lifecycle of clusters there with a Role in each:
+// nothing is refused, and it has no rights elsewhere.
 func TestNamespaces(t *testing.T) {
 	h := newFixture(t, deploy.Namespace, deploy.Name)
-	h.stopOperators() // they serve all namespaces
+	h.stopOperators() // these operators serve all namespaces
 	t.Run("served", func(t *testing.T) {
 		t.Run("its own, runs are ConfigMaps", func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestNamespaces(t *testing.T) {
 		})
 		t.Run("others", func(t *testing.T) {
 			t.Parallel()
-			// One after the other, as the machine has few cores: runs of other namespaces are left alone.
+			// One after the other, because the machine has few cores.
 			t.Run("one", servesAnother)
 			t.Run("two", servesTwo)
 		})
@@ -226,7 +226,7 @@ func servesTwo(t *testing.T) {
 	h.checkUsed(objects, "Role", h.system, requests)
 }
 
-// needs checks that an operator used what a role gives it there.
+// checkUsed checks that an operator used all rights of a role.
 func (h *fixture) checkUsed(objects []*unstructured.Unstructured, kind, namespace string, requests []controlplane.Request) {
 	h.t.Helper()
 	granted, err := deploy.Given(objects, kind, namespace, h.name)
@@ -241,7 +241,8 @@ func (h *fixture) checkUsed(objects []*unstructured.Unstructured, kind, namespac
 	}
 }
 
-// passes takes a cluster of one reader through a short life: a switch, so many readers, its end.
+// runLifecycle runs a cluster of one reader through a switch, a change of the number of
+// readers, and its deletion.
 func (h *fixture) runLifecycle(readers int32) {
 	h.t.Helper()
 	h.step("a cluster of one reader", func() {

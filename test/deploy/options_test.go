@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/test/deploy"
 )
 
-// everything are options that a cluster without Prometheus' operator takes.
+// allOptions returns all options that a cluster without the Prometheus operator accepts.
 func allOptions(namespace string) map[string]any {
 	type m = map[string]any
 	type l = []any
@@ -37,8 +37,8 @@ func allOptions(namespace string) map[string]any {
 	}
 }
 
-// The API server takes the chart with the defaults and with all options, each
-// field of it, and finds its pods within the Pod Security Standard "restricted".
+// The API server accepts the chart with the defaults and with all options, validates each
+// field, and finds its pods within the Pod Security Standard "restricted".
 func TestOptions(t *testing.T) {
 	h := newFixture(t, deploy.Namespace, deploy.Name)
 	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/warn=restricted")

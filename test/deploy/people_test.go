@@ -14,9 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/test/deploy"
 )
 
-// People reach Pawl's kinds by the roles that every cluster has, in the namespace
-// where they have them: who may view reads, who may edit changes, and only an
-// admin deletes whole collections. Status and history are nobody's to write.
+// People have access to Pawl's kinds by the default roles of Kubernetes: view reads, edit
+// changes, and only admin deletes whole collections. None may write status and history.
 func TestPeople(t *testing.T) {
 	h := newFixture(t, deploy.Namespace, deploy.Name)
 	elsewhere := h.plane.Namespace(t)
@@ -32,7 +31,7 @@ func TestPeople(t *testing.T) {
 	}
 	kinds := []struct {
 		group, resource, sub string
-		most                 []string // of what the role allows
+		most                 []string // the maximum verbs of the role
 	}{
 		{"pawl.dev", "sharedstorageclusters", "", may["admin"]},
 		{"pawl.dev", "runs", "", may["admin"]},
@@ -54,7 +53,7 @@ func TestPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Roles are aggregated by a controller, and bindings come to the API server by a watch.
+	// A controller aggregates roles, and the API server reads bindings by a watch: wait.
 	h.await(time.Minute, "the roles have taken in Pawl's kinds", func(context.Context) error {
 		for role, verb := range map[string]string{"view": "list", "edit": "patch", "admin": "deletecollection"} {
 			for _, kind := range kinds[:3] {

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// Right is one that a role gives: a verb on a resource, perhaps on one name only.
+// Right is one right of a role: a verb on a resource, optionally limited to one name.
 type Right struct{ Group, Resource, Name, Verb string }
 
 func (r Right) String() string {
@@ -23,7 +23,7 @@ func (r Right) String() string {
 	return text + ": " + r.Verb
 }
 
-// Granted are the rights of the operator, by its ClusterRole in install.yaml.
+// Granted returns the rights of the operator's ClusterRole in install.yaml.
 func Granted() ([]Right, error) {
 	objects, err := Manifest()
 	if err != nil {
@@ -32,7 +32,7 @@ func Granted() ([]Right, error) {
 	return Given(objects, "ClusterRole", "", Name)
 }
 
-// Given are the rights that a role among objects gives, a Role or a ClusterRole.
+// Given returns the rights of a Role or ClusterRole among objects.
 func Given(objects []*unstructured.Unstructured, kind, namespace, name string) (all []Right, err error) {
 	n := slices.IndexFunc(objects, func(u *unstructured.Unstructured) bool {
 		return u.GetKind() == kind && u.GetNamespace() == namespace && u.GetName() == name
@@ -65,9 +65,8 @@ func Given(objects []*unstructured.Unstructured, kind, namespace, name string) (
 	return all, nil
 }
 
-// Refused are the requests that were forbidden, but for what was to be made in a
-// namespace that goes. The audit log tells no message to who asked for metadata
-// only, as the store of runs does.
+// Refused returns the forbidden requests, except creates in a terminating namespace. The
+// audit log has no messages for metadata-only requests, such as those of the run store.
 func Refused(requests []controlplane.Request) (all []controlplane.Request) {
 	for _, r := range requests {
 		said := r.Response.Message
@@ -78,7 +77,7 @@ func Refused(requests []controlplane.Request) (all []controlplane.Request) {
 	return all
 }
 
-// Unused are the rights that no request needed.
+// Unused returns the rights that no request needed.
 func Unused(granted []Right, requests []controlplane.Request) (all []Right) {
 	for _, right := range granted {
 		if !slices.ContainsFunc(requests, right.needed) {
@@ -88,7 +87,7 @@ func Unused(granted []Right, requests []controlplane.Request) (all []Right) {
 	return all
 }
 
-// needed says whether a request would be refused without a right.
+// needed reports whether a request would be refused without a right.
 func (r Right) needed(q controlplane.Request) bool {
 	resource := q.Object.Resource
 	if q.Object.Subresource != "" {

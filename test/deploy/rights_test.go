@@ -21,8 +21,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// kept are rights that no request of the life below names, and why they are
-// needed all the same. A right that is neither used nor listed here is too much.
+// unusedRights are the rights that no request of the test below needs, with the reason for
+// each. A right that is neither used nor listed here is superfluous.
 var unusedRights = map[string]string{
 	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
 	"pods: patch":        "given to the managers of clusters; and when a reader is made the writer",
@@ -46,15 +46,14 @@ var unusedRights = map[string]string{
 
 const noStreaming = "an API server that does not stream lists, as this one does: a watch begins with a list there"
 
-// The life of clusters under the rights of install.yaml, carried out by the
-// Deployment of install.yaml: nothing that the operator asks is refused, and it
-// has no right that it does not need.
+// The lifecycle of clusters with the Deployment and the rights of install.yaml: no request
+// is refused, and the operator has no superfluous right.
 func TestRights(t *testing.T) {
 	h := installManifest(t)
 	h.kubectl("label", "namespace", h.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	h.checkLeader()
 	h.exerciseOperator()
-	h.stopOperators() // they know no flow Long, and would pause its runs
+	h.stopOperators() // these operators do not know the flow Long, and would pause its runs
 	h.archive(kubestore.Run)
 
 	requests := h.operatorRequests()
@@ -79,11 +78,12 @@ func TestRights(t *testing.T) {
 	t.Logf("%d requests, %d rights, %d of them for a reason", len(requests), len(granted), len(unusedRights))
 }
 
-// forgotten is how many requests stand in the audit log of operators that were
-// taken away, roles first.
+// forgotten is the number of audit log entries of removed operators; roles are removed
+// first.
 var forgotten int
 
-// asked are the requests of the operators so far. None was refused.
+// operatorRequests returns the requests of the operators so far, and checks that none was
+// refused.
 func (h *fixture) operatorRequests() []controlplane.Request {
 	h.t.Helper()
 	all, err := h.plane.Requests()
@@ -101,7 +101,7 @@ func (h *fixture) operatorRequests() []controlplane.Request {
 	return requests
 }
 
-// leads checks that of two operators one has the lease.
+// checkLeader checks that one of two operators has the lease.
 func (h *fixture) checkLeader() {
 	h.t.Helper()
 	h.await(time.Minute, "one of two operators leads", func(context.Context) error {
@@ -116,8 +116,8 @@ func (h *fixture) checkLeader() {
 	}
 }
 
-// life takes clusters through what an operator does, several of them at once:
-// it is the requests that count here, not the database.
+// exerciseOperator runs clusters through all operations of the operator, several at once:
+// the requests count here, not the database.
 func (h *fixture) exerciseOperator() {
 	h.t.Helper()
 	h.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml", "-f", "../../examples/sharedstorage/mpdcluster.yaml")
@@ -208,9 +208,9 @@ func (h *fixture) step(what string, do func()) {
 	h.t.Logf("%s: %s", what, time.Since(began).Round(100*time.Millisecond))
 }
 
-// archive has a run with so many events that the oldest leave it, reads them
-// back, and lets retention take it away: with the operator's own token, as it
-// would be a month before the operator itself came to that.
+// archive creates a run with enough events to archive the oldest, reads them back, and
+// lets retention delete the run. It uses the operator's token: the operator itself would
+// do this only after a month.
 func (h *fixture) archive(kind kubestore.Kind) {
 	h.t.Helper()
 	path, err := deploy.KubeconfigOf(h.t.Context(), h.plane, h.system, h.name)

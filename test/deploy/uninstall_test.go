@@ -22,8 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/test/deploy"
 )
 
-// uninstall are the lines that the guide tells a person to type, and the command
-// that also removes the CRDs.
+// uninstall returns the commands of the guide, and the command that also removes the CRDs.
 func uninstall(t *testing.T) (lines []string, crds string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/guide/install-kubernetes.md")
@@ -42,7 +41,7 @@ func uninstall(t *testing.T) (lines []string, crds string) {
 	return strings.Split(strings.TrimSpace(block[1]), "\n"), inline[1]
 }
 
-// shell runs a line at the root of the repository, as a person does.
+// shell runs a command line at the root of the repository.
 func (h *fixture) shell(line string) (string, error) {
 	h.t.Helper()
 	root, err := controlplane.Root()
@@ -58,8 +57,8 @@ func (h *fixture) shell(line string) (string, error) {
 	return string(out), err
 }
 
-// What the guide says under "Uninstall" ends the clusters and takes the operator
-// away, and leaves the CRDs and what people have.
+// The commands of "Uninstall" in the guide delete the clusters and the operator, and leave
+// the CRDs and other objects.
 func TestUninstall(t *testing.T) {
 	lines, crds := uninstall(t)
 	h := installManifest(t)

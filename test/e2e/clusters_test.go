@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// The second part of `make demo`, on real processes: three nodes are made and
-// join, one is killed by hand and comes back, pawl is killed while it scales,
-// and after the deletion no process, folder or journal row is left.
+// The second part of `make demo`, on real processes: three nodes are created and join, one
+// is killed by hand and recovers, pawl is killed while it scales, and after the deletion
+// no process, folder or journal row remains.
 func TestContainerCluster(t *testing.T) {
 	d, dir := start(t)
 	for _, act := range d.ClusterActs() {

@@ -1,5 +1,5 @@
-// Package e2e_test plays whole operations with real binaries. PAWL names a
-// pawl that was built before.
+// Package e2e_test runs whole operations with real binaries. PAWL is the path of a built
+// pawl.
 package e2e_test
 
 import (
@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The main job: what `make demo` shows, on real processes. A client writes all
-// the time; no key that etcd acknowledged is lost, and the quorum stays.
+// The main use case of `make demo`, on real processes. A client writes all the time; no
+// acknowledged key is lost, and the quorum stays.
 func TestEtcdClusterFromYAML(t *testing.T) {
 	d, dir := start(t)
 	for _, act := range d.Acts() {
@@ -59,7 +59,8 @@ func TestEtcdClusterFromYAML(t *testing.T) {
 	t.Run("APauseLeavesNoMemberDown", func(t *testing.T) {
 		history := facts.Histories["RestartCluster"]
 		inOrder(t, history, "StepStarted Restart[demo-2]/Down/Stop", "RunPaused", "RunResumed")
-		// On a busy machine the request comes when the member is up already; it must be up before anybody resumes.
+		// On a busy machine the request may come after the member is up; it must be up before the
+		// resume.
 		inOrder(t, history, "StepStarted Restart[demo-2]/Down/Stop", "StepDone Restart[demo-2]/Down/Start",
 			"RunResumed", "StepDone Restart[demo-4]/Down/Start", "RunSucceeded")
 	})
@@ -80,8 +81,8 @@ func TestEtcdClusterFromYAML(t *testing.T) {
 	})
 }
 
-// A port that is taken pauses the run with a fault that says so; when the port
-// is free, resume goes on.
+// A port in use pauses the run with a fault; when the port is free, resume continues the
+// run.
 func TestEtcdPortTaken(t *testing.T) {
 	d, _ := start(t)
 	listener, err := net.Listen("tcp", strings.TrimPrefix(d.Client(2), "http://"))
@@ -105,9 +106,8 @@ func TestEtcdPortTaken(t *testing.T) {
 	}
 }
 
-// A typo in the number of members needs no command to be taken back: neither one
-// that is refused before anything is begun, nor one whose run stops half-way.
-// Members that die meanwhile are replaced.
+// A typo in the number of members can be corrected without a command: whether it is
+// refused at once, or its run stops half-way. Members that die meanwhile are replaced.
 func TestFinding14AWishThatCannotBeMet(t *testing.T) {
 	d, _ := startWith(t, withoutSchema)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
@@ -123,7 +123,7 @@ func TestFinding14AWishThatCannotBeMet(t *testing.T) {
 	if err := d.Faulty(t.Context(), "Running", "INPUT_INVALID"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Kill("demo-2"); err != nil { // healing goes on
+	if err := d.Kill("demo-2"); err != nil { // healing continues
 		t.Fatal(err)
 	}
 	history, err := d.Ended(t.Context(), "RepairCluster")
@@ -171,13 +171,12 @@ func TestFinding14AWishThatCannotBeMet(t *testing.T) {
 	}
 }
 
-// withoutSchema is a machine file as people write it who do not say what a spec
-// has to look like: apply takes any.
+// withoutSchema is a machine file without a schema of the spec: apply accepts any spec.
 func withoutSchema(machine string) string {
 	return regexp.MustCompile(`(?m)^spec:\n(?:  .*\n|\n)+`).ReplaceAllString(machine, "")
 }
 
-// Without a quorum nothing can be replaced: the members are started again on their data.
+// Without a quorum no member can be replaced: the members restart on their data.
 func TestEtcdQuorumLost(t *testing.T) {
 	d, _ := start(t)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
@@ -239,7 +238,7 @@ func TestKillServerAtEachStepOfScaleOut(t *testing.T) {
 	}
 }
 
-// A fault is healed in whatever flow it comes up: here in the middle of a rolling restart.
+// A fault is healed in any flow: here in the middle of a rolling restart.
 func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
 	d, _ := start(t)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
@@ -271,13 +270,13 @@ func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
 	}
 }
 
-// start starts a demo of its own, and sees to it that nothing of it is left.
+// start starts a demo, and removes everything at the end of the test.
 func start(t *testing.T) (*demo.Demo, string) {
 	t.Helper()
 	return startWith(t, nil)
 }
 
-// startWith is start with another machine file than that of the example.
+// startWith is start with another machine file.
 func startWith(t *testing.T, other func(machine string) string) (*demo.Demo, string) {
 	t.Helper()
 	if testing.Short() {
@@ -332,7 +331,7 @@ func startWith(t *testing.T, other func(machine string) string) (*demo.Demo, str
 	return d, dir
 }
 
-// inOrder expects these events in this order; others may stand between them.
+// inOrder expects these events in this order; others may be between them.
 func inOrder(t *testing.T, history []demo.Event, want ...string) {
 	t.Helper()
 	rest := slices.Clone(want)

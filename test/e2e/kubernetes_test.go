@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/test/demo/kube"
 )
 
-// What `make demo-kubernetes` shows, on a real control plane: Pawl from
+// The acts of `make demo-kubernetes` on a real control plane: Pawl from
 // deploy/install.yaml as pods, PostgreSQL in others, and a client that writes.
 func TestPawlOnKubernetes(t *testing.T) {
 	root, err := controlplane.Root()

@@ -14,9 +14,8 @@ import (
 // Binaries are the paths of a real etcd server and its command line client.
 type Binaries struct{ Etcd, Etcdctl string }
 
-// Build gives the binaries that `make etcd` builds, building them when they are
-// absent or older than test/kubebin/go.mod. Several test processes may call it
-// at once.
+// Build returns the binaries of `make etcd`, and builds them if they are missing or older
+// than test/kubebin/go.mod. Several test processes may call it at once.
 func Build(ctx context.Context) (Binaries, error) {
 	root, err := Root()
 	if err != nil {
@@ -37,7 +36,7 @@ func Build(ctx context.Context) (Binaries, error) {
 	return Binaries{Etcd: filepath.Join(bin, "etcd"), Etcdctl: filepath.Join(bin, "etcdctl")}, nil
 }
 
-// Root gives the folder of the repository: where the Makefile is.
+// Root returns the folder of the repository: where the Makefile is.
 func Root() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {

@@ -46,7 +46,7 @@ func (c *Cluster) stop() {
 	}
 }
 
-// Member gives the member of that name, nil when there is none.
+// Member returns the member of that name, nil when there is none.
 func (c *Cluster) Member(name string) *Member {
 	for _, m := range c.members {
 		if m.Name == name {
@@ -56,7 +56,7 @@ func (c *Cluster) Member(name string) *Member {
 	return nil
 }
 
-// Endpoints gives the client addresses of all members, dead ones included.
+// Endpoints returns the client addresses of all members, dead ones included.
 func (c *Cluster) Endpoints() []string {
 	urls := make([]string, 0, len(c.members))
 	for _, m := range c.members {
@@ -73,7 +73,7 @@ func (c *Cluster) WaitReady(t testing.TB) {
 	}
 }
 
-// Leader gives the member that leads, nil while there is none.
+// Leader returns the member that leads, nil while there is none.
 func (c *Cluster) Leader(t testing.TB) *Member {
 	t.Helper()
 	client := connect(t, c.Endpoints())
@@ -115,7 +115,7 @@ func (c *Cluster) Add(t testing.TB) *Member {
 	return m
 }
 
-// Remove takes a member out of the cluster, dead or alive, and ends its process.
+// Remove removes a member from the cluster, running or not, and stops its process.
 func (c *Cluster) Remove(t testing.TB, m *Member) {
 	t.Helper()
 	rest := make([]*Member, 0, len(c.members))
@@ -142,9 +142,9 @@ func (c *Cluster) Remove(t testing.TB, m *Member) {
 	c.members = rest
 }
 
-// again repeats a change of the membership until etcd takes it: it refuses while
-// a member has been connected for less than five seconds, and to promote a
-// learner that has not caught up.
+// again repeats a change of the membership until etcd accepts it: etcd refuses it while a
+// member has been connected for less than five seconds, and refuses to promote a learner
+// that lags.
 func again(t testing.TB, what string, change func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -197,9 +197,8 @@ func (c *Cluster) initial() string {
 	return strings.Join(pairs, ",")
 }
 
-// FreePorts gives n different TCP ports of loopback that nobody listens on. Another
-// process may take one before its user does; the system hands out ports in a
-// way that makes this unlikely.
+// FreePorts returns n different free TCP ports of loopback. Another process may take one
+// before its use, but the system assigns ports in a way that makes this unlikely.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

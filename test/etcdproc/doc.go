@@ -1,5 +1,5 @@
-// Package etcdproc runs real etcd processes for tests and proves that no
-// acknowledged write was lost while they came and went.
+// Package etcdproc runs real etcd processes for tests and verifies that no
+// acknowledged write is lost while they stop and start.
 //
 //	cluster := etcdproc.Start(t, 3)
 //	writer := etcdproc.StartWriter(t, cluster.Endpoints()...)
@@ -8,6 +8,6 @@
 //	cluster.WaitReady(t)
 //	writer.Stop().NoneLost(t, cluster.Endpoints()...)
 //
-// The Writer knows nothing of the Cluster: it works on any endpoints, for
-// example those of a cluster that Pawl has made.
+// The Writer does not depend on the Cluster: it works on any endpoints, for
+// example those of a cluster that Pawl has created.
 package etcdproc

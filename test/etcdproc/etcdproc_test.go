@@ -59,7 +59,7 @@ func TestNoAcknowledgedKeyIsLostWhenAMemberIsReplaced(t *testing.T) {
 	writer.Stop().NoneLost(t, added.ClientURL) // a linearizable read through the new member
 }
 
-// The proof must be able to fail.
+// NoneLost must be able to fail.
 func TestLost(t *testing.T) {
 	cluster := etcdproc.Start(t, 1)
 	absent, err := etcdproc.FreePorts(1)

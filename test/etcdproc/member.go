@@ -50,12 +50,12 @@ func (m *Member) Start(t testing.TB) {
 	cmd, exited := m.cmd, make(chan struct{})
 	m.exited = exited
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log has the exit reason
 		close(exited)
 	}()
 }
 
-// Running says whether the process is there.
+// Running reports whether the process is there.
 func (m *Member) Running() bool {
 	if m.exited == nil {
 		return false
@@ -75,7 +75,7 @@ func (m *Member) end(sig syscall.Signal) {
 	if !m.Running() {
 		return
 	}
-	_ = m.cmd.Process.Signal(sig) // gone is what we want
+	_ = m.cmd.Process.Signal(sig) // ignore the error of an ended process
 	select {
 	case <-m.exited:
 	case <-time.After(10 * time.Second):

@@ -4,5 +4,5 @@ package etcdproc
 
 import "syscall"
 
-// dieWithParent cannot keep its word here: a killed test leaves its processes.
+// dieWithParent does nothing here: a killed test leaves its processes.
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -31,7 +31,7 @@ type Writer struct {
 	lastAck time.Time
 }
 
-// Report is what a Writer has seen.
+// Report is the result of a Writer.
 type Report struct {
 	Prefix  string        // of all keys; the key of number n is Key(n), its value n
 	Acked   []int         // numbers of the acknowledged keys, rising
@@ -40,7 +40,7 @@ type Report struct {
 	Gap     time.Duration // the longest time between two acknowledgements
 }
 
-// Key gives the key of a number.
+// Key returns the key of a number.
 func (r Report) Key(n int) string { return fmt.Sprintf("%s%09d", r.Prefix, n) }
 
 // StartWriter starts to write to the members at the endpoints and returns once
@@ -57,7 +57,7 @@ func StartWriter(t testing.TB, endpoints ...string) *Writer {
 	return w
 }
 
-// NewWriter is StartWriter outside of tests: it does not wait, and Close ends it.
+// NewWriter is StartWriter for use outside of tests: it does not wait, and Close ends it.
 func NewWriter(prefix string, endpoints ...string) (*Writer, error) {
 	client, err := newClient(endpoints)
 	if err != nil {
@@ -72,7 +72,7 @@ func NewWriter(prefix string, endpoints ...string) (*Writer, error) {
 	return w, nil
 }
 
-// Close stops the writing and gives the connections back.
+// Close stops writing and closes the connections.
 func (w *Writer) Close() {
 	w.Stop()
 	w.client.Close()
@@ -120,7 +120,7 @@ func (w *Writer) note(n int, err error) {
 // SetEndpoints names the members to write to from now on.
 func (w *Writer) SetEndpoints(endpoints ...string) { w.client.SetEndpoints(endpoints...) }
 
-// Report gives what the writer has seen so far.
+// Report returns what the writer has seen so far.
 func (w *Writer) Report() Report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (r Report) NoneLost(t testing.TB, endpoints ...string) {
 	}
 }
 
-// Lost gives the numbers of the acknowledged keys that are not there, or not
+// Lost returns the numbers of the acknowledged keys that are not there, or not
 // with their value.
 func (r Report) Lost(ctx context.Context, client *clientv3.Client) ([]int, error) {
 	found, err := read(ctx, client, r.Prefix)
@@ -194,7 +194,7 @@ func (r Report) Lost(ctx context.Context, client *clientv3.Client) ([]int, error
 	}), nil
 }
 
-// read gives all keys below a prefix, page by page, as of one revision.
+// read returns all keys below a prefix, page by page, as of one revision.
 func read(ctx context.Context, client *clientv3.Client, prefix string) (map[string]string, error) {
 	found := map[string]string{}
 	end := clientv3.GetPrefixRangeEnd(prefix)

@@ -10,14 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// change is an edit of blue that takes a flow of many steps.
+// change is an edit of the cluster that needs a flow with many steps.
 type change struct {
 	name string
 	spec tree
 	done func(*v1alpha1.SharedStorageCluster) error
 }
 
-// changes are made one after the other, so that ends can be compared.
+// changes run one after the other, so that their results can be compared.
 var changes = []change{
 	{"change of class", tree{"class": tree{"name": "medium"}}, func(c *v1alpha1.SharedStorageCluster) error {
 		for id, i := range c.Status.Instances {
@@ -35,11 +35,11 @@ var changes = []change{
 	}},
 }
 
-// changed is what there is at the end of an undisturbed change.
+// changeBaseline is the result of a change without faults.
 type changeBaseline struct {
 	form          string
 	writes, epoch int
-	instances     int // that were made until then
+	instances     int // created until then
 }
 
 var undisturbedChanges struct {
@@ -47,7 +47,7 @@ var undisturbedChanges struct {
 	ends []changeBaseline
 }
 
-// referenceOfChanges lives the undisturbed changes, once.
+// changeBaselines runs the changes without faults, once.
 func changeBaselines(t *testing.T) []changeBaseline {
 	t.Helper()
 	undisturbedChanges.once.Do(func() {
@@ -77,13 +77,13 @@ func changeBaselines(t *testing.T) []changeBaseline {
 	return undisturbedChanges.ends
 }
 
-// The operator is killed before and after each of its writes while it changes
-// the class of a cluster and makes a reader. The end is that of an undisturbed
-// change: no instance is left over, no id is used twice, no answered row is lost.
+// The operator is killed before and after each of its writes while it changes the class of
+// a cluster and adds a reader. The result is that of a change without faults: no instance
+// is left over, no id is used twice, no answered row is lost.
 func TestKilledWhileItChanges(t *testing.T) {
 	t.Parallel()
 	want := changeBaselines(t)
-	var all [][]killPoint // of each change
+	var all [][]killPoint // by change
 	lanes := 0
 	for _, c := range want {
 		all = append(all, killPoints(c.writes+more, 1))
@@ -101,7 +101,7 @@ func TestKilledWhileItChanges(t *testing.T) {
 				w.create()
 				w.awaitAtRest(nil)
 				for i, c := range changes {
-					quiet(o, time.Second) // nothing of what was before is counted
+					quiet(o, time.Second) // do not count earlier writes
 					w.ignoreRuns()
 					edit := func() func(*v1alpha1.SharedStorageCluster) error {
 						w.patch(tree{"spec": c.spec})
@@ -126,7 +126,7 @@ func TestKilledWhileItChanges(t *testing.T) {
 	})
 	t.Logf("%d points of changes, %d of them reached, in %s; %d rows were committed, and all are there",
 		killed.Load(), reached.Load(), time.Since(began).Round(time.Second), rows.Load())
-	if reached.Load() < killed.Load()/2 { // the last ones may lie behind the end
+	if reached.Load() < killed.Load()/2 { // the last kill points may be after the end
 		t.Errorf("%d of %d points were reached", reached.Load(), killed.Load())
 	}
 }

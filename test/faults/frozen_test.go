@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// elected is for operators of which one works, the leader.
+// elected returns the arguments for operators with leader election.
 func elected(lease time.Duration) []string {
 	return append([]string{"--lease", lease.String()}, patient...)
 }
 
-// freeze stops the first operator that asks for what a function chooses: the
-// request is on its way, and arrives when thaw is called and the process goes on.
+// freeze stops the first operator that sends a chosen request. The request reaches the API
+// server when thaw is called and the process continues.
 func (w *fixture) freeze(chosen func(*controlplane.Call) bool) (frozen chan *operator, thaw func()) {
 	frozen, thawed := make(chan *operator, 1), make(chan struct{})
 	var first atomic.Pointer[operator]
@@ -35,7 +35,7 @@ func (w *fixture) freeze(chosen func(*controlplane.Call) bool) (frozen chan *ope
 					frozen <- o
 					<-thawed
 				},
-				After: func(int) {}, // it reaches the API server whatever becomes of the process
+				After: func(int) {}, // the request reaches the API server in any case
 			}
 		})
 	}
@@ -58,9 +58,9 @@ func writes(verb, resource, name string) func(*controlplane.Call) bool {
 	}
 }
 
-// Of two operators one works. It is frozen in the middle of a write, for longer
-// than its lease; the other one does the rest. When the first goes on its write
-// arrives and all that it remembers is old: nothing is done twice.
+// Of two operators one is the leader. It is frozen in the middle of a write for longer
+// than its lease; the other one continues. When the first one continues, its write arrives
+// and its state is outdated: nothing is done twice.
 func TestFrozenForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	want := undisturbedBaseline(t)
@@ -77,7 +77,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	w.awaitSnapshot(want.created)
 	w.checkInvariants(want.epoch, 2)
 
-	// The writer is switched, and back again while the one who began is frozen.
+	// The writer is switched, and switched back while the first operator is frozen.
 	moments := []struct {
 		what   string
 		chosen func(*controlplane.Call) bool
@@ -111,7 +111,7 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	}
 }
 
-// frozen waits until an operator stands still, and names it.
+// awaitFrozen waits until an operator is frozen, and returns it.
 func (w *fixture) awaitFrozen(at chan *operator) *operator {
 	w.t.Helper()
 	select {
@@ -123,9 +123,8 @@ func (w *fixture) awaitFrozen(at chan *operator) *operator {
 	}
 }
 
-// thawed lets a frozen operator go on. It ends, as it has lost its lease, and
-// comes back as the one who waits. Nothing that it asks for is carried out but
-// what was on its way.
+// resumeAndCheck resumes a frozen operator. It ends because it has lost its lease, and
+// restarts as the standby. None of its requests is carried out except the frozen one.
 func (w *fixture) resumeAndCheck(o *operator, thaw func()) {
 	w.t.Helper()
 	before, starts := len(o.proxy.Calls()), o.started()

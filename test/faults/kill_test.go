@@ -12,11 +12,12 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// soon is the lease of runs where an operator is killed: the next one waits for it.
+// soon is the duration of run leases when operators are killed: the next operator waits
+// for it.
 const soon = 3 * time.Second
 
-// point is where an operator is killed: at its nth write, before the API server
-// sees it, or behind it and before the operator hears of it.
+// killPoint is where an operator is killed: at its nth write, before the API server
+// receives it, or after it and before the operator gets the answer.
 type killPoint struct {
 	n     int
 	after bool
@@ -29,7 +30,7 @@ func (p killPoint) String() string {
 	return fmt.Sprintf("before write %d", p.n)
 }
 
-// points are those of a flow with so many writes: all, or a spread of them.
+// killPoints returns the points of a flow with a number of writes: all, or an even sample.
 func killPoints(writes, sample int) (chosen []killPoint) {
 	all := make([]killPoint, 0, 2*writes)
 	for n := range writes {
@@ -38,18 +39,18 @@ func killPoints(writes, sample int) (chosen []killPoint) {
 	if sample = max(sample, larger); everyPoint || sample >= len(all) {
 		return all
 	}
-	for i := range sample { // from the middle of each part; both sorts in turn
+	for i := range sample { // from the middle of each part; before and after alternate
 		at := (2*i + 1) * len(all) / (2 * sample)
 		chosen = append(chosen, all[at&^1|i&1])
 	}
 	return chosen
 }
 
-// more is how many writes a life may have beyond the undisturbed one: how often
-// a status is written depends on what is seen together.
+// more is how many extra writes a run may have: the number of status writes depends on
+// timing.
 const more = 4
 
-// dieAt lets the operator be killed at a point, counted from now.
+// killAt kills the operator at a point, counted from now.
 func (o *operator) killAt(p killPoint) (died chan struct{}) {
 	died = make(chan struct{})
 	n := 0
@@ -72,8 +73,8 @@ func (o *operator) killAt(p killPoint) (died chan struct{}) {
 	return died
 }
 
-// survives lets the operator die at a point of what is done now, starts it
-// again and waits for the end. It reports whether the point was reached.
+// runWithKill kills the operator at a point of do, starts it again and waits for the end.
+// It reports whether the point was reached.
 func (w *fixture) runWithKill(o *operator, p killPoint, do func() (also func(*v1alpha1.SharedStorageCluster) error)) bool {
 	w.t.Helper()
 	died := o.killAt(p)
@@ -119,15 +120,15 @@ func (w *fixture) runWithKill(o *operator, p killPoint, do func() (also func(*v1
 	}
 }
 
-// unharmed checks what holds at every end: each writer had one epoch, each
-// instance was made once, each step was done once, no row is lost.
+// checkInvariants checks the invariants: each writer had one epoch, each instance was
+// created once, each step was done once, no row is lost.
 func (w *fixture) checkInvariants(epoch int64, instances int) {
 	w.t.Helper()
 	if got := w.epoch(); got != epoch {
 		w.t.Errorf("the epoch is %d, and %d without faults", got, epoch)
 	}
 	for _, kind := range []string{"pods", "persistentvolumeclaims"} {
-		if n := w.countCreated(kind); n > instances { // fewer: the answer came when nobody was there
+		if n := w.countCreated(kind); n > instances { // fewer: the answer was lost
 			w.t.Errorf("%d %s were created, %d without faults", n, kind, instances)
 		}
 	}
@@ -135,13 +136,13 @@ func (w *fixture) checkInvariants(epoch int64, instances int) {
 	w.writers.rows()
 }
 
-// lane is a cluster during whose life the operator is killed again and again.
+// killSequence is a cluster whose operator is killed repeatedly.
 type killSequence struct {
 	create   killPoint
 	switches []killPoint
 }
 
-// lanes deal out the points.
+// killSequences distributes the points.
 func killSequences(l baseline) (all []killSequence) {
 	for _, p := range killPoints(l.createWrites+more, 4) {
 		all = append(all, killSequence{create: p})
@@ -153,10 +154,10 @@ func killSequences(l baseline) (all []killSequence) {
 	return all
 }
 
-// The operator is killed before and after each of its writes, while it makes a
-// cluster and while it switches the writer; rows are committed all the time.
-// Another one comes to the same end: nothing is made twice, no answered row is
-// lost, and at no time two instances take writes.
+// The operator is killed before and after each of its writes while it creates a cluster
+// and switches the writer; a client commits rows all the time. The next operator reaches
+// the same result: nothing is created twice, no answered row is lost, and two instances
+// never accept writes at once.
 func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	want := undisturbedBaseline(t)

@@ -1,13 +1,13 @@
-// Package faults lets things go wrong for `pawl operator` on a real control
-// plane, while it makes and switches clusters of real PostgreSQL pods: it is
-// killed and frozen, its requests fail, its caches are old, what it works with
-// is deleted and edited. What comes of it must be what comes without faults.
+// Package faults injects faults into `pawl operator` on a real control plane, while
+// it creates and switches clusters of real PostgreSQL pods: it is killed and frozen,
+// its requests fail, its caches are old, and its objects are deleted and edited. The
+// result must be the same as without faults.
 //
 // Real: etcd, API server, controller manager, scheduler, the operator's process,
-// the processes of the pods (agents, PostgreSQL, cluster managers). Played: nodes
-// (package kubelet). Faults are dealt out between the operator and the API server
-// (controlplane.Proxy), with signals to the operator, and by other clients. The
-// operator may do what install.yaml lets it do, and no more.
+// the processes of the pods (agents, PostgreSQL, cluster managers). Simulated: nodes
+// (package kubelet). The faults come from a proxy between the operator and the API
+// server (controlplane.Proxy), from signals to the operator, and from other clients.
+// The operator has the rights of install.yaml.
 package faults_test
 
 import (
@@ -32,8 +32,8 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// everyPoint runs what is sampled otherwise: PAWL_TEST_POINTS=all. A number asks
-// for a larger sample of each flow's points.
+// everyPoint runs all points instead of a sample: PAWL_TEST_POINTS=all. A number sets a
+// larger sample of each flow's points.
 var (
 	everyPoint = os.Getenv("PAWL_TEST_POINTS") == "all"
 	larger, _  = strconv.Atoi(os.Getenv("PAWL_TEST_POINTS")) // 0 for anything else
@@ -54,7 +54,7 @@ func options() controlplane.Options {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	lanes := "4" // they wait most of the time, whatever the number of cores
+	lanes := "4" // they mostly wait, so the number of cores does not matter
 	if everyPoint || larger > 0 {
 		lanes = "6"
 	}
@@ -64,15 +64,15 @@ func TestMain(m *testing.M) {
 	suite.Main(m)
 }
 
-// world is a namespace with a cluster, blue, of one writer and one reader.
+// fixture is a namespace with the cluster blue of one writer and one reader.
 type fixture struct {
 	t         *testing.T
 	plane     *controlplane.Plane
 	namespace string
-	client    client.Client // past all proxies
+	client    client.Client // bypasses all proxies
 	operators []*operator
 	writers   *writeProbes
-	old       map[types.UID]bool // runs of what was done before
+	old       map[types.UID]bool // runs to ignore
 }
 
 const clusterName = "blue"
@@ -100,7 +100,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// leave ends what the world runs, and judges what was seen all the time.
+// close stops the operators and clients, and checks what was observed all the time.
 func (w *fixture) close() {
 	if w.writers != nil {
 		w.writers.stop()
@@ -117,7 +117,7 @@ func (w *fixture) close() {
 	}
 }
 
-// create applies blue, and begins to look for its writers.
+// create applies the cluster, and begins to observe its writers.
 func (w *fixture) create() {
 	w.t.Helper()
 	readers := int32(1)
@@ -136,7 +136,7 @@ func (w *fixture) cluster(ctx context.Context) (*v1alpha1.SharedStorageCluster, 
 	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: clusterName}, c)
 }
 
-// patch edits blue as a person does.
+// patch edits the cluster as a person does.
 func (w *fixture) patch(change any) {
 	w.t.Helper()
 	body, err := json.Marshal(change)
@@ -151,13 +151,13 @@ func (w *fixture) patch(change any) {
 
 type tree map[string]any
 
-// annotate sets an annotation; nil takes it away.
+// annotate sets an annotation; nil removes it.
 func (w *fixture) annotate(key string, value any) {
 	w.t.Helper()
 	w.patch(tree{"metadata": tree{"annotations": tree{key: value}}})
 }
 
-// switchWriter asks for the other instance as the writer, and names it.
+// switchWriter requests the other instance as the writer, and returns its id.
 func (w *fixture) switchWriter() string {
 	w.t.Helper()
 	c, err := w.cluster(w.t.Context())
@@ -202,10 +202,10 @@ func (w *fixture) awaitEvery(look, limit time.Duration, what string, holds func(
 	}
 }
 
-// patience is how long a cluster may take to come to rest on a busy machine.
+// patience is how long a cluster may take to settle on a busy machine.
 const patience = 6 * time.Minute
 
-// rests waits until blue is Running, healthy and of its newest spec, with
+// awaitAtRest waits until the cluster is Running, healthy and of its newest spec, with
 // nothing left to do.
 func (w *fixture) awaitAtRest(also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
 	w.t.Helper()
@@ -251,7 +251,7 @@ func atRest(c *v1alpha1.SharedStorageCluster) error {
 	return nil
 }
 
-// written holds when this instance is the writer.
+// writerIs returns a check that an instance is the writer.
 func writerIs(id string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		if c.Status.Writer != id {

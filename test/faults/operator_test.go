@@ -24,40 +24,40 @@ import (
 	"github.com/pawl-dev/pawl/test/deploy"
 )
 
-// operator is `pawl operator` for the namespace of a world, behind a proxy.
+// operator is `pawl operator` for the namespace of a fixture, behind a proxy.
 type operator struct {
 	w     *fixture
 	proxy *controlplane.Proxy
 	log   string
 	args  []string
 
-	restarts int32 // of the API server before
+	restarts int32 // restarts of the API server at the start
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	over   bool // it is not to be started again
+	over   bool // do not start it again
 	starts int
-	since  time.Time // of the newest start
+	since  time.Time // time of the newest start
 }
 
-// patient lets no failover come of a machine that is slow: who is the writer is
-// up to the operator alone.
+// patient prevents failovers because of a slow machine: only the operator chooses the
+// writer.
 var patient = []string{"--writer-lease", "30s", "--failover-after", "2m"}
 
-// alone is for one operator in its namespace: it waits for nobody's lease but
-// that of the runs.
+// alone returns the arguments for one operator without leader election: it only waits for
+// the leases of runs.
 func alone(lease time.Duration) []string {
 	return append([]string{"--no-leader-election", "--lease", lease.String()}, patient...)
 }
 
-// operators may do what install.yaml lets them do.
+// operators have the rights of install.yaml.
 var operators deploy.Operators
 
-// operator makes one. It does not run yet.
+// operator creates an operator. It does not run yet.
 func (w *fixture) operator(args ...string) *operator {
 	w.t.Helper()
-	path, err := operators.Kubeconfig(context.Background(), w.plane) // of all tests
+	path, err := operators.Kubeconfig(context.Background(), w.plane) // shared by all tests
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -90,11 +90,11 @@ func (w *fixture) operator(args ...string) *operator {
 	return o
 }
 
-// apiRestarts counts those of the API server: one that has just begun knows no
-// roles yet, and refuses everybody.
+// apiRestarts counts the restarts of the API server: after a start it does not know the
+// roles yet, and refuses all requests.
 var apiRestarts atomic.Int32
 
-// keptToItsRole checks that nothing was refused.
+// checkNothingForbidden checks that no request was refused.
 func (o *operator) checkNothingForbidden() {
 	o.w.t.Helper()
 	if o.started() == 0 || apiRestarts.Load() != o.restarts {
@@ -115,7 +115,7 @@ func (o *operator) start() {
 	}
 }
 
-// keep runs the operator, and again whenever it ends, as a Deployment does.
+// keep runs the operator, and restarts it whenever it ends, as a Deployment does.
 func (o *operator) keep() {
 	o.w.t.Helper()
 	o.start()
@@ -153,7 +153,7 @@ func (o *operator) launch() error {
 	o.starts, o.since = o.starts+1, time.Now()
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is ended by a signal, or says why in its log
+		_ = cmd.Wait() // ended by a signal; otherwise its log has the reason
 	}()
 	return nil
 }
@@ -166,7 +166,7 @@ func (o *operator) signal(sig syscall.Signal) {
 	}
 }
 
-// kill ends the process as it stands, and returns when it is gone.
+// kill kills the process, and returns when it is gone.
 func (o *operator) kill() {
 	o.signal(syscall.SIGKILL)
 	o.mu.Lock()
@@ -177,7 +177,7 @@ func (o *operator) kill() {
 	}
 }
 
-// end lets the operator be no more.
+// end stops the operator for good.
 func (o *operator) end() {
 	o.mu.Lock()
 	o.over = true
@@ -191,8 +191,7 @@ func (o *operator) started() int {
 	return o.starts
 }
 
-// flow reports a write that belongs to what is done: Events are told by the way,
-// and the leases of leaders and workers are renewed by the clock.
+// flow reports whether a write belongs to the flow: Events and renewals of leases do not.
 func flow(c *controlplane.Call) bool {
 	if !c.Writes() || c.Resource == "events" {
 		return false
@@ -200,7 +199,7 @@ func flow(c *controlplane.Call) bool {
 	return c.Resource != "leases" || !strings.HasPrefix(c.Name, "pawl-worker-") && c.Name != "pawl-operator" && !bytes.Contains(c.Body, []byte(`"pawl-worker-`)) && !bytes.Contains(c.Body, []byte(`"pawl-operator"`))
 }
 
-// tell shows what there was to see when a test has failed.
+// logState logs the state after a failed test.
 func (w *fixture) logState() {
 	for _, o := range w.operators {
 		text, _ := os.ReadFile(o.log)
@@ -222,14 +221,14 @@ func (w *fixture) logState() {
 	}
 }
 
-// pods are those of the instances.
+// pods returns the pods of the instances.
 func (w *fixture) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := w.client.List(ctx, &list, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/cluster": clusterName, "pawl.dev/component": "instance"})
 	return list.Items, err
 }
 
-// runs are all of the namespace.
+// runs returns all runs of the namespace.
 func (w *fixture) runs(ctx context.Context) ([]v1alpha1.Run, error) {
 	var list v1alpha1.RunList
 	err := w.client.List(ctx, &list, client.InNamespace(w.namespace))

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// life is a life of blue without any fault: what there is at its ends, and how
-// many writes of the operator it took.
+// baseline is a run of the test without faults: the results, and the number of writes of
+// the operator.
 type baseline struct {
 	created, switched          string
 	createWrites, switchWrites int
@@ -24,7 +24,7 @@ var undisturbed = struct {
 	baseline
 }{}
 
-// reference lives the undisturbed life, once.
+// undisturbedBaseline runs the test without faults, once.
 func undisturbedBaseline(t *testing.T) baseline {
 	t.Helper()
 	undisturbed.once.Do(func() {
@@ -57,8 +57,8 @@ func undisturbedBaseline(t *testing.T) baseline {
 	return undisturbed.baseline
 }
 
-// settled gives the form when the operator has written nothing for two seconds,
-// and nothing comes or goes.
+// settled returns the snapshot when the operator has written nothing for two seconds and
+// nothing changes.
 func (w *fixture) settled(o *operator) (form string) {
 	w.t.Helper()
 	quiet(o, 2*time.Second)
@@ -85,7 +85,7 @@ func quiet(o *operator, d time.Duration) {
 	}
 }
 
-// count is how many requests of an operator are of a kind.
+// count returns how many requests of an operator match.
 func (o *operator) count(of func(*controlplane.Call) bool) (n int) {
 	for _, c := range o.proxy.Calls() {
 		if of(&c) {
@@ -95,12 +95,12 @@ func (o *operator) count(of func(*controlplane.Call) bool) (n int) {
 	return n
 }
 
-// made holds for what was created, and not only asked for.
+// isCreate returns a matcher of successful creates.
 func isCreate(resource string) func(*controlplane.Call) bool {
 	return func(c *controlplane.Call) bool { return c.Verb == "create" && c.Resource == resource && c.Code == 201 }
 }
 
-// madeInAll is how many objects of a kind all operators have created.
+// countCreated returns how many objects of a kind all operators have created.
 func (w *fixture) countCreated(resource string) (n int) {
 	for _, o := range w.operators {
 		n += o.count(isCreate(resource))

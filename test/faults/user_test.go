@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
-// when calls a function, once, as soon as the operator asks for something.
+// onRequest calls a function, once, at the first chosen request of the operator.
 func (o *operator) onRequest(chosen func(*controlplane.Call) bool) (reached chan struct{}) {
 	reached = make(chan struct{})
 	once := false
@@ -53,7 +53,7 @@ func named(w *fixture, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.namespace, Name: name}
 }
 
-// deleteRun deletes the run that is under way.
+// deleteRun deletes the active run.
 func (w *fixture) deleteRun() {
 	w.t.Helper()
 	runs, err := w.runs(w.t.Context())
@@ -69,9 +69,9 @@ func (w *fixture) deleteRun() {
 	w.t.Fatalf("no run is under way: %+v", runs)
 }
 
-// A run is deleted while it makes the cluster, and one while it switches the
-// writer; the old writer's pod is deleted in the middle of a switch. What was
-// asked for is done all the same.
+// A run is deleted while it creates the cluster, and one while it switches the writer; the
+// old writer's pod is deleted in the middle of a switch. The requests are completed all
+// the same.
 func TestRunsAndPodsAreDeleted(t *testing.T) {
 	t.Parallel()
 	undisturbedBaseline(t)
@@ -120,7 +120,7 @@ func rejected(c *v1alpha1.SharedStorageCluster) bool {
 	return len(c.Status.Requests) > 0 && c.Status.Requests[len(c.Status.Requests)-1].State == "Rejected"
 }
 
-// other is the id of the instance that does not write.
+// other returns the id of the instance that is not the writer.
 func other(c *v1alpha1.SharedStorageCluster) string {
 	for id := range c.Status.Instances {
 		if id != c.Status.Writer {
@@ -130,8 +130,8 @@ func other(c *v1alpha1.SharedStorageCluster) string {
 	return ""
 }
 
-// onlyTwo waits until there are two instances and nothing more: one pod and one
-// claim of each, one writer.
+// awaitTwoInstances waits until there are exactly two instances: one pod and one claim
+// each, one writer.
 func (w *fixture) awaitTwoInstances() {
 	w.t.Helper()
 	w.await(patience, "there are two instances and nothing more", func(ctx context.Context) error {
@@ -155,9 +155,9 @@ func (w *fixture) awaitTwoInstances() {
 	})
 }
 
-// The claim of the reader is deleted with its pod, then that of the writer: their
-// data are gone. A reader is made anew from the writer; for the writer, the reader
-// takes over. No answered row is lost.
+// The claim of the reader is deleted with its pod, then that of the writer: their data are
+// gone. A new reader is created from the writer; for the writer, the reader takes over. No
+// answered row is lost.
 func TestClaimsAreDeleted(t *testing.T) {
 	t.Parallel()
 	undisturbedBaseline(t)
@@ -190,8 +190,8 @@ func TestClaimsAreDeleted(t *testing.T) {
 	}
 }
 
-// safe waits until a failover would lose nothing: the manager knows that each
-// answered commit is at an instance that is there.
+// awaitFailoverSafe waits until a failover would lose nothing: the manager knows that a
+// running instance has each answered commit.
 func (w *fixture) awaitFailoverSafe() {
 	w.t.Helper()
 	w.await(patience, "the manager may fail over without loss", func(ctx context.Context) error {
@@ -224,8 +224,8 @@ func (w *fixture) awaitFailoverSafe() {
 	})
 }
 
-// A person, and a tool of theirs that never rests, edit the object while the
-// operator works on it; then they delete it in the middle of a switch.
+// A person, and a tool that edits continuously, change the object while the operator works
+// on it; then the object is deleted in the middle of a switch.
 func TestEditedInTheMiddle(t *testing.T) {
 	t.Parallel()
 	undisturbedBaseline(t)
@@ -251,13 +251,13 @@ func TestEditedInTheMiddle(t *testing.T) {
 	defer stop()
 
 	w.awaitReached("the first pod", begun)
-	w.patch(tree{"spec": tree{"readers": 2}}) // while one reader is being made
+	w.patch(tree{"spec": tree{"readers": 2}}) // while a reader is being created
 	w.awaitAtRest(nil)
 
 	promoting := o.onRequest(writes("update", "leases", clusterName+"-grant"))
 	id := w.switchWriter()
 	w.awaitReached("the grant of the switch", promoting)
-	w.patch(tree{"spec": tree{"readers": 1, "parameters": tree{"work_mem": "8MB"}}}) // two wishes in the middle of a switch
+	w.patch(tree{"spec": tree{"readers": 1, "parameters": tree{"work_mem": "8MB"}}}) // two changes in the middle of a switch
 	c := w.awaitAtRest(func(c *v1alpha1.SharedStorageCluster) error {
 		if c.Status.ParametersHash == "" || len(c.Status.Instances) != 2 {
 			return fmt.Errorf("%d instances, parameters %q", len(c.Status.Instances), c.Status.ParametersHash)
@@ -296,7 +296,7 @@ func TestEditedInTheMiddle(t *testing.T) {
 	})
 }
 
-// setting asks an instance for a parameter.
+// checkSetting checks a parameter of an instance.
 func (w *fixture) checkSetting(pod, name, want string) {
 	w.t.Helper()
 	w.await(patience, pod+" runs with "+name+" "+want, func(ctx context.Context) error {

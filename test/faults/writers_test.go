@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writers tries all the time to commit rows on every instance of a cluster,
-// whatever it is said to be. It knows which commits were answered, and when an
-// instance took writes for certain: from the answer to one row to the question
-// of the next one of the same session.
+// writeProbes continuously tries to commit rows on every instance of a cluster, whatever
+// its role. It records which commits were answered, and when an instance certainly
+// accepted writes: from the answer to one row until the request of the next one in the
+// same session.
 type writeProbes struct {
 	w    *fixture
 	end  context.CancelFunc
@@ -32,7 +32,7 @@ type writeProbes struct {
 	spans    []*writableSpan
 }
 
-// span is a time in which an instance took writes.
+// writableSpan is a period in which an instance accepted writes.
 type writableSpan struct {
 	pod      string
 	from, to time.Time
@@ -78,7 +78,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// probe writes to one instance, in session after session.
+// probe writes to one instance, one session after the other.
 func (ws *writeProbes) probe(ctx context.Context, pod corev1.Pod) {
 	for ctx.Err() == nil {
 		if conn, err := ws.connect(ctx, pod.Status.PodIP); err == nil {
@@ -160,7 +160,7 @@ func (ws *writeProbes) session(ctx context.Context, conn *pgx.Conn, pod string) 
 	}
 }
 
-// refused holds for a server that lives and takes no writes.
+// refused reports the error of a running server that accepts no writes.
 func refused(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && e.Code == readOnly
@@ -171,7 +171,7 @@ func (ws *writeProbes) stop() {
 	ws.all.Wait()
 }
 
-// overlaps are the times in which two instances took writes at once.
+// overlaps returns the periods in which two instances accepted writes at once.
 func (ws *writeProbes) overlaps() (wrong []string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -192,8 +192,8 @@ func (ws *writeProbes) overlaps() (wrong []string) {
 	return wrong
 }
 
-// rows waits until each row whose commit was answered is on every instance, and
-// a commit has been answered since the call. It gives their number.
+// rows waits until every instance has each answered row and another commit has been
+// answered. It returns the number of rows.
 func (ws *writeProbes) rows() int {
 	ws.w.t.Helper()
 	since := time.Now()

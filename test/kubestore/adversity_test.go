@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// deeds is what the steps of a test have done, by key.
+// stepEffects records the effects of the steps of a test, by key.
 type stepEffects struct {
 	mu   sync.Mutex
 	open map[string]int
@@ -40,10 +40,10 @@ func (d *stepEffects) perform(_ context.Context, t *workflow.Task) outcome.Outco
 	return outcome.Done()
 }
 
-// Conflict, 429, 500, time-outs and lost answers in one call of ten, two
-// workers, subjects with queues, a child run and a signal: every run ends, no
-// step runs twice at once, and a budget of one attempt suffices: no trouble of
-// the API server is charged to a step.
+// Conflicts, 429, 500, timeouts and lost answers in one call of ten, with two workers,
+// queues, a child run and a signal: every run ends, no step runs twice at once, and a
+// budget of one attempt suffices, because errors of the API server do not count as
+// attempts.
 func TestOneCallInTenBreaks(t *testing.T) {
 	plane := suite.Plane(t)
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
@@ -121,8 +121,8 @@ func TestOneCallInTenBreaks(t *testing.T) {
 	}
 }
 
-// A worker that stands still for longer than its lease and then goes on saves
-// nothing: another one has its run.
+// A worker that pauses for longer than its lease and then continues saves nothing: another
+// one has its run.
 func TestAFrozenWorkerIsFenced(t *testing.T) {
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())
@@ -161,8 +161,8 @@ func TestAFrozenWorkerIsFenced(t *testing.T) {
 	}
 }
 
-// The process that ends a run dies before it passes the slot on: another one
-// that watches does.
+// The process that ends a run dies before it releases the slot: another watching process
+// does it.
 func TestASlotIsPassedOnByWhoeverSeesIt(t *testing.T) {
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())

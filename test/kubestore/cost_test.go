@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// tenSteps is the flow of the duties: no-op steps, empty outputs.
+// tenSteps is the flow of the benchmarks: no-op steps, empty outputs.
 func tenSteps() workflow.Flow {
 	flow := workflow.Flow{Name: "Ten"}
 	for i := range 10 {
@@ -62,9 +62,8 @@ func until(t testing.TB, s workflow.Store, id string, phase workflow.Phase) *wor
 	}
 }
 
-// Duty 8: at most 2 requests and 1 KB of bodies a step, the same after many
-// runs of one subject, which owns them as a cluster does. Bodies of both directions
-// are counted; what a watch tells is not.
+// At most 2 requests and 1 KB of bodies per step, also after many runs of one subject that
+// owns them as a cluster does. Bodies of both directions count, watches do not.
 func TestAStepCostsOneRequest(t *testing.T) {
 	plane := suite.Plane(t)
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
@@ -105,7 +104,7 @@ func TestAStepCostsOneRequest(t *testing.T) {
 	}
 }
 
-// clusterIn makes a cluster object that nobody serves.
+// clusterIn creates a cluster object without an operator.
 func clusterIn(t testing.TB, config *rest.Config, space string) *metav1.OwnerReference {
 	t.Helper()
 	kind := v1alpha1.GroupVersion.WithKind("SharedStorageCluster")
@@ -119,7 +118,7 @@ func clusterIn(t testing.TB, config *rest.Config, space string) *metav1.OwnerRef
 	return &metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind, Name: made.GetName(), UID: made.GetUID()}
 }
 
-// An idle store asks for nothing: what comes is told by its watches.
+// An idle store sends no requests: its watches report new work.
 func TestIdleCostsNothing(t *testing.T) {
 	plane := suite.Plane(t)
 	s, wire := open(t, plane.Config(), kubestore.Run, namespace(t, plane.Client()))
@@ -135,7 +134,7 @@ func TestIdleCostsNothing(t *testing.T) {
 	for _, id := range ids {
 		until(t, s, id, workflow.Waiting)
 	}
-	time.Sleep(300 * time.Millisecond) // the last one is put down
+	time.Sleep(300 * time.Millisecond) // wait until the last lease is released
 	wire.Take()
 	time.Sleep(2 * time.Second)
 	if c := wire.Take(); c.Requests > 0 {

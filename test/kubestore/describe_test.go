@@ -16,8 +16,8 @@ import (
 
 var diskFull = fault.Declare(fault.Kind{Code: "DISK_FULL", Class: fault.Blocked, Title: "the disk of the archive is full", Remedy: "Remove old archives, then resume the run."})
 
-// `kubectl describe` of a Run tells a person where it stands, why it waits, and
-// what to do when it has stopped; afterwards, that it went on.
+// `kubectl describe` of a Run says what its state is, why it waits, and what to do when it
+// has stopped; afterwards, that it has continued.
 func TestDescribeTellsWhatToDo(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)

@@ -21,11 +21,11 @@ import (
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// kinds of ours, by resource.
+// kinds are Pawl's kinds by resource.
 var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster"}
 
-// ruled is what a rule of a CRD says: of an object as it was, edits that are
-// refused with this message and nothing else, and edits that are accepted.
+// validationCase tests a rule of a CRD: an object, edits that are refused with this
+// message only, and edits that are accepted.
 type validationCase struct {
 	resource, message string
 	was               string
@@ -33,7 +33,7 @@ type validationCase struct {
 	accepted          []string
 }
 
-// ruledRun is the rule of a field of a Run that is written once.
+// validRun returns the case of a field of a Run that can only be set once.
 func validRun(field, message, one, other string) []validationCase {
 	spec := func(value string) string { return fmt.Sprintf("{spec: {%s: %s}}", field, value) }
 	mail := "{spec: {mail: 1, signals: {'000001': {id: a, name: go}}}}"
@@ -70,8 +70,8 @@ func allRuled() []validationCase {
 	return append(rows, validRun("depth", "depth cannot be changed", "1", "2")...)
 }
 
-// Each rule of the CRDs, as the API server judges it. A rule without a row fails, but for
-// those whose field has one value only.
+// Each rule of the CRDs in a real API server. A rule without a case fails the test, except
+// for fields with a single valid value.
 func TestRulesOfTheKinds(t *testing.T) {
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())
@@ -113,7 +113,7 @@ func TestRulesOfTheKinds(t *testing.T) {
 	for rule := range asked {
 		t.Errorf("a row for %q, which no CRD says", rule)
 	}
-	// The one engine there is cannot become another, whoever asks: what is no engine is refused before.
+	// There is only one engine, so the change to another one fails with the enum error first.
 	clusters := client.Resource(api.GroupVersion.WithResource("sharedstorageclusters")).Namespace(space)
 	o := object(t, "{metadata: {name: engine}, spec: {engine: {type: postgres}}}")
 	o.SetGroupVersionKind(api.GroupVersion.WithKind("SharedStorageCluster"))
@@ -146,7 +146,7 @@ func asJSON(t *testing.T, text string) []byte {
 	return data
 }
 
-// rules are what the CRDs of ours say, as kind and message.
+// rules returns the rules of Pawl's CRDs as kind and message.
 func rules(t *testing.T, client dynamic.Interface) (all []string) {
 	t.Helper()
 	crds, err := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).List(t.Context(), metav1.ListOptions{})
@@ -168,7 +168,7 @@ func rules(t *testing.T, client dynamic.Interface) (all []string) {
 	return all
 }
 
-// messages are those of all rules within a part of a schema.
+// messages returns the messages of all rules in a part of a schema.
 func messages(part any) (all []string) {
 	switch part := part.(type) {
 	case map[string]any:
@@ -189,7 +189,7 @@ func messages(part any) (all []string) {
 	return all
 }
 
-// What people type and see: short names, the category, and the columns.
+// Short names, the category and the columns.
 func TestNamesAndColumnsOfTheKinds(t *testing.T) {
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())

@@ -1,4 +1,4 @@
-// Package kubestore_test asks the Kubernetes store on a real API server.
+// Package kubestore_test tests the Kubernetes store on a real API server.
 package kubestore_test
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// No nodes: nothing here is a pod.
+// No nodes: there are no pods.
 var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/crds"}, Kubelet: kubelet.Options{Nodes: -1}})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
 var serial atomic.Int64
 
-// namespace makes one: its deletion is left to the end of the plane.
+// namespace creates a namespace, which is deleted with the plane.
 func namespace(t testing.TB, client kubernetes.Interface) string {
 	t.Helper()
 	name := fmt.Sprintf("store-%d", serial.Add(1))
@@ -37,13 +37,13 @@ func namespace(t testing.TB, client kubernetes.Interface) string {
 	return name
 }
 
-// open opens a store on a namespace over a wire of its own.
+// open opens a store on a namespace with its own transport.
 func open(t testing.TB, config *rest.Config, kind kubestore.Kind, space string) (*kubestore.Store, *kubetest.Wire) {
 	t.Helper()
 	return openOwned(t, config, kind, space, nil)
 }
 
-// openOwned opens one whose runs belong to an object; nil: to none.
+// openOwned opens a store whose runs belong to an object; nil: to none.
 func openOwned(t testing.TB, config *rest.Config, kind kubestore.Kind, space string, owner *metav1.OwnerReference) (*kubestore.Store, *kubetest.Wire) {
 	t.Helper()
 	wire := kubetest.NewWire(1)

@@ -21,7 +21,7 @@ import (
 
 var runKind = schema.GroupVersionResource{Group: "pawl.dev", Version: "v1alpha1", Resource: "runs"}
 
-// desk is a store with an engine that serves what objects ask for.
+// fixture is a store with an engine that serves requests in objects.
 type fixture struct {
 	*testing.T
 	space string
@@ -58,7 +58,7 @@ func (d *fixture) annotate(name, key, value string) {
 	}
 }
 
-// await looks at an object until it is as wanted.
+// await polls an object until it meets a condition.
 func (d *fixture) await(name, what string, good func(o *unstructured.Unstructured) bool) *unstructured.Unstructured {
 	d.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -87,7 +87,7 @@ func phaseIs(phase workflow.Phase) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// A Run that a person creates is started, under its own name, once (workflow.md 2.5).
+// A Run that a person creates is started once, under its own name.
 func TestAnObjectStartsARun(t *testing.T) {
 	var got struct{ Readers int }
 	d := openFixture(t,
@@ -122,8 +122,8 @@ func TestAnObjectStartsARun(t *testing.T) {
 	}
 }
 
-// Each annotation is accepted once and removed; a refusal stands in status with
-// its remedy, and in an Event.
+// Each annotation is accepted once and removed; a refusal is in status with its remedy,
+// and in an Event.
 func TestAnnotationsOnARun(t *testing.T) {
 	d := openFixture(t, workflow.Flow{Name: "Wait", Steps: []workflow.Step{
 		{Name: "One", Wait: &workflow.WaitFor{Signal: "go"}, Skippable: true},

@@ -14,8 +14,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Of a subject that was deleted nothing is left: its runs and its slot go with the
-// object that owns them, or with the last run where nothing does.
+// Nothing of a deleted subject remains: its runs and its slot are deleted with the object
+// that owns them, or with the last run if none does.
 func TestNothingIsLeftOfASubject(t *testing.T) {
 	plane := suite.Plane(t)
 	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {

@@ -1,13 +1,13 @@
-// Package pgtraffic is a client of a PostgreSQL cluster that commits one row
-// after the other and remembers which commits were answered.
+// Package pgtraffic is a client of a PostgreSQL cluster that commits one row after
+// the other and records which commits were answered.
 //
 //	w := pgtraffic.Start(func(ctx context.Context) (string, error) { return "host=127.5.0.3 user=postgres", nil })
 //	defer w.Stop()
 //	…
 //	missing, err := w.Missing(ctx, "host=127.5.0.4 user=postgres") // on this instance, after Stop
 //
-// When a commit is not answered, its row may be there or not: its number is not
-// used again, and the client asks anew where the writer is, as a Service would.
+// After a commit without an answer the row may exist or not: the client does not
+// reuse its number, and finds the writer again, as a Service would.
 package pgtraffic
 
 import (
@@ -24,7 +24,7 @@ const (
 	patience = 5 * time.Second       // after which the fate of a commit is unknown
 )
 
-// Route gives the connection string of the writer, as far as it is known.
+// Route returns the connection string of the writer.
 type Route func(ctx context.Context) (string, error)
 
 // Writer commits rows until it is stopped.
@@ -42,7 +42,7 @@ type Writer struct {
 	first    chan struct{}
 }
 
-// Start begins to write into the table traffic, which it makes.
+// Start creates the table traffic and begins to write.
 func Start(route Route) *Writer {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Writer{route: route, stop: cancel, done: make(chan struct{}), first: make(chan struct{})}
@@ -69,7 +69,7 @@ func (w *Writer) fail(err error) {
 	w.cause = err
 }
 
-// session writes until something fails, and gives the next number.
+// session writes until an error, and returns the next number.
 func (w *Writer) session(ctx context.Context, n int64) (int64, error) {
 	conn, err := w.connect(ctx)
 	if err != nil {
@@ -137,8 +137,9 @@ func (w *Writer) Begun(ctx context.Context) error {
 	}
 }
 
-// Lap gives the longest time between two answers since the last Lap.
-func (w *Writer) AwaitNext() (pause time.Duration) {
+// MaxPause returns the longest time between two answers since the last call, and resets
+// it.
+func (w *Writer) MaxPause() (pause time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pause, w.pause = w.pause, 0
@@ -148,14 +149,14 @@ func (w *Writer) AwaitNext() (pause time.Duration) {
 	return pause
 }
 
-// Silence is how long ago the last commit was answered.
+// Silence returns the time since the last answered commit.
 func (w *Writer) Silence() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(w.last)
 }
 
-// Stop ends the writing and gives the number of answered commits.
+// Stop stops writing and returns the number of answered commits.
 func (w *Writer) Stop() int {
 	w.stop()
 	<-w.done
@@ -164,7 +165,7 @@ func (w *Writer) Stop() int {
 	return len(w.answered)
 }
 
-// Missing gives how many rows whose commits were answered are not on an instance.
+// Missing returns how many answered rows an instance lacks.
 func (w *Writer) Missing(ctx context.Context, where string) (int, error) {
 	conn, err := pgx.Connect(ctx, where)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/account"
 )
 
-// cs is the CLI of Debian's package cs, an independent client in Python: GET or
-// POST, version 3 of signatures or none, one top-level key of an answer, and
-// jobs followed to their end. Its command is cloudstack.
+// cs is the CLI of Debian's package cs, an independent client in Python: GET or POST,
+// version 3 of signatures or none, one top-level key per answer, and jobs followed to
+// their end. Its command is cloudstack.
 type cs struct {
 	t    *testing.T
 	path string
 	env  []string
 }
 
-// newCS finds the CLI; the test is skipped without.
+// newCS finds the CLI; without it the test is skipped.
 func newCS(t *testing.T, url string, key account.Key) *cs {
 	t.Helper()
 	path, err := exec.LookPath("cloudstack")
@@ -33,10 +33,10 @@ func newCS(t *testing.T, url string, key account.Key) *cs {
 		"CLOUDSTACK_SECRET="+key.Secret.Reveal(), "CLOUDSTACK_METHOD=get", "CLOUDSTACK_TIMEOUT=30", "CLOUDSTACK_POLL_INTERVAL=0.2")}
 }
 
-// with is the same with another setting.
+// with returns a copy with another setting.
 func (c *cs) with(setting string) *cs { return &cs{c.t, c.path, append(slices.Clip(c.env), setting)} }
 
-// ask runs a command and gives what it printed, and its exit code.
+// ask runs a command and returns its output and exit code.
 func (c *cs) ask(args ...string) (map[string]any, int) {
 	c.t.Helper()
 	run := exec.CommandContext(c.t.Context(), c.path, args...)
@@ -58,7 +58,7 @@ func (c *cs) ask(args ...string) (map[string]any, int) {
 	return body, code
 }
 
-// must is ask for what succeeds.
+// must runs a command that must succeed.
 func (c *cs) must(args ...string) map[string]any {
 	c.t.Helper()
 	body, code := c.ask(args...)
@@ -68,7 +68,8 @@ func (c *cs) must(args ...string) map[string]any {
 	return body
 }
 
-// refused is ask for what fails: with one envelope of that key, that code, and a text that holds that word.
+// refused runs a command that must fail with one envelope of that key, that code, and a
+// text that contains that word.
 func (c *cs) refused(envelope string, number int, word string, args ...string) {
 	c.t.Helper()
 	body, code := c.ask(args...)
@@ -87,7 +88,7 @@ func first(list any) map[string]any {
 	return nil
 }
 
-// A life of each family, on the real service and a simulated cloud.
+// Each family of commands on the real service and a simulated cloud.
 func TestCS(t *testing.T) {
 	url, key := realService(t)
 	c := newCS(t, url, key)
@@ -127,7 +128,7 @@ func TestCS(t *testing.T) {
 	if config, _ := c.must("getKubernetesClusterConfig", other)["clusterconfig"].(map[string]any); !strings.Contains(fmt.Sprint(config["configdata"]), "server:") {
 		t.Errorf("config: %v", config)
 	}
-	for range 2 { // the second finds it stopped, and succeeds
+	for range 2 { // the second call finds it stopped, and succeeds
 		if done := c.must("stopContainerCluster", id); done["success"] != true {
 			t.Errorf("stop: %v", done)
 		}
@@ -147,7 +148,7 @@ func TestCS(t *testing.T) {
 	}
 }
 
-// What is refused reaches a CLI as an error in the right envelope.
+// A refusal reaches a CLI as an error in the right envelope.
 func TestCSErrors(t *testing.T) {
 	h := newFixture(t, false)
 	c := newCS(t, h.url, h.key)

@@ -23,8 +23,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// The same SDK on the real service, its flows and a simulated cloud: jobs end
-// when the walker has decided them.
+// The same SDK on the real service, its flows and a simulated cloud: jobs end when the
+// controller has decided them.
 func TestGoSDKOnTheRealService(t *testing.T) {
 	url, key := realService(t)
 	cs := cloudstack.NewAsyncClient(url, key.ID, key.Secret.Reveal(), false)
@@ -70,7 +70,7 @@ func workerOf(vms []*cloudstack.VirtualMachine) string {
 	return ""
 }
 
-// realService is what `pawl server` is made of, in this process.
+// realService starts the parts of `pawl server` in this process.
 func realService(t *testing.T) (url string, key account.Key) {
 	t.Helper()
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -118,8 +118,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What the service refuses names the parameter that it refuses, on the real
-// service as in the tables of the face.
+// A refusal of the real service names the parameter, as in the tables of the query API.
 func TestFinding19ErrorsNameTheParameter(t *testing.T) {
 	address, key := realService(t)
 	ask := func(command string, pairs ...string) (int, string, map[string]any) {

@@ -8,10 +8,10 @@ import (
 	"github.com/apache/cloudstack-go/v2/cloudstack"
 )
 
-// The Go SDK, which autoscalers, Terraform and Cluster API stand on: sign, list,
-// create, wait for jobs, scale by size and by nodes, config, delete, and the
-// errors in between. It signs with version 3 and expiry, and changes by POST, so
-// it works where both are enforced.
+// The Go SDK, which autoscalers, Terraform and Cluster API use: sign, list, create, wait
+// for jobs, scale by size and by nodes, config, delete, and the errors in between. It uses
+// signature version 3 with expiry, and POST for changes, so it works where both are
+// enforced.
 func TestGoSDK(t *testing.T) {
 	for _, enforce := range []bool{false, true} {
 		t.Run(fmt.Sprint("enforced ", enforce), func(t *testing.T) { sdk(t, newFixture(t, enforce)) })
@@ -38,7 +38,7 @@ func sdk(t *testing.T, h *fixture) {
 		t.Fatalf("an empty list: %v %+v", err, none)
 	}
 
-	// A value with all that clients escape in their own ways: ~ and * and a space, and more.
+	// A value with characters that clients escape differently: ~ and * and a space, and more.
 	p := k.NewCreateKubernetesClusterParams("it's ~ a * test (+/=&%) äöü", "v1", "blue", "o1", 3, zones.Zones[0].Id)
 	p.SetMasternodes(1)
 	made, err := k.CreateKubernetesCluster(p)
@@ -89,7 +89,7 @@ func sdk(t *testing.T, h *fixture) {
 	if _, err := k.StartKubernetesCluster(k.NewStartKubernetesClusterParams(made.Id)); err == nil || !strings.Contains(err.Error(), "431") {
 		t.Errorf("start of a removed id: %v", err)
 	}
-	// finding 19: by this the SDK, and Terraform on it, know that a cluster is gone.
+	// finding 19: by this error the SDK and Terraform know that a cluster is gone.
 	if _, count, err := k.GetKubernetesClusterByID(made.Id); count != 0 || err == nil || !strings.Contains(err.Error(), "No match found") {
 		t.Errorf("a removed cluster by its id: %d %v", count, err)
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// The operator is killed again and again while it makes a cluster, and another
-// goes on; then the writer's pod is deleted at once: a reader takes over or the
-// writer comes back with its data, and no answered row is lost.
+// The operator is killed repeatedly while it creates a cluster, and another one continues;
+// then the writer's pod is deleted: a reader takes over or the writer returns with its
+// data, and no answered row is lost.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 		return err
 	})
 	old := c.Status.Instances[c.Status.Writer]
-	f.AwaitNext()
+	f.MaxPause()
 	err := w.client.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: old.Name}}, client.GracePeriodSeconds(0))
 	if err != nil {
 		t.Fatal(err)

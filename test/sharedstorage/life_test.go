@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// `kubectl apply` of the sample gives one writer and two readers that stream and
-// answer SQL; a change of the spec and a request are carried out while a client
-// writes, and no row whose commit was answered is lost; a delete leaves nothing.
+// `kubectl apply` of the sample creates one writer and two readers that stream and answer
+// SQL; a change of the spec and a request are carried out while a client writes, and no
+// answered row is lost; a delete leaves nothing.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
@@ -41,7 +41,7 @@ func TestLife(t *testing.T) {
 		c = w.awaitRunning("orders", 3, nil)
 		w.checkReplication(c)
 	})
-	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.MaxPause().Round(time.Millisecond))
 
 	old := c.Status.Writer
 	target := reader(c)
@@ -55,14 +55,14 @@ func TestLife(t *testing.T) {
 		})
 		w.checkReplication(c)
 	})
-	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.AwaitNext().Round(time.Millisecond))
+	t.Logf("the writer was %s and is %s; longest write pause: %s", old, c.Status.Writer, f.MaxPause().Round(time.Millisecond))
 
 	step(t, "restart", func() {
 		w.kubectl("annotate", "ssc", "orders", "pawl.dev/restart=cluster")
 		c = w.awaitRunning("orders", 3, carriedOut("restart"))
 		w.checkReplication(c)
 	})
-	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.MaxPause().Round(time.Millisecond))
 
 	step(t, "change the class", func() {
 		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"class":{"name":"wide"}}}`)
@@ -80,7 +80,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("max_connections of the writer: %q, %v", got, err)
 		}
 	})
-	t.Logf("longest write pause: %s", f.AwaitNext().Round(time.Millisecond))
+	t.Logf("longest write pause: %s", f.MaxPause().Round(time.Millisecond))
 
 	rows, _ := f.end(c)
 	t.Logf("%d rows were committed and are on all instances", rows)
@@ -114,7 +114,7 @@ func step(t *testing.T, what string, do func()) {
 	t.Logf("%s: %s", what, time.Since(began).Round(100*time.Millisecond))
 }
 
-// done holds when a request of a kind was carried out.
+// carriedOut returns a check that a request of a kind was carried out.
 func carriedOut(kind string) func(*v1alpha1.SharedStorageCluster) error {
 	return func(c *v1alpha1.SharedStorageCluster) error {
 		for _, r := range c.Status.Requests {
@@ -126,7 +126,7 @@ func carriedOut(kind string) func(*v1alpha1.SharedStorageCluster) error {
 	}
 }
 
-// reader is one that is not the writer.
+// reader returns the id of an instance that is not the writer.
 func reader(c *v1alpha1.SharedStorageCluster) string {
 	var ids []string
 	for id := range c.Status.Instances {
@@ -138,8 +138,8 @@ func reader(c *v1alpha1.SharedStorageCluster) string {
 	return ids[0]
 }
 
-// streams asks the engines themselves: one writer, all others are in recovery and
-// receive from it, and the Services know them.
+// checkReplication checks the engines: one writer, all others in recovery and streaming
+// from it, and correct Services.
 func (w *fixture) checkReplication(c *v1alpha1.SharedStorageCluster) {
 	w.t.Helper()
 	w.await(4*time.Minute, "the engines are what status says", func(ctx context.Context) error {

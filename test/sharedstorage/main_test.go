@@ -47,7 +47,7 @@ func options() controlplane.Options {
 	}
 }
 
-// abreast is how many tests run at a time: most of their time they wait.
+// parallelTests is how many tests run concurrently: they mostly wait.
 const parallelTests = "4"
 
 func TestMain(m *testing.M) {
@@ -75,15 +75,15 @@ func engineUser(t *testing.T) int64 {
 	return images["postgres:15"].User
 }
 
-// shared are the nodes that no test breaks.
+// shared are the nodes that no test stops.
 const shared = "shared"
 
-// world is a namespace with an operator of its own, which may do what
-// deploy/install.yaml lets it do and no more.
+// fixture is a namespace with its own operator, which has the rights of
+// deploy/install.yaml.
 type fixture struct {
 	t          *testing.T
 	plane      *controlplane.Plane
-	kubeconfig string // the operator's
+	kubeconfig string // of the operator
 	namespace  string
 	client     client.Client
 	log        string
@@ -93,7 +93,7 @@ type fixture struct {
 // operators may do what install.yaml lets them do.
 var operators deploy.Operators
 
-// kubeconfig is the way to the plane as the operator's account.
+// kubeconfig returns a kubeconfig file of the operator's account.
 func kubeconfig(t *testing.T, plane *controlplane.Plane) string {
 	t.Helper()
 	path, err := operators.Kubeconfig(context.Background(), plane) // of all tests
@@ -103,7 +103,7 @@ func kubeconfig(t *testing.T, plane *controlplane.Plane) string {
 	return path
 }
 
-// operator is a `pawl operator` that works.
+// operator is a running `pawl operator`.
 type operator struct {
 	ended chan struct{} // closed when it has ended for good
 
@@ -144,9 +144,9 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// start runs `pawl operator`, for this namespace only. One that ends by itself,
-// as it has lost its lease on a machine that stood still, is begun anew, as a
-// Deployment does. One that panics is not.
+// start runs `pawl operator` for this namespace only. If it ends by itself, because it has
+// lost its lease on a paused machine, it is restarted, as a Deployment does. After a panic
+// it is not.
 func (w *fixture) start() {
 	w.t.Helper()
 	user := engineUser(w.t)
@@ -170,7 +170,7 @@ func (w *fixture) start() {
 	}()
 }
 
-// again begins an operator anew; nil: it is to stay ended.
+// restart restarts an operator; nil: it must stay stopped.
 func (w *fixture) restart(o *operator, user int64) *exec.Cmd {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,7 +223,7 @@ func (w *fixture) end(sig syscall.Signal) {
 	}
 }
 
-// tell shows what there was to see when a test has failed.
+// logState logs the state after a failed test.
 func (w *fixture) logState() {
 	text, _ := os.ReadFile(w.log)
 	w.t.Logf("the operator said:\n%s", text[max(0, len(text)-12_000):])
@@ -236,7 +236,7 @@ func (w *fixture) logState() {
 }
 
 func (w *fixture) try(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // some wait
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // some commands wait
 	defer cancel()
 	cmd := exec.CommandContext(ctx, w.plane.Binaries.Kubectl, slices.Concat([]string{"--kubeconfig", w.plane.Kubeconfig(), "-n", w.namespace}, args)...)
 	var out bytes.Buffer
@@ -245,7 +245,7 @@ func (w *fixture) try(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// kubectl is what a person types.
+// kubectl runs kubectl and returns its output.
 func (w *fixture) kubectl(args ...string) string {
 	w.t.Helper()
 	out, err := w.try(args...)
@@ -281,8 +281,8 @@ func (w *fixture) cluster(ctx context.Context, name string) (*v1alpha1.SharedSto
 	return c, w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, c)
 }
 
-// rests waits until a cluster is Running with so many readers, all healthy, of
-// its newest spec, and nothing is left to do.
+// awaitRunning waits until a cluster is Running with the given number of readers, all
+// healthy, of its newest spec, and nothing is left to do.
 func (w *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.SharedStorageCluster) error) *v1alpha1.SharedStorageCluster {
 	w.t.Helper()
 	var c *v1alpha1.SharedStorageCluster
@@ -311,19 +311,19 @@ func (w *fixture) awaitRunning(name string, readers int32, also func(*v1alpha1.S
 	return c
 }
 
-// password is that of the user postgres.
+// password returns the password of the user postgres.
 func (w *fixture) password(ctx context.Context, name string) (string, error) {
 	secret := &corev1.Secret{}
 	err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-auth"}, secret)
 	return string(secret.Data["password"]), err
 }
 
-// where is the connection string of an instance.
+// connString returns the connection string of an instance.
 func connString(password string, i v1alpha1.InstanceStatus) string {
 	return fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable connect_timeout=2", i.Address, i.Port, password)
 }
 
-// ask answers one question in an instance.
+// queryRow runs a query on an instance and returns its value.
 func queryRow[T any](ctx context.Context, w *fixture, name string, i v1alpha1.InstanceStatus, sql string, args ...any) (value T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -340,8 +340,8 @@ func queryRow[T any](ctx context.Context, w *fixture, name string, i v1alpha1.In
 	return value, err
 }
 
-// routed is the instance a Service sends clients to, as its selector finds it:
-// the fake kubelet's pods have no route from Services.
+// routedPods returns the pods that a Service selects: the fake kubelet's pods have no
+// route from Services.
 func (w *fixture) routedPods(ctx context.Context, name, role string) ([]corev1.Pod, error) {
 	service := &corev1.Service{}
 	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: name + "-" + role}, service); err != nil {
@@ -391,10 +391,10 @@ func (w *fixture) write(name string) *traffic {
 	return f
 }
 
-// end stops writing and finds out whether each answered row is on each instance.
+// end stops writing and checks that each instance has each answered row.
 func (f *traffic) end(c *v1alpha1.SharedStorageCluster) (rows int, pause time.Duration) {
 	f.w.t.Helper()
-	pause = f.AwaitNext()
+	pause = f.MaxPause()
 	rows = f.Stop()
 	password, err := f.w.password(f.w.t.Context(), f.name)
 	if err != nil {

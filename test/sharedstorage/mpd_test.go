@@ -12,8 +12,8 @@ import (
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 )
 
-// An MPDCluster is served like one of ours: its fields, wishes, annotations and
-// the names of states are those of PolarDB Stack; a local one is refused.
+// An MPDCluster is served like a SharedStorageCluster: its fields, requests, annotations
+// and state names are those of PolarDB Stack; a local one is refused.
 func TestMPDCluster(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)

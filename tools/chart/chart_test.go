@@ -69,7 +69,7 @@ func find(t *testing.T, all []Object, kind, namespace, name string) Object {
 	return nil
 }
 
-// allowed are the rights of a role, as group/resource verb.
+// allowed returns the rights of a role as "group/resource verb".
 func allowed(t *testing.T, role Object) map[string]bool {
 	t.Helper()
 	rights := map[string]bool{}
@@ -86,7 +86,7 @@ func allowed(t *testing.T, role Object) map[string]bool {
 	return rights
 }
 
-// The linter of Helm finds no fault, with the defaults and with all options.
+// helm lint reports no error, with the defaults and with all options.
 func TestLint(t *testing.T) {
 	for name, values := range map[string]map[string]any{"defaults": nil, "everything": allOptions} {
 		t.Run(name, func(t *testing.T) {
@@ -99,9 +99,9 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Without namespaces one ClusterRole has all rights. With namespaces each has a
-// Role, and the ClusterRole nothing but what has no namespace; several need one
-// watch of all runs, which reads only.
+// Without namespaces one ClusterRole has all rights. With namespaces each has a Role, and
+// the ClusterRole covers only cluster-scoped resources; several namespaces need one
+// read-only watch of all runs.
 func TestNamespaces(t *testing.T) {
 	bound := func(t *testing.T, all []Object) (names []string) {
 		t.Helper()
@@ -201,7 +201,7 @@ func arguments(t *testing.T, o Object) (args []string, ok bool) {
 	return args, true
 }
 
-// Options are off by default, but for the PodDisruptionBudget.
+// All options are off by default, except the PodDisruptionBudget.
 func TestOptions(t *testing.T) {
 	kinds := func(all []Object) (names []string) {
 		for _, o := range all {
@@ -248,8 +248,8 @@ func TestCRDs(t *testing.T) {
 	}
 }
 
-// The operator's pod is what the Pod Security Standard "restricted" wants, and
-// more: a file system that cannot be written, and limits. Two of them, a leader.
+// The operator's pod meets the Pod Security Standard "restricted" and has a read-only file
+// system and limits. Two replicas elect a leader.
 func TestRestricted(t *testing.T) {
 	d := find(t, render(t, allOptions), "Deployment", "ops", "pawl")
 	pod := at(t, d, "spec", "template", "spec")
@@ -286,7 +286,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// What is misspelt or does not go together is refused, and the message names it.
+// Unknown and contradictory values are refused, and the message names them.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct {
 		values map[string]any
@@ -306,7 +306,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An image is named by its digest where there is one, in the pod and to the operator.
+// An image with a digest is referenced by the digest, in the pod and for the operator.
 func TestImage(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	d := find(t, render(t, map[string]any{"image": map[string]any{"repository": "r/pawl", "tag": "v1", "digest": digest}}), "Deployment", "ops", "pawl")
@@ -318,7 +318,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// The notes name what a person types next.
+// The notes name the next commands.
 func TestNotes(t *testing.T) {
 	files, err := renderFiles(chartDir, Release{"db", "ops", "Helm"}, map[string]any{"crds": map[string]any{"install": false}})
 	if err != nil {
@@ -331,7 +331,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// What is printed is the release that was asked for, and reads as objects again.
+// -print prints the requested release as parsable objects.
 func TestPrint(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	if err := os.WriteFile(file, []byte("crds: {install: false}\nnamespaces: [a]\n"), 0o600); err != nil {

@@ -1,19 +1,19 @@
-// Command chart writes what follows from the Helm chart in deploy/chart:
+// Command chart generates files from the Helm chart in deploy/chart:
 //
 //	deploy/chart/files/{crds,mpd}       copies of the CRDs in deploy
 //	deploy/install.yaml                 the chart with its default values
 //	docs/guide/install-kubernetes.md    the table of its values
 //
-// `make generate` runs it after the CRDs, and `make fresh` fails when one of
-// them is not what it writes.
+// `make generate` runs it after the CRDs, and `make fresh` fails if one of them is
+// outdated.
 //
-// With -print it writes none of them: it prints the chart as another release,
-// with the values of a YAML or JSON file ("-" is what is piped in), for kubectl
-// on a machine without helm:
+// With -print it writes no file: it prints the chart as another release, with the
+// values of a YAML or JSON file ("-" is stdin), for kubectl on a machine without
+// helm:
 //
 //	go -C tools run ./chart -print -name db -namespace ops -values values.yaml | kubectl apply --server-side -f -
 //
-// A file is looked for from tools, where -C has gone.
+// A relative path of a file is relative to tools, the folder of -C.
 package main
 
 import (
@@ -62,7 +62,7 @@ func printed(to io.Writer, root string, r Release, file string) error {
 	return encode(to, objects)
 }
 
-// read gives the values of a file; none: those of the chart.
+// read returns the values of a file; without one those of the chart.
 func read(file string) (values map[string]any, err error) {
 	if file == "" {
 		return nil, nil
@@ -101,8 +101,8 @@ func generate(root string) error {
 	return document(filepath.Join(dir, "values.yaml"), filepath.Join(root, "docs", "guide", "install-kubernetes.md"))
 }
 
-// copyCRDs makes the chart's copies of CRDs those of deploy: a chart reads
-// files of its own folder only.
+// copyCRDs copies the CRDs of deploy into the chart: a chart can only read files of its
+// own folder.
 func copyCRDs(root string) error {
 	for _, name := range []string{"crds", "mpd"} {
 		to := filepath.Join(root, "deploy", "chart", "files", name)

@@ -17,10 +17,10 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 )
 
-// Release is what a chart is rendered for.
+// Release is a release of the chart.
 type Release struct{ Name, Namespace, By string }
 
-// Install is that of deploy/install.yaml.
+// Install is the release of deploy/install.yaml.
 var Install = Release{"pawl", "pawl-system", "kubectl"}
 
 // Object is one object of a manifest.
@@ -36,8 +36,8 @@ func (o Object) namespace() string { s, _ := o.meta()["namespace"].(string); ret
 
 func (o Object) String() string { return o.kind() + " " + o.namespace() + "/" + o.name() }
 
-// Render gives the objects of a chart in the order in which they are applied.
-// Values are checked against the chart's schema.
+// Render returns the objects of a chart in the order of their application. It checks the
+// values against the chart's schema.
 func Render(dir string, r Release, values map[string]any) ([]Object, error) {
 	rendered, err := renderFiles(dir, r, values)
 	if err != nil {
@@ -69,7 +69,7 @@ func Render(dir string, r Release, values map[string]any) ([]Object, error) {
 	return all, nil
 }
 
-// renderFiles gives the text of all templates by file.
+// renderFiles returns the rendered text of all templates by file.
 func renderFiles(dir string, r Release, values map[string]any) (map[string]string, error) {
 	chart, err := loader.Load(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func renderFiles(dir string, r Release, values map[string]any) (map[string]strin
 	return engine.Render(chart, all)
 }
 
-// The kinds that others need are there before them.
+// Kinds that others depend on come first.
 var order = []string{"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap", "Service", "PodDisruptionBudget", "NetworkPolicy", "Deployment"}
 
 func rank(o Object) int {
@@ -102,7 +102,7 @@ const head = `# Pawl's operator, as the Helm chart in deploy/chart renders it by
 #
 `
 
-// manifest is what kubectl applies: the namespace, then the chart.
+// manifest returns the manifest for kubectl: the namespace, then the chart.
 func manifest(objects []Object) ([]byte, error) {
 	namespace := Object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 		"name": Install.Namespace,

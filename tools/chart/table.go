@@ -14,7 +14,7 @@ const (
 	tableEnds   = "<!-- end of values -->\n"
 )
 
-// document writes the table of values into a page, between its two marks.
+// document writes the table of values into a page, between its markers.
 func document(values, page string) error {
 	text, err := os.ReadFile(values)
 	if err != nil {
@@ -40,8 +40,8 @@ func document(values, page string) error {
 	return os.WriteFile(page, []byte(next), 0o644)
 }
 
-// table has a row for each value that has a comment; one without is an error,
-// unless values below it have theirs.
+// table returns a row for each value with a comment. A value without a comment is an error
+// unless the values below it have comments.
 func table(text []byte) ([]string, error) {
 	var file yaml.Node
 	if err := yaml.Unmarshal(text, &file); err != nil {
@@ -78,7 +78,8 @@ func rows(path string, node *yaml.Node) (all []string, err error) {
 	return all, nil
 }
 
-// said is the last paragraph of a comment: what stands before belongs to the file.
+// describe returns the last paragraph of a comment: the paragraphs before it belong to the
+// file.
 func describe(comment string) string {
 	paragraphs := strings.Split(comment, "\n\n")
 	var words []string
@@ -88,7 +89,7 @@ func describe(comment string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), "|", `\|`)
 }
 
-// flow is a value in one line.
+// flow returns a value as one line of YAML.
 func flow(node *yaml.Node) (string, error) {
 	one := strip(*node)
 	text, err := yaml.Marshal(&one)

@@ -2,7 +2,7 @@
 //
 //	go -C tools run ./sizes            # from the root of the repository: make sizes
 //
-// It reads all Go files that are no tests and not generated, of all modules.
+// It reads all Go files of all modules, without tests and generated files.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 // sizes counts by package folder, or by folder and receiver.
 type sizes struct {
 	files, exported, methods map[string]int
-	lines                    int // of Go that is no test and not generated
+	lines                    int // Go lines without tests and generated files
 	contextValues            int // calls of context.WithValue
 	untyped                  int // uses of map[string]any
 }

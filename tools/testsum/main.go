@@ -1,14 +1,14 @@
-// Command testsum runs `go test -json` in one or more modules and prints what
-// a person wants to read: the closing line of every package, the full output
-// of what failed, and a last line of its own:
+// Command testsum runs `go test -json` in one or more modules and prints a short
+// report: the closing line of every package, the full output of failed tests, and
+// a last line:
 //
 //	ok  	github.com/pawl-dev/pawl/fault	0.012s
 //	FAIL	github.com/pawl-dev/pawl/lock	0.004s
 //	211 passed, 1 failed, 3 skipped
 //
-// Everything after -- is handed to `go test`. With -tally FILE the results are
-// also added to FILE; -total FILE prints the last line for all that was added,
-// each test counted once however many suites ran it.
+// Arguments after -- are passed to `go test`. With -tally FILE the results are also
+// added to FILE; -total FILE prints the last line for all results in FILE. Each test
+// counts once, however many suites ran it.
 package main
 
 import (
@@ -63,7 +63,7 @@ func run(results Results, dirs, args []string, counts string) error {
 		case err != nil && !refused && ctx.Err() == nil:
 			errs = append(errs, err)
 		case refused && ctx.Err() == nil && !part.anyFailed():
-			// A module that does not load has no failed test to show for it.
+			// A module that does not load has no failed test to report.
 			errs = append(errs, fmt.Errorf("go test in %s: %w", dir, exit))
 			part.note(Failed, dir, "")
 		}
@@ -94,9 +94,9 @@ func goTest(ctx context.Context, dir string, args []string, results Results, out
 	return errors.Join(cmd.Wait(), readErr)
 }
 
-// Read folds the events of `go test -json` into results and prints the closing
-// line of each package and the output of failed tests. What it reads after ctx
-// is done is no result: those tests were stopped.
+// Read merges the events of `go test -json` into results and prints the closing line of
+// each package and the output of failed tests. It ignores events after ctx is done: those
+// tests were stopped.
 func Read(ctx context.Context, events io.Reader, results Results, out io.Writer) error {
 	printer := printer{out: out, held: map[string]*strings.Builder{}}
 	lines := bufio.NewReader(events)
@@ -107,7 +107,7 @@ func Read(ctx context.Context, events io.Reader, results Results, out io.Writer)
 			switch {
 			case ctx.Err() != nil:
 			case json.Unmarshal(line, &e) != nil:
-				fmt.Fprintf(out, "%s", line) // the go command speaks
+				fmt.Fprintf(out, "%s", line) // output of the go command
 			default:
 				results.merge(e)
 				printer.fold(e)

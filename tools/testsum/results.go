@@ -16,10 +16,10 @@ type event struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
 }
 
-// Result is how a test ended; of several results the largest counts.
+// Result is the result of a test; the largest of several results counts.
 type Result int
 
-// The results, from the one that counts least.
+// The results, the least important first.
 const (
 	Skipped Result = iota
 	Passed
@@ -64,7 +64,7 @@ func (r Results) failedIn(pkg string) bool {
 	return false
 }
 
-// Sum gives the last line: "N passed, N failed, N skipped".
+// Sum returns the last line: "N passed, N failed, N skipped".
 func (r Results) Sum() string {
 	var n [3]int
 	for _, result := range r {
@@ -73,7 +73,7 @@ func (r Results) Sum() string {
 	return fmt.Sprintf("%d passed, %d failed, %d skipped", n[Passed], n[Failed], n[Skipped])
 }
 
-// Good says that something ran and nothing failed.
+// Good reports that tests ran and none failed.
 func (r Results) Good() bool { return r.any(Passed) && !r.anyFailed() }
 
 func (r Results) anyFailed() bool { return r.any(Failed) }
@@ -127,8 +127,8 @@ func (r Results) load(path string) error {
 	return nil
 }
 
-// printer holds back the output of each test until it fails, and lets through
-// what speaks for a whole package.
+// printer buffers the output of each test until the test fails, and prints the output of
+// packages directly.
 type printer struct {
 	out  io.Writer
 	held map[string]*strings.Builder
@@ -152,7 +152,7 @@ func (p *printer) fold(e event) {
 		if b := p.held[key]; e.Test != "" && b != nil {
 			fmt.Fprint(p.out, b.String())
 		}
-		if e.Test == "" { // died in the middle: what its open tests said
+		if e.Test == "" { // the package died: print the output of its unfinished tests
 			for k, b := range p.held {
 				if strings.HasPrefix(k, key) {
 					fmt.Fprint(p.out, b.String())

@@ -1,30 +1,32 @@
-// Package action holds the ready-made actions of steps: exec, http, sleep, signal, approval and status.
+// Package action contains the standard actions of steps: exec, http, sleep, signal, approval and
+// status.
 //
 //	actions, err := action.Standard(action.Options{
 //		Only:      []string{"exec", "http", "sleep"}, // exec is off unless named
-//		HTTPAllow: []string{"http://localhost:8080/hooks"},
+//		HTTPAllow: []string{"10.1.0.0/16"},
 //		StateDir:  stateDir,
 //	})
 //	engine, err := workflow.New(store, flows, workflow.Options{Actions: actions})
 //
-// A flow file uses them by name (workflow.md 3):
+// A flow file calls them by name:
 //
-//   - stepName: Dump
-//     uses: exec
-//     with:
-//     command: [pg_dump, --file, "${input.file}", "${input.database}"]
-//     env: {PGPASSWORD: {secret: password}} # the step's secrets name it
-//     faults: {"3": DISK_FULL}
-//   - stepName: Notify
-//     uses: http
-//     with: {method: POST, url: "https://hooks.example.org/done", json: {run: "${run.id}"}}
+//	steps:
+//	- stepName: Dump
+//	  uses: exec
+//	  with:
+//	    command: [pg_dump, --file, "${input.file}", "${input.database}"]
+//	    env: {PGPASSWORD: {secret: password}} # the step's secrets name it
+//	    faults: {"3": DISK_FULL}
+//	- stepName: Notify
+//	  uses: http
+//	  with: {method: POST, url: "https://hooks.example.org/done", json: {run: "${run.id}"}}
 //
 // # Descriptor 3 of exec
 //
-// Every process of an exec step inherits the step's lock file as descriptor 3.
-// Whoever keeps it open belongs to the attempt: when the worker was killed, the
-// next attempt first ends what still holds it, then starts. So a script that
-// starts a daemon closes it, leaves the process group and gives up the pipes:
+// Every process of an exec step inherits the lock file of the step as descriptor 3. A process that
+// keeps it open belongs to the attempt. If the worker was killed, the next attempt ends these
+// processes before it starts. So a script that starts a daemon closes the descriptor, leaves the
+// process group and closes the pipes:
 //
 //	setsid etcd --data-dir "$DATA" >>"$DATA/etcd.log" 2>&1 </dev/null 3>&- &
 //
@@ -32,8 +34,8 @@
 //
 // # Templates
 //
-// ${…} stands in any string of `with` but those that [Params.Literal] names: a
-// shell script, an expression, a schema. Values reach a script through env.
+// Every string of `with` may contain ${…}, except the strings that [Params.Literal] lists: shell
+// scripts, expressions and schemas. A script receives values through env.
 package action
 
 import (
@@ -45,18 +47,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Options of the ready-made actions. The zero value offers all but exec (and
-// status, which needs a writer).
+// Options of the standard actions. The zero value offers all actions except exec, and except
+// status, which needs a StatusWriter.
 type Options struct {
-	Only      []string                    // names offered (`--actions`); nil: all but exec
-	HTTPAllow []string                    // what http may reach besides public addresses (`--http-allow`): an address, a CIDR, host[:port], or the beginning of a URL
-	RootCAs   *x509.CertPool              // trusted by http; nil: the system's. A step's `ca` replaces it
-	StateDir  string                      // where exec keeps lock files; default: pawl in the user's state folder
+	Only      []string                    // names of the offered actions (`--actions`); nil: all except exec
+	HTTPAllow []string                    // non-public targets that http may reach (`--http-allow`): an address, a CIDR, host[:port], or a URL prefix
+	RootCAs   *x509.CertPool              // roots that http trusts; nil: those of the system. The `ca` of a step replaces them
+	StateDir  string                      // directory of the lock files of exec; default: pawl in the state directory of the user
 	Groups    func(actor string) []string // groups of an actor, for approval; nil: no groups
 	Status    StatusWriter                // nil: no status action
 }
 
-// Standard gives the ready-made actions that the options offer.
+// Standard returns the standard actions that the options offer.
 func Standard(o Options) ([]workflow.Action, error) {
 	guard, err := newGuard(o.HTTPAllow)
 	if err != nil {
@@ -75,13 +77,13 @@ func Standard(o Options) ([]workflow.Action, error) {
 	return offered(all, o.Only)
 }
 
-// Names are those of all ready-made actions.
+// Names returns the names of all standard actions.
 func Names() []string { return []string{"exec", "http", "sleep", "signal", "approval", "status"} }
 
 func offered(all []workflow.Action, only []string) ([]workflow.Action, error) {
 	for _, name := range only {
 		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("there is no ready-made action %q: choose from %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("there is no standard action %q: choose from %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(a workflow.Action) bool {

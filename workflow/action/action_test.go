@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is what a test gives an action.
+// harness holds the options and facts of an action under test.
 type harness struct {
 	facts   workflow.TaskFacts
 	options Options
@@ -128,11 +128,11 @@ func TestParametersAreStrict(t *testing.T) {
 		{"exec", `{"command": "true"}`, "command: must be array, not string"},
 		{"exec", `{"command": []}`, "command: minItems"},
 		{"exec", `{"command": [""]}`, "command.0: the program has no name"},
-		{"exec", `{"command": ["x"], "faults": {"9": "NO_SUCH"}}`, ""}, // a file may declare it
-		{"exec", `{"command": ["x"], "faults": {"300": "UNKNOWN"}}`, `faults.300: "300" is no name`},
+		{"exec", `{"command": ["x"], "faults": {"9": "NO_SUCH"}}`, ""}, // a file may declare the code
+		{"exec", `{"command": ["x"], "faults": {"300": "UNKNOWN"}}`, `faults.300: "300" is not a valid name`},
 		{"exec", `{"command": ["x"], "env": {"A": {"secret": "a", "x": 1}}}`, `env.A.x: unknown key "x": known are prefix, secret`},
 		{"exec", `{"command": ["x"], "env": {"A": {}}}`, "env.A: secret is missing"},
-		{"exec", `{"command": ["x"], "env": {"A=B": "1"}}`, `env.A=B: "A=B" is no name`},
+		{"exec", `{"command": ["x"], "env": {"A=B": "1"}}`, `env.A=B: "A=B" is not a valid name`},
 		{"exec", `{"command": ["x"], "env": {"PAWL_RUN": "1"}}`, "env.PAWL_RUN: names that begin"},
 		{"exec", `{"command": ["x"], "passEnv": ["PAWL_TOKEN"]}`, "passEnv.0: names that begin"},
 		{"exec", `{"command": ["x"], "maxOutput": "1MiB"}`, "maxOutput: 1MiB is more"},
@@ -153,7 +153,7 @@ func TestParametersAreStrict(t *testing.T) {
 		{"http", `{"url": "https://example.org", "poll": {"until": "true"}}`, "poll: every is missing"},
 		{"sleep", `{"for": "1h"}`, ""},
 		{"sleep", `{"until": "2026-03-01T02:00:00Z"}`, ""},
-		{"sleep", `{"until": "tomorrow"}`, `until: "tomorrow" is no time`},
+		{"sleep", `{"until": "tomorrow"}`, `until: "tomorrow" is not a time`},
 		{"sleep", `{}`, "give for or until"},
 		{"sleep", `{"for": "1h", "until": "2026-03-01T02:00:00Z"}`, "give for or until"},
 		{"signal", `{"name": "caught-up", "schema": {"type": "object"}, "deadline": "10m", "onTimeout": "undo"}`, ""},
@@ -252,7 +252,7 @@ func TestStatusMergesItsParameters(t *testing.T) {
 	wantCode(t, o, "WRITE_CONFLICT")
 }
 
-// Actions are tried without an engine, as steps are.
+// Actions can be tested without an engine, like steps.
 func ExampleStandard() {
 	actions, err := Standard(Options{Only: []string{"sleep"}})
 	if err != nil {

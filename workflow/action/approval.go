@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// reject is the choice that one actor's vote suffices for.
+// reject is the choice for which one vote is enough.
 const reject = "reject"
 
 type approvalWith struct {
@@ -30,7 +30,7 @@ var approvalParams = newParams(`{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object", "additionalProperties": false,
 	"properties": {
-		"message": {"type": "string", "description": "what the approvers are asked"},
+		"message": {"type": "string", "description": "question for the approvers"},
 		"name": `+signalNameSchema+`, "default": "approval", "description": "name of the signal that carries a vote; needed where two approvals of a run wait side by side"},
 		"choices": {"type": "array", "minItems": 1, "uniqueItems": true, "items": {"type": "string", "minLength": 1}, "default": ["approve", "reject"]},
 		"by": {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}, "description": "who may vote: actors, or group:NAME; default anyone"},
@@ -51,10 +51,10 @@ func approvalAction(groups func(string) []string) workflow.Action {
 	}
 }
 
-// approval looks at the votes without taking them until they decide, so that
-// none is lost in a crash. A rejection takes two looks: a failure consumes no
-// signal, so the votes are taken by a wait that records the rejection, and the
-// look that follows fails. Resuming then asks anew.
+// approval reads the votes without taking them until there is a decision, so that a crash loses
+// none. A rejection needs two polls, because a failure consumes no signal: first a wait takes the
+// votes and records the rejection, then the next poll fails. After a resume the approvers vote
+// again.
 func approval(t *workflow.Task, groups func(string) []string) outcome.Outcome {
 	with, err := read[approvalWith](t, approvalParams)
 	if err != nil {
@@ -104,19 +104,19 @@ func take(t *workflow.Task, name string, n int) {
 // decision is the output of an approval.
 type decision struct {
 	Choice   string            `json:"choice"`
-	Actors   []string          `json:"actors"`   // those who chose it, in order
-	Comments map[string]string `json:"comments"` // of everyone who voted, by actor
+	Actors   []string          `json:"actors"`   // actors who chose it, in order
+	Comments map[string]string `json:"comments"` // comments of all voters, by actor
 }
 
-// poll counts votes. The newest vote of an actor counts.
+// ballot counts votes. Only the newest vote of an actor counts.
 type ballot struct {
 	name    string
 	choices []string
 	count   int
 	allowed func(actor string) bool
 
-	signalsRead int // signals looked at
-	refused     int // of them: no vote, or of someone who may not vote
+	signalsRead int // number of signals read
+	refused     int // number of signals that are not a valid vote
 	voters      []string
 	votes       map[string]vote
 }
@@ -139,8 +139,8 @@ func (w approvalWith) ballot(groups func(string) []string) *ballot {
 	return p
 }
 
-// asked reports an actor who is named, or of whom a group is named. No actor
-// becomes a group by its name.
+// mayVote reports whether an actor is listed, alone or by one of its groups. An actor whose name
+// looks like a group does not become that group.
 func (w approvalWith) mayVote(actor string, groups func(string) []string) bool {
 	if slices.Contains(w.By, actor) && !strings.HasPrefix(actor, "group:") {
 		return true
@@ -168,7 +168,7 @@ func readVote(payload json.RawMessage) (vote, bool) {
 	return v, json.Unmarshal(payload, &v) == nil && v.Choice != ""
 }
 
-// decided gives the choice that enough distinct actors agree on.
+// decided returns the choice on which enough distinct actors agree.
 func (p *ballot) decided() (decision, bool) {
 	for _, choice := range p.choices {
 		needed := p.count
@@ -192,7 +192,7 @@ func (p *ballot) votersFor(choice string) []string {
 	return slices.DeleteFunc(slices.Clone(p.voters), func(a string) bool { return p.votes[a].Choice != choice })
 }
 
-// standing is the message of the wait: the question, and how the votes stand.
+// summary returns the message of the wait: the question and the votes so far.
 func (p *ballot) summary(question string) string {
 	parts := []string{}
 	if question != "" {
@@ -214,7 +214,7 @@ func named(actors []string) []string {
 	names := slices.Clone(actors)
 	for i, name := range names {
 		if name == "" {
-			names[i] = "someone unnamed"
+			names[i] = "an unnamed actor"
 		}
 	}
 	return names

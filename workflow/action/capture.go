@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// capture keeps the first and the last half of a limit of what is written, and
-// counts the rest. It never refuses and never blocks.
+// capture keeps the first and the last half of a limit of the written bytes and counts the rest.
+// Its Write never fails and never blocks.
 type capture struct {
 	limit int
 	total int64
 	head  []byte
-	ring  []byte // the last bytes, from next on
+	ring  []byte // the last bytes, starting at next
 	next  int
 }
 
@@ -48,16 +48,16 @@ func (c *capture) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// tail gives the last bytes that are not in head.
+// tail returns the last bytes that are not in head.
 func (c *capture) tail() []byte {
 	return append(append(make([]byte, 0, len(c.ring)), c.ring[c.next:]...), c.ring[:c.next]...)
 }
 
-// whole reports that nothing was left out.
+// whole reports whether nothing was left out.
 func (c *capture) whole() bool { return c.total <= int64(c.limit) }
 
-// text gives what was kept as valid UTF-8 without secrets; a line in the
-// middle tells how many bytes were left out.
+// text returns the kept bytes as valid UTF-8 without secrets. A line in the middle states how many
+// bytes were left out.
 func (c *capture) text(s *secrets) string {
 	if c.whole() {
 		return s.clean(readable(append(c.head[:len(c.head):len(c.head)], c.tail()...)))
@@ -69,7 +69,7 @@ func (c *capture) text(s *secrets) string {
 
 func readable(data []byte) string { return strings.ToValidUTF8(string(data), "\uFFFD") }
 
-// wholeRunes drops the parts of a character that was cut in two.
+// wholeRunes removes incomplete characters at the ends.
 func wholeRunes(head, tail []byte) (before, after []byte) {
 	for n := 1; n < utf8.UTFMax && n <= len(head); n++ {
 		if last := head[len(head)-n:]; utf8.RuneStart(last[0]) {
@@ -85,7 +85,7 @@ func wholeRunes(head, tail []byte) (before, after []byte) {
 	return head, tail
 }
 
-// shrink gives a capture of what c kept under a smaller limit; total stays.
+// shrink returns the kept bytes under a smaller limit; total stays.
 func (c *capture) shrink(limit int) *capture {
 	smaller := newCapture(limit)
 	kept := append(append([]byte{}, c.head...), c.tail()...)
@@ -97,7 +97,7 @@ func (c *capture) shrink(limit int) *capture {
 	return smaller
 }
 
-// lastLines gives the last lines of a text, at most so many of them and so many bytes.
+// lastLines returns the last lines of a text, limited by number and by bytes.
 func lastLines(text string, lines, most int) string {
 	text = strings.TrimRight(text, "\n ")
 	if len(text) > most {

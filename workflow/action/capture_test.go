@@ -100,7 +100,7 @@ func FuzzCapture(f *testing.F) {
 }
 
 func ExampleOptions() {
-	// What a flow file's author writes is checked when the file is loaded.
+	// The parameters in a flow file are checked when the file is loaded.
 	fmt.Println(execParams.Check([]byte(`{"comand": ["true"]}`)))
 	// Output:
 	// comand: unknown key "comand": known are command, dir, env, faults, killGrace, maxOutput, okCodes, output, passEnv, shell, stdin; command or shell is missing

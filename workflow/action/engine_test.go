@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// served is an engine that serves a memory store within a synctest bubble.
+// testServer is an engine that serves a memory store within a synctest bubble.
 type testServer struct {
 	t      *testing.T
 	store  *workflow.Memory
@@ -63,7 +63,7 @@ func (s *testServer) send(run, id, name, actor, payload string) {
 	synctest.Wait()
 }
 
-// rests checks phase, fault and the current wait of a run, and gives it.
+// waitForPhase checks the phase, the fault and the current wait of a run, and returns the run.
 func (s *testServer) waitForPhase(run string, phase workflow.Phase, code, message string) *workflow.Run {
 	s.t.Helper()
 	synctest.Wait()
@@ -133,7 +133,7 @@ func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 		time.Sleep(6 * time.Minute)
 		s.stop()
 		s.serve(flow...)
-		s.send(run, "1", "another", "probe", `1`) // a look in between moves nothing
+		s.send(run, "1", "another", "probe", `1`) // a poll in between changes nothing
 		time.Sleep(3 * time.Minute)
 		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x")
 		time.Sleep(time.Minute)
@@ -141,7 +141,7 @@ func TestDeadlineOfASignalCountsFromItsBeginning(t *testing.T) {
 		if err := s.engine.Resume(t.Context(), run, "", "", workflow.Actor{Name: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x") // with all its time again
+		s.waitForPhase(run, workflow.Waiting, "AwaitingSignal", "signal x") // with its full time again
 		time.Sleep(9 * time.Minute)
 		s.send(run, "2", "x", "probe", `1`)
 		s.waitForPhase(run, workflow.Succeeded, "", "")

@@ -23,7 +23,7 @@ var (
 	CommandFailed = fault.Declare(fault.Kind{
 		Code: "COMMAND_FAILED", Class: fault.Transient,
 		Title:  "the command ended with an error",
-		Remedy: "Read its last lines and its exit code, mend the cause, then resume. Map the exit code to a fault in the step's faults if it has a known remedy.",
+		Remedy: "Read its last lines and its exit code, fix the cause, then resume. Map the exit code to a fault in the step's faults if it has a known remedy.",
 	})
 	CommandMissing = fault.Declare(fault.Kind{
 		Code: "COMMAND_MISSING", Class: fault.Blocked,
@@ -47,7 +47,7 @@ var (
 	})
 )
 
-// Limits and defaults of exec (workflow.md 3).
+// Limits and defaults of exec.
 const (
 	execPath          = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	execDefaultOutput = 64 << 10
@@ -91,9 +91,9 @@ var execParams = newParams(`{
 	}}`,
 	[]string{"/shell"}, checkExec)
 
-// checkExec holds the rules the schema cannot say. Whether the codes of faults
-// are declared is asked when one is returned: files declare theirs beside the
-// flows that name them (docs/adr/0020-faults-in-files.md).
+// checkExec checks the rules that the schema cannot express. Whether fault codes are declared is
+// checked when one is returned, because a file can declare codes beside its flows
+// (docs/adr/0020-faults-in-files.md).
 func checkExec(with map[string]any, wrong report) {
 	_, command := with["command"]
 	_, shell := with["shell"]
@@ -134,7 +134,7 @@ func execAction(stateDir string) workflow.Action {
 	}
 }
 
-// execute is one attempt: gather, take the lock, run, judge.
+// execute is one attempt: read the parameters, take the lock, run, check the exit.
 func execute(ctx context.Context, t *workflow.Task, stateDir string) error {
 	with, err := read[execWith](t, execParams)
 	if err != nil {
@@ -159,7 +159,7 @@ func execute(ctx context.Context, t *workflow.Task, stateDir string) error {
 	case err != nil:
 		return err
 	case guard.refused(got):
-		return fmt.Errorf("the command was not begun: %w", workflow.ErrLeaseLost)
+		return fmt.Errorf("the command was not started: %w", workflow.ErrLeaseLost)
 	}
 	if err := with.checkExit(got, hidden); err != nil {
 		return err
@@ -167,7 +167,7 @@ func execute(ctx context.Context, t *workflow.Task, stateDir string) error {
 	return with.report(t, got.stdout, hidden)
 }
 
-// command resolves the parameters to what the kernel is told.
+// command resolves the parameters to a process.
 func (w execWith) command(t *workflow.Task, hidden *secrets) (command, error) {
 	env, err := w.environment(t, hidden)
 	if err != nil {
@@ -195,7 +195,7 @@ func (w execWith) command(t *workflow.Task, hidden *secrets) (command, error) {
 	return c, err
 }
 
-// environment is a fixed PATH, what tells the command who it is, passEnv and env.
+// environment returns a fixed PATH, variables that identify the step, passEnv and env.
 func (w execWith) environment(t *workflow.Task, hidden *secrets) ([]string, error) {
 	vars := map[string]string{"PATH": execPath}
 	for _, name := range w.PassEnv {
@@ -225,7 +225,7 @@ func (w execWith) environment(t *workflow.Task, hidden *secrets) ([]string, erro
 	return env, nil
 }
 
-// judge says whether the end of the command is a failure, and of which kind.
+// checkExit decides whether the exit of the command is a failure, and returns its fault.
 func (w execWith) checkExit(got exitState, hidden *secrets) error {
 	if got.ok(w.OkCodes) {
 		return nil
@@ -257,7 +257,7 @@ func (w execWith) checkExit(got exitState, hidden *secrets) error {
 	return err
 }
 
-// report sets the output in the form the step asks for.
+// report sets the output in the format that the step requests.
 func (w execWith) report(t *workflow.Task, stdout *capture, hidden *secrets) error {
 	if w.Output == "json" {
 		return setJSON(t, stdout, hidden)
@@ -272,7 +272,8 @@ func (w execWith) report(t *workflow.Task, stdout *capture, hidden *secrets) err
 		}
 		return strings.Split(text, "\n")
 	}
-	// Escapes can make the encoding larger than the limit of the output; then less of it is kept.
+	// Escapes can make the encoding larger than the limit of the output. Then less of the output is
+	// kept.
 	for limit := stdout.limit; ; limit = limit * 3 / 4 {
 		err := t.Set(form(stdout.shrink(limit)))
 		if err == nil || !errors.Is(err, workflow.OutputTooLarge) || limit < 64 {

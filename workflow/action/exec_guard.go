@@ -14,21 +14,21 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A guard stands between the start of a command's process and the command: the process may stand still in
-// between for as long as its machine or its container does. A shell asks the kernel for the
-// time since boot and replaces itself by the command only while the worker's lease holds.
+// execGuard is a small shell script between the start of the process and the command, because the
+// machine or the container may be suspended in between. The script reads the time since boot and
+// replaces itself by the command only if the worker's lease is still valid.
 type execGuard struct {
-	script string // for the shell; ends where the command begins
-	marker string // what it says on standard error when it refuses
+	script string // source for the shell; ends where the command begins
+	marker string // text on standard error if it refuses
 }
 
 const (
 	uptime        = "/proc/uptime" // the boot-time clock, in hundredths of a second
 	binSh         = "/bin/sh"
-	guardExitCode = 75 // exit code of a guard that refuses; counts only with its word
+	guardExitCode = 75 // exit code of a guard that refuses; valid only together with the marker
 )
 
-// newExecGuard makes the guard of one attempt; nil where there is no lease, no such clock or no shell.
+// newExecGuard returns the guard of an attempt; nil without a lease, such a clock or a shell.
 func newExecGuard(t *workflow.Task) (*execGuard, error) {
 	left, leased := t.Lease()
 	if !leased {
@@ -48,7 +48,8 @@ func newExecGuard(t *workflow.Task) (*execGuard, error) {
 	random := make([]byte, 12)
 	_, _ = rand.Read(random) // never fails
 	g := &execGuard{marker: "pawl: the lease does not hold any more " + hex.EncodeToString(random)}
-	// The digits of the clock without its point are hundredths. What cannot be read refuses nothing.
+	// Without its point, the clock is in hundredths. If it cannot be read, the guard does not
+	// refuse.
 	g.script = fmt.Sprintf(`if read -r PAWL_UP PAWL_IDLE <%s && [ "${PAWL_UP%%.*}${PAWL_UP#*.}" -ge %d ]; then echo '%s' >&2; exit %d; fi; unset PAWL_UP PAWL_IDLE; `,
 		uptime, now+int64(left/(10*time.Millisecond)), g.marker, guardExitCode)
 	return g, nil
@@ -62,21 +63,21 @@ func hundredths(text string) (int64, bool) {
 	return n, err == nil && len(part) == 2
 }
 
-// around puts the guard before a command. A file that the kernel may refuse to execute is
-// started without, so that its error is seen.
+// around puts the guard before a command. It omits the guard if the kernel may refuse to execute
+// the file, so that the error is visible.
 func (g *execGuard) around(c command) command {
 	switch {
 	case g == nil:
 	case c.script != "":
 		c.argv = append(append([]string{}, c.argv[:len(c.argv)-1]...), g.script+c.script)
-	case executable(c.path) && !strings.HasPrefix(c.argv[0], "-"): // which a shell would take for an option
+	case executable(c.path) && !strings.HasPrefix(c.argv[0], "-"): // a shell would interpret it as an option
 		c.argv = append([]string{"sh", "-c", g.script + unset(c.env) + `exec "$@"`, "sh"}, c.argv...)
 		c.path = binSh
 	}
 	return c
 }
 
-// unset takes from the environment what a shell puts into it by itself.
+// unset removes the variables that a shell adds to the environment.
 func unset(env []string) (script string) {
 	for _, name := range []string{"PWD", "OLDPWD", "SHLVL"} {
 		if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }) {
@@ -86,16 +87,16 @@ func unset(env []string) (script string) {
 	return script
 }
 
-// refused reports a command that did not begin because the lease did not hold any more.
+// refused reports whether the guard refused the command because the lease had expired.
 func (g *execGuard) refused(got exitState) bool {
 	return g != nil && got.exit == guardExitCode && bytes.Contains(got.stderr.head, []byte(g.marker))
 }
 
-// executable reports a program or a script whose interpreter is there.
+// executable reports whether a program, or the interpreter of a script, exists.
 func executable(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
-		return false // it may be executed without being read
+		return false // the file may be executable but not readable
 	}
 	defer f.Close()
 	head := make([]byte, 256)

@@ -15,10 +15,9 @@ import (
 	"time"
 )
 
-// runLock is the lock file of a step's key. The lock belongs to the open file,
-// which the command's processes inherit as descriptor 3: it is held as long as
-// one of them lives, also when the worker was killed. The file holds the
-// process group.
+// runLock is the lock file of the key of a step. The lock belongs to the open file, which the
+// processes of the command inherit as descriptor 3. So it is held as long as one of them lives,
+// even if the worker was killed. The file contains the process group.
 type runLock struct {
 	file *os.File
 	path string
@@ -26,9 +25,8 @@ type runLock struct {
 
 var errHeld = errors.New("the lock is held")
 
-// takeLock takes the lock of a key. Processes of an earlier attempt that still
-// hold it are ended first: SIGTERM, and after grace SIGKILL.
-// COMMAND_STILL_RUNNING if they outlive that.
+// takeLock takes the lock of a key. First it ends processes of an earlier attempt that hold it:
+// with SIGTERM, and after grace with SIGKILL. If they survive, it fails with COMMAND_STILL_RUNNING.
 func takeLock(ctx context.Context, stateDir, key string, grace time.Duration) (*runLock, error) {
 	path, err := lockPath(stateDir, key)
 	if err != nil {
@@ -48,7 +46,7 @@ func takeLock(ctx context.Context, stateDir, key string, grace time.Duration) (*
 			return lock, nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, fmt.Errorf("the lock of an earlier attempt was awaited: %w", cause)
+			return nil, fmt.Errorf("the wait for the lock of an earlier attempt ended: %w", cause)
 		}
 		if !errors.Is(err, errHeld) {
 			return nil, StateFolderUnusable.Errorf("%w", err)
@@ -89,7 +87,7 @@ func tryLock(path string) (*runLock, error) {
 			file.Close()
 			return nil, err
 		}
-		// Whoever released it before may have removed the file in between.
+		// The previous holder may have removed the file in between.
 		if now, err := os.Stat(path); err == nil && os.SameFile(mine, now) {
 			lock := &runLock{file: file, path: path}
 			lock.note(0)
@@ -112,8 +110,8 @@ func flock(file *os.File) error {
 	}
 }
 
-// note stores the process group; 0 is none. A note that fails costs no more
-// than the search for holders.
+// note stores the process group; 0 means none. If it fails, the next attempt only has to search for
+// the holders.
 func (l *runLock) note(group int) {
 	text := ""
 	if group > 0 {
@@ -124,7 +122,7 @@ func (l *runLock) note(group int) {
 	}
 }
 
-// release gives the lock back, and removes the file unless a process still holds it.
+// release releases the lock. It removes the file unless a process still holds it.
 func (l *runLock) release() {
 	l.file.Close()
 	if again, err := tryLock(l.path); err == nil {
@@ -133,8 +131,8 @@ func (l *runLock) release() {
 	}
 }
 
-// oldGroups gives the process groups to end before a lock can be had: those of
-// the processes that hold it, else the one noted in the file.
+// oldGroups returns the process groups that must end before the lock is free: those of its holders,
+// else the group in the file.
 func oldGroups(path string) []int {
 	var noted int
 	if data, err := os.ReadFile(path); err == nil {
@@ -143,8 +141,8 @@ func oldGroups(path string) []int {
 	return groupsToEnd(noted, lockHolders(path), syscall.Getpgrp())
 }
 
-// groupsToEnd trusts the holders more than the note: the number of a group
-// that ended may have been given to another one.
+// groupsToEnd prefers the holders to the noted group, because the number of a group that has ended
+// may belong to another group now.
 func groupsToEnd(noted int, holders []holder, own int) []int {
 	var groups []int
 	for _, h := range holders {
@@ -166,7 +164,7 @@ func lockPath(stateDir, key string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	// Processes are found by the path as the kernel shows it.
+	// The kernel shows the resolved path of an open file.
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return "", err
@@ -179,7 +177,7 @@ func lockPath(stateDir, key string) (string, error) {
 	return filepath.Join(dir, name+".lock"), nil
 }
 
-// userState is pawl in the user's state folder.
+// userState returns the directory pawl in the state directory of the user.
 func userState() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "pawl")

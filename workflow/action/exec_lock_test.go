@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// killedWorker runs an attempt in another process, which is killed once the
-// command has begun, and gives the command's children.
+// killedWorker runs an attempt in another process, kills that process after the command has
+// started, and returns the children of the command.
 func killedWorker(t *testing.T, state, dir, script string, files ...string) []int {
 	t.Helper()
 	worker := exec.Command(os.Args[0], "-test.run=^TestWorkerProcess$")
-	// Who is killed cleans up nothing: its temporary files are this test's.
+	// A killed process does not clean up: the test removes its temporary files.
 	worker.Env = append(os.Environ(), "ACTION_WORKER="+script, "ACTION_STATE="+state, "D="+dir, "TMPDIR="+t.TempDir())
 	worker.Stderr = os.Stderr
 	out, err := worker.StdoutPipe()
@@ -74,7 +74,7 @@ func TestNewAttemptEndsTheOldCopy(t *testing.T) {
 			if !lives(old[1]) {
 				t.Fatal("the old copy did not outlive its worker")
 			}
-			// The new attempt sees with its own eyes that it is alone.
+			// The new attempt checks itself that no other process is left.
 			o, task := b.run(t.Context(), t, "exec", shell(`for f in a b; do read pid <"$D/$f"
 if [ -d "/proc/$pid" ] && ! grep -q '^State:.*Z' "/proc/$pid/status"; then echo "$f lives"; fi; done`,
 				`"env": {"D": "`+dir+`"}`, `"killGrace": "300ms"`))
@@ -119,7 +119,7 @@ func TestAwaitingTheLockObeysTheContext(t *testing.T) {
 
 func TestALockThatIsNotGivenUpIsAFault(t *testing.T) {
 	state := t.TempDir()
-	held, err := takeLock(t.Context(), state, "k", 0) // by this process, which must not end itself
+	held, err := takeLock(t.Context(), state, "k", 0) // held by this process, which must not end itself
 	if err != nil {
 		t.Fatal(err)
 	}

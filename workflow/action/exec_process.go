@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// command is what the kernel is told.
+// command is a process to start.
 type command struct {
 	path      string
 	argv      []string
-	script    string // the last of argv, if it is for the shell
+	script    string // the last element of argv, if the shell executes it
 	dir       string
 	env       []string
 	stdin     string
@@ -28,14 +28,14 @@ type command struct {
 	killGrace time.Duration
 }
 
-// ending is how a command ended, and what it said.
+// exitState is the end of a command and its output.
 type exitState struct {
 	exit           int    // -1 if a signal ended it
 	signal         string // name of the signal that ended it, else empty
 	stdout, stderr *capture
 }
 
-// ok reports an exit code that is no failure.
+// ok reports whether the exit code is a success.
 func (e exitState) ok(codes []int) bool {
 	if len(codes) == 0 {
 		return e.exit == 0
@@ -44,16 +44,16 @@ func (e exitState) ok(codes []int) bool {
 }
 
 const (
-	// pipeGrace is how long output is awaited once the command has ended: a
-	// grandchild may hold the pipes for ever.
+	// pipeGrace is the time to wait for output after the command has ended. A grandchild may hold
+	// the pipes for ever.
 	pipeGrace = 500 * time.Millisecond
-	// killSettle is how long the kernel may take to end what was killed.
+	// killTimeout is the time that the kernel may need to end a killed process.
 	killTimeout = 2 * time.Second
 )
 
-// run starts the command in its own process group and awaits its end. When ctx
-// ends first, or the command fails, the whole group is ended: SIGTERM, and
-// after killGrace SIGKILL. What a command that succeeds leaves behind is left alone.
+// run starts the command in its own process group and waits for its end. If ctx ends first, or the
+// command fails, it ends the whole group: with SIGTERM, and after killGrace with SIGKILL. It does
+// not end processes that a successful command has left behind.
 func (c command) run(ctx context.Context, lock *runLock) (exitState, error) {
 	cmd := &exec.Cmd{
 		Path: c.path, Args: c.argv, Dir: c.dir, Env: c.env,
@@ -79,7 +79,7 @@ func (c command) run(ctx context.Context, lock *runLock) (exitState, error) {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // cmd.ProcessState tells it
+		_ = cmd.Wait() // cmd.ProcessState contains the result
 	}()
 	stopped := false
 	select {
@@ -117,8 +117,8 @@ func ended(exited <-chan struct{}) bool {
 	}
 }
 
-// startError tells a lack of resources, which passes, from a command that is
-// not there, and names the folder when it is to blame: the kernel does not.
+// startError distinguishes a temporary lack of resources from a missing command. It names the
+// directory if that is missing, because the error of the kernel does not.
 func (c command) startError(err error) error {
 	for _, passing := range []syscall.Errno{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY} {
 		if errors.Is(err, passing) {
@@ -129,14 +129,14 @@ func (c command) startError(err error) error {
 		if info, statErr := os.Stat(c.dir); statErr != nil {
 			err = fmt.Errorf("dir: %w", statErr)
 		} else if !info.IsDir() {
-			err = fmt.Errorf("dir: %s is no folder", c.dir)
+			err = fmt.Errorf("dir: %s is not a directory", c.dir)
 		}
 	}
 	return CommandMissing.Errorf("%s: %w", c.argv[0], err)
 }
 
-// pipes carry stdin, stdout and stderr. They are ours, not exec.Cmd's, so that
-// they can be closed while a grandchild still holds the other ends.
+// pipes holds stdin, stdout and stderr. exec.Cmd does not own them, so that they can be closed
+// while a grandchild still holds the other ends.
 type pipes struct {
 	in             *os.File // our ends
 	out            [2]*os.File
@@ -169,7 +169,7 @@ func (c command) connect(cmd *exec.Cmd) (*pipes, error) {
 	return p, nil
 }
 
-// flow starts the copying, once the command has its ends.
+// flow starts the copying after the command has its ends.
 func (p *pipes) flow() {
 	for _, f := range p.theirs {
 		f.Close()
@@ -178,7 +178,7 @@ func (p *pipes) flow() {
 	go func() {
 		defer close(p.wrote)
 		if p.in != nil {
-			_, _ = io.WriteString(p.in, p.input) // a command need not read its input
+			_, _ = io.WriteString(p.in, p.input) // a command may ignore its input
 			p.in.Close()
 		}
 	}()
@@ -194,7 +194,7 @@ func (p *pipes) flow() {
 	}()
 }
 
-// finish awaits the end of the output for a while, then cuts it off.
+// finish waits for the end of the output for a limited time and then closes the pipes.
 func (p *pipes) finish(grace time.Duration) {
 	end := time.Now().Add(grace)
 	for _, f := range p.out {
@@ -215,8 +215,8 @@ func (p *pipes) close() {
 	}
 }
 
-// endGroup ends a process group: SIGTERM, and after grace SIGKILL. It returns
-// when nothing of the group lives any more, or soon after SIGKILL.
+// endGroup ends a process group: with SIGTERM, and after grace with SIGKILL. It returns when no
+// process of the group lives, or soon after SIGKILL.
 func endGroup(group int, grace time.Duration) {
 	signalGroup(group, syscall.SIGTERM)
 	if !gone(grace, func() bool { return !groupLives(group) }) {
@@ -231,7 +231,7 @@ func signalGroup(group int, signal syscall.Signal) {
 	}
 }
 
-// gone looks at growing distance until something holds or the time is up.
+// gone polls with growing intervals until the condition is true or the time is over.
 func gone(within time.Duration, holds func() bool) bool {
 	end := time.Now().Add(within)
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
@@ -246,7 +246,7 @@ func gone(within time.Duration, holds func() bool) bool {
 	}
 }
 
-// lookPath finds a program in the PATH of the command, not in that of the server.
+// lookPath searches a program in the PATH of the command, not in that of the server.
 func lookPath(name, dir string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil

@@ -90,7 +90,7 @@ func TestExecFailures(t *testing.T) {
 		"no path":          {`{"command": ["/no/such/program"]}`, "COMMAND_MISSING", "/no/such/program"},
 		"not executable":   {`{"command": ["` + plain + `"]}`, "COMMAND_MISSING", "permission denied"},
 		"no dir":           {`{"command": ["true"], "dir": "/no/such/dir"}`, "COMMAND_MISSING", "dir: stat /no/such/dir"},
-		"dir is a file":    {`{"command": ["true"], "dir": "` + plain + `"}`, "COMMAND_MISSING", "is no folder"},
+		"dir is a file":    {`{"command": ["true"], "dir": "` + plain + `"}`, "COMMAND_MISSING", "is not a directory"},
 		"no JSON":          {`{"command": ["echo", "nope"], "output": "json"}`, "OUTPUT_UNREADABLE", "not one JSON value"},
 		"two JSON values":  {`{"command": ["echo", "1 2"], "output": "json"}`, "OUTPUT_UNREADABLE", "not one JSON value"},
 		"empty JSON":       {`{"command": ["true"], "output": "json"}`, "OUTPUT_UNREADABLE", "printed nothing"},
@@ -133,7 +133,7 @@ func TestExecHidesSecrets(t *testing.T) {
 	o, task = b.run(t.Context(), t, "exec", `{"command": ["cat"], "stdin": {"secret": "token"}}`)
 	wantCode(t, o, "Done")
 	wantOutput(t, task, `"***"`)
-	// Programs differ in what they escape within JSON.
+	// Programs escape different characters in JSON.
 	for _, printed := range []string{`a\"b<c`, `a\"b\u003cc`} {
 		b.facts.Resolver = mapSecrets{"token": `a"b<c`}
 		o, task = b.run(t.Context(), t, "exec", shell(`cat <<'END'
@@ -154,7 +154,7 @@ func TestExecKeepsWhatFitsTheOutput(t *testing.T) {
 	}
 }
 
-// pidOf waits until a process has written its id.
+// pidOf waits until a process has written its id and returns it.
 func pidOf(t *testing.T, file string) int {
 	t.Helper()
 	var pid int
@@ -181,7 +181,7 @@ func wantDead(t *testing.T, pid int) {
 	}
 }
 
-// begin runs a step beside the test.
+// begin runs a step in a goroutine.
 func (b *harness) begin(ctx context.Context, t *testing.T, with string) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -194,7 +194,7 @@ func (b *harness) begin(ctx context.Context, t *testing.T, with string) <-chan e
 func TestExecEndsTheWholeGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
-		atLeast time.Duration // it takes to end
+		atLeast time.Duration // shortest time to its end
 	}{
 		"obedient":                         {`echo $$ >"$D/a"; sleep 60 & echo $! >"$D/b"; wait`, 0},
 		"grandchild holds the pipes":       {`echo $$ >"$D/a"; sh -c 'trap "" TERM; echo $$ >"$D/b"; while :; do sleep 1; done' & wait`, 300 * time.Millisecond},
@@ -322,7 +322,7 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-// A command reports by exit code what has a remedy.
+// An exit code of a command can stand for a fault with a remedy.
 func ExampleStandard_exec() {
 	dir, _ := os.MkdirTemp("", "pawl")
 	defer os.RemoveAll(dir)

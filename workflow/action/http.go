@@ -31,7 +31,7 @@ var (
 	HTTPUnexpected = fault.Declare(fault.Kind{
 		Code: "HTTP_UNEXPECTED", Class: fault.Blocked,
 		Title:  "the HTTP server's answer is not one the step expects",
-		Remedy: "Read the status and the body; mend the request, the permissions or the server, or add the status to expect or retryOn, then resume.",
+		Remedy: "Read the status and the body; fix the request, the permissions or the server, or add the status to expect or retryOn, then resume.",
 	})
 	HTTPAddressRefused = fault.Declare(fault.Kind{
 		Code: "HTTP_ADDRESS_REFUSED", Class: fault.Blocked,
@@ -50,7 +50,7 @@ var (
 	})
 )
 
-// Limits and defaults of http (workflow.md 3).
+// Limits and defaults of http.
 const (
 	httpDefaultResponse = 1 << 20
 	httpResponseLimit   = 16 << 20
@@ -170,7 +170,7 @@ func httpAction(guard *guard, roots *x509.CertPool) workflow.Action {
 	}
 }
 
-// call is one attempt: gather, send, judge.
+// call is one attempt: read the parameters, send the request, handle the response.
 func call(ctx context.Context, t *workflow.Task, guard *guard, roots *x509.CertPool) outcome.Outcome {
 	with, err := read[httpWith](t, httpParams)
 	if err != nil {
@@ -208,7 +208,7 @@ func (w httpWith) limit() int {
 	return httpDefaultResponse
 }
 
-// request resolves the parameters to what is sent.
+// request resolves the parameters to an HTTP request.
 func (w httpWith) request(ctx context.Context, t *workflow.Task, hidden *secrets) (*http.Request, error) {
 	if err := checkURL(w.URL); err != nil {
 		return nil, ParametersInvalid.Errorf("with.url: %w", err)
@@ -257,7 +257,7 @@ func (w httpWith) request(ctx context.Context, t *workflow.Task, hidden *secrets
 	return r, nil
 }
 
-// sensitive names the headers that must not follow a redirect to another host.
+// sensitive returns the headers that are removed when a redirect leads to another host.
 func (w httpWith) sensitive() []string {
 	names := []string{"Authorization", "Cookie", "Proxy-Authorization", "Www-Authenticate"}
 	for name, v := range w.Headers {
@@ -268,10 +268,10 @@ func (w httpWith) sensitive() []string {
 	return names
 }
 
-// answer is a response as expressions and later steps see it.
+// answer is a response in the form that expressions and later steps read.
 type answer struct {
 	status     int
-	headers    map[string]string // names in lower case
+	headers    map[string]string // by name in lower case
 	retryAfter string
 	raw        []byte
 	json       json.RawMessage // nil: no JSON
@@ -304,7 +304,7 @@ func send(client *http.Client, request *http.Request, limit int) (answer, error)
 	return got, nil
 }
 
-// sendError tells why there is no response.
+// sendError returns why there is no response.
 func (w httpWith) sendError(ctx context.Context, err error, hidden *secrets) error {
 	var (
 		known     *fault.Error
@@ -319,7 +319,7 @@ func (w httpWith) sendError(ctx context.Context, err error, hidden *secrets) err
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failed):
-		err = failed.Err // the URL is the step's own and may be long
+		err = failed.Err // the step defines the URL, and it may be long
 	}
 	text := hidden.clean(err.Error())
 	switch {
@@ -331,7 +331,7 @@ func (w httpWith) sendError(ctx context.Context, err error, hidden *secrets) err
 	return HTTPUnexpected.Errorf("%s", text)
 }
 
-// judge decides what a response means.
+// handleResponse turns a response into an outcome.
 func (w httpWith) handleResponse(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
 	switch {
 	case w.expect().holds(got.status):
@@ -345,7 +345,7 @@ func (w httpWith) handleResponse(ctx context.Context, t *workflow.Task, got answ
 	return outcome.Fail(got.fault(HTTPUnexpected, hidden))
 }
 
-// look asks a response that was polled for whether it is the wanted one.
+// checkPoll checks whether the response to a poll is the expected one.
 func (w httpWith) checkPoll(ctx context.Context, t *workflow.Task, got answer, hidden *secrets) outcome.Outcome {
 	met, err := evaluateUntil(ctx, w.Poll.Until, got)
 	if err != nil {
@@ -357,7 +357,7 @@ func (w httpWith) checkPoll(ctx context.Context, t *workflow.Task, got answer, h
 	return w.pollAgain(t, "until "+w.Poll.Until)
 }
 
-// polled waits for the next look, or ends the wait.
+// pollAgain waits for the next poll, or ends the wait.
 func (w httpWith) pollAgain(t *workflow.Task, message string) outcome.Outcome {
 	p := waitLimitOf(t, w.Poll.Deadline, workflow.TimeoutFail)
 	left, over := p.left(time.Now())
@@ -371,11 +371,10 @@ func (w httpWith) pollAgain(t *workflow.Task, message string) outcome.Outcome {
 	return outcome.Wait(next, "Polling", "%s", message)
 }
 
-// again reports a failure that passes. Retry-After is honoured by a wait, up
-// to the longest delay of the step's policy, once per attempt: the same trouble
-// after that wait is a failure, so a server that puts off for ever uses the
-// budget up. While a poll with a deadline waits, trouble ends that wait no
-// sooner than the deadline.
+// retryLater returns a transient failure. It honours Retry-After once per attempt with a wait,
+// limited by the longest delay of the step's policy; if the failure repeats after that wait, it
+// counts. So a server that always asks to wait uses up the attempts. A failure during a poll that
+// has a deadline does not end the poll before the deadline.
 func (w httpWith) retryLater(t *workflow.Task, after time.Duration, err error) outcome.Outcome {
 	waited := t.Waited()
 	mine := fmt.Sprintf("attempt %d: ", t.Attempt())
@@ -388,7 +387,7 @@ func (w httpWith) retryLater(t *workflow.Task, after time.Duration, err error) o
 	return outcome.Fail(err)
 }
 
-// retryAfter reads a header in seconds or as a date.
+// retryAfter decodes a header in seconds or as a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if text == "" {
 		return 0

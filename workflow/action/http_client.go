@@ -15,16 +15,16 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// guard decides which addresses http may reach. Loopback, link-local and
-// metadata addresses are refused after name resolution, when the connection is
-// made, so no name can be turned into one of them in between.
+// guard decides which addresses http may reach. It refuses loopback, link-local and metadata
+// addresses when the connection is made, after name resolution. So a name cannot change its address
+// after the check.
 type guard struct {
 	networks []netip.Prefix
 	hosts    []string // host or host:port, lower case
 	urls     []*url.URL
 }
 
-// newGuard reads what is allowed: an address, a CIDR, host[:port] or the beginning of a URL.
+// newGuard parses the allowed targets: an address, a CIDR, host[:port] or a URL prefix.
 func newGuard(allow []string) (*guard, error) {
 	g := &guard{}
 	for _, entry := range allow {
@@ -39,21 +39,21 @@ func newGuard(allow []string) (*guard, error) {
 		if strings.Contains(entry, "://") {
 			u, err := url.Parse(entry)
 			if err != nil || checkURL(entry) != nil || u.RawQuery != "" || u.Fragment != "" {
-				return nil, fmt.Errorf("http-allow %q is no beginning of a URL: write it as in http://host:8080/path", entry)
+				return nil, fmt.Errorf("http-allow %q is not a URL prefix: write it like http://host:8080/path", entry)
 			}
 			g.urls = append(g.urls, u)
 			continue
 		}
 		u, err := url.Parse("//" + entry)
 		if err != nil || u.Host != entry || u.Hostname() == "" {
-			return nil, fmt.Errorf("http-allow %q is no address, CIDR, host[:port] or URL", entry)
+			return nil, fmt.Errorf("http-allow %q is not an address, CIDR, host[:port] or URL", entry)
 		}
 		g.hosts = append(g.hosts, strings.ToLower(entry))
 	}
 	return g, nil
 }
 
-// allowsURL reports a URL that may lead anywhere.
+// allowsURL reports whether the target of a URL may have any address.
 func (g *guard) allowsURL(u *url.URL) bool {
 	host := strings.ToLower(u.Hostname())
 	for _, allowed := range g.hosts {
@@ -69,7 +69,7 @@ func (g *guard) allowsURL(u *url.URL) bool {
 	return false
 }
 
-// below reports a path at or under a folder, however it is written.
+// below reports whether a path is a folder or under it. It normalises the path.
 func below(folder, p string) bool {
 	folder, p = path.Clean("/"+folder), path.Clean("/"+p)
 	return folder == "/" || p == folder || strings.HasPrefix(p, folder+"/")
@@ -87,7 +87,7 @@ var metadata = []netip.Prefix{
 
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// allowsAddr judges a resolved address.
+// allowsAddr decides on a resolved address.
 func (g *guard) allowsAddr(addr netip.Addr) bool {
 	addr = plain(addr)
 	for _, network := range g.networks {
@@ -106,8 +106,8 @@ func (g *guard) allowsAddr(addr netip.Addr) bool {
 	return true
 }
 
-// plain gives the address that packets will reach: without a zone, and as IPv4
-// where IPv6 only carries one.
+// plain returns the address that packets will reach: without a zone, and as IPv4 if IPv6 only
+// embeds it.
 func plain(addr netip.Addr) netip.Addr {
 	addr = addr.WithZone("").Unmap()
 	if b := addr.As16(); addr.Is6() && (nat64.Contains(addr) || [12]byte(b[:12]) == [12]byte{} && b[12] != 0) {
@@ -116,11 +116,11 @@ func plain(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// control is the last word before a socket connects.
+// control checks the address immediately before a socket connects.
 func (g *guard) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	target, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return HTTPAddressRefused.Errorf("%s is no address: %w", address, err)
+		return HTTPAddressRefused.Errorf("%s is not an address: %w", address, err)
 	}
 	if !g.allowsAddr(target.Addr()) {
 		return HTTPAddressRefused.Errorf("%s is refused", target.Addr()).With("address", target.Addr().String())
@@ -128,14 +128,14 @@ func (g *guard) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return nil
 }
 
-// newClient makes the client of one attempt. Connections are not kept: what
-// was allowed for one URL must not carry another, and a step holds nothing.
+// newClient returns the client of one attempt. It keeps no connections: a connection that one URL
+// may use must not serve another URL.
 func newClient(g *guard, l leaseDialer, trust *tls.Config, redirects int, sensitive []string) *http.Client {
 	open := &net.Dialer{Timeout: httpDial}
 	guarded := &net.Dialer{Timeout: httpDial, ControlContext: g.control}
 	transport := func(d *net.Dialer) *http.Transport {
 		return &http.Transport{
-			Proxy:                  nil, // a proxy would resolve names behind the guard's back
+			Proxy:                  nil, // a proxy would resolve the names, and the guard could not check them
 			DialContext:            l.dial(d),
 			TLSClientConfig:        trust,
 			TLSHandshakeTimeout:    httpDial,
@@ -161,8 +161,8 @@ func newClient(g *guard, l leaseDialer, trust *tls.Config, redirects int, sensit
 	}
 }
 
-// leased lets a request be written only while the worker's lease holds: the process
-// may have stood still since it was made.
+// leaseDialer makes connections that write only while the worker's lease is valid, because the
+// process may have been suspended since the request was created.
 type leaseDialer struct{ task *workflow.Task }
 
 func (l leaseDialer) dial(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -188,7 +188,7 @@ func (c leasedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// split sends each request, redirects included, by the transport its URL is allowed.
+// splitTransport sends each request, redirects included, with the transport that its URL may use.
 type splitTransport struct {
 	guard         *guard
 	open, guarded http.RoundTripper

@@ -22,7 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// serve starts a server that the bench allows.
+// serve starts a server that the harness allows.
 func serve(t *testing.T, b *harness, handle http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(handle)
@@ -204,7 +204,7 @@ func TestHTTPHonoursRetryAfterUpToLongest(t *testing.T) {
 		t.Errorf("after %v", first.After())
 	}
 	b.continued(first)
-	o, _ := b.run(t.Context(), t, "http", with) // after the wait it is charged
+	o, _ := b.run(t.Context(), t, "http", with) // after the wait the failure counts
 	wantCode(t, o, "HTTP_UNAVAILABLE")
 	b.facts.Attempt++
 	header = "3600"
@@ -253,7 +253,7 @@ func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
 	o, _ = b.run(t.Context(), t, "http", with)
 	wantCode(t, o, "WAIT_EXPIRED")
 	reply = answerWith(200, "application/json", `{"state": "ready"}`)
-	o, task = b.run(t.Context(), t, "http", with) // a last look may still succeed
+	o, task = b.run(t.Context(), t, "http", with) // a last poll may still succeed
 	wantCode(t, o, "Done")
 	if !strings.Contains(string(task.Result()), `"json":{"state":"ready"}`) {
 		t.Errorf("output %s", task.Result())
@@ -420,7 +420,7 @@ func TestHTTPRedirects(t *testing.T) {
 	if len(hops) != 3 {
 		t.Fatalf("hops %+v", hops)
 	}
-	for _, h := range hops[1:] { // not even when another host sends it back
+	for _, h := range hops[1:] { // even if another host redirects to it
 		if h.token != "" || h.auth != "" || h.plain != "p" || h.key != "r1/Group/Do/2" {
 			t.Errorf("to another host: %+v", h)
 		}

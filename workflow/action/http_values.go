@@ -44,7 +44,7 @@ func (s *statuses) UnmarshalJSON(data []byte) error {
 		}
 		code, err := strconv.Atoi(strings.TrimSuffix(string(item), "xx"))
 		if err != nil {
-			return fmt.Errorf("%q is no status as in 204 or 2xx", item)
+			return fmt.Errorf("%q is not a status such as 204 or 2xx", item)
 		}
 		s.codes = append(s.codes, code)
 	}
@@ -74,7 +74,7 @@ func (w httpWith) retryOn() *statuses {
 	return &statuses{codes: []int{408, 425, 429, 5}, connection: true}
 }
 
-// celCost is the limit of one evaluation, as for `when` (workflow.md 2.1).
+// celCost is the cost limit of one evaluation, as for `when`.
 const celCost = 100_000
 
 var responseEnv = sync.OnceValues(func() (*cel.Env, error) {
@@ -96,7 +96,7 @@ func compileUntil(expression string) (cel.Program, error) {
 	return env.Program(ast, cel.CostLimit(celCost), cel.InterruptCheckFrequency(1000))
 }
 
-// evaluateUntil asks a response whether it is the wanted one.
+// evaluateUntil reports whether a response is the expected one.
 func evaluateUntil(ctx context.Context, expression string, got answer) (bool, error) {
 	program, err := compileUntil(expression)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestFinding3ExecAsksInTheChild: the lease ends between the start of the process and
-// the command, which is not begun; its own exit code 75 is no such end.
+// TestFinding3ExecAsksInTheChild: the lease ends between the start of the process and the command.
+// The command does not start. An exit code 75 of the command itself is not mistaken for that.
 func TestFinding3ExecAsksInTheChild(t *testing.T) {
 	if _, err := os.Stat(uptime); err != nil {
 		t.Skip("the child has no clock to ask here")
@@ -33,7 +33,7 @@ func TestFinding3ExecAsksInTheChild(t *testing.T) {
 		for _, ends := range []struct {
 			left  time.Duration
 			begun bool
-		}{{0, false}, {time.Millisecond, false}, {time.Hour, true}} { // less than a tick of the clock is over when the child asks
+		}{{0, false}, {time.Millisecond, false}, {time.Hour, true}} { // less than a tick of the clock has passed when the child reads it
 			t.Run(fmt.Sprint(name, ends.left), func(t *testing.T) {
 				b := newHarness(t)
 				b.facts.Lease = func() time.Duration { return ends.left }
@@ -53,8 +53,8 @@ func TestFinding3ExecAsksInTheChild(t *testing.T) {
 	wantCode(t, o, "COMMAND_FAILED")
 }
 
-// TestFinding3HTTPAsksBeforeItWrites: the lease ends while the connection is made;
-// the request is not written.
+// TestFinding3HTTPAsksBeforeItWrites: the lease ends while the connection is made. The request is
+// not written.
 func TestFinding3HTTPAsksBeforeItWrites(t *testing.T) {
 	var served atomic.Int32
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) })
@@ -64,7 +64,7 @@ func TestFinding3HTTPAsksBeforeItWrites(t *testing.T) {
 		b.options.HTTPAllow = []string{server.URL}
 		var asked atomic.Int32
 		b.facts.Lease = func() time.Duration {
-			if asked.Add(1) > 1 { // the first question is asked when the connection is there
+			if asked.Add(1) > 1 { // the first check happens after the connection is made
 				return 0
 			}
 			return time.Hour

@@ -18,16 +18,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ParametersInvalid is the fault of an action whose `with` does not fit once
-// its expressions are evaluated.
+// ParametersInvalid is the fault of an action whose evaluated `with` is invalid.
 var ParametersInvalid = fault.Declare(fault.Kind{
 	Code: "PARAMETERS_INVALID", Class: fault.Invalid,
 	Title:  "the parameters of the action do not fit",
 	Remedy: "Correct the step's with, or the values its expressions read, then start the run again or resume on the new definition.",
 })
 
-// Params is the schema of an action's `with`: a JSON Schema, and the rules it
-// cannot say. It is a [workflow.Schema].
+// Params is the schema of the `with` of an action: a JSON Schema, and rules that it cannot express.
+// It is a [workflow.Schema].
 type Params struct {
 	source     json.RawMessage
 	compiled   *jsonschema.Schema
@@ -35,12 +34,12 @@ type Params struct {
 	extraCheck func(with map[string]any, wrong report)
 }
 
-// report adds a problem at a place within the value.
+// report adds a problem at a path within the value.
 type report func(at []string, format string, args ...any)
 
 var _ workflow.Schema = (*Params)(nil)
 
-// newParams compiles a schema that is part of this package: a mistake in it panics.
+// newParams compiles a schema of this package. It panics if the schema is invalid.
 func newParams(source string, literal []string, extraCheck func(map[string]any, report)) *Params {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(source))
 	if err != nil {
@@ -60,32 +59,31 @@ func newParams(source string, literal []string, extraCheck func(map[string]any, 
 func compile(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
-	const name = "urn:pawl:with" // no file: where the process runs is of no matter, and may be gone
+	const name = "urn:pawl:with" // not a file name: the working directory does not matter and may not exist
 	if err := c.AddResource(name, doc); err != nil {
 		return nil, err
 	}
 	return c.Compile(name)
 }
 
-// noLoader keeps schemas from files and networks.
+// noLoader prevents schemas from reading files and networks.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("the schema refers to %s: write it in place", url)
 }
 
-// MarshalJSON gives the JSON Schema.
+// MarshalJSON returns the JSON Schema.
 func (p *Params) MarshalJSON() ([]byte, error) { return p.source, nil }
 
-// Literal names, as JSON pointers, the strings in which ${…} is no template.
+// Literal returns JSON pointers to the strings in which ${…} is not a template.
 func (p *Params) Literal() []string { return p.literal }
 
-// Check tells what is wrong with parameters whose expressions are evaluated:
-// nil, or Problems.
+// Check checks evaluated parameters. It returns nil or Problems.
 func (p *Params) Check(value json.RawMessage) error { return p.check(value, false) }
 
-// CheckDraft is Check for a definition: a string that holds ${ may become any
-// value, so what is wrong with it is left to the attempt.
+// CheckDraft is Check for a definition. It skips strings with ${, which may become any value; the
+// attempt checks them.
 func (p *Params) CheckDraft(value json.RawMessage) error { return p.check(value, true) }
 
 func (p *Params) check(value json.RawMessage, draft bool) error {
@@ -118,7 +116,7 @@ func (p *Params) check(value json.RawMessage, draft bool) error {
 	return found
 }
 
-// template reports a string that an expression will replace.
+// template reports whether an expression will replace the string.
 func (p *Params) template(doc any, at []string) bool {
 	pointer := ""
 	for _, part := range at {
@@ -147,7 +145,7 @@ func isTemplate(v any) bool {
 	return ok && strings.Contains(s, "${")
 }
 
-// keys are those an object at a place may have, for a hint.
+// keys returns the keys that an object at a path may have, for a suggestion.
 func (p *Params) keys(at []string) []string {
 	s := p.compiled
 	for _, part := range at {
@@ -171,7 +169,7 @@ func (p *Params) keys(at []string) []string {
 
 var english = message.NewPrinter(language.English)
 
-// leaves reports the innermost errors, in words.
+// leaves reports the innermost validation errors as text.
 func leaves(e *jsonschema.ValidationError, keys func([]string) []string, wrong report) {
 	for _, cause := range e.Causes {
 		leaves(cause, keys, wrong)
@@ -186,7 +184,7 @@ func leaves(e *jsonschema.ValidationError, keys func([]string) []string, wrong r
 			if known := keys(e.InstanceLocation); len(known) > 0 {
 				wrong(at, "unknown key %q: known are %s", name, strings.Join(known, ", "))
 			} else {
-				wrong(at, "%q is no name that can stand here", name)
+				wrong(at, "%q is not a valid name here", name)
 			}
 		}
 	case *kind.Required:
@@ -198,13 +196,13 @@ func leaves(e *jsonschema.ValidationError, keys func([]string) []string, wrong r
 	}
 }
 
-// Problem is one thing that is wrong with a value.
+// Problem is one violation in a value.
 type Problem struct {
 	At      []string // keys and indexes from the root of the value
 	Message string
 }
 
-// Path gives At.
+// Path returns At.
 func (p Problem) Path() []string { return p.At }
 
 func (p Problem) Error() string {
@@ -214,8 +212,8 @@ func (p Problem) Error() string {
 	return strings.Join(p.At, ".") + ": " + p.Message
 }
 
-// Problems is everything that is wrong with a value. A loader walks Unwrap and
-// asks each error for its Path to find the line.
+// Problems lists all violations in a value. A loader walks Unwrap and reads the Path of each error
+// to find its line.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -226,7 +224,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// Unwrap gives each Problem as an error.
+// Unwrap returns the problems as errors.
 func (p Problems) Unwrap() []error {
 	errs := make([]error, len(p))
 	for i, problem := range p {

@@ -9,15 +9,15 @@ import (
 	"syscall"
 )
 
-// holder is a process that has a lock file open as its own.
+// holder is a process that has opened or inherited a lock file.
 type holder struct {
 	pid, group int
 	name       string
 }
 
-// lockHolders finds the processes that have inherited a lock file. Where there
-// is no /proc, or for processes of other users, it finds none. A worker holds
-// the file close-on-exec and is no holder.
+// lockHolders returns the processes that have inherited a lock file. Without /proc, and for
+// processes of other users, it returns none. A worker is not a holder: it opens the file
+// close-on-exec.
 func lockHolders(path string) []holder {
 	var found []holder
 	for pid := range processes() {
@@ -39,7 +39,7 @@ func lockHolders(path string) []holder {
 	return found
 }
 
-// groupLives reports a process of the group that is no zombie.
+// groupLives reports whether the group has a process that is not a zombie.
 func groupLives(group int) bool {
 	if err := syscall.Kill(-group, 0); err == syscall.ESRCH {
 		return false
@@ -51,10 +51,10 @@ func groupLives(group int) bool {
 			return true
 		}
 	}
-	return !seen // without /proc the kernel's answer counts
+	return !seen // without /proc, use the answer of the kernel
 }
 
-// processes gives the ids of all processes but our own.
+// processes returns the ids of all processes except this one.
 func processes() func(yield func(int) bool) {
 	return func(yield func(int) bool) {
 		names, err := readNames("/proc")
@@ -79,7 +79,7 @@ func readNames(dir string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// closedOnExec reports a descriptor that no other program will inherit.
+// closedOnExec reports whether a descriptor is close-on-exec.
 func closedOnExec(pid int, fd string) bool {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "fdinfo", fd))
 	if err != nil {
@@ -94,8 +94,8 @@ func closedOnExec(pid int, fd string) bool {
 	return true
 }
 
-// processState reads state and process group from /proc/<pid>/stat. The name
-// before them may hold spaces and brackets.
+// processState reads the state and the process group from /proc/<pid>/stat. The name in front of
+// them may contain spaces and brackets.
 func processState(pid int) (state byte, group int, ok bool) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// mask stands where a secret stood.
+// mask replaces a secret.
 const mask = "***"
 
-// secrets resolves the references of one attempt and hides their values in
-// what the attempt reports.
+// secrets resolves the secret references of one attempt and redacts their values in the texts of
+// the attempt.
 type secrets struct {
 	task   *workflow.Task
 	hidden []string // longest first
 }
 
-// text gives the text of a value.
+// text returns the text of a value.
 func (s *secrets) text(v value) (string, error) {
 	if v.secret == "" {
 		return v.text, nil
@@ -31,8 +31,7 @@ func (s *secrets) text(v value) (string, error) {
 	return v.prefix + resolved, nil
 }
 
-// hide adds a value, also in the forms it has within JSON: with and without
-// escapes of <, > and &.
+// hide adds a value to redact, also in its JSON forms: with and without escapes of <, > and &.
 func (s *secrets) hide(secret string) {
 	forms := []string{secret, strings.TrimSpace(secret)}
 	for _, escape := range []bool{true, false} {
@@ -51,7 +50,7 @@ func (s *secrets) hide(secret string) {
 	slices.SortStableFunc(s.hidden, func(a, b string) int { return len(b) - len(a) })
 }
 
-// clean replaces the secrets in a text.
+// clean redacts the secrets in a text.
 func (s *secrets) clean(text string) string {
 	for _, secret := range s.hidden {
 		text = strings.ReplaceAll(text, secret, mask)
@@ -59,8 +58,8 @@ func (s *secrets) clean(text string) string {
 	return text
 }
 
-// cutEnd drops a beginning of a secret at the end of a text, cutStart an end of
-// one at its start: a cut through a secret must show no part of it.
+// cutEnd removes the beginning of a secret at the end of a text. cutStart removes the end of a
+// secret at its start. So a text that was cut within a secret shows no part of it.
 func (s *secrets) cutEnd(text string) string {
 	most := 0
 	for _, secret := range s.hidden {

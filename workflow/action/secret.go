@@ -13,12 +13,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ErrNoSecret is the answer of a source that does not hold a secret.
+// ErrNoSecret is the error of a source that does not have a secret.
 var ErrNoSecret = errors.New("there is no such secret")
 
-// EnvSecrets reads secrets from environment variables: {name: db, key: password}
-// is Prefix + DB_PASSWORD, {name: token} is Prefix + TOKEN. Whatever is no
-// letter or digit becomes "_".
+// EnvSecrets reads secrets from environment variables: {name: db, key: password} is Prefix +
+// DB_PASSWORD, {name: token} is Prefix + TOKEN. Characters that are neither letters nor digits
+// become "_".
 type EnvSecrets struct {
 	Prefix string
 	Lookup func(name string) (string, bool) // default os.LookupEnv
@@ -26,7 +26,7 @@ type EnvSecrets struct {
 
 var _ workflow.Secrets = EnvSecrets{}
 
-// Variable is the name of the environment variable that holds a secret.
+// Variable returns the name of the environment variable of a secret.
 func (s EnvSecrets) Variable(ref workflow.SecretRef) string {
 	name := ref.Name
 	if ref.Key != "" {
@@ -57,9 +57,9 @@ func (s EnvSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, e
 	return value, nil
 }
 
-// FileSecrets reads secrets from files: {name: db, key: password} is
-// Dir/db/password, {name: token} is Dir/token. This is how Kubernetes mounts
-// them. One line break at the end is cut; nothing outside of Dir is read.
+// FileSecrets reads secrets from files: {name: db, key: password} is Dir/db/password, {name: token}
+// is Dir/token. Kubernetes mounts secrets in this form. It removes one line break at the end and
+// reads nothing outside of Dir.
 type FileSecrets struct {
 	Dir string
 }
@@ -78,7 +78,7 @@ func (s FileSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, 
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		if !secretName.MatchString(part) {
-			return "", fmt.Errorf("%q is no name of a secret's file", part)
+			return "", fmt.Errorf("%q is not a valid file name of a secret", part)
 		}
 	}
 	root, err := os.OpenRoot(s.Dir)
@@ -86,11 +86,11 @@ func (s FileSecrets) Secret(_ context.Context, ref workflow.SecretRef) (string, 
 		return "", fmt.Errorf("folder of secrets: %w", err)
 	}
 	defer root.Close()
-	info, err := root.Stat(path) // before it is opened: to open a device may do something
+	info, err := root.Stat(path) // before the file is opened: opening a device may have effects
 	if err == nil && !info.Mode().IsRegular() {
 		return "", irregular(path)
 	}
-	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe by now is not waited for
+	file, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // if it became a pipe meanwhile, do not block
 	if errors.Is(err, os.ErrNotExist) {
 		return "", fmt.Errorf("file %s: %w", path, ErrNoSecret)
 	}
@@ -118,12 +118,12 @@ func irregular(path string) error {
 	return fmt.Errorf("%s is no regular file: write the secret into a file", path)
 }
 
-// AnySecrets asks one source after the other until one holds the secret.
+// AnySecrets asks its sources in order until one has the secret.
 type AnySecrets []workflow.Secrets
 
 var _ workflow.Secrets = AnySecrets{}
 
-// Secret implements workflow.Secrets. ErrNoSecret if no source holds it.
+// Secret implements workflow.Secrets. It returns ErrNoSecret if no source has the secret.
 func (s AnySecrets) Secret(ctx context.Context, ref workflow.SecretRef) (string, error) {
 	errs := []error{}
 	for _, source := range s {

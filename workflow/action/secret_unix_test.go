@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// A pipe that nobody writes to is refused: it is not waited for.
+// A pipe without a writer is refused: the action does not wait for it.
 func TestFinding10SecretOfAFolderIsAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -10,9 +10,8 @@ import (
 
 // StatusWriter changes the status of objects.
 type StatusWriter interface {
-	// PatchStatus merges a JSON merge patch (RFC 7396) into the status of the
-	// object that subject names. The key is the step's: the same key again
-	// carries the same patch.
+	// PatchStatus merges a JSON merge patch (RFC 7396) into the status of the object that subject
+	// names. The key identifies the step: calls with the same key have the same patch.
 	PatchStatus(ctx context.Context, subject string, patch json.RawMessage, key string) error
 }
 

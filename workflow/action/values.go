@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Parts of the schemas. durations are Go's, sizes bytes or KiB and MiB.
+// Parts of the schemas. Durations have the format of Go; sizes are bytes, KiB or MiB.
 const (
 	durationSchema = `{"type": "string", "pattern": "^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$", "description": "a duration: 500ms, 5s, 10m, 1h30m"}`
 	scalarSchema   = `{"type": ["string", "number", "boolean"]}`
@@ -21,7 +21,7 @@ func sizeSchema(what string, most int) string {
 	return fmt.Sprintf(`{"type": ["integer", "string"], "minimum": 1, "maximum": %d, "pattern": "^[1-9][0-9]{0,6}(KiB|MiB)$", "description": %q}`, most, what)
 }
 
-// scalar is text that YAML or an expression may give as a number or boolean.
+// scalar is a text that YAML or an expression may provide as a number or boolean.
 type scalar string
 
 func (s *scalar) UnmarshalJSON(data []byte) error {
@@ -79,12 +79,13 @@ func parseSize(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no size: write bytes, or as in 64KiB", text)
+		return 0, fmt.Errorf("%q is not a size: write a number of bytes, or 64KiB", text)
 	}
 	return n * unit, nil
 }
 
-// checkSize reports a size with a unit that is beyond most; the schema sees plain numbers only.
+// checkSize reports a size with a unit that exceeds the limit. The schema checks only plain
+// numbers.
 func checkSize(with map[string]any, key string, most int, wrong report) {
 	text, ok := with[key].(string)
 	if !ok || isTemplate(text) {

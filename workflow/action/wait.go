@@ -15,12 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// patience says how long a wait may still last. The wait's beginning is the
-// engine's record, so it is kept over restarts; a first look has all its time.
+// waitLimit is the deadline of a wait. It starts at the recorded start of the wait, so it survives
+// restarts. In the first poll the full time remains.
 type waitLimit struct {
 	deadline  time.Duration
 	onTimeout workflow.OnTimeout
-	since     time.Time // zero: the first look
+	since     time.Time // zero: the first poll
 }
 
 func waitLimitOf(t *workflow.Task, deadline duration, onTimeout workflow.OnTimeout) waitLimit {
@@ -31,7 +31,8 @@ func waitLimitOf(t *workflow.Task, deadline duration, onTimeout workflow.OnTimeo
 	return p
 }
 
-// left is the time until the deadline; 0 without one. Over reports that it has ended.
+// left returns the time until the deadline; 0 if there is none. over reports that the deadline has
+// passed.
 func (p waitLimit) left(now time.Time) (left time.Duration, over bool) {
 	if p.deadline <= 0 {
 		return 0, false
@@ -43,7 +44,7 @@ func (p waitLimit) left(now time.Time) (left time.Duration, over bool) {
 	return max(left, 0), left <= 0
 }
 
-// expired carries onTimeout out. Undo is the engine's: it reads the detail.
+// expired applies onTimeout. The engine reads the detail and performs the undo.
 func (p waitLimit) expired(t *workflow.Task, what string) outcome.Outcome {
 	if p.onTimeout == workflow.TimeoutContinue {
 		return outcome.Fail(t.Set(map[string]bool{"timedOut": true}))
@@ -74,7 +75,7 @@ var sleepParams = newParams(`{
 	}
 	if text, ok := until.(string); ok {
 		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			wrong([]string{"until"}, "%q is no time as in 2026-03-01T02:00:00Z", text)
+			wrong([]string{"until"}, "%q is not a time such as 2026-03-01T02:00:00Z", text)
 		}
 	}
 })
@@ -164,12 +165,12 @@ func awaitSignal(_ context.Context, t *workflow.Task) outcome.Outcome {
 		return p.expired(t, "signal "+with.Name)
 	}
 	if w := t.Waited(); w != nil && w.Reason == "SignalRefused" && reason == "AwaitingSignal" {
-		reason, message = w.Reason, w.Message // keep showing what was refused
+		reason, message = w.Reason, w.Message // continue to show the refusal
 	}
 	return outcome.Wait(left, reason, "%s", message)
 }
 
-// fits checks a payload against a JSON Schema; no schema takes everything.
+// fits checks a payload against a JSON Schema. An empty schema accepts everything.
 func fits(schema, payload json.RawMessage) error {
 	if len(schema) == 0 {
 		return nil

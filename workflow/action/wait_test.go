@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// continued gives the wait record an engine would keep of an outcome.
+// continued sets the wait record that an engine would keep for an outcome.
 func (b *harness) continued(o outcome.Outcome) {
 	since := time.Now()
 	if b.facts.Wait != nil {
@@ -157,7 +157,7 @@ func TestApprovalCountsVotes(t *testing.T) {
 		"nonsense":               {`{}`, votes(`ann "maybe"`, `ann 3`, `ann {}`, `ann `), "AwaitingApproval", "4 not counted", 4},
 		"reject":                 {`{"count": 2}`, votes(`ann "approve"`, `bob {"choice":"reject","comment":"not today"}`, `cat "approve"`), "Rejected", "rejected by bob: not today", 1},
 		"reject and go on":       {`{"onReject": "continue"}`, votes(`bob "reject"`), "Done", `{"choice":"reject","actors":["bob"],"comments":{}}`, 0},
-		"unnamed actor":          {`{"count": 2}`, votes(`- "approve"`, `- "approve"`), "AwaitingApproval", "1 of 2 approve: someone unnamed", 2},
+		"unnamed actor":          {`{"count": 2}`, votes(`- "approve"`, `- "approve"`), "AwaitingApproval", "1 of 2 approve: an unnamed actor", 2},
 		"decided by an old vote": {`{"count": 2}`, votes(`ann "approve"`, `bob "approve"`, `ann "reject"`), "Done", `{"choice":"approve","actors":["ann","bob"],"comments":{}}`, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// aggregates are sum, min and max of a list: sum(steps.Each.output), or with a dot behind
-// the list. null counts for nothing: it stands for an iteration without output. The sum
-// of an empty list is 0; it has no smallest and no largest.
+// aggregates are the functions sum, min and max of a list: sum(steps.Each.output) or
+// steps.Each.output.sum(). They ignore null, which is the output of an iteration without output.
+// The sum of an empty list is 0; min and max of an empty list fail.
 func aggregates() []cel.EnvOption {
 	fold := func(name string, empty ref.Val, join func(all, next ref.Val) ref.Val) cel.EnvOption {
 		bind := cel.UnaryBinding(func(list ref.Val) ref.Val {
@@ -21,7 +21,7 @@ func aggregates() []cel.EnvOption {
 				}
 				if all == nil {
 					if name == "sum" {
-						next = join(types.IntZero, next) // so that a list of texts has none
+						next = join(types.IntZero, next) // fails for a list of texts
 					}
 					all = next
 					continue
@@ -57,7 +57,7 @@ func aggregates() []cel.EnvOption {
 	return []cel.EnvOption{fold("sum", types.IntZero, add), fold("min", none("min"), pick(types.IntOne)), fold("max", none("max"), pick(types.IntNegOne))}
 }
 
-// add adds two numbers of any kinds; the sum is a whole number as long as all are.
+// add adds two numbers of any type. The sum is a whole number if both are.
 func add(a, b ref.Val) ref.Val {
 	switch a.Type() {
 	case types.IntType, types.UintType, types.DoubleType:

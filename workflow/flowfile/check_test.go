@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestReads is the table of what may read what.
+// TestReads lists which expressions may read which steps.
 func TestReads(t *testing.T) {
 	const group = "groupName: G\nparams: [{name: p}]\nsteps:\n- {stepName: In, uses: Do, with: {p: \"${params.p}\"}}\n- {stepName: Next, uses: Do, when: \"%s\"}\n"
 	for _, c := range []struct{ name, steps, inGroup, wrong string }{
@@ -90,7 +90,7 @@ func TestLimits(t *testing.T) {
 	}
 	refused("depth of groups", "nested more than 16 deep", chain(17, 1)...)
 	refused("steps", "more than 10000 steps", chain(14, 2)...)
-	steps := func(n int) []File { // 100 groups of 99 steps count as 10,000, themselves included
+	steps := func(n int) []File { // 100 groups of 99 steps count as 10,000, including the groups
 		flow := "flowName: F\nsteps:\n"
 		for i := range n / 100 {
 			flow += fmt.Sprintf("- {stepName: G%d, className: G}\n", i)
@@ -157,7 +157,7 @@ func TestFromSourceOutlivesActions(t *testing.T) {
 	}
 }
 
-// checked is an action's schema that can look at drafts, as those of the ready-made actions do.
+// checked is the schema of an action that can check drafts, as those of the standard actions can.
 type checked struct{ workflow.Schema }
 
 func (c checked) CheckDraft(value []byte) error { return c.Check(value) }
@@ -193,7 +193,7 @@ func TestParametersOfActions(t *testing.T) {
 func TestMigrationsNameWhatIs(t *testing.T) {
 	_, err := parse(t, "onChange: migrate\nmigrations:\n- {from: abc, rename: {Old: A, Older: S/Z}, insert: {S/B: done, C: run}, drop: [Gone]}",
 		"- {stepName: A, uses: Do}\n- {stepName: S, steps: [{stepName: B, uses: Do}]}\n")
-	want := "f.yaml:4:3: the migration inserts C, which is no step of the flow\nf.yaml:4:3: the migration renames Older to S/Z, which is no step of the flow"
+	want := "f.yaml:4:3: the migration inserts C, which is not a step of the flow\nf.yaml:4:3: the migration renames Older to S/Z, which is not a step of the flow"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
@@ -211,9 +211,9 @@ func TestTypesOfParameters(t *testing.T) {
 	}
 	for n, wrong := range map[string]string{
 		`"${1 + 1}"`: "", `3`: "", `"${input.n}"`: "",
-		`"${run.id}"`:     "f.yaml:3:28: parameter n of group G is of type integer, the expression gives string",
-		`"n is ${1 + 1}"`: "parameter n of group G is of type integer, the expression gives string",
-		`"${[1]}"`:        "the expression gives list(int)",
+		`"${run.id}"`:     "f.yaml:3:28: parameter n of group G is of type integer, the expression returns string",
+		`"n is ${1 + 1}"`: "parameter n of group G is of type integer, the expression returns string",
+		`"${[1]}"`:        "the expression returns list(int)",
 		`{a: 1}`:          "parameter n of group G is of type integer, not a mapping",
 	} {
 		if _, err := load(n); wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
@@ -238,7 +238,7 @@ func TestTypesOfParameters(t *testing.T) {
 	}
 }
 
-// The tests below carry the numbers of workflow.md 10.
+// The tests below prove that flow files do not have the defects of the previous engine.
 
 func TestDefect6AGroupUsedTwiceIsTwoSetsOfSteps(t *testing.T) {
 	set, err := Load([]string{"testdata/classic"}, Options{Actions: classicActions})

@@ -12,14 +12,14 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// check looks at the documents before any of them is expanded.
+// check checks the documents before the expansion.
 func (l *library) check() {
 	l.checkCycles()
 	l.checkFaults()
 	l.lint()
 }
 
-// build makes the flows. What is wrong with them is in the report.
+// build compiles the flows. It reports errors.
 func (l *library) build() []workflow.Flow {
 	var flows []workflow.Flow
 	for _, f := range l.order {
@@ -61,7 +61,7 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 		if x := c.expression(f.result, 0, top, false, "a value"); x != nil {
 			flow.Result = x.value()
 		}
-		c.reads = nil // what the result reads does not keep a step from being skipped
+		c.reads = nil // a step that only the result reads can be skipped
 	}
 	flow.Source = encodeFlow(f, root.children, end.children)
 	l.checkMigrations(f, all)
@@ -73,18 +73,18 @@ func (l *library) checkMigrations(f *flowDoc, all *node) {
 	for i, m := range f.migrations {
 		for _, old := range keysOf(m.Rename) {
 			if all.whyMissing(m.Rename[old]) != "" {
-				l.errorf(f.migrationAt[i], "the migration renames %s to %s, which is no step of the flow", old, m.Rename[old])
+				l.errorf(f.migrationAt[i], "the migration renames %s to %s, which is not a step of the flow", old, m.Rename[old])
 			}
 		}
 		for _, name := range keysOf(m.Insert) {
 			if all.whyMissing(name) != "" {
-				l.errorf(f.migrationAt[i], "the migration inserts %s, which is no step of the flow", name)
+				l.errorf(f.migrationAt[i], "the migration inserts %s, which is not a step of the flow", name)
 			}
 		}
 	}
 }
 
-// lonely checks a group that no flow of the set uses.
+// checkUnusedGroup checks a group that no flow of the set uses.
 func (l *library) checkUnusedGroup(g *groupDoc) {
 	l.reached[g] = true
 	all := &node{children: l.expander(policy{}).sequence(g.steps, 1, newNamespace())}
@@ -122,12 +122,12 @@ func (l *library) schema(doc *schemaDoc) *schema {
 	return s
 }
 
-// flowCompiler makes workflow.Steps from nodes.
+// flowCompiler compiles nodes to workflow.Steps.
 type flowCompiler struct {
 	*library
 	doc   *flowDoc
 	input *schema
-	reads []string // by the step that is being compiled
+	reads []string // outputs that the current step reads
 }
 
 func (c *flowCompiler) sequence(nodes []*node, here *scope) []workflow.Step {
@@ -168,7 +168,7 @@ func (c *flowCompiler) step(n *node, here *scope) workflow.Step {
 	return step
 }
 
-// taken gives what the step's expressions have read so far and forgets it.
+// takeReads returns and clears the reads of the current step.
 func (c *flowCompiler) takeReads() []string {
 	slices.Sort(c.reads)
 	reads := slices.Compact(c.reads)
@@ -201,8 +201,8 @@ func (c *flowCompiler) structure(step *workflow.Step, n *node, here *scope) {
 	}
 }
 
-// params makes what `params` is within a group: always an object of its own,
-// so that a group never sees the parameters of the one around it.
+// params compiles the variable `params` of a group. Each group has its own object, so that it never
+// sees the parameters of the enclosing group.
 func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.RawMessage, error), json.RawMessage) {
 	if n.params == nil {
 		return func(workflow.View) (json.RawMessage, error) { return json.RawMessage("{}"), nil }, nil
@@ -216,7 +216,7 @@ func (c *flowCompiler) params(n *node, here *scope) (func(workflow.View) (json.R
 	for i, name := range t.keys {
 		if kind, of := n.types[name], t.children[i].kind(); kind != "" && !slices.Contains(kindsOf(of), kind) {
 			c.errorf(position{n.at.file, n.params.Content[2*i+1].Line, n.params.Content[2*i+1].Column},
-				"parameter %s of group %s is of type %s, the expression gives %s", name, n.groupName, kind, of)
+				"parameter %s of group %s is of type %s, the expression returns %s", name, n.groupName, kind, of)
 		}
 	}
 	return func(view workflow.View) (json.RawMessage, error) {
@@ -260,12 +260,12 @@ func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {
 	if s.undo != nil {
 		c.knowsAction(s.undo.uses)
 		call := &workflow.Call{Uses: s.undo.uses.value}
-		if s.forEach == nil { // by its name, an iteration would find the loop
+		if s.forEach == nil { // inside an iteration the name refers to the loop
 			here = here.withSelf(n.name)
 		}
 		call.With, call.Resolve = c.with(s.undo.uses, s.undo.with, s.undo.withNode, here)
 		step.UndoCall = call
-		c.reads = nil // what an undo reads does not keep a later step from being skipped
+		c.reads = nil // a step that only an undo reads can be skipped
 	}
 }
 
@@ -273,12 +273,12 @@ func (c *flowCompiler) codes(s *stepDoc) {
 	for _, code := range s.policy.retry.Not {
 		if code != "" && !c.expanded && !c.knowsCode(code) {
 			n := s.found["retry"]
-			c.warnf(position{s.at.file, n.Line, n.Column}, "retry.not names %s, which nothing here declares", code)
+			c.warnf(position{s.at.file, n.Line, n.Column}, "retry.not names %s, which is not declared here", code)
 		}
 	}
 }
 
-// with compiles the parameters of an action and checks what is known of them.
+// with compiles the parameters of an action and checks the known parts.
 func (c *flowCompiler) with(uses text, raw json.RawMessage, n *yaml.Node, here *scope) (json.RawMessage, func(workflow.View) (json.RawMessage, error)) {
 	var resolve func(workflow.View) (json.RawMessage, error)
 	given, file := raw, uses.at.file
@@ -293,10 +293,9 @@ func (c *flowCompiler) with(uses text, raw json.RawMessage, n *yaml.Node, here *
 	return raw, resolve
 }
 
-// literals names, as JSON pointers, the fields of an action's parameters that
-// hold no templates: in a script, ${…} is the shell's. Those of the ready-made
-// actions are known here too, since a stored definition must mean the same in
-// a program that does not offer the action.
+// literals returns JSON pointers to the parameters of an action that contain no templates: in a
+// script, ${…} belongs to the shell. The standard actions are known even if the program does not
+// offer them, because a stored definition must have the same meaning everywhere.
 func (c *flowCompiler) literals(uses string) []string {
 	if s, ok := c.actions[uses].With.(interface{ Literal() []string }); ok {
 		return s.Literal()
@@ -312,9 +311,8 @@ func (c *flowCompiler) literals(uses string) []string {
 	return nil
 }
 
-// conform reports what in a value does not fit a schema, each at its place. A
-// draft holds expressions: only a schema that can tell their places from the
-// others is asked then.
+// conform reports the violations of a schema, each with its position. A draft contains expressions;
+// it is checked only by a schema that can skip them.
 func (c *flowCompiler) conform(what string, to workflow.Schema, raw json.RawMessage, n *yaml.Node, file string, draft bool) {
 	check := to.Check
 	if drafts, ok := to.(interface {
@@ -440,13 +438,13 @@ func (c *flowCompiler) loop(l *loopDoc, here *scope) (*workflow.Loop, *scope) {
 	return made, inside
 }
 
-// expression compiles a text that is CEL as a whole, or a part of one.
+// expression compiles a text that is completely or partly CEL.
 func (c *flowCompiler) expression(t text, shift int, here *scope, object bool, want string, kinds ...*cel.Type) *expression {
 	x, issues := c.expressions.compile(t.value[shift:], exprContext{input: c.input, items: here.items, object: object})
 	return c.checkExpression(t, shift, x, issues, here, want, kinds)
 }
 
-// judged reports the issues of an expression and what it may not read.
+// checkExpression reports the issues of an expression and its forbidden reads.
 func (c *flowCompiler) checkExpression(t text, shift int, x *expression, issues []issue, here *scope, want string, kinds []*cel.Type) *expression {
 	for _, i := range issues {
 		c.errorf(t.inside(shift+i.offset), "%s", i.message)
@@ -455,7 +453,7 @@ func (c *flowCompiler) checkExpression(t text, shift int, x *expression, issues 
 		return nil
 	}
 	if kinds != nil && x.kind.Kind() != cel.DynKind && !slices.ContainsFunc(kinds, func(k *cel.Type) bool { return k.Kind() == x.kind.Kind() }) {
-		c.errorf(t.inside(shift), "the expression gives %s, not %s", x.kind, want)
+		c.errorf(t.inside(shift), "the expression returns %s, not %s", x.kind, want)
 	}
 	for _, r := range x.steps {
 		if why := here.readable(r.name); why != "" {

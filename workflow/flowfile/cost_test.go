@@ -44,7 +44,7 @@ func TestExpensiveExpressionsEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkWhen is what an engine pays for a condition over one step.
+// BenchmarkWhen measures a condition that reads one step.
 func BenchmarkWhen(b *testing.B) {
 	flow, err := parse(b, "", "- {stepName: First, uses: Do}\n- {stepName: Now, uses: Do, when: 'steps.First.output.n > input.n'}\n")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// flowDoc is a flow file as it was written.
+// flowDoc is a decoded flow file.
 type flowDoc struct {
 	at          position
 	name        text
@@ -33,7 +33,7 @@ type flowDoc struct {
 	finally     []*stepDoc
 }
 
-// groupDoc is a step group file.
+// groupDoc is a decoded step group file.
 type groupDoc struct {
 	at          position
 	name        text
@@ -50,7 +50,7 @@ type paramDoc struct {
 	defaultValue json.RawMessage // default; nil: none
 }
 
-// stepDoc is one step as it was written.
+// stepDoc is one decoded step.
 type stepDoc struct {
 	at          position
 	name        text
@@ -72,8 +72,8 @@ type stepDoc struct {
 	output      *schemaDoc
 	maxOutput   int
 	secrets     map[string]workflow.SecretRef
-	group       string            // expanded form: the group it came from
-	types       map[string]string // expanded form: of the group's parameters
+	group       string            // expanded form: name of its group
+	types       map[string]string // expanded form: types of the group's parameters
 	found       map[string]*yaml.Node
 }
 
@@ -245,7 +245,7 @@ func (r *reader) group(root *yaml.Node) *groupDoc {
 	return g
 }
 
-// paramKinds are the types of group parameters, in the words of JSON Schema.
+// paramKinds are the types of group parameters, named as in JSON Schema.
 var paramKinds = []string{"any", "array", "boolean", "integer", "number", "object", "string"}
 
 func (r *reader) param(n *yaml.Node) *paramDoc {
@@ -275,7 +275,7 @@ func (r *reader) param(n *yaml.Node) *paramDoc {
 	return p
 }
 
-// fits tells whether a value is of a parameter's type.
+// fits reports whether a value has the type of a parameter.
 func fits(kind string, value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -294,7 +294,7 @@ func fits(kind string, value any) bool {
 	return kind == "any"
 }
 
-// taken are the variables of expressions, which no loop may hide.
+// reservedNames are the variables of expressions. No loop may hide them.
 var reservedNames = []string{"input", "params", "run", "steps", "object"}
 
 func (r *reader) identifier(what string, to *text) read {
@@ -305,7 +305,7 @@ func (r *reader) identifier(what string, to *text) read {
 		}
 		*to = t
 		if !isIdentifier(t.value) {
-			r.problem(n, "%s %q is no identifier: letters, digits and '_', and no word of the expression language", what, t.value)
+			r.problem(n, "%s %q is not an identifier: letters, digits and '_', and not a reserved word of the expression language", what, t.value)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func isIdentifier(s string) bool {
 	return s != "" && len(s) <= 63 && !slices.Contains(celWords, s)
 }
 
-// celWords cannot be names in CEL.
+// celWords are the reserved words of CEL.
 var celWords = []string{"as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in",
 	"let", "loop", "package", "namespace", "null", "return", "true", "var", "void", "while"}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// deepest is how far groups, loops and brackets may be nested.
+// maxDepth is the nesting limit of groups, loops and brackets.
 const maxDepth = 16
 
 func (r *reader) steps(what string, to *[]*stepDoc, depth int) read {
@@ -75,7 +75,7 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 	return s
 }
 
-// oneThing reports keys of a step that contradict each other.
+// exactlyOne reports keys of a step that contradict each other.
 func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 	has := func(key string) bool { return s.found[key] != nil }
 	if has("uses") && has("className") {
@@ -89,7 +89,7 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 	}
 	switch {
 	case len(works) > 1:
-		r.problem(s.found[works[1]], "a step is one thing: %s and %s cannot stand together", works[0], works[1])
+		r.problem(s.found[works[1]], "a step has one kind: %s and %s cannot be combined", works[0], works[1])
 	case len(works) == 0 && has("bracket"):
 		r.problem(s.found["bracket"], "a bracket needs steps between its open and its close")
 	case len(works) == 0 && has("forEach") && !has("wait"):
@@ -127,7 +127,7 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 	}
 }
 
-// structure is a step with steps inside that are written in place.
+// structure reports whether the step contains steps that are written in place.
 func (s *stepDoc) structure() bool { return s.hasBody || s.parallel != nil }
 
 var structureForbids = []string{"with", "retry", "timeout", "heartbeat", "grace", "skippable", "undo", "noReturn", "wait", "output", "secrets"}
@@ -183,7 +183,7 @@ func (r *reader) policyKeys(p *policy) map[string]read {
 	}
 }
 
-// over gives the policy with what it leaves open taken from the defaults.
+// over returns the policy; unset fields come from the defaults.
 func (p policy) over(defaults policy) policy {
 	take := func(to *policy, from policy) {
 		if to.retry.Attempts == 0 {
@@ -221,7 +221,7 @@ func (p policy) over(defaults policy) policy {
 	return p
 }
 
-// whole is the retry policy as the engine takes it: a jitter of 0 is written as a negative one.
+// whole returns the retry policy for the engine, which expects a negative number for no jitter.
 func (p policy) whole() workflow.Retry {
 	retry := p.retry
 	if p.jitter != nil {
@@ -287,10 +287,10 @@ func (r *reader) wait(n *yaml.Node) *waitDoc {
 		"onTimeout": choice(r, "onTimeout", &w.onTimeout, workflow.TimeoutFail, workflow.TimeoutContinue, workflow.TimeoutUndo),
 	})
 	if strings.HasPrefix(w.signal.value, "pawl/") {
-		r.problem(n, "signals whose name begins with pawl/ are the engine's own")
+		r.problem(n, "signals whose name begins with pawl/ are reserved for the engine")
 	}
 	if w.schema != nil && found["signal"] == nil {
-		r.problem(found["schema"], "schema is that of a signal's payload: there is no signal")
+		r.problem(found["schema"], "schema describes the payload of a signal, but there is no signal")
 	}
 	if found["onTimeout"] != nil && found["deadline"] == nil {
 		r.problem(found["onTimeout"], "onTimeout without deadline has no effect")
@@ -369,7 +369,8 @@ func (r *reader) bracket(n *yaml.Node, depth int) *bracketDoc {
 	return b
 }
 
-// bracketStep reads the open or close of a bracket: one action, by default named after its side.
+// bracketStep decodes the open or close of a bracket: one action. Its default name is that of its
+// side.
 func (r *reader) bracketStep(n *yaml.Node, side string, depth int) *stepDoc {
 	s := r.step(n, "the "+side+" of a bracket", depth)
 	if s.found["stepName"] == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ChangeKind is what became of a step between two definitions.
+// ChangeKind is the kind of a difference between two definitions.
 type ChangeKind string
 
 // The kinds of changes.
@@ -20,12 +20,12 @@ const (
 	Moved   ChangeKind = "moved"
 )
 
-// Change is one difference. Step is the instance name without the keys of
-// loops, "" for the flow itself.
+// Change is one difference. Step is the instance name without the keys of loops; it is "" for the
+// flow itself.
 type Change struct {
 	Kind  ChangeKind `json:"kind"`
 	Step  string     `json:"step,omitempty"`
-	After string     `json:"after,omitempty"` // the step before it now; "" at the beginning
+	After string     `json:"after,omitempty"` // the step that precedes it now; "" at the beginning
 	What  []string   `json:"what,omitempty"`  // fields that differ, "timeout: 5m0s → 10m0s"
 }
 
@@ -58,11 +58,11 @@ type FlowDiff struct {
 	Changes []Change `json:"changes,omitempty"`
 }
 
-// HashDiffers tells whether runs of the old definition are concerned: changes
-// of retry, time-outs and descriptions take effect at the next attempt.
+// HashDiffers reports whether runs of the old definition are affected. Changes of retries, timeouts
+// and descriptions do not change the hash; they take effect at the next attempt.
 func (d FlowDiff) HashDiffers() bool { return d.OldHash != d.NewHash }
 
-// String gives one line for each change.
+// String returns one line per change.
 func (d FlowDiff) String() string {
 	lines := make([]string, len(d.Changes))
 	for i, c := range d.Changes {
@@ -89,9 +89,8 @@ func Diff(old, fresh workflow.Flow) (FlowDiff, error) {
 	return d, nil
 }
 
-// DiffSets compares the flows of two loads by name. A flow that only one of
-// them has comes with the other's hash empty; two that stand alone are compared
-// whatever their names are.
+// DiffSets compares the flows of two loads by name. If only one load has a flow, the other hash is
+// empty. If each load has one flow, they are compared whatever their names are.
 func DiffSets(old, fresh *Set) ([]FlowDiff, error) {
 	if len(old.flows) == 1 && len(fresh.flows) == 1 {
 		d, err := Diff(old.flows[0], fresh.flows[0])
@@ -126,7 +125,7 @@ func DiffSets(old, fresh *Set) ([]FlowDiff, error) {
 	return all, nil
 }
 
-// siblings compares two sequences that share a place.
+// siblings compares two sequences of steps with the same parent.
 func (d *FlowDiff) siblings(old, fresh []workflow.Step, path string) {
 	stay := inOrder(namesOf(old), namesOf(fresh))
 	known := map[string]*workflow.Step{}
@@ -158,7 +157,7 @@ func (d *FlowDiff) siblings(old, fresh []workflow.Step, path string) {
 	}
 }
 
-// within gives what stands inside a step, the ends of a bracket included.
+// within returns the steps inside a step, including the ends of a bracket.
 func within(s *workflow.Step) []workflow.Step {
 	all := slices.Clone(s.Steps)
 	if s.Open != nil {
@@ -178,10 +177,11 @@ func namesOf(steps []workflow.Step) []string {
 	return names
 }
 
-// mostCompared bounds the table of inOrder: beyond it, only equal places count as kept.
+// maxCompared limits the table of inOrder. Beyond it, only steps at the same position count as
+// unmoved.
 const maxCompared = 2_000
 
-// inOrder gives the names that kept their order: the longest common subsequence.
+// inOrder returns the names that have kept their order: the longest common subsequence.
 func inOrder(a, b []string) map[string]bool {
 	stay := map[string]bool{}
 	begin := 0
@@ -227,7 +227,7 @@ func inOrder(a, b []string) map[string]bool {
 // field is one property of a step or flow, as text.
 type field struct{ name, value string }
 
-// differ lists the fields that are not the same.
+// differ lists the fields that differ.
 func differ(old, fresh []field) []string {
 	var what []string
 	for i, f := range fresh {
@@ -288,7 +288,7 @@ func fieldsOf(s *workflow.Step) []field {
 	}
 }
 
-// text0 is a value as text, "" for the zero value.
+// textUnlessZero returns a value as text; "" for the zero value.
 func textUnlessZero[T any](v T) string {
 	data, err := json.Marshal(v)
 	switch string(data) {

@@ -8,6 +8,6 @@ import (
 //go:embed schema.json
 var editorSchema []byte
 
-// Schema is the JSON Schema of flow files, step groups and faults files, for
-// editors. What it cannot say, such as what reads what, [Lint] does.
+// Schema returns the JSON Schema of flow files, step groups and faults files, for editors. [Lint]
+// checks what a schema cannot express, such as the reads of expressions.
 func Schema() []byte { return bytes.Clone(editorSchema) }

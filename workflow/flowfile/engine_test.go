@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// ledger notes what the action Do was called with.
+// callLog records the parameters of the calls of the action Do.
 type callLog struct {
 	sync.Mutex
 	lines []string
@@ -142,7 +142,7 @@ func TestEngineRunsWhatIsLoaded(t *testing.T) {
 	}
 	flow, _ := set.Flow("World")
 	for _, again := range []bool{false, true} {
-		if again { // the same from the stored definition
+		if again { // the same with the stored definition
 			if flow, err = FromSource(flow.Source, Options{}); err != nil {
 				t.Fatal(err)
 			}
@@ -186,8 +186,8 @@ func TestInstanceNamesAreThoseOfTheEngine(t *testing.T) {
 	}
 }
 
-// TestEngineFacets: undo reads its own step, a child gets its input and
-// subject, a condition sees the object, a signal's payload is checked.
+// TestEngineFacets: an undo reads its own step, a child gets its input and subject, a condition
+// reads the object, the payload of a signal is checked.
 func TestEngineFacets(t *testing.T) {
 	var calls callLog
 	set, err := Parse([]File{{"parent.yaml", []byte(`

@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// view is a run as a step sees it.
+// view returns a run as a step sees it.
 func view(t testing.TB, input string, outputs map[string]string) workflow.View {
 	facts := workflow.TaskFacts{Run: "r1", Flow: "F", Subject: "demo/default/c1", Step: "Now", Input: json.RawMessage(input), Outputs: map[string]json.RawMessage{}}
 	for name, output := range outputs {
@@ -21,7 +21,7 @@ func view(t testing.TB, input string, outputs map[string]string) workflow.View {
 	return workflow.NewTask(t.Context(), facts).View()
 }
 
-// parse loads one flow whose steps are given as YAML.
+// parse loads one flow with the given steps in YAML.
 func parse(t testing.TB, head, steps string) (workflow.Flow, error) {
 	t.Helper()
 	set, err := Parse([]File{{"f.yaml", []byte("flowName: F\n" + head + "\nsteps:\n" + steps)}}, Options{Actions: actions("Do"), Check: true})
@@ -91,7 +91,7 @@ func TestWhen(t *testing.T) {
 		{name: "untyped", when: "input.readers > 1", want: true},
 		{name: "not reached", when: "steps.First.phase == 'Pending'", want: true},
 		{name: "no such key", when: "input.none == 1", failed: "no such key: none"},
-		{name: "not a boolean", when: "input.readers", failed: "it gives int, not true or false"},
+		{name: "not a boolean", when: "input.readers", failed: "it returns int, not true or false"},
 		{name: "cost", when: "input.l.all(a, input.l.all(b, input.l.all(c, input.l.all(d, a + b + c + d > 0))))", failed: "cost limit exceeded"},
 		{name: "unknown variable", when: "object.x == 1", refused: "undeclared reference to 'object'"},
 		{name: "steps as a whole", when: "size(steps) == 1", refused: "cannot be read as a whole"},

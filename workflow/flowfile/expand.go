@@ -11,22 +11,22 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// node is a step of the expanded flow: groups are resolved, names are given.
+// node is a step of the expanded flow: groups are resolved and every step has a name.
 type node struct {
-	doc         *stepDoc // of a branch: nil
+	doc         *stepDoc // nil for a branch
 	branch      *branchDoc
 	name        string
 	at          position
-	group       *groupDoc  // it uses this group: kids are the group's steps
-	groupName   string     // the same in the expanded form, where the group is not at hand
-	params      *yaml.Node // of the group, defaults merged in
+	group       *groupDoc  // the group that it uses: children are the steps of the group
+	groupName   string     // name of the group, in the expanded form
+	params      *yaml.Node // parameters of the group, including defaults
 	types       map[string]string
 	children    []*node
 	open, close *node
 	policy      policy
 }
 
-// inside gives all steps within, in order.
+// inside returns the steps within, in order.
 func (n *node) inside() []*node {
 	if n.open == nil || n.close == nil {
 		return n.children
@@ -34,7 +34,7 @@ func (n *node) inside() []*node {
 	return slices.Concat([]*node{n.open}, n.children, []*node{n.close})
 }
 
-// expander turns the steps of one flow into nodes.
+// expander converts the steps of one flow to nodes.
 type expander struct {
 	*library
 	defaults policy
@@ -71,8 +71,8 @@ type namespace struct {
 
 func newNamespace() namespace { return namespace{map[string]position{}, map[*stepDoc]string{}} }
 
-// give names the steps: first those that say theirs, then the others after
-// what they use, as Name, Name#2, Name#3.
+// assignNames names the steps. Explicit names come first. The other steps are named after the
+// action or group that they use: Name, Name#2, Name#3.
 func (e *expander) assignNames(steps []*stepDoc, names namespace) {
 	for _, s := range steps {
 		if name := s.name.value; name != "" {
@@ -84,7 +84,7 @@ func (e *expander) assignNames(steps []*stepDoc, names namespace) {
 			names.of[s] = name
 		}
 	}
-	next := map[string]int{} // by base: all lower numbers are taken
+	next := map[string]int{} // by base name: all lower numbers are in use
 	for _, s := range steps {
 		if s.name.value != "" || s.uses.value == "" {
 			continue
@@ -108,7 +108,7 @@ func (e *expander) assignNames(steps []*stepDoc, names namespace) {
 	}
 }
 
-// countOne counts a step against the limit; it is true until the limit is passed.
+// countOne counts a step. It returns false when the limit is exceeded.
 func (e *expander) countOne(at position) bool {
 	e.count++
 	if e.count > maxSteps && !e.full {
@@ -153,7 +153,7 @@ func (e *expander) node(s *stepDoc, name string, depth int) *node {
 		n.policy = s.policy.over(e.defaults)
 	}
 	if s.bracket != nil && n.children == nil && !s.structure() && s.uses.value != "" {
-		e.errorf(s.at, "a bracket stands around steps or a group, not around an action")
+		e.errorf(s.at, "a bracket encloses steps or a group, not an action")
 	}
 	return n
 }
@@ -179,7 +179,7 @@ func (e *expander) branches(p *parallelDoc, depth int) []*node {
 	return nodes
 }
 
-// use resolves className: a group, or an action.
+// expandGroup resolves className: to a group or an action.
 func (e *expander) expandGroup(n *node, depth int, names namespace) {
 	s := n.doc
 	g := e.groups[s.uses.value]
@@ -207,7 +207,7 @@ func (e *expander) expandGroup(n *node, depth int, names namespace) {
 	n.children = e.sequence(g.steps, depth+1, names)
 }
 
-// knowsAction notes a name that is neither a group nor an action.
+// knowsAction records a name that is neither a group nor an action.
 func (l *library) knowsAction(uses text) {
 	if _, ok := l.actions[uses.value]; ok || l.expanded || uses.value == "" {
 		return
@@ -217,11 +217,11 @@ func (l *library) knowsAction(uses text) {
 	}
 }
 
-// mostPlaces is how many places a finding names beside its first one.
+// maxPositions is the number of additional positions that a finding lists.
 const maxPositions = 3
 
-// reportUnknown gives one finding for each name that nothing answers to, at the
-// first place that uses it: what is registered elsewhere is used by many steps.
+// reportUnknown reports each unknown name once, at the first position that uses it, because many
+// steps may use an action that another program registers.
 func (l *library) reportUnknown() {
 	for _, name := range keysOf(l.unknown) {
 		positions := l.unknown[name]
@@ -237,7 +237,7 @@ func (l *library) reportUnknown() {
 	}
 }
 
-// alsoAt names the other places of a finding.
+// alsoAt lists the other positions of a finding.
 func alsoAt(positions []position) string {
 	if len(positions) == 0 {
 		return ""
@@ -253,7 +253,7 @@ func alsoAt(positions []position) string {
 	return text
 }
 
-// merge gives the parameters of a use: what it says, and the group's defaults.
+// merge returns the parameters of a use: its own values and the defaults of the group.
 func (e *expander) merge(s *stepDoc, g *groupDoc) *yaml.Node {
 	merged := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: s.at.line, Column: s.at.column}
 	given := map[string]bool{}
@@ -337,7 +337,8 @@ func (l *library) checkCycles() {
 	}
 }
 
-// checkChildren reports flows that start themselves through sub-flows, and chains that are too long.
+// checkChildren reports flows that start themselves through sub-flows, and chains that are too
+// long.
 func (l *library) checkChildren() {
 	depth := map[string]int{}
 	var trail []string

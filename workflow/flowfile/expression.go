@@ -19,31 +19,31 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// Limits of expressions (workflow.md 2.1).
+// Limits of expressions.
 const (
 	costLimit    = 100_000
 	maxCELLength = 8 << 10
 )
 
-// expression is a checked CEL program and what it reads. Steps share it.
+// expression is a checked CEL program with a list of its reads. Steps share it.
 type expression struct {
 	source    string
 	kind      *cel.Type
 	program   cel.Program
 	steps     []stepRead
 	params    []string // names read from params
-	allParams bool     // reads params as a whole
+	allParams bool     // reads params as one value
 
-	allSteps bool // reads steps as a whole: refused
+	allSteps bool // reads steps as one value: refused
 }
 
 // stepRead is one `steps.<name>.<field>` of an expression.
 type stepRead struct {
-	name, field string // field is "" when the entry is used as a whole
+	name, field string // field is "" if the expression uses the entry as one value
 	offset      int    // in bytes
 }
 
-// surroundings is what the variables of an expression are.
+// exprContext describes the variables of an expression.
 type exprContext struct {
 	input  *schema // nil: any
 	params *groupDoc
@@ -56,7 +56,7 @@ type loopItem struct {
 	kind *cel.Type
 }
 
-// expressions compiles each text once per surroundings.
+// expressions compiles each text once per context.
 type expressions struct {
 	base     *cel.Env
 	envs     map[string]*cel.Env
@@ -118,7 +118,7 @@ func (e *expressions) key(s exprContext, typed bool) string {
 	return b.String()
 }
 
-// compile checks a text. The issues are nil when it is sound.
+// compile compiles a text. The issues are nil if it is valid.
 func (e *expressions) compile(source string, s exprContext) (*expression, []issue) {
 	key := e.key(s, true) + "\x00" + source
 	if known, ok := e.compiled[key]; ok {
@@ -126,7 +126,7 @@ func (e *expressions) compile(source string, s exprContext) (*expression, []issu
 	}
 	x, issues := e.make(source, s, true)
 	if issues != nil && s.input != nil && indexed.MatchString(source) {
-		x, issues = e.make(source, s, false) // input["a-b"], "a" in input: as a map, without types
+		x, issues = e.make(source, s, false) // input["a-b"], "a" in input: use a map without types
 	}
 	e.compiled[key] = compiled{x, issues}
 	return x, issues
@@ -202,7 +202,7 @@ func tidy(message string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(message, "?"), "\n", " ")
 }
 
-// offsetOf turns CEL's line (from 1) and column (code points from 0) into bytes.
+// offsetOf converts the line (from 1) and column (code points from 0) of CEL into a byte offset.
 func offsetOf(source string, line, column int) int {
 	offset := 0
 	for ; line > 1; line-- {
@@ -230,9 +230,9 @@ func nextRune(s string) (rune, int) {
 	return 0, 1
 }
 
-// read notes which steps and parameters the program asks for by constant names.
+// read records the steps and parameters that the program reads by constant names.
 func (x *expression) read(tree *ast.AST, source string) {
-	members := map[int64]bool{} // nodes whose member was noted: parents are visited first
+	members := map[int64]bool{} // nodes whose member is recorded: parents are visited first
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(n ast.Expr) {
 		of, name, constant := member(n)
 		switch {
@@ -263,12 +263,12 @@ func (x *expression) read(tree *ast.AST, source string) {
 			}
 		}
 	}))
-	x.steps = slices.DeleteFunc(x.steps, func(r stepRead) bool { // entries whose field was noted already
+	x.steps = slices.DeleteFunc(x.steps, func(r stepRead) bool { // drop entries whose field is recorded
 		return r.field == "" && slices.ContainsFunc(x.steps, func(o stepRead) bool { return o.field != "" && o.name == r.name && o.offset == r.offset })
 	})
 }
 
-// member splits a.b and a["b"]: what it is taken of, the name, and whether that is constant.
+// member splits a.b and a["b"] into operand and name, and reports whether the name is constant.
 func member(n ast.Expr) (of ast.Expr, name string, constant bool) {
 	switch n.Kind() {
 	case ast.SelectKind:
@@ -302,7 +302,7 @@ func (x *expression) fieldIssues() []issue {
 	return issues
 }
 
-// eval runs the program over a run.
+// eval evaluates the program for a run.
 func (x *expression) eval(view workflow.View) (ref.Val, error) {
 	vars := &variables{view: view}
 	value, _, err := x.program.Eval(vars)
@@ -315,7 +315,7 @@ func (x *expression) eval(view workflow.View) (ref.Val, error) {
 	return value, nil
 }
 
-// failed is EXPRESSION_FAILED with the text of the expression in front.
+// failed returns EXPRESSION_FAILED. Its message begins with the text of the expression.
 func (x *expression) failed(format string, args ...any) error {
 	text := x.source
 	if len(text) > 200 {
@@ -332,7 +332,7 @@ func (x *expression) predicate() func(workflow.View) (bool, error) {
 		}
 		yes, ok := value.Value().(bool)
 		if !ok {
-			return false, x.failed("it gives %s, not true or false", typeName(value))
+			return false, x.failed("it returns %s, not true or false", typeName(value))
 		}
 		return yes, nil
 	}
@@ -350,7 +350,7 @@ func (x *expression) json(view workflow.View) (any, error) {
 	return stored, nil
 }
 
-// value gives what the expression makes, in canonical JSON.
+// value returns the result of the expression in canonical JSON.
 func (x *expression) value() func(workflow.View) (json.RawMessage, error) {
 	return func(view workflow.View) (json.RawMessage, error) {
 		v, err := x.json(view)
@@ -369,7 +369,7 @@ func (x *expression) list() func(workflow.View) ([]json.RawMessage, error) {
 		}
 		list, ok := plain.([]any)
 		if !ok {
-			return nil, x.failed("it gives no list")
+			return nil, x.failed("it does not return a list")
 		}
 		items := make([]json.RawMessage, len(list))
 		for i, item := range list {
@@ -392,8 +392,8 @@ func (x *expression) time() func(workflow.View) (time.Time, error) {
 			if at, err := time.Parse(time.RFC3339, v); err == nil {
 				return at.UTC(), nil
 			}
-			return time.Time{}, x.failed("%q is no time such as 2006-01-02T15:04:05Z", v)
+			return time.Time{}, x.failed("%q is not a time such as 2006-01-02T15:04:05Z", v)
 		}
-		return time.Time{}, x.failed("it gives %s, not a time", typeName(value))
+		return time.Time{}, x.failed("it returns %s, not a time", typeName(value))
 	}
 }

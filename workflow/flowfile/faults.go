@@ -16,7 +16,7 @@ type faultDoc struct {
 	at     position
 	code   text
 	kind   fault.Kind
-	flow   text // of the healer; not set: no healer
+	flow   text // flow of the healer; not set: no healer
 	healer workflow.Healer
 }
 
@@ -61,7 +61,7 @@ func (r *reader) fault(n *yaml.Node) *faultDoc {
 		}
 	}
 	if _, err := guides.New("guide").Parse(f.kind.Guide); err != nil {
-		r.problem(found["guide"], "the guide is no template: %v", err)
+		r.problem(found["guide"], "the guide is not a valid template: %v", err)
 	}
 	return f
 }
@@ -91,7 +91,8 @@ func (r *reader) healer(n *yaml.Node, f *faultDoc) {
 	}
 }
 
-// checkFaults reports codes that are declared elsewhere and healers without their flow.
+// checkFaults reports codes that another file or the program declares, and healers whose flow is
+// missing.
 func (l *library) checkFaults() {
 	seen := map[fault.Code]*faultDoc{}
 	for _, f := range l.faults {
@@ -133,7 +134,7 @@ func (l *library) healers() map[fault.Code]workflow.Healer {
 	return healers
 }
 
-// knowsCode tells whether a code is declared, by the program or by a file.
+// knowsCode reports whether the program or a file declares a code.
 func (l *library) knowsCode(code fault.Code) bool {
 	if _, ok := fault.Lookup(string(code)); ok {
 		return true

@@ -1,22 +1,10 @@
-// Package flowfile reads flows from YAML files.
+// A load has these stages. Every finding has a position in a file:
 //
-//	flowName: ReplaceReaders
-//	input: {type: object, properties: {readers: {type: array, default: []}}}
-//	steps:
-//	- className: PrepareAll                     # a step group of prepare_step_group.yaml
-//	- stepName: Replace
-//	  forEach: {list: input.readers, as: ro, key: ro.id, max: 2}
-//	  steps:
-//	  - {stepName: Create, className: CreateReader, with: {id: "${ro.id}"}, undo: {uses: RemoveReader}}
-//	  - {stepName: Caught, wait: {signal: caught-up, deadline: 10m}}
+//	files ─▶ decode ─▶ expand (groups become steps) ─▶ compile (CEL, schemas, reads of expressions) ─▶ Set
 //
-// A load goes one way, and every finding of it is reported with its place:
-//
-//	files ─▶ decode ─▶ expand (groups become steps) ─▶ compile (CEL, schemas, what reads what) ─▶ Set
-//
-// The engine sees plain functions; CEL, JSON Schema and YAML stay in here. A
-// [workflow.Flow] made here carries its expanded form as Source, from which
-// [FromSource] makes it again when the file is gone.
+// The engine gets plain functions; only this package knows CEL, JSON Schema and YAML. A
+// [workflow.Flow] of this package carries its expanded form as Source. [FromSource] compiles it
+// again when the file does not exist any more.
 package flowfile
 
 import (
@@ -33,7 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Limits of files (workflow.md 2.12).
+// Limits of files.
 const (
 	maxFileSize   = 1 << 20
 	maxSourceSize = 64 << 20
@@ -43,25 +31,25 @@ const (
 
 // Options of a load.
 type Options struct {
-	Actions []workflow.Action // what className and uses may name besides groups
-	Flows   []string          // flows that are written in Go, so that sub-flows may name them
+	Actions []workflow.Action // actions that className and uses may name, besides groups
+	Flows   []string          // names of flows written in Go, which sub-flows may use
 
-	// AnyAction allows actions that are not in Actions, with a warning: for
-	// looking at files whose actions are part of another program.
+	// AnyAction allows actions that are not in Actions, with a warning. Use it to check files for
+	// another program.
 	AnyAction bool
-	// Check leaves the faults of the files unregistered: for looking at files
-	// that this process does not execute.
+	// Check does not register the faults of the files. Use it to check files that this process does
+	// not execute.
 	Check bool
 }
 
-// File is a file in memory. Its name decides what it is: *_step_group.yaml
-// holds a step group, *_faults.yaml holds faults, any other one a flow.
+// File is a file in memory. Its name decides its kind: *_step_group.yaml is a step group,
+// *_faults.yaml declares faults, any other file is a flow.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Set is what a load gives: all flows of the files, or nothing.
+// Set is the result of a load. A load returns all flows of the files, or an error.
 type Set struct {
 	flows    []workflow.Flow
 	faults   []fault.Kind
@@ -70,10 +58,10 @@ type Set struct {
 	library  *library
 }
 
-// Flows gives the flows, ordered by name, with groups expanded.
+// Flows returns the flows with expanded groups, ordered by name.
 func (s *Set) Flows() []workflow.Flow { return slices.Clone(s.flows) }
 
-// Flow finds a flow by its name.
+// Flow returns a flow by its name.
 func (s *Set) Flow(name string) (workflow.Flow, bool) {
 	i := slices.IndexFunc(s.flows, func(f workflow.Flow) bool { return f.Name == name })
 	if i < 0 {
@@ -82,25 +70,24 @@ func (s *Set) Flow(name string) (workflow.Flow, bool) {
 	return s.flows[i], true
 }
 
-// In gives the flows that one file defines, by the name under which it was
-// loaded: a file that is named by itself may bring other flows along.
+// In returns the flows that one file defines. file is the name under which the file was loaded. (If
+// a file is loaded by name, Set may contain flows of other files that it refers to.)
 func (s *Set) In(file string) []workflow.Flow {
 	return slices.DeleteFunc(s.Flows(), func(f workflow.Flow) bool { return s.library.flows[f.Name].at.file != file })
 }
 
-// Faults gives the faults that the files declare, ordered by code.
+// Faults returns the faults that the files declare, ordered by code.
 func (s *Set) Faults() []fault.Kind { return slices.Clone(s.faults) }
 
-// Healers gives the healers that the files declare, for workflow.Options.
+// Healers returns the healers that the files declare, for workflow.Options.
 func (s *Set) Healers() map[fault.Code]workflow.Healer { return maps.Clone(s.healers) }
 
-// Warnings gives what is worth a look although it loads.
+// Warnings returns the findings that are not errors.
 func (s *Set) Warnings() Problems { return slices.Clone(s.warnings) }
 
-// Load reads flow files. Of a folder it takes every *.yaml and *.yml, without
-// descending, but for machine files. A file that is named by itself brings the
-// faults of its folder along, and the groups and flows of it that it refers to.
-// An error that is about the content of files is a [Problems].
+// Load reads flow files. In a folder it reads every *.yaml and *.yml except machine files, without
+// subfolders. With a file it also loads the faults of its folder, and the groups and flows of the
+// folder that the file refers to. If the content of a file is invalid, the error is a [Problems].
 func Load(paths []string, options Options) (*Set, error) {
 	named, siblings, err := gather(paths)
 	if err != nil {
@@ -123,15 +110,14 @@ func load(named, siblings []File, options Options) (*Set, error) {
 	if !options.Check {
 		for _, kind := range set.faults {
 			if _, err := fault.Register(kind); err != nil {
-				return nil, err // known to be sound: only a race with another load comes here
+				return nil, err // the faults are valid: this happens only in a race with another load
 			}
 		}
 	}
 	return set, nil
 }
 
-// distinct refuses two actions of one name: one of them would be executed in
-// place of the other.
+// distinct refuses two actions with the same name.
 func distinct(actions []workflow.Action) error {
 	seen := map[string]bool{}
 	for _, action := range actions {
@@ -143,7 +129,7 @@ func distinct(actions []workflow.Action) error {
 	return nil
 }
 
-// gather reads the files of folders, the named files, and what stands beside those.
+// gather reads the files of folders, the named files, and the other files in their folders.
 func gather(paths []string) (named, siblings []File, err error) {
 	seen := map[string]bool{}
 	add := func(to *[]File, path string, whole bool) error {
@@ -193,7 +179,7 @@ func gather(paths []string) (named, siblings []File, err error) {
 			return nil, nil, err
 		}
 		for _, file := range inside {
-			_ = add(&siblings, file, true) // what cannot be read is missed only if it is needed
+			_ = add(&siblings, file, true) // an unreadable file matters only if another file refers to it
 		}
 	}
 	return named, siblings, nil
@@ -213,7 +199,8 @@ func yamlFiles(folder string) ([]string, error) {
 	return files, nil
 }
 
-// readFile reads at most one byte more than is allowed; what is too large is reported with its name.
+// readFile reads at most one byte more than the limit. Its error for a larger file contains the
+// name.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -228,7 +215,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// isMachine tells a machine file by its first key, as machinefile does.
+// isMachine recognises a machine file by its first key, as machinefile does.
 func isMachine(data []byte) bool {
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' || line == "---" {
@@ -257,7 +244,8 @@ func kindOfFile(name string) fileKind {
 	return flowFile
 }
 
-// examine does everything but register: it gives what was found and what is wrong.
+// parseAndCheck performs a load without registering faults. It returns the documents with their
+// findings, and the set.
 func parseAndCheck(named, siblings []File, options Options) (*library, *Set) {
 	l := newLibrary(options)
 	for _, file := range named {
@@ -280,15 +268,15 @@ type library struct {
 	order       []*flowDoc
 	faults      []*faultDoc
 	expressions *expressions
-	expanded    bool // reading a Source: what is named need not exist
+	expanded    bool // reads a Source: actions and flows may be missing
 	onKeys      func(string, map[string]read)
 
 	reached    map[*groupDoc]bool
 	cyclic     map[*groupDoc]bool
 	usedParams map[*groupDoc]map[string]bool
-	calls      map[string][]text // flow: the flows its steps start
+	calls      map[string][]text // by flow: the flows that its steps start
 	schemas    map[*schemaDoc]*schema
-	unknown    map[string][]position // where steps use a name that is neither an action nor a group
+	unknown    map[string][]position // by name: positions of steps that use it as an action, but no action or group has it
 }
 
 func newLibrary(options Options) *library {
@@ -304,7 +292,7 @@ func newLibrary(options Options) *library {
 	return l
 }
 
-// root parses a file as far as its kind's decoder can begin.
+// root parses a file up to its root node.
 func (l *library) root(file File) (*reader, *yaml.Node) {
 	r := &reader{report: l.report, file: file.Name, onKeys: l.onKeys}
 	if len(file.Data) > maxFileSize {
@@ -337,7 +325,7 @@ func (l *library) read(file File) {
 	}
 }
 
-// elsewhere are the keys of other kinds of files.
+// elsewhere lists keys of other kinds of files.
 var elsewhere = map[string]string{
 	"groupName":  "a step group is read from *_step_group.yaml",
 	"faults":     "faults are read from *_faults.yaml",
@@ -371,7 +359,8 @@ func (l *library) addFlow(f *flowDoc) {
 	l.order = append(l.order, f)
 }
 
-// complete adds what the named files refer to and what stands beside them.
+// complete adds the groups and flows that the named files refer to, and the faults in their
+// folders.
 func (l *library) complete(siblings []File) {
 	groups, flows := map[string]File{}, map[string]File{}
 	for _, file := range siblings {
@@ -413,7 +402,7 @@ func (l *library) complete(siblings []File) {
 	}
 }
 
-// wanted gives the names that the documents use for groups and for flows.
+// referenced returns the names of the groups and flows that the documents use.
 func (l *library) referenced() (groups, flows map[string]bool) {
 	groups, flows = map[string]bool{}, map[string]bool{}
 	note := func(s *stepDoc) {
@@ -434,7 +423,7 @@ func (l *library) referenced() (groups, flows map[string]bool) {
 	return groups, flows
 }
 
-// everyStep visits steps and what is written within them; groups are not entered.
+// everyStep visits steps and the steps written within them. It does not enter groups.
 func everyStep(steps []*stepDoc, visit func(*stepDoc)) {
 	for _, s := range steps {
 		if s == nil {

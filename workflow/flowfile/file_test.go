@@ -58,7 +58,8 @@ func fleet(t testing.TB) *Set {
 	return set
 }
 
-// instances gives the instance names of a flow as the engine makes them, and what each step is.
+// instances returns the instance names of a flow as the engine forms them, with the kind of each
+// step.
 func instances(steps []workflow.Step, prefix string) []string {
 	var all []string
 	for _, s := range steps {

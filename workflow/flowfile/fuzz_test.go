@@ -20,8 +20,8 @@ func quick(t *testing.T) {
 	})
 }
 
-// FuzzFlow: whatever a flow file and a group file hold, loading neither panics
-// nor hangs; what loads has a source that gives the same flow again.
+// FuzzFlow: a load of any flow file and group file neither panics nor hangs, and the source of a
+// loaded flow compiles to the same flow.
 func FuzzFlow(f *testing.F) {
 	for _, folder := range []string{"fleet", "classic", "bad"} {
 		files, _ := filepath.Glob(filepath.Join("testdata", folder, "*"))
@@ -66,8 +66,7 @@ func FuzzFlow(f *testing.F) {
 	})
 }
 
-// FuzzExpression: a text is refused when it is loaded, or it gives a value or
-// an error in bounded time.
+// FuzzExpression: a text is refused by the load, or it returns a value or an error in bounded time.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{"input.a > 1", "steps.First.output.x", "steps['First'].phase", "has(input.a)", "input.l.map(x, x * 2)",
 		"{'a': '}'}", "r'\\'", "'''a'b'''", "b'abc'", "timestamp('2026-01-01T00:00:00Z') + duration('1h')", "1/0", "lists.range(100000)",

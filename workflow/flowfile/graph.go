@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Graph draws a flow in Mermaid: groups, loops, brackets and parallel branches
-// are frames, waits are hexagons, sub-flows have double sides. ↶ marks a step
-// that can be taken back, ⊘ one behind which there is no undo.
+// Graph draws a flow in Mermaid: groups, loops, brackets and parallel branches are frames, waits
+// are hexagons, sub-flows have double sides. ↶ marks a step with an undo, ⊘ a step after which the
+// run cannot be undone.
 func Graph(flow workflow.Flow) string {
 	g := &grapher{}
 	g.line("flowchart TD")
@@ -44,7 +44,7 @@ func (g *grapher) id() string {
 	return "s" + strconv.Itoa(g.count)
 }
 
-// open begins a frame.
+// open starts a frame.
 func (g *grapher) open(title, note string) string {
 	id := g.id()
 	if note != "" {
@@ -60,7 +60,7 @@ func (g *grapher) close() {
 	g.line("end")
 }
 
-// sequence draws steps one after the other and gives the id of the last.
+// sequence draws steps one after the other and returns the id of the last one.
 func (g *grapher) sequence(steps []workflow.Step, from string) string {
 	for i := range steps {
 		id := g.step(&steps[i])
@@ -185,7 +185,7 @@ func title(name string, notes []string) string {
 
 var entities = strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;", "&", "#amp;", "\n", " ", "\r", " ", "\t", " ", "`", "#96;", "\\", "#92;")
 
-// label makes a text harmless within the quotes of Mermaid.
+// label escapes a text for the quotes of Mermaid.
 func label(text string) string {
 	if short := []rune(text); len(short) > 80 {
 		text = string(short[:79]) + "…"

@@ -10,10 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Lint looks at files as [Load] does and gives every finding, ordered by
-// place: errors, and warnings for what loads and is still worth a look, such
-// as a wait without deadline. It registers nothing. An error is about reading
-// the files.
+// Lint checks files as [Load] does and returns every finding, ordered by position: errors, and
+// warnings for doubtful but valid content, such as a wait without deadline. It registers nothing.
+// It returns an error only if it cannot read the files.
 func Lint(paths []string, options Options) (Problems, error) {
 	named, siblings, err := gather(paths)
 	if err == nil {
@@ -27,7 +26,7 @@ func Lint(paths []string, options Options) (Problems, error) {
 	return l.sorted(), nil
 }
 
-// advise adds the warnings about documents that are sound.
+// lint adds the warnings about valid documents.
 func (l *library) lint() {
 	for _, f := range l.order {
 		everyStep(slices.Concat(f.steps, f.finally), l.lintStep)
@@ -74,7 +73,7 @@ func (l *library) lintStep(s *stepDoc) {
 	}
 }
 
-// adviseSecrets warns of {secret: name} where the step declares no such secret.
+// lintSecrets warns if the step does not declare the secret of {secret: name}.
 func (l *library) lintSecrets(s *stepDoc, n *yaml.Node) {
 	if n == nil {
 		return
@@ -91,7 +90,7 @@ func (l *library) lintSecrets(s *stepDoc, n *yaml.Node) {
 	}
 }
 
-// adviseExec warns of exit codes that stand for a fault nothing declares.
+// lintExec warns if nothing declares the fault of an exit code.
 func (l *library) lintExec(s *stepDoc) {
 	var with struct {
 		Faults map[string]any `json:"faults"`
@@ -108,7 +107,7 @@ func (l *library) lintExec(s *stepDoc) {
 		if n := descend(s.withNode, "faults"); n != nil {
 			at.line, at.column = n.Line, n.Column
 		}
-		l.warnf(at, "exit code %s stands for %s, which nothing here declares: declare it in a *_faults.yaml", exit, code)
+		l.warnf(at, "exit code %s stands for %s, which is not declared here: declare it in a *_faults.yaml", exit, code)
 	}
 }
 

@@ -131,7 +131,7 @@ func TestDiffSets(t *testing.T) {
 	}
 }
 
-// keysRead are the keys that the decoders take, by what they are part of.
+// keysRead returns the keys that the decoders accept, by the kind of mapping.
 func keysRead(t *testing.T) map[string][]string {
 	heard := map[string][]string{}
 	l := newLibrary(Options{Check: true})

@@ -18,12 +18,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// reader turns YAML nodes into values and reports what does not fit.
+// reader decodes YAML nodes and reports invalid content.
 type reader struct {
 	*report
 	file     string
 	expanded bool                                    // the canonical form: groups are resolved
-	onKeys   func(what string, keys map[string]read) // for tests: which keys stand where
+	onKeys   func(what string, keys map[string]read) // for tests: the keys of each kind of mapping
 }
 
 type read = func(*yaml.Node)
@@ -36,7 +36,7 @@ func (r *reader) problem(n *yaml.Node, format string, args ...any) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:unmarshal errors:\s*)?line (\d+): (.*)$`)
 
-// parse gives the root node of the one document in data, nil after an error.
+// parse returns the root node of the only document in data; nil after an error.
 func (r *reader) parse(data []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, more yaml.Node
@@ -74,12 +74,11 @@ func (r *reader) syntax(err error) {
 	r.errorf(at, "not valid YAML: %s", strings.TrimPrefix(text, "yaml: "))
 }
 
-// deepestYAML is more than any nesting of steps that loads needs.
+// maxYAMLDepth exceeds the depth of any valid flow.
 const maxYAMLDepth = 200
 
-// plain reports what makes a value another one than a reader sees: aliases,
-// which let a small file grow without bound, merge keys and tags. Deeper than
-// deepestYAML nobody reads.
+// plain reports YAML features that make a value differ from its text: aliases, which let a small
+// file grow without bound, merge keys and tags. It also reports nesting beyond maxYAMLDepth.
 func (r *reader) plain(n *yaml.Node, depth int) bool {
 	switch {
 	case depth > maxYAMLDepth:
@@ -102,7 +101,7 @@ func (r *reader) plain(n *yaml.Node, depth int) bool {
 	return ok
 }
 
-// object reads a mapping strictly: each key once, and only known ones.
+// object decodes a mapping strictly: each key once, and only known keys.
 func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[string]*yaml.Node {
 	if r.onKeys != nil {
 		r.onKeys(what, keys)
@@ -135,7 +134,7 @@ func (r *reader) object(n *yaml.Node, what string, keys map[string]read) map[str
 	return found
 }
 
-// entries reads a mapping with names of the author's choice.
+// entries decodes a mapping whose keys the author chooses.
 func (r *reader) entries(n *yaml.Node, what string, each func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.problem(n, "%s must be a mapping, not %s", what, plain.Kind(n))
@@ -170,7 +169,7 @@ func (r *reader) list(what string, each read) read {
 	}
 }
 
-// text is a string and where it stands.
+// text is a string with its position.
 type text struct {
 	value string
 	at    position
@@ -179,7 +178,7 @@ type text struct {
 
 func (t text) set() bool { return t.at.line != 0 || t.value != "" }
 
-// inside is the place of a byte within the text, as far as it can be told.
+// inside returns the position of a byte within the text, as exactly as it is known.
 func (t text) inside(offset int) position {
 	at := t.at
 	if t.shift >= 0 && offset <= len(t.value) {
@@ -236,12 +235,12 @@ func (r *reader) name(what string, to *text) read {
 		}
 		*to = t
 		if !namePattern.MatchString(t.value) && !(r.expanded && instancePattern.MatchString(t.value)) {
-			r.problem(n, "%s %q is no name: a letter, then at most 62 letters, digits, '_', '.' or '-'", what, t.value)
+			r.problem(n, "%s %q is not a name: a letter, then at most 62 letters, digits, '_', '.' or '-'", what, t.value)
 		}
 	}
 }
 
-// instancePattern also matches the names given to steps that have none.
+// instancePattern also matches the generated names of steps.
 var instancePattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,62}#[0-9]+$`)
 
 func (r *reader) whole(what string, low int, to *int) read {
@@ -296,7 +295,7 @@ func choice[T ~string](r *reader, what string, to *T, choices ...T) read {
 
 var days = regexp.MustCompile(`^([0-9]{1,5})d(.*)$`)
 
-// duration reads what time.ParseDuration reads, and days before it: 30d, 1d12h.
+// duration decodes the format of time.ParseDuration, with days in front: 30d, 1d12h.
 func (r *reader) duration(what string, to *time.Duration) read {
 	return func(n *yaml.Node) {
 		d, err := parseDuration(n.Value)
@@ -329,7 +328,7 @@ func parseDuration(s string) (time.Duration, error) {
 
 var sizes = regexp.MustCompile(`^([0-9]{1,9}) ?(KiB|MiB|)$`)
 
-// size reads bytes: 65536, 64KiB, 1MiB.
+// size decodes a number of bytes: 65536, 64KiB, 1MiB.
 func (r *reader) size(what string, most int, to *int) read {
 	return func(n *yaml.Node) {
 		m := sizes.FindStringSubmatch(n.Value)
@@ -347,21 +346,21 @@ func (r *reader) size(what string, most int, to *int) read {
 	}
 }
 
-// value turns a node into what json.Marshal takes: whole numbers as int64.
+// value converts a node to a value for json.Marshal. Whole numbers are int64.
 func (r *reader) value(n *yaml.Node) any {
 	return plain.Reader{Wrong: r.problem, Entries: func(n *yaml.Node, each func(key, value *yaml.Node)) { r.entries(n, "a mapping", each) }}.Value(n)
 }
 
-// json is value in canonical encoding.
+// json returns the value of a node in canonical encoding.
 func (r *reader) json(n *yaml.Node) json.RawMessage { return canonical(r.value(n)) }
 
-// canonical encodes with sorted keys and without escaping of <, > and &.
+// canonical encodes a value with sorted keys and without escapes of <, > and &.
 func canonical(v any) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("flowfile: %T cannot be encoded: %v", v, err)) // only values made from JSON or YAML come here
+		panic(fmt.Sprintf("flowfile: %T cannot be encoded: %v", v, err)) // all values come from JSON or YAML
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -13,7 +13,7 @@ type Problem struct {
 	Line    int    `json:"line"`   // from 1
 	Column  int    `json:"column"` // from 1
 	Message string `json:"message"`
-	Warning bool   `json:"warning,omitempty"` // worth a look; the file loads
+	Warning bool   `json:"warning,omitempty"` // the file loads all the same
 }
 
 // String is `file:line:column: message`.
@@ -25,11 +25,11 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s%s", p.File, p.Line, p.Column, word, p.Message)
 }
 
-// Problems is every finding of a load, ordered by place. As an error it holds
-// at least one that is no warning.
+// Problems lists the findings of a load, ordered by position. As an error it contains at least one
+// that is not a warning.
 type Problems []Problem
 
-// Error gives one line for each problem.
+// Error returns one line per problem.
 func (p Problems) Error() string {
 	lines := make([]string, len(p))
 	for i, problem := range p {
@@ -38,24 +38,24 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Errors gives the findings that are no warnings.
+// Errors returns the findings that are not warnings.
 func (p Problems) Errors() Problems {
 	return slices.DeleteFunc(slices.Clone(p), func(p Problem) bool { return p.Warning })
 }
 
-// Warnings gives the findings that do not keep a file from loading.
+// Warnings returns the findings that do not prevent a load.
 func (p Problems) Warnings() Problems {
 	return slices.DeleteFunc(slices.Clone(p), func(p Problem) bool { return !p.Warning })
 }
 
-// mark is a place in a file.
+// position is a position in a file.
 type position struct {
 	file         string
 	line, column int
 }
 
-// report collects problems. The same finding at the same place counts once:
-// a group that is used ten times is wrong once.
+// report collects problems. It keeps the same finding at the same position only once, because a
+// group may be used many times.
 type report struct {
 	problems Problems
 	seen     map[Problem]bool
@@ -77,7 +77,7 @@ func (r *report) errorf(at position, format string, args ...any) { r.add(at, fal
 
 func (r *report) warnf(at position, format string, args ...any) { r.add(at, true, format, args...) }
 
-// sorted gives the problems by file, line and column.
+// sorted returns the problems by file, line and column.
 func (r *report) sorted() Problems {
 	slices.SortStableFunc(r.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Message, b.Message))
@@ -85,7 +85,7 @@ func (r *report) sorted() Problems {
 	return r.problems
 }
 
-// err is nil when there are only warnings.
+// err returns nil if there are only warnings.
 func (r *report) err() error {
 	if errors := r.sorted().Errors(); len(errors) > 0 {
 		return errors
@@ -93,7 +93,8 @@ func (r *report) err() error {
 	return nil
 }
 
-// hint is ` (did you mean x?)` for the candidate nearest to a name, if one is near.
+// hint returns ` (did you mean x?)` for the candidate that is most similar to a name; "" if none is
+// similar.
 func hint(name string, candidates []string) string {
 	best, distance := "", len(name)/3+1
 	for _, c := range slices.Sorted(slices.Values(candidates)) {
@@ -113,7 +114,8 @@ func hint(name string, candidates []string) string {
 	return " (did you mean " + best + "?)"
 }
 
-// edits is the Levenshtein distance, or more than limit once that is certain.
+// edits returns the Levenshtein distance, or a number above limit as soon as the distance exceeds
+// it.
 func edits(a, b string, limit int) int {
 	if d := len(a) - len(b); d > limit || -d > limit {
 		return limit + 1

@@ -11,11 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// writer draws flow files that are sound.
+// writer draws valid flow files.
 type writer struct {
 	t     *rapid.T
 	count int
-	reads []string // names that may be read where the pen stands
+	reads []string // names that the next expression may read
 }
 
 func (w *writer) name() string {
@@ -71,8 +71,8 @@ func (w *writer) step(depth int, inGroup bool) (name, text string) {
 	return name, "{" + strings.Join(keys, ", ") + "}"
 }
 
-// TestSoundFilesLoad: every sound file loads, the engine takes it, and its
-// source gives the same flow again.
+// TestSoundFilesLoad: every valid file loads, the engine accepts it, and its source compiles to the
+// same flow.
 func TestSoundFilesLoad(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &writer{t: t}

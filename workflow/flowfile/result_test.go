@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// TestFinding13ResultOfAFile: the result of a flow file, the list of what a loop's
-// iterations have set, and sums of it.
+// TestFinding13ResultOfAFile: the result of a flow file, the list of the outputs of the iterations
+// of a loop, and their sums.
 func TestFinding13ResultOfAFile(t *testing.T) {
 	for expression, want := range map[string]string{
 		`sum([1, 2, 3])`:                  `6`,

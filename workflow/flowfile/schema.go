@@ -21,11 +21,11 @@ type schema struct {
 	raw         json.RawMessage
 	tree        any
 	compiled    *jsonschema.Schema
-	hasDefaults bool // it holds a default somewhere
+	hasDefaults bool // the schema contains a default
 }
 
-// NewSchema compiles a JSON Schema. References to other documents are refused;
-// formats are checked. The result also fills in defaults, see [Defaults].
+// NewSchema compiles a JSON Schema. It refuses references to other documents and checks formats.
+// The result also fills in defaults; see [Defaults].
 func NewSchema(raw json.RawMessage) (workflow.Schema, error) { return newSchema(raw) }
 
 func newSchema(raw json.RawMessage) (*schema, error) {
@@ -68,7 +68,7 @@ func schemaError(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), "urn:pawl:schema#", "#"))
 }
 
-// Check implements workflow.Schema: all findings in one error.
+// Check implements workflow.Schema. It joins all findings in one error.
 func (s *schema) Check(value json.RawMessage) error {
 	if findings := s.findings(value); findings != nil {
 		return findings
@@ -93,7 +93,7 @@ func (s *schema) findings(value json.RawMessage) findings {
 	return nil
 }
 
-// properties are those that an object at a place may have, for a hint.
+// properties returns the properties that an object at a path may have, for a suggestion.
 func (s *schema) properties(path []string) []string {
 	node, _ := s.tree.(map[string]any)
 	for _, step := range path {
@@ -108,13 +108,13 @@ func (s *schema) properties(path []string) []string {
 	return keysOf(properties)
 }
 
-// finding is one place of a value that does not fit.
+// finding is one violation in a value.
 type finding struct {
 	path []string
 	what string
 }
 
-// Path is where in the value it is, for a loader that wants to name the line.
+// Path returns the path within the value. A loader uses it to find the line.
 func (f finding) Path() []string { return f.path }
 
 func (f finding) Error() string {
@@ -124,7 +124,7 @@ func (f finding) Error() string {
 	return strings.Join(f.path, ".") + ": " + f.what
 }
 
-// findings is all that does not fit.
+// findings lists all violations.
 type findings []finding
 
 func (f findings) Error() string {
@@ -135,7 +135,7 @@ func (f findings) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// Unwrap gives each finding as an error.
+// Unwrap returns the findings as errors.
 func (f findings) Unwrap() []error {
 	all := make([]error, len(f))
 	for i, one := range f {
@@ -146,7 +146,8 @@ func (f findings) Unwrap() []error {
 
 var english = message.NewPrinter(language.English)
 
-// flat gives the leaves of a validation error: what is above them says no more.
+// flattenErrors returns the leaves of a validation error. The errors above them contain no more
+// information.
 func flattenErrors(err error, root string, known func(path []string) []string) findings {
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
@@ -177,10 +178,9 @@ func flattenErrors(err error, root string, known func(path []string) []string) f
 	return all
 }
 
-// Defaults fills the defaults of the flow's input schema into an input, so
-// that steps and expressions find every property. Faces call it before
-// Engine.Start; what it gives is what the run stores. An input that is not
-// there counts as {}. The input itself is not checked.
+// Defaults fills the defaults of a flow's input schema into an input, so that steps and expressions
+// find every property. An absent input counts as {}. It does not check the input. Programs call it
+// before Engine.Start; the run stores the result.
 func Defaults(flow workflow.Flow, input json.RawMessage) (json.RawMessage, error) {
 	s, ok := flow.Input.(*schema)
 	if !ok {
@@ -189,7 +189,7 @@ func Defaults(flow workflow.Flow, input json.RawMessage) (json.RawMessage, error
 	return s.Default(input)
 }
 
-// Default fills the defaults of the schema's properties into a value.
+// Default fills the defaults of the schema into a value.
 func (s *schema) Default(value json.RawMessage) (json.RawMessage, error) {
 	node, _ := s.tree.(map[string]any)
 	if empty := len(value) == 0 || string(value) == "null"; empty && node["type"] == "object" {

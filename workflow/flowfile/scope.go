@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// scope is where a step stands: what it may read, by which names. Scopes
-// mirror View.Step: a name is looked up from the innermost structure outward.
+// scope defines the names that the expressions of a step may read. Like View.Step, it looks up a
+// name from the innermost structure outward.
 type scope struct {
 	outer     *scope
-	of        *node // the structure whose inside this is; nil at the top
+	of        *node // the structure of this scope; nil at the top
 	names     map[string]*node
-	before    map[string]bool // names of steps that come earlier
-	parallel  bool            // the names are branches: they run side by side
+	before    map[string]bool // names of earlier steps
+	parallel  bool            // the names are branches, which run side by side
 	items     []loopItem
-	params    *groupDoc // the group whose parameters are read; nil: see any
-	any       bool      // the parameters are not known by name
-	openEnded bool      // the outermost surroundings are not known: a group that no flow uses
+	params    *groupDoc // the group whose parameters may be read; nil: see any
+	any       bool      // the names of the parameters are unknown
+	openEnded bool      // the outermost scope is unknown: a group that no flow uses
 	now       *node     // the step whose expressions are compiled
-	self      string    // name of the step whose expression is compiled, when it may read itself
+	self      string    // name of the step, if its expression may read its own output
 }
 
-// within gives the scope inside a structure.
+// within returns the scope inside a structure.
 func (s *scope) within(n *node) *scope {
 	inner := &scope{outer: s, of: n, names: map[string]*node{}, before: map[string]bool{}, items: s.items, params: s.params, any: s.any, openEnded: s.openEnded}
 	for _, child := range n.inside() {
@@ -30,21 +30,21 @@ func (s *scope) within(n *node) *scope {
 	return inner
 }
 
-// withSelf gives the scope of an undo: it may read its own step.
+// withSelf returns the scope of an undo, which may read its own step.
 func (s *scope) withSelf(name string) *scope {
 	c := *s
 	c.self = name
 	return &c
 }
 
-// withItem gives the scope of a loop's body and key.
+// withItem returns the scope of the body and the key of a loop.
 func (s *scope) withItem(item loopItem) *scope {
 	c := *s
 	c.items = append(slices.DeleteFunc(slices.Clone(s.items), func(i loopItem) bool { return i.name == item.name }), item)
 	return &c
 }
 
-// readable says why the step of a name cannot be read here; "" if it can.
+// readable returns why a step with this name cannot be read here; "" if it can.
 func (s *scope) readable(name string) string {
 	var chain []*scope // from the innermost outward
 	for here := s; here != nil; here = here.outer {
@@ -66,7 +66,7 @@ func (s *scope) readable(name string) string {
 	return "does not exist" + s.suggest(name)
 }
 
-// at looks a name up in one scope of the chain.
+// at looks up a name in one scope of the chain.
 func at(chain []*scope, i int, name string) (why string, found bool) {
 	here := chain[i]
 	head, rest := cut(name)
@@ -74,9 +74,9 @@ func at(chain []*scope, i int, name string) (why string, found bool) {
 	switch {
 	case n == nil:
 		return "", false
-	case i > 0 && chain[i-1].of == n: // a structure around the reader: what matters is where the rest of the name stands in it
+	case i > 0 && chain[i-1].of == n: // a structure that contains the reader: the rest of the name decides
 		if rest == "" {
-			return "is not over yet: this step stands within it", true
+			return "is not done yet: this step is inside it", true
 		}
 		if why, found := at(chain, i-1, rest); found {
 			return why, true
@@ -94,7 +94,7 @@ func at(chain []*scope, i int, name string) (why string, found bool) {
 	return "comes later: its output does not exist yet", true
 }
 
-// lacks says why a path does not lead to a step within n; "" if it does.
+// whyMissing returns why a path does not lead to a step within n; "" if it does.
 func (n *node) whyMissing(path string) string {
 	for path != "" {
 		var head string
@@ -108,7 +108,7 @@ func (n *node) whyMissing(path string) string {
 	return ""
 }
 
-// cut splits the first name off an instance path and drops the key of a loop.
+// cut splits the first name off an instance path and removes the key of a loop.
 func cut(path string) (head, rest string) {
 	depth := 0
 	for i := range len(path) {
@@ -134,7 +134,8 @@ func dropKey(name string) string {
 	return name
 }
 
-// near names what may have been meant: a near name in reach, or a step of that name inside a structure.
+// suggest returns a suggestion: a similar name that can be read, or a step with this name inside a
+// structure.
 func (s *scope) suggest(name string) string {
 	var reach []string
 	for here := s; here != nil; here = here.outer {

@@ -11,11 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// FromSource makes a flow from the Source of one that was loaded earlier, so
-// that a run goes on with its stored definition after the file was changed or
-// removed. It is what workflow.Options.Compile takes. Actions and sub-flows
-// that no longer exist are no error here: the engine says ACTION_MISSING when
-// it comes to them.
+// FromSource compiles the Source of a flow that was loaded earlier, so that a run continues with
+// its stored definition after the file was changed or removed. It is a value for
+// workflow.Options.Compile. Missing actions and sub-flows are not an error here: the engine fails
+// with ACTION_MISSING when the run reaches them.
 func FromSource(source []byte, options Options) (workflow.Flow, error) {
 	l := newLibrary(options)
 	l.expanded = true
@@ -36,7 +35,7 @@ func FromSource(source []byte, options Options) (workflow.Flow, error) {
 	return flow, nil
 }
 
-// nodeOf turns JSON that was encoded here into a node.
+// nodeOf converts JSON that this package has encoded to a node.
 func nodeOf(data json.RawMessage) *yaml.Node {
 	n, err := jsonNode(data)
 	if err != nil {
@@ -45,8 +44,8 @@ func nodeOf(data json.RawMessage) *yaml.Node {
 	return n
 }
 
-// jsonNode reads JSON as the YAML it stands for. YAML's own reader refuses
-// some characters that JSON may hold.
+// jsonNode converts JSON to YAML nodes. The YAML parser refuses some characters that JSON may
+// contain.
 func jsonNode(data []byte) (*yaml.Node, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -57,8 +56,8 @@ func jsonNode(data []byte) (*yaml.Node, error) {
 	return n, err
 }
 
-// deepestJSON is how deep a stored definition may be nested: inputs of stored
-// groups stand deeper than they were written.
+// maxJSONDepth limits the nesting of a stored definition. Expanded groups nest their parameters
+// more deeply than the files.
 const maxJSONDepth = 10_000
 
 func readNode(d *json.Decoder, depth int) (*yaml.Node, error) {
@@ -102,7 +101,7 @@ func readNode(d *json.Decoder, depth int) (*yaml.Node, error) {
 	return plain("!!null", "null")
 }
 
-// object is a mapping of the canonical form; what is empty is left out.
+// object is a mapping of the canonical form. It omits empty values.
 type object map[string]any
 
 func (o object) set(key string, value any) {
@@ -144,8 +143,8 @@ func (o object) set(key string, value any) {
 	o[key] = value
 }
 
-// encodeFlow writes the expanded flow in canonical JSON: the keys are those of
-// flow files, sorted; groups are resolved, defaults are in each step.
+// encodeFlow encodes the expanded flow as canonical JSON. The keys are those of flow files, sorted.
+// Groups are resolved, and each step contains its defaults.
 func encodeFlow(f *flowDoc, steps, finally []*node) []byte {
 	o := object{"flowName": f.name.value, "steps": encodeSteps(steps)}
 	o.set("version", f.version)

@@ -13,26 +13,26 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// template is a value whose strings may hold ${…}.
+// template is a value whose strings may contain ${…}.
 type template struct {
-	fixed    any // what it is when nothing below is set
+	fixed    any // the value, if nothing below is set
 	parts    []part
 	list     []*template
 	keys     []string
 	children []*template
 }
 
-// part is a piece of a string: text, or an expression.
+// part is a compiled part of a string: a text or an expression.
 type part struct {
 	text       string
 	expression *expression
 }
 
-// piece is a part before it is compiled.
+// segment is a part of a string before it is compiled.
 type segment struct {
 	text   string
 	cel    bool
-	offset int // of the expression within the string
+	offset int // offset of the expression within the string
 }
 
 // split cuts a string at its expressions. `$${` stands for a literal `${`.
@@ -69,8 +69,8 @@ func split(s string) ([]segment, error) {
 	return pieces, nil
 }
 
-// closing finds the brace that ends an expression: braces of map literals and
-// those in strings do not count. -1 if there is none.
+// closingBrace returns the index of the brace that ends an expression, or -1. It ignores the braces
+// of map literals and those in strings.
 func closingBrace(s string, i int) int {
 	depth := 0
 	for i < len(s) {
@@ -93,7 +93,7 @@ func closingBrace(s string, i int) int {
 	return -1
 }
 
-// quoted gives the place behind a CEL string that begins at i, -1 if it does not end.
+// endOfString returns the index behind a CEL string that starts at i; -1 if the string has no end.
 func endOfString(s string, i int) int {
 	raw := i > 0 && (s[i-1] == 'r' || s[i-1] == 'R') && (i < 2 || !wordByte(s[i-2]) || s[i-2] == 'b' || s[i-2] == 'B')
 	mark := s[i : i+1]
@@ -126,10 +126,10 @@ func holdsExpression(n *yaml.Node) bool {
 	return slices.ContainsFunc(n.Content, holdsExpression)
 }
 
-// live tells whether there is an expression in it.
+// live reports whether the template contains an expression.
 func (t *template) live() bool { return t.parts != nil || t.list != nil || t.children != nil }
 
-// fill makes the value for a run.
+// fill evaluates the template for a run.
 func (t *template) fill(view workflow.View) (any, error) {
 	switch {
 	case t.children != nil:
@@ -172,7 +172,7 @@ func (t *template) fill(view workflow.View) (any, error) {
 	return t.fixed, nil
 }
 
-// kind is the type of the result, dyn where it is not known before.
+// kind returns the type of the result; dyn if it is unknown.
 func (t *template) kind() *cel.Type {
 	switch {
 	case len(t.parts) == 1 && t.parts[0].expression != nil:
@@ -183,7 +183,7 @@ func (t *template) kind() *cel.Type {
 	return cel.DynType // checked as a value
 }
 
-// kindsOf are the parameter types that a result may be of.
+// kindsOf returns the parameter types that a result may have.
 func kindsOf(t *cel.Type) []string {
 	switch t.Kind() {
 	case cel.StringKind, cel.BytesKind, cel.TimestampKind, cel.DurationKind:
@@ -202,7 +202,7 @@ func kindsOf(t *cel.Type) []string {
 	return paramKinds
 }
 
-// inText writes a value within a longer string.
+// inText formats a value within a longer string.
 func inText(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -213,7 +213,7 @@ func inText(value any) string {
 	return string(canonical(value))
 }
 
-// resolve is fill as the engine calls it; nil if there is nothing to fill.
+// resolve returns fill in the form of workflow.Step.Resolve; nil if there are no expressions.
 func (t *template) resolve() func(workflow.View) (json.RawMessage, error) {
 	if t == nil || !t.live() {
 		return nil
@@ -227,7 +227,7 @@ func (t *template) resolve() func(workflow.View) (json.RawMessage, error) {
 	}
 }
 
-// text is fill for a value that must be a string.
+// text returns fill for a value that must be a string.
 func (t *template) text() func(workflow.View) (string, error) {
 	return func(view workflow.View) (string, error) {
 		value, err := t.fill(view)
@@ -241,7 +241,7 @@ func (t *template) text() func(workflow.View) (string, error) {
 	}
 }
 
-// template compiles a value whose strings may hold expressions, but for the literal ones.
+// template compiles a value whose strings may contain expressions, except the literal strings.
 func (c *flowCompiler) template(n *yaml.Node, file string, here *scope, literal []string, pointer string) *template {
 	quiet := &reader{report: &report{}, file: file}
 	if slices.Contains(literal, pointer) {

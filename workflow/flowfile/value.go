@@ -11,15 +11,15 @@ import (
 
 func typeName(v ref.Val) string { return v.Type().TypeName() }
 
-// schemaTypes tells CEL what the input's schema says of its properties, so
-// that a misspelt name or a wrong type is found when the file is loaded.
+// schemaTypes gives CEL the types of the input schema, so that a load reports a misspelt name or a
+// wrong type.
 type schemaTypes struct {
 	types.Provider
 	structs map[string]map[string]*cel.Type
 }
 
-// typeOf names the types of objects by their path. A dot in between would make
-// the name one that an expression can say: input.input would be a type.
+// typeOf names the types of objects by their path. The separator is not a dot: with a dot, an
+// expression could use input.input as the name of a type.
 func (p *schemaTypes) typeOf(name string, tree any) *cel.Type {
 	node, _ := tree.(map[string]any)
 	for _, keyword := range []string{"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "not", "patternProperties"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// variables gives a program what it asks for, and nothing else: an expression
-// over one step costs the same in a flow of ten and of ten thousand.
+// variables provides only the values that a program reads. So an expression that reads one step
+// costs the same in a small and in a large flow.
 type variables struct {
 	view  workflow.View
 	err   error
@@ -91,8 +91,8 @@ func (v *variables) decoded(data json.RawMessage, what string) ref.Val {
 
 var emptyMap = types.NewStringInterfaceMap(types.DefaultTypeAdapter, map[string]any{})
 
-// stepsMap looks a step up when it is asked for. A step that was not reached
-// is Pending and has no output.
+// stepsMap looks up a step on access. A step that the run has not reached is Pending and has no
+// output.
 type stepsMap struct {
 	traits.Mapper
 	vars *variables
@@ -100,7 +100,7 @@ type stepsMap struct {
 
 // CannotBeStored implements plain.Refused.
 func (m stepsMap) CannotBeStored() error {
-	return fmt.Errorf("steps as a whole is no value: name the step, as in steps.Create.output")
+	return fmt.Errorf("steps itself is not a value: name the step, as in steps.Create.output")
 }
 
 // Find implements traits.Mapper.
@@ -126,7 +126,7 @@ func (m stepsMap) Get(key ref.Val) ref.Val {
 	return value
 }
 
-// Contains implements traits.Container: whether the step was reached.
+// Contains implements traits.Container: it reports whether the run has reached the step.
 func (m stepsMap) Contains(key ref.Val) ref.Val {
 	name, _ := key.Value().(string)
 	_, ok := m.vars.view.Step(name)

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// examAwait: an engine hears of the end of a run that another one executes, long before any look for lost
-// wake-ups (finding 13).
+// testAwait: Await returns soon after the end of a run that another engine executes, before any
+// poll for lost wake-ups.
 func testAwait(t *testing.T, h Harness) {
 	x := open(t, h)
 	x.claimer()

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// claim takes what is due.
+// claim claims the due runs.
 func (x suite) claim(c workflow.Claimer, claim workflow.Claim) workflow.Claimed {
 	x.Helper()
 	if claim.Lease == 0 {
@@ -111,7 +111,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Fatalf("claimed %d", len(claimed.Runs))
 		}
 		if claimed = x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 2 {
-			t.Fatalf("claimed %d of the full flow when it had room", len(claimed.Runs))
+			t.Fatalf("claimed %d of the full flow when it had free slots", len(claimed.Runs))
 		}
 	})
 	t.Run("raises the epoch", func(t *testing.T) {
@@ -159,7 +159,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Fatalf("claimed %d", len(claimed.Runs))
 		}
 	})
-	t.Run("a signal to an owned run is a hint only", func(t *testing.T) {
+	t.Run("a signal to an owned run is only a wake-up", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		r := x.createClaimed("w")
@@ -177,7 +177,7 @@ func testClaim(t *testing.T, h Harness) {
 		r := x.createClaimed("w")
 		x.save(r)
 		x.send(r.ID, signal("late"))
-		x.wait(r, time.Now().Add(time.Hour)) // its Mail is older than the signal
+		x.wait(r, time.Now().Add(time.Hour)) // its Mail does not include the signal
 		claimed := x.claim(c, workflow.Claim{Worker: "w"})
 		if len(claimed.Runs) != 1 {
 			t.Fatal("a run that rests with unseen mail is not due")
@@ -239,7 +239,7 @@ func testClaim(t *testing.T, h Harness) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x.endRun(first) // promotes the queued one, while it is looked at
+		x.endRun(first) // starts the queued run while a worker holds it
 		if err := c.ReleaseRun(x.Context(), "w", taken.Run, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -268,11 +268,11 @@ func testClaim(t *testing.T, h Harness) {
 	})
 }
 
-// stale saves a copy that a newer claim has left behind.
+// stale saves a copy of a run that a newer claim has made obsolete.
 func (x suite) stale(r *workflow.Run) error {
 	err := x.Save(x.Context(), &workflow.Save{Run: r})
 	if err != nil && !errors.Is(err, workflow.ErrFenced) {
-		// Both are true of a copy that is behind in epoch and revision.
+		// Both errors are right for a copy with an old epoch and an old revision.
 		if fmt.Sprint(err) == fmt.Sprint(workflow.ErrConflict) {
 			return workflow.ErrFenced
 		}
@@ -280,7 +280,7 @@ func (x suite) stale(r *workflow.Run) error {
 	return err
 }
 
-// drain forgets the hints so far.
+// drain discards the wake-ups so far.
 func drain(c workflow.Claimer) {
 	for {
 		select {
@@ -338,7 +338,7 @@ func testWorkers(t *testing.T, h Harness) {
 			<-time.After(h.Lease / 10)
 		}
 	})
-	t.Run("release gives everything back", func(t *testing.T) {
+	t.Run("release returns everything", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		under, limited, wait, mailed := x.createClaimed("a"), x.createClaimed("a"), x.createClaimed("a"), x.createClaimed("a")

@@ -139,7 +139,7 @@ func testSignals(t *testing.T, h Harness) {
 			x.send(r.ID, signal(fmt.Sprint(i)))
 		}
 		x.wantCode("one more", x.Send(x.Context(), r.ID, signal("more")), workflow.QueueFull)
-		x.send(r.ID, signal("7")) // known: it counts once
+		x.send(r.ID, signal("7")) // a known id counts once
 		r = x.claimByID(r.ID)
 		if err := x.Save(x.Context(), &workflow.Save{Run: r, Consumed: []string{"0"}}); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 )
 
 func testCreate(t *testing.T, h Harness) {
-	t.Run("gives back what it was given", func(t *testing.T) {
+	t.Run("returns what it was given", func(t *testing.T) {
 		x := open(t, h)
 		r := newRun("")
 		r.Labels = map[string]string{"tenant": "blue", "é": "ü"}
@@ -145,7 +145,7 @@ func testQueue(t *testing.T, h Harness) {
 			t.Fatalf("a later run is %s with number %d, behind %d", again.Phase, again.Queue, queued[2].Queue)
 		}
 	})
-	t.Run("a promoted run is due and told of", func(t *testing.T) {
+	t.Run("a promoted run is due and sends a wake-up", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		first := x.create(newRun(""))
@@ -186,7 +186,7 @@ func testQueue(t *testing.T, h Harness) {
 	})
 }
 
-// mine takes a run as its owner would, on stores with and without claims.
+// claimByID claims a run, on stores with and without claims.
 func (x suite) claimByID(id string) *workflow.Run {
 	x.Helper()
 	if c, ok := x.Store.(workflow.Claimer); ok {
@@ -201,7 +201,7 @@ func (x suite) claimByID(id string) *workflow.Run {
 	return r
 }
 
-// hint reads hints until one is about the run or about any.
+// wantWake reads wake-ups until one is for the run or for any run.
 func (x suite) wantWake(c workflow.Claimer, id string) {
 	x.Helper()
 	timeout := time.After(10 * time.Second)
@@ -212,7 +212,7 @@ func (x suite) wantWake(c workflow.Claimer, id string) {
 				return
 			}
 		case <-timeout:
-			x.Fatalf("no hint about %s", id)
+			x.Fatalf("no wake-up for %s", id)
 		}
 	}
 }
@@ -375,7 +375,7 @@ func testFaults(t *testing.T, h Harness) {
 		after, _ := x.load(r.ID)
 		x.wantSameRun("after it", after, before)
 	})
-	t.Run("a full medium", func(t *testing.T) {
+	t.Run("a full disk", func(t *testing.T) {
 		if h.DiskFull == nil {
 			t.Skip("cannot be injected")
 		}
@@ -403,7 +403,7 @@ func testFaults(t *testing.T, h Harness) {
 	})
 }
 
-// forgetful carries a save out and loses the answer.
+// lossyStore performs a save and returns an error.
 type lossyStore struct{ workflow.Store }
 
 func (f *lossyStore) Save(ctx context.Context, s *workflow.Save) error {

@@ -1,4 +1,4 @@
-// Package storetest is the exam of every workflow.Store.
+// Package storetest is the conformance suite of workflow.Store.
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Harness{
@@ -7,8 +7,7 @@
 //		})
 //	}
 //
-// It asks for Store, and for Claimer, Lister, Definitions and Retainer where
-// the store implements them (workflow.md 7, 11).
+// It tests Store, and Claimer, Lister, Definitions and Retainer if the store implements them.
 package storetest
 
 import (
@@ -28,25 +27,27 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Harness gives the exam stores to examine.
+// Harness opens the stores for the suite.
 type Harness struct {
-	// Open makes an empty store. It closes it by t.Cleanup.
+	// Open returns an empty store. It closes the store with t.Cleanup.
 	Open func(t testing.TB) workflow.Store
-	// Reopen ends the store as a crash would, without a goodbye, and opens the
-	// same data again. nil: the store is not durable.
+	// Reopen ends the store like a crash, without closing it, and opens the same data again. nil:
+	// the store is not durable.
 	Reopen func(t testing.TB, s workflow.Store) workflow.Store
-	// Full lets every write fail as on a full medium until heal is called. nil: cannot be injected.
+	// DiskFull makes every write fail as on a full disk until heal is called. nil: the fault cannot
+	// be injected.
 	DiskFull func(t testing.TB, s workflow.Store) (heal func())
-	// Lost gives a view of the store whose next write happens while its caller
-	// gets an error. nil: the exam wraps the store itself.
+	// LostReply returns a view of the store whose next write succeeds but returns an error. nil:
+	// the suite wraps the store itself.
 	LostReply func(t testing.TB, s workflow.Store) workflow.Store
-	// Lease is short enough to wait for, and long enough for a few calls. Default 300 ms.
+	// Lease is the duration of leases in the tests: short enough to wait for, long enough for
+	// several calls. Default 300 ms.
 	Lease time.Duration
-	// Slow asks for fewer repetitions: a real API server answers.
+	// Slow reduces the number of repetitions, for a store behind a real API server.
 	Slow bool
 }
 
-// Run examines a store.
+// Run tests a store.
 func Run(t *testing.T, h Harness) {
 	if h.Lease == 0 {
 		h.Lease = 300 * time.Millisecond
@@ -73,7 +74,7 @@ func Run(t *testing.T, h Harness) {
 
 var serial atomic.Int64
 
-// exam is one store under examination.
+// suite is one test of one store.
 type suite struct {
 	*testing.T
 	workflow.Store
@@ -81,7 +82,7 @@ type suite struct {
 
 func open(t *testing.T, h Harness) suite { return suite{t, h.Open(t)} }
 
-// claimer skips the test if the store is none.
+// claimer returns the store as a Claimer. It skips the test if the store is not one.
 func (x suite) claimer() workflow.Claimer { return optional[workflow.Claimer](x) }
 func (x suite) lister() workflow.Lister   { return optional[workflow.Lister](x) }
 
@@ -89,17 +90,17 @@ func optional[T any](x suite) T {
 	x.Helper()
 	part, ok := x.Store.(T)
 	if !ok {
-		x.Skipf("the store is no %T", *new(T))
+		x.Skipf("the store is not a %T", *new(T))
 	}
 	return part
 }
 
-// at is a time of the past with all its nanoseconds.
+// testTime returns a time in the past with nanoseconds.
 func testTime(n int) time.Time {
 	return time.Date(2024, 2, 29, 23, 59, n%60, 123456789, time.UTC)
 }
 
-// fresh is a run that can be created: of a subject of its own unless one is named.
+// newRun returns a run for Create. Its subject is new unless one is given.
 func newRun(subject string) *workflow.Run {
 	n := serial.Add(1)
 	if subject == "" {
@@ -124,7 +125,7 @@ func (x suite) create(r *workflow.Run) *workflow.Run {
 	return stored
 }
 
-// owned creates a run that is born claimed by a worker.
+// createClaimed creates a run that a worker has claimed on creation.
 func (x suite) createClaimed(worker string) *workflow.Run {
 	x.Helper()
 	r := newRun("")
@@ -141,7 +142,7 @@ func (x suite) load(id string) (*workflow.Run, []workflow.Signal) {
 	return r, signals
 }
 
-// event makes the next event of a run.
+// event returns the next event of a run.
 func event(r *workflow.Run, kind workflow.EventKind) workflow.Event {
 	r.Seq++
 	return workflow.Event{Seq: r.Seq, At: testTime(int(r.Seq)), Kind: kind}
@@ -158,7 +159,7 @@ func (x suite) save(r *workflow.Run, kinds ...workflow.EventKind) {
 	}
 }
 
-// end saves a run's final phase.
+// endRun saves a run with a final phase.
 func (x suite) endRun(r *workflow.Run) {
 	x.Helper()
 	r.Phase, r.EndedAt, r.Owner, r.NextAt = workflow.Succeeded, testTime(30), "", time.Time{}
@@ -212,8 +213,8 @@ func (x suite) wantCode(what string, err error, want *fault.Kind) {
 	}
 }
 
-// alike compares what callers may see: a store's own fields are left out, and
-// an empty value is none.
+// compareOptions compare the visible state: they ignore private data of the store and treat empty
+// values as equal to nil.
 var compareOptions = cmp.Options{
 	cmpopts.IgnoreUnexported(workflow.Run{}, workflow.StepRecord{}),
 	cmpopts.IgnoreFields(workflow.Run{}, "Handle"), cmpopts.IgnoreFields(workflow.StepRecord{}, "Row"),
@@ -230,14 +231,14 @@ func records(r *workflow.Run) []*workflow.StepRecord {
 	return list
 }
 
-// same compares two runs with their records.
+// wantSameRun compares two runs with their records.
 func (x suite) wantSameRun(what string, got, want *workflow.Run) {
 	x.Helper()
 	x.wantEqual(what, got, want)
 	x.wantEqual(what+": records", records(got), records(want))
 }
 
-// until asks again until it is answered, for things that need a store's clock to go on.
+// waitUntil polls until the condition is true, for tests that depend on the clock of a store.
 func (x suite) waitUntil(what string, ask func() bool) {
 	x.Helper()
 	deadline := time.Now().Add(20 * time.Second)

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/compat/wfengine"
 )
 
-// StepBase is what all steps of clusters share: Init reads the cluster.
+// StepBase is the base of all steps of clusters: Init reads the cluster.
 type StepBase struct {
 	wfengine.StepAction
 	Cluster *Resource
@@ -28,8 +28,8 @@ func (s *StepBase) Init(ctx map[string]interface{}, logger logr.Logger) error {
 	return nil
 }
 
-// DoStep is each step's own.
+// DoStep is implemented by each step.
 func (s *StepBase) DoStep(context.Context, logr.Logger) error { panic("a step without DoStep") }
 
-// Output gives nothing to the steps behind.
+// Output passes nothing to later steps.
 func (s *StepBase) Output(logr.Logger) map[string]interface{} { return map[string]interface{}{} }

@@ -39,7 +39,7 @@ func registerSteps(manager *wfengine.WfManager) {
 	manager.RegisterStep(&UpdateRunningStatus{})
 }
 
-// InitMeta fills in what the cluster leaves open.
+// InitMeta sets the defaults of the cluster.
 type InitMeta struct{ StepBase }
 
 // DoStep writes the number of readers.
@@ -52,13 +52,13 @@ func (s *InitMeta) DoStep(context.Context, logr.Logger) error {
 	return s.Cluster.Update()
 }
 
-// PrepareStorage looks for the storage class.
+// PrepareStorage checks the storage class.
 type PrepareStorage struct {
 	StepBase
 	class string
 }
 
-// DoStep interrupts the flow where only a person can help.
+// DoStep interrupts the flow if only a person can help.
 func (s *PrepareStorage) DoStep(context.Context, logr.Logger) error {
 	if s.class = s.Cluster.Object().Data[keyStorageClass]; s.class == "missing" {
 		return wfengine.NewInterruptError("STORAGE_CLASS_MISSING", "there is no storage class of this name: correct "+keyStorageClass)
@@ -66,7 +66,7 @@ func (s *PrepareStorage) DoStep(context.Context, logr.Logger) error {
 	return nil
 }
 
-// Output tells the class to the steps behind.
+// Output passes the class to later steps.
 func (s *PrepareStorage) Output(logr.Logger) map[string]interface{} {
 	return map[string]interface{}{"storageClass": s.class}
 }
@@ -99,7 +99,7 @@ func (s *CreateReaders) DoStep(ctx context.Context, _ logr.Logger) error {
 // CreateManager starts the cluster manager.
 type CreateManager struct{ StepBase }
 
-// DoStep takes as long as the cluster says, as some steps do.
+// DoStep takes as long as the cluster's data say, as a slow step would.
 func (s *CreateManager) DoStep(ctx context.Context, logger logr.Logger) error {
 	for s.Cluster.Object().Data[keyHold] == "true" {
 		logger.Info("the manager is not there yet")
@@ -117,19 +117,19 @@ func (s *CreateManager) DoStep(ctx context.Context, logger logr.Logger) error {
 	return awaitPod(ctx, s.Cluster, "manager")
 }
 
-// AddToManager tells the manager of the instances.
+// AddToManager registers the instances with the manager.
 type AddToManager struct {
 	StepBase
 	class string
 }
 
-// Init keeps what PrepareStorage has put out.
+// Init stores the output of PrepareStorage.
 func (s *AddToManager) Init(ctx map[string]interface{}, logger logr.Logger) error {
 	s.class, _ = ctx["storageClass"].(string)
 	return s.StepBase.Init(ctx, logger)
 }
 
-// DoStep writes the members down.
+// DoStep writes the members.
 func (s *AddToManager) DoStep(ctx context.Context, _ logr.Logger) error {
 	members, err := pods(ctx, s.Cluster)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *AddToManager) DoStep(ctx context.Context, _ logr.Logger) error {
 // UpdateRunningStatus ends the flow.
 type UpdateRunningStatus struct{ StepBase }
 
-// DoStep writes the state that follows.
+// DoStep writes the next state.
 func (s *UpdateRunningStatus) DoStep(context.Context, logr.Logger) error {
 	_, err := s.Cluster.UpdateState(statemachine.StateRunning)
 	return err

@@ -25,7 +25,7 @@ var (
 	manager     *wfengine.WfManager
 )
 
-// GetMachine gives the machine of clusters.
+// GetMachine returns the machine of clusters.
 func GetMachine() *statemachine.StateMachine {
 	machineOnce.Do(func() {
 		machine = statemachine.CreateStateMachineInstance(ResourceType)
@@ -35,7 +35,7 @@ func GetMachine() *statemachine.StateMachine {
 	return machine
 }
 
-// GetManager gives the manager of the flows of clusters.
+// GetManager returns the manager of the flows of clusters.
 func GetManager() *wfengine.WfManager {
 	managerOnce.Do(func() {
 		var err error
@@ -55,10 +55,10 @@ func GetManager() *wfengine.WfManager {
 	return manager
 }
 
-// Pass is what Reconcile does with a cluster.
+// Pass is the body of Reconcile for a cluster.
 func Pass(cluster *Resource) error {
 	if GetManager().CheckRecovery(cluster) {
-		return nil // its state has changed: that is an event of its own
+		return nil // the changed state is another event
 	}
 	return GetMachine().DoStateMainEnter(cluster)
 }

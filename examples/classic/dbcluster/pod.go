@@ -39,12 +39,12 @@ func awaitPod(ctx context.Context, cluster *Resource, role string) error {
 	if !slices.ContainsFunc(found.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}) {
-		return wfengine.NewWaitingError() // the pod belongs to the cluster: its changes wake us
+		return wfengine.NewWaitingError() // the cluster owns the pod: its changes wake us
 	}
 	return nil
 }
 
-// pods gives the roles of a cluster's pods, in order.
+// pods returns the roles of a cluster's pods, in order.
 func pods(ctx context.Context, cluster *Resource) ([]string, error) {
 	client, err := k8sutil.GetCorev1Client()
 	if err != nil {

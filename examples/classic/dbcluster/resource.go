@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/compat/utils/k8sutil"
 )
 
-// Resource is a cluster as the library sees it. To need no CRD, a cluster is a
-// ConfigMap here: what is wanted and what is are keys of its data.
+// Resource is a cluster for the library. To avoid a CRD, a cluster is a ConfigMap: desired
+// and actual values are keys of its data.
 type Resource struct {
 	implement.KubeResource
 }
@@ -20,10 +20,10 @@ type Resource struct {
 // The keys of a cluster's data, and the annotation that cancels its flow.
 const (
 	keyState        = "state"
-	keyReaders      = "readers"      // wanted, a number
-	keyStorageClass = "storageClass" // wanted; one that is named missing does not exist
-	keyMembers      = "members"      // the manager's
-	keyHold         = "hold"         // true: CreateManager takes its time
+	keyReaders      = "readers"      // desired, a number
+	keyStorageClass = "storageClass" // desired; the class "missing" does not exist
+	keyMembers      = "members"      // written by the manager
+	keyHold         = "hold"         // true: CreateManager waits
 
 	noteCancelled = "cancelled"
 )
@@ -43,7 +43,7 @@ func ByName(name, namespace string) (*Resource, error) {
 // Object is the ConfigMap.
 func (r *Resource) Object() *corev1.ConfigMap { return r.Resource.(*corev1.ConfigMap) }
 
-// GetState is where the cluster stands; a new one stands in Init.
+// GetState returns the state of the cluster; a new one is in Init.
 func (r *Resource) GetState() statemachine.State {
 	if state := statemachine.State(r.Object().Data[keyState]); state != statemachine.StateNil {
 		return state
@@ -51,7 +51,7 @@ func (r *Resource) GetState() statemachine.State {
 	return statemachine.StateInit
 }
 
-// UpdateState writes where the cluster stands.
+// UpdateState writes the state of the cluster.
 func (r *Resource) UpdateState(state statemachine.State) (statemachine.StateResource, error) {
 	newest, err := ByName(r.GetName(), r.GetNamespace())
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Resource) UpdateState(state statemachine.State) (statemachine.StateReso
 // Update writes the cluster in the version that was read.
 func (r *Resource) Update() error { return k8sutil.ConfigMapUpdate(r.Object()) }
 
-// Fetch reads the cluster anew, past every cache.
+// Fetch reads the cluster again, without a cache.
 func (r *Resource) Fetch() (statemachine.StateResource, error) {
 	newest, err := ByName(r.GetName(), r.GetNamespace())
 	if err != nil {
@@ -76,10 +76,10 @@ func (r *Resource) Fetch() (statemachine.StateResource, error) {
 	return newest, nil
 }
 
-// GetScheme knows the kind of the cluster.
+// GetScheme returns the scheme with the kind of the cluster.
 func (r *Resource) GetScheme() *runtime.Scheme { return scheme.Scheme }
 
-// IsCancelled reports the mark, or that the cluster is gone.
+// IsCancelled reports whether the cluster is marked as cancelled or gone.
 func (r *Resource) IsCancelled() bool {
 	newest, err := ByName(r.GetName(), r.GetNamespace())
 	if err != nil {

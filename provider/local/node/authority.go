@@ -35,7 +35,7 @@ type authority struct {
 	clientKey cluster.Secret // PEM
 }
 
-// newAuthority gives a CA with the credential of its administrator.
+// newAuthority returns a CA with the client certificate of its administrator.
 func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, text string) (a *authority, err error) {
 	a = &authority{cert: cert, key: key, pem: text}
 	a.client, a.clientKey, err = cluster.ClientCredential(cert, key)
@@ -44,8 +44,8 @@ func newAuthority(cert *x509.Certificate, key *ecdsa.PrivateKey, text string) (a
 
 const caLife = 10 * 365 * 24 * time.Hour
 
-// openAuthority reads the CA of a directory, or makes it. The key is written
-// first: a crash between the two makes a new CA, which nobody has seen yet.
+// openAuthority reads the CA of a directory, or creates it. It writes the key first: a
+// crash in between creates a new CA, and nobody has seen the old one.
 func openAuthority(dir, name string, now time.Time) (*authority, error) {
 	text, err := os.ReadFile(filepath.Join(dir, caFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,11 +101,11 @@ func makeAuthority(dir, name string, now time.Time) (*authority, error) {
 	return newAuthority(cert, key, string(text))
 }
 
-// keepAuthority writes the CA that home has brought. The key is written first,
-// as makeAuthority does.
+// keepAuthority writes the CA that the server has sent, the key first, as makeAuthority
+// does.
 func keepAuthority(dir, cert, key string) error {
 	if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
-		return fmt.Errorf("the CA that home brings: %w", err)
+		return fmt.Errorf("the CA from the server: %w", err)
 	}
 	if err := disk.WriteFile(filepath.Join(dir, caKeyFile), []byte(key)); err != nil {
 		return err
@@ -113,8 +113,8 @@ func keepAuthority(dir, cert, key string) error {
 	return disk.WriteFile(filepath.Join(dir, caFile), []byte(cert))
 }
 
-// leaseKey signs leases. All control nodes of a cluster with one CA have the
-// same, so that each knows the members of the others.
+// leaseKey returns the key that signs leases. All control nodes with the same CA have the
+// same key, so that each accepts the leases of the others.
 func (a *authority) leaseKey() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
@@ -125,9 +125,9 @@ func (a *authority) leaseKey() ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// serve gives what listeners on some addresses show: a certificate made at each
-// boot, with the CA behind it, so that those who know its hash can check it. A
-// client that shows a certificate must have it from this CA.
+// serve returns the TLS configuration for some addresses: a certificate created at each
+// boot, with the CA appended, so that clients can check its hash. A client certificate
+// must be from this CA.
 func (a *authority) serve(now time.Time, addresses ...string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -154,11 +154,11 @@ func (a *authority) serve(now time.Time, addresses ...string) (*tls.Config, erro
 	}, nil
 }
 
-// pinned accepts the host of a control node whose CA has the hash, and nobody else.
+// pinned accepts only a control node at host whose CA has the hash.
 func pinned(host, caHash string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: host,
-		InsecureSkipVerify: true, // the roots of the machine count for nothing here: VerifyConnection decides
+		InsecureSkipVerify: true, // the machine's roots do not apply: VerifyConnection decides
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
 				return errors.New("the control node shows no certificate")

@@ -17,10 +17,10 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
-// errRefused is an answer that says that the token does not count.
+// errRefused is the answer to an invalid token.
 var errRefused = errors.New("the token is refused")
 
-// caller is a node's way to one other: home, or a control node.
+// caller is a node's client of the server or of a control node.
 type caller struct {
 	base   string
 	client *http.Client
@@ -30,11 +30,11 @@ func newCaller(base string, config *tls.Config) *caller {
 	return &caller{base: strings.TrimRight(base, "/"), client: &http.Client{
 		Timeout:       10 * time.Second,
 		Transport:     &http.Transport{TLSClientConfig: config, MaxIdleConns: 2, IdleConnTimeout: time.Minute},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token goes nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token must not go to another host
 	}}
 }
 
-// homeCaller gives the way home. With a CA it pins it.
+// homeCaller returns the client of the server. It pins the CA if there is one.
 func homeCaller(b cluster.Bootstrap) (*caller, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if b.HomeCA != "" {
@@ -46,7 +46,7 @@ func homeCaller(b cluster.Bootstrap) (*caller, error) {
 	return newCaller(b.Home, config), nil
 }
 
-// controlCaller gives the way to a control node, whose CA must have the hash.
+// controlCaller returns the client of a control node, whose CA must have the hash.
 func controlCaller(control, caHash string) (*caller, error) {
 	u, err := url.Parse(control)
 	if err != nil {
@@ -60,13 +60,13 @@ func controlCaller(control, caHash string) (*caller, error) {
 
 func (c *caller) close() { c.client.CloseIdleConnections() }
 
-// hello says hello at home.
+// heartbeat sends a heartbeat to the server.
 func (c *caller) heartbeat(ctx context.Context, token string, h cluster.Hello) (a cluster.HelloAnswer, err error) {
 	err = c.call(ctx, http.MethodPost, "/v1/nodes/hello", token, h, &a)
 	return a, err
 }
 
-// join enters the list of a control node, or stays in it; leave leaves it.
+// join joins a control node or renews the membership; leave ends it.
 func (c *caller) join(ctx context.Context, token string, m Member) (a joinAnswer, err error) {
 	err = c.call(ctx, http.MethodPost, "/join", token, m, &a)
 	return a, err
@@ -104,7 +104,7 @@ func (c *caller) call(ctx context.Context, method, path, token string, body, ans
 		return nil
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("%s answers no JSON that fits: %w", c.base, err)
+		return fmt.Errorf("%s returns invalid JSON: %w", c.base, err)
 	}
 	return nil
 }

@@ -25,20 +25,20 @@ type control struct {
 	self       func() Member
 	cluster    string
 	now        func() time.Time
-	wake       func() // home should hear: somebody came or left, or brought an unknown token
+	wake       func() // triggers a heartbeat: a node joined or left, or sent an unknown token
 
 	mu        sync.Mutex
-	tokenHash string // hex SHA-256 of the join token; empty: none is valid
+	tokenHash string // hex SHA-256 of the join token; empty: no token is valid
 	members   map[string]string
-	closed    bool // draining: only renewals
+	closed    bool // draining: accept only renewals
 	lastWake  time.Time
 }
 
-// askEvery is the least time between two hellos that unknown tokens cause.
+// minWakeInterval is the minimum time between two heartbeats that unknown tokens trigger.
 const minWakeInterval = time.Second
 
-// newControl opens what a control node keeps in its directory. token is the
-// join token of its user data: valid until home says which one is.
+// newControl opens the files of a control node. The join token of its user data is valid
+// until the server sends another one.
 func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time) (*control, error) {
 	ca, err := openAuthority(dir, c.Name, now())
 	if err != nil {
@@ -55,7 +55,7 @@ func newControl(dir string, c Config, b cluster.Bootstrap, now func() time.Time)
 	return h, nil
 }
 
-// told takes over what home says.
+// handleAnswer applies the answer of the server.
 func (h *control) handleAnswer(a cluster.HelloAnswer) {
 	h.mu.Lock()
 	h.tokenHash, h.members, h.closed = a.JoinToken, a.Members, a.Drain
@@ -63,8 +63,8 @@ func (h *control) handleAnswer(a cluster.HelloAnswer) {
 	h.membership.forget(a.Removed)
 }
 
-// admits reports whether a node may join with what it brings, and whether that
-// is its lease.
+// admits reports whether a node may join with its token, and whether the token is its
+// lease.
 func (h *control) admits(m Member, token string) (ok, lease bool) {
 	if same(token, h.lease(m.Name, m.Identity)) {
 		return true, true
@@ -77,15 +77,15 @@ func (h *control) admits(m Member, token string) (ok, lease bool) {
 	return h.tokenHash != "" && same(hashOf(token), h.tokenHash) || h.members[m.Name] != "" && same(token, h.members[m.Name]), false
 }
 
-// lease is what a node that has joined brings from then on. It is computed, so
-// that a control node that starts again knows it.
+// lease returns the credential of a joined node. It is computed, so that a restarted
+// control node accepts it.
 func (h *control) lease(name, identity string) string {
 	mac := hmac.New(sha256.New, h.key)
 	fmt.Fprintf(mac, "%d:%s%s", len(name), name, identity)
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// list gives the joined nodes and the control node itself.
+// list returns the joined nodes and the control node itself.
 func (h *control) list() []Member {
 	self := h.self()
 	others := slices.DeleteFunc(h.membership.list(h.now()), func(m Member) bool { return m.Name == self.Name })
@@ -132,8 +132,8 @@ func (h *control) join(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// unknown asks home at once what is new: a token of a run that has just begun is
-// heard of with the next hello. Strangers cannot make it ask more often.
+// onUnknownToken triggers a heartbeat: the answer brings the token of a run that has just
+// begun. Strangers cannot trigger it more often than minWakeInterval.
 func (h *control) onUnknownToken() {
 	h.mu.Lock()
 	due := !h.closed && h.now().Sub(h.lastWake) >= minWakeInterval
@@ -162,12 +162,12 @@ func (h *control) leave(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// config is how the cluster is reached, in the form that tools of clusters read.
+// config returns the kubeconfig of the cluster.
 func (h *control) config(endpoint string) string {
 	return cluster.ClientConfig{Cluster: h.cluster, Endpoint: endpoint, CA: h.ca.pem, Certificate: h.ca.client, Key: h.ca.clientKey}.Encode().Reveal()
 }
 
-// memberOf reads who wants to join or leave.
+// memberOf reads the member from a join or leave request.
 func memberOf(w http.ResponseWriter, r *http.Request) (Member, bool) {
 	var m Member
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&m); err != nil || m.Name == "" || m.Identity == "" {
@@ -188,7 +188,7 @@ func bearer(r *http.Request) string {
 func answer(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(value) // the caller may have left
+	_ = json.NewEncoder(w).Encode(value) // the caller may be gone
 }
 
 func refuse(w http.ResponseWriter, status int, text string) {

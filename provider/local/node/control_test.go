@@ -33,15 +33,15 @@ func testControl(t *testing.T, dir string) *control {
 	return h
 }
 
-// Who may join: with its lease, with the token that is valid now, or with what
-// only home and the node can know. Nobody else.
+// A node may join with its lease, with the current token, or with the token derived from
+// its credential, and with nothing else.
 func TestControlAdmits(t *testing.T) {
 	h := testControl(t, t.TempDir())
 	w1 := Member{Name: "w1", Identity: "id1"}
 	credentialHash := hashOf("credential of w1")
 	for _, c := range []struct {
 		name  string
-		told  *cluster.HelloAnswer // before it
+		told  *cluster.HelloAnswer // the server's answer before the join
 		who   Member
 		token string
 		want  bool
@@ -73,7 +73,7 @@ func TestControlAdmits(t *testing.T) {
 	}
 }
 
-// A control node that starts again has the same CA and knows the same leases.
+// A restarted control node has the same CA and accepts the same leases.
 func TestControlKeepsItsKeys(t *testing.T) {
 	dir := t.TempDir()
 	first, second := testControl(t, dir), testControl(t, dir)
@@ -177,8 +177,8 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// A token that the control node does not know may be that of a run it has not
-// heard of: it asks home at once, but for strangers not more than once a second.
+// An unknown token may belong to a run that the control node does not know yet: it sends a
+// heartbeat at once, but at most once per second.
 func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	h := testControl(t, t.TempDir())
@@ -232,7 +232,7 @@ func TestPinning(t *testing.T) {
 	right := leaf(h, "127.0.0.1")
 	onlyLeaf := leaf(h, "127.0.0.1")
 	onlyLeaf.Certificates[0].Certificate = onlyLeaf.Certificates[0].Certificate[:1]
-	borrowed := leaf(other, "127.0.0.1") // shows our CA beside a certificate of its own
+	borrowed := leaf(other, "127.0.0.1") // shows our CA with another certificate
 	borrowed.Certificates[0].Certificate[1] = h.ca.cert.Raw
 	past := *h.ca.cert
 	past.NotAfter = time.Now().Add(-time.Minute)
@@ -283,7 +283,7 @@ func TestPinning(t *testing.T) {
 	}
 }
 
-// The config is what tools of clusters read.
+// The config is a valid kubeconfig.
 func TestConfig(t *testing.T) {
 	h := testControl(t, t.TempDir())
 	var c struct {
@@ -305,8 +305,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The configuration that a control node brings has a user whose certificate its
-// endpoint takes; one of another CA is refused.
+// The config of a control node has a user whose client certificate its endpoint accepts;
+// it refuses one of another CA.
 func TestFinding19EndpointTakesItsClientCertificate(t *testing.T) {
 	h := testControl(t, t.TempDir())
 	s := endpoint(t, h)

@@ -7,39 +7,39 @@ import (
 	"time"
 )
 
-// place is where a worker is to join, and whether it is to leave.
+// joinTarget is the control node that a node must join, and whether the node must leave.
 type joinTarget struct {
 	control, caHash string
 	drain           bool
 }
 
-// link is the way to a control node. A *caller is one.
+// controlClient is the client of a control node. A *caller is one.
 type controlClient interface {
 	join(ctx context.Context, token string, m Member) (joinAnswer, error)
 	leave(ctx context.Context, token string, m Member) error
 	close()
 }
 
-// joiner keeps a worker in the list of its control node.
+// joiner keeps a node a member of its control node.
 type joiner struct {
 	times     Times
 	self      Member
-	lease     string                                    // of the present control node
-	tokens    func() []string                           // what may pay for joining, best first
-	target    func() joinTarget                         // the newest
-	dial      func(p joinTarget) (controlClient, error) // a way to it
-	saveLease func(lease string) error                  // for the next start
+	lease     string                                    // of the current control node
+	tokens    func() []string                           // tokens for joining, the best first
+	target    func() joinTarget                         // the current target
+	dial      func(p joinTarget) (controlClient, error) // returns a client of the target
+	saveLease func(lease string) error                  // stores the lease for the next start
 	setReady  func(ready bool, reason string)
-	onAnswer  func(joinAnswer) // nil: nobody listens
-	wake      <-chan struct{}  // the place changed
+	onAnswer  func(joinAnswer) // may be nil
+	wake      <-chan struct{}  // the target has changed
 	now       func() time.Time
 	log       *slog.Logger
 }
 
-// farewell is how long leaving may take when the node ends.
+// leaveTimeout is how long leaving may take when the node ends.
 const leaveTimeout = time.Second
 
-// Why a worker is not ready.
+// Reasons why a node is not ready.
 const (
 	waitsForControl = "WaitsForControl"
 	notJoined       = "NotJoined"
@@ -48,13 +48,13 @@ const (
 	waitsForCA      = "WaitsForCA" // likewise
 )
 
-// run joins, renews, and joins again after silence, a new control node or a
-// drain that was taken back. It leaves when it ends.
+// run joins, renews, and joins again after silence, after a change of the target or after
+// a cancelled drain. It leaves when it ends.
 func (j *joiner) run(ctx context.Context) {
 	var (
 		at     joinTarget
 		to     controlClient
-		joined time.Time // the newest renewal; zero: not in the list
+		joined time.Time // time of the newest renewal; zero: not a member
 		tries  int
 		last   = "none yet"
 	)
@@ -65,7 +65,7 @@ func (j *joiner) run(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 		defer cancel()
 		if err := to.leave(ctx, j.lease, j.self); err != nil {
-			j.log.Warn("leaving without a word", "error", err)
+			j.log.Warn("could not leave", "error", err)
 		}
 		joined = time.Time{}
 	}
@@ -126,7 +126,7 @@ func (j *joiner) run(ctx context.Context) {
 	}
 }
 
-// enter brings the lease, and the tokens if that does not count.
+// enter joins with the lease, or with the tokens if the lease is invalid.
 func (j *joiner) enter(ctx context.Context, to controlClient) (a joinAnswer, err error) {
 	err = errRefused
 	for i, token := range append([]string{j.lease}, j.tokens()...) {

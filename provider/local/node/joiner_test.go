@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// stage is a world of control nodes in which a joiner is tried.
+// joinerTest runs a joiner with fake control nodes.
 type joinerTest struct {
 	mu     sync.Mutex
 	began  time.Time
 	accept map[string]bool // "control token": it is let in
 	down   map[string]bool // controls that do not answer
-	lines  []string        // what happened, and when
+	lines  []string        // events with their times
 	kept   string
 	where  joinTarget
 	turn   chan struct{}
@@ -58,7 +58,7 @@ func (d fakeControl) leave(ctx context.Context, token string, _ Member) error {
 
 func (d fakeControl) close() {}
 
-// unseen is a change that the joiner is not told of; set rings its bell.
+// unseen makes a change without waking the joiner; set also wakes it.
 func (s *joinerTest) unseen(change func()) func() {
 	return func() {
 		s.mu.Lock()
@@ -74,8 +74,8 @@ func (s *joinerTest) set(change func()) func() {
 	}
 }
 
-// A worker joins with the token, renews every 10 s with its lease, is not ready
-// once it is silent for 30 s, and finds its way after each change.
+// A worker joins with the token, renews every 10 s with its lease, is not ready after 30 s
+// of silence, and rejoins after each change.
 func TestJoiner(t *testing.T) {
 	for name, c := range map[string]struct {
 		lease  string
@@ -123,7 +123,7 @@ func TestJoiner(t *testing.T) {
 				return map[time.Duration]func(){15 * time.Second: s.unseen(func() { s.down["c1"] = true }), 70 * time.Second: s.unseen(func() { s.down["c1"] = false })}
 			},
 			length: 85 * time.Second,
-			// the newest renewal is that of 10 s: ready until 40 s, and the next look is at 50 s
+			// the newest renewal was at 10 s: ready until 40 s, and the next check is at 50 s
 			want: `0s c1 takes token
 0s ready
 10s c1 takes lease@c1

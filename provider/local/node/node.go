@@ -28,11 +28,11 @@ import (
 
 var (
 	errRemoved = errors.New("the directory of the node is gone")
-	errTaken   = errors.New("another process is this node")
+	errTaken   = errors.New("another process runs this node")
 )
 
-// Run is the node of a data directory, until the context ends or the directory
-// is gone. It writes its log to stderr. The provider has made the directory.
+// Run runs the node of a data directory until the context ends or the directory is gone.
+// It logs to stderr. The provider creates the directory.
 func Run(ctx context.Context, dir string) error {
 	return run(ctx, dir, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 }
@@ -63,7 +63,7 @@ func run(ctx context.Context, dir string, logger *slog.Logger) error {
 	return err
 }
 
-// takeLock waits a moment: the process before may be on its way out.
+// takeLock waits for a moment: the previous process may be ending.
 func takeLock(ctx context.Context, path string) (*os.File, error) {
 	for range 50 {
 		held, err := disk.TryLock(path)
@@ -83,12 +83,12 @@ type node struct {
 	boot             cluster.Bootstrap
 	log              *slog.Logger
 	started          time.Time
-	controlNode      *control      // of a control node, once it has a CA
-	startControlNode func() error  // makes it work as one
-	holdsEndpoint    atomic.Bool   // it serves the endpoint of the cluster
-	heartbeatNow     chan struct{} // home should hear something
-	joinNow          chan struct{} // the worker's place changed
-	restartAPI       chan struct{} // the endpoint of a control node is to begin anew
+	controlNode      *control      // of a control node with a CA
+	startControlNode func() error  // starts the control node
+	holdsEndpoint    atomic.Bool   // this node serves the endpoint of the cluster
+	heartbeatNow     chan struct{} // triggers a heartbeat
+	joinNow          chan struct{} // the join target has changed
+	restartAPI       chan struct{} // restarts the API of a control node
 
 	mu         sync.Mutex
 	ready      bool
@@ -97,7 +97,7 @@ type node struct {
 	credential string
 }
 
-// serve does all that the node does, side by side.
+// serve runs all tasks of the node concurrently.
 func (n *node) serve(ctx context.Context) error {
 	known := n.readUserData()
 	group, ctx := errgroup.WithContext(ctx)
@@ -123,7 +123,8 @@ func (n *node) serve(ctx context.Context) error {
 	return err
 }
 
-// readUserData reports whether it is that of a node. Any other VM is up all the same.
+// readUserData reports whether the user data configure a node. Any other VM runs all the
+// same.
 func (n *node) readUserData() bool {
 	text, err := os.ReadFile(filepath.Join(n.dir, UserDataFile))
 	if err == nil {
@@ -140,7 +141,7 @@ func (n *node) readUserData() bool {
 	return true
 }
 
-// join makes a control node serve and a worker join.
+// join starts the API of a control node, or the joiner of a worker.
 func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 	address, _, err := net.SplitHostPort(n.config.API)
 	if err != nil {
@@ -151,7 +152,7 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 		if n.read(caFile) != "" {
 			return n.startControlNode()
 		}
-		n.setReady(false, waitsForCA) // home brings it with its first answer
+		n.setReady(false, waitsForCA) // the server sends it with its first answer
 		return nil
 	}
 	n.setReady(false, waitsForControl)
@@ -166,8 +167,7 @@ func (n *node) join(ctx context.Context, group *errgroup.Group) error {
 	return nil
 }
 
-// startControl serves as a control node, with the CA of its directory or, if
-// there is none, one that it makes.
+// startControl starts the control node with the CA of its directory, or with a new one.
 func (n *node) startControl(ctx context.Context, group *errgroup.Group, address string) error {
 	head, err := newControl(n.dir, n.config, n.boot, time.Now)
 	if err != nil {
@@ -205,7 +205,7 @@ func (n *node) startControl(ctx context.Context, group *errgroup.Group, address 
 		times: n.config.Times, self: self, lease: head.lease(self.Name, self.Identity), tokens: func() []string { return nil }, now: time.Now, log: n.log, wake: n.joinNow,
 		target:    func() joinTarget { n.mu.Lock(); defer n.mu.Unlock(); return n.target },
 		dial:      func(p joinTarget) (controlClient, error) { return controlCaller(p.control, p.caHash) },
-		saveLease: func(string) error { return nil }, // it is computed
+		saveLease: func(string) error { return nil }, // the lease is computed
 		setReady: func(ready bool, reason string) {
 			if !n.hasReason(upgrading) {
 				n.setReady(ready, reason)
@@ -221,7 +221,7 @@ func (n *node) startControl(ctx context.Context, group *errgroup.Group, address 
 	return nil
 }
 
-// serveControl serves the API of a control node, and begins anew after an upgrade.
+// serveControl serves the API of a control node, and restarts it after an upgrade.
 func (n *node) serveControl(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	for {
 		stopping, end := context.WithCancel(ctx)
@@ -231,7 +231,7 @@ func (n *node) serveControl(ctx context.Context, listener net.Listener, config *
 			group.Go(func() error { return n.holdEndpoint(serving, config) })
 		}
 		select {
-		case <-serving.Done(): // the node ends, or its API has failed
+		case <-serving.Done(): // the node ends or its API has failed
 			end()
 			return group.Wait()
 		case <-n.restartAPI:
@@ -249,9 +249,8 @@ func (n *node) serveControl(ctx context.Context, listener net.Listener, config *
 	}
 }
 
-// holdEndpoint serves the endpoint of the cluster, which its control nodes
-// share: one of them holds the address, and when it ends or drains another one
-// takes it.
+// holdEndpoint serves the endpoint that the control nodes share. One of them binds the
+// address; when it ends or drains, another one binds it.
 func (n *node) holdEndpoint(ctx context.Context, config *tls.Config) error {
 	every := max(n.config.Times.Watch/5, 10*time.Millisecond)
 	for ; ctx.Err() == nil; await(ctx, every, nil) {
@@ -260,21 +259,21 @@ func (n *node) holdEndpoint(ctx context.Context, config *tls.Config) error {
 		}
 		listener, err := newTLSListener(n.config.Endpoint, config)
 		if err != nil {
-			continue // another one has it
+			continue // another node has the address
 		}
 		n.log.Info("this control node serves the endpoint", "endpoint", n.config.Endpoint)
 		n.holdsEndpoint.Store(true)
 		holding, end := context.WithCancel(ctx)
 		group, serving := errgroup.WithContext(holding)
 		n.httpServer(serving, group, listener, n.controlNode.handler())
-		notify(n.joinNow) // it is a member of its own list
+		notify(n.joinNow) // join its own membership
 		for await(serving, every, nil) && !n.drains() {
 		}
 		end()
 		err = group.Wait()
 		n.holdsEndpoint.Store(false)
 		if err != nil {
-			n.log.Warn("the endpoint was given up", "error", err)
+			n.log.Warn("the endpoint is released", "error", err)
 		}
 	}
 	return nil
@@ -286,9 +285,9 @@ func (n *node) drains() bool {
 	return n.target.drain
 }
 
-// upgrade makes the node another version in its place: CA, keys and members
-// stay, the endpoint is away for a moment. A crash on the way leaves the old
-// version or the new one.
+// upgrade changes the version of the node in place: CA, keys and members stay, the
+// endpoint is away for a moment. After a crash the node has the old version or the new
+// one.
 func (n *node) upgrade(to cluster.NodeUpgrade) {
 	if err := disk.WriteFile(filepath.Join(n.dir, versionFile), []byte(to.Version)); err != nil {
 		n.log.Error("the upgrade failed", "version", to.Version, "error", err)
@@ -307,7 +306,7 @@ func (n *node) startHeartbeats(ctx context.Context, group *errgroup.Group) {
 	n.credential = n.read(credentialFile)
 	home, err := homeCaller(n.boot)
 	if err != nil {
-		n.log.Error("no way home", "error", err)
+		n.log.Error("cannot connect to the server", "error", err)
 		return
 	}
 	g := &heartbeater{
@@ -326,7 +325,7 @@ func (n *node) startHeartbeats(ctx context.Context, group *errgroup.Group) {
 	})
 }
 
-// heard takes over what home says.
+// handleAnswer applies the answer of the server.
 func (n *node) handleAnswer(a cluster.HelloAnswer) {
 	if n.config.Role == cluster.Control {
 		n.handleControlAnswer(a)
@@ -346,12 +345,12 @@ func (n *node) handleAnswer(a cluster.HelloAnswer) {
 	}
 }
 
-// heardAsControl begins the work of a control node with the first answer, which
-// brings the CA of the cluster.
+// handleControlAnswer starts the control node after the first answer, which contains the
+// CA of the cluster.
 func (n *node) handleControlAnswer(a cluster.HelloAnswer) {
 	if n.controlNode == nil {
 		if n.startControlNode == nil {
-			return // its configuration is broken
+			return // the configuration is broken
 		}
 		var err error
 		if a.CACert != "" && a.CAKey != "" {
@@ -379,14 +378,14 @@ func (n *node) handleControlAnswer(a cluster.HelloAnswer) {
 		n.upgrade(*a.Upgrade)
 	case a.Drain:
 		n.setReady(false, draining)
-	case n.hasReason(upgrading), n.config.Endpoint != "": // it is ready when it is a member
+	case n.hasReason(upgrading), n.config.Endpoint != "": // it is ready once it is a member
 	default:
 		n.setReady(true, "")
 	}
 }
 
-// tokens are what a worker may join with: the token of its user data, and,
-// when that is spent, what only home and it can know.
+// tokens returns the tokens for joining: that of the user data and, once it is used up, a
+// token derived from the node's credential.
 func (n *node) tokens() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -403,7 +402,7 @@ func (n *node) hasReason(reason string) bool {
 	return n.reason == reason
 }
 
-// state takes over whether the node is ready, and tells home.
+// setReady sets whether the node is ready, and triggers a heartbeat.
 func (n *node) setReady(ready bool, reason string) {
 	n.mu.Lock()
 	changed := n.ready != ready || n.reason != reason
@@ -415,9 +414,9 @@ func (n *node) setReady(ready bool, reason string) {
 	}
 }
 
-// self is the node as a list shows it.
+// member returns the node as a member.
 func (n *node) member() Member {
-	address, _, _ := net.SplitHostPort(n.config.Health) // the provider has written it
+	address, _, _ := net.SplitHostPort(n.config.Health) // the provider has validated it
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return Member{
@@ -464,7 +463,7 @@ func (n *node) healthHandler() http.Handler {
 func (n *node) httpServer(ctx context.Context, group *errgroup.Group, listener net.Listener, handler http.Handler) {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: log.New(io.Discard, "", 0), // handshakes of strangers
+		ErrorLog: log.New(io.Discard, "", 0), // ignore failed handshakes
 	}
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -483,12 +482,12 @@ func (n *node) httpServer(ctx context.Context, group *errgroup.Group, listener n
 	})
 }
 
-// patience is how many looks a node waits for the whole data directory, which
-// may be away for a while: unmounted, or moved.
+// maxMissedWatches is how many checks a node waits for the provider's data directory,
+// which may be away: unmounted or moved.
 const maxMissedWatches = 10
 
-// watch ends the node when its directory is no longer its own: at once if it
-// alone is gone, later if all of the provider's is.
+// watch ends the node when its directory is gone: at once if only this directory is gone,
+// later if the whole data directory of the provider is.
 func (n *node) watch(ctx context.Context) error {
 	for lost := 0; await(ctx, n.config.Times.Watch, nil); {
 		var d Document
@@ -507,7 +506,7 @@ func (n *node) watch(ctx context.Context) error {
 	return nil
 }
 
-// read gives a small secret of the directory, or nothing.
+// read returns the content of a small file, or "".
 func (n *node) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(n.dir, name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -519,7 +518,7 @@ func (n *node) read(name string) string {
 func notify(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it rings already
+	default: // a wake-up is pending
 	}
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// commands are the API. It is not complete: what Pawl calls, and what undoes it.
+// commands is the table of implemented commands: those that Pawl calls, and those that
+// reverse them.
 var commands []command
 
-func init() { // the table holds functions that read it
+func init() { // init avoids a cycle: the table holds functions that read it
 	commands = []command{
 		{"listApis", false, false, "name", listAPIs},
 		{"queryAsyncJobResult", false, false, "jobid*", queryJob},
@@ -166,7 +167,7 @@ func listNetworkOfferings(r *request) (answer, error) {
 	})
 }
 
-// The numbers of the API for kinds of capacity and of limits.
+// The API's numbers for types of capacity and of limits.
 const (
 	capacityMemory, capacityCPU, capacityAddresses, capacityCores = 0, 1, 4, 90
 
@@ -249,7 +250,8 @@ func listLimits(r *request) (answer, error) {
 	return answer{key: "resourcelimit", list: all, total: len(all)}, nil
 }
 
-// listAccounts shows one account: limits are texts here, and "Unlimited" without.
+// listAccounts lists the caller's account. Limits are strings here, "Unlimited" if there
+// is none.
 func listAccounts(r *request) (answer, error) {
 	if r.get("name") != "" {
 		r.params.Set("account", r.get("name"))

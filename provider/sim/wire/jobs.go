@@ -23,7 +23,7 @@ func (r *request) jobObject(j sim.Job) object {
 		if bad == nil {
 			bad = &failure{530, 4250, j.Err.Error()}
 		}
-		// Errors of jobs carry what kind they are in their result only.
+		// The error code of a failed job is only in its result.
 		return with(o, object{"jobstatus": 2, "jobresultcode": 530, "jobresult": object{"errorcode": bad.code, "errortext": bad.text}})
 	}
 	o["jobstatus"], o["jobresult"] = 1, object{"success": true}

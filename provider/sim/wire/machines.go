@@ -24,7 +24,7 @@ func listMachines(r *request) (answer, error) {
 		if len(ids) > 0 && !slices.Contains(ids, x.ID) || state != "" && !strings.EqualFold(state, x.State) {
 			return false
 		}
-		// What is in the bin is for admins only.
+		// Only admins see destroyed VMs.
 		return r.user.Admin || x.State != "Destroyed" && x.State != "Expunging"
 	}
 	return r.list("virtualmachine", q, r.machine)
@@ -65,7 +65,7 @@ func deploy(r *request) (answer, error) {
 	return r.create(cluster.Want{Kind: cluster.VM, Name: name, Owner: owner, Spec: spec})
 }
 
-// create makes a thing under the id of the request's job.
+// create creates a resource; the request's job id is its call id.
 func (r *request) create(w cluster.Want) (answer, error) {
 	w.CallID = r.job
 	call, err := r.client.Create(r.ctx, w)
@@ -75,7 +75,7 @@ func (r *request) create(w cluster.Want) (answer, error) {
 	return answer{id: call.Ref.ID, job: r.job}, nil
 }
 
-// act does something to the thing that the parameter id names.
+// act applies an action to the resource that the parameter id names.
 func (r *request) act(kind cluster.Kind, a cluster.Action) (answer, error) {
 	x, err := r.resource(kind, "id")
 	if err != nil {

@@ -82,7 +82,8 @@ func listBalancers(r *request) (answer, error) {
 	return r.rules(cluster.Balancer, "loadbalancerrule", "publicipid", r.balancer)
 }
 
-// rule makes a rule for an address of the caller; it belongs to whom the address does.
+// rule creates a rule for an address of the caller. The rule gets the owner of the
+// address.
 func (r *request) rule(kind cluster.Kind, name, addressParam, portParam string, fill func(*cluster.Spec) error) (answer, error) {
 	address, err := r.resource(cluster.Address, addressParam)
 	if err != nil {
@@ -133,8 +134,8 @@ func createBalancer(r *request) (answer, error) {
 	return r.withFirewallRule(made, err, "publicipid")
 }
 
-// opened adds the firewall rule that comes with a rule unless openfirewall says
-// no: that is the API's default, and open to the world.
+// withFirewallRule also creates a firewall rule that is open to everyone, as the API does
+// by default, unless the parameter openfirewall is false.
 func (r *request) withFirewallRule(made answer, err error, addressParam string) (answer, error) {
 	if err != nil || !r.is("openfirewall", true) {
 		return made, err
@@ -162,7 +163,7 @@ func balancerMembers(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	// One read of the cloud, so that its faults reach this list too.
+	// Read the cloud once, so that injected faults affect this list too.
 	found, total, err := r.client.Select(r.ctx, sim.Query{
 		Kind: cluster.VM, Network: x.Spec.Network, Offset: offset, Limit: limit,
 		Where: func(vm sim.View) bool { return slices.Contains(x.Spec.VMs, vm.ID) },

@@ -23,7 +23,7 @@ type request struct {
 	params  url.Values
 	user    User
 	command command
-	job     string // id of the job of an asynchronous one
+	job     string // job id of an asynchronous command
 }
 
 const maxPageSize = 500
@@ -111,7 +111,7 @@ func (r *request) texts(name string) []string {
 	return all
 }
 
-// pairs reads a map: p[0].key=…&p[0].value=….
+// pairs parses a map: p[0].key=…&p[0].value=….
 func (r *request) pairs(name string) (map[string]string, error) {
 	all := map[string]string{}
 	for p := range r.params {
@@ -130,7 +130,7 @@ func (r *request) pairs(name string) (map[string]string, error) {
 	return all, nil
 }
 
-// owner is whose things are made: the caller's, or, for admins, of the account given.
+// owner returns the owner of new resources: the caller or, for admins, the given account.
 func (r *request) owner() (cluster.Owner, error) {
 	account, domain := r.get("account"), r.get("domainid")
 	switch {
@@ -144,7 +144,7 @@ func (r *request) owner() (cluster.Owner, error) {
 	return cluster.Owner{AccountID: account, DomainID: domain}, nil
 }
 
-// query is what lists have in common.
+// query returns the query of the parameters that all lists share.
 func (r *request) query(kind cluster.Kind) (sim.Query, error) {
 	q := sim.Query{Kind: kind, ID: r.get("id"), Zone: r.get("zoneid")}
 	var err error
@@ -191,8 +191,8 @@ func invalidID(command, id string) error {
 	return refuse("Unable to execute API command %s due to invalid value. Invalid parameter id value=%s due to incorrect long value format, or entity does not exist or due to incorrect parameter annotation for the field in api cmd class.", strings.ToLower(command), id)
 }
 
-// list answers a query. An id that finds nothing is an empty list for every
-// second id, and a refusal for the others: the API does both.
+// list answers a query. An unknown id returns an empty list for half of the ids, and an
+// error for the others: the real API does both.
 func (r *request) list(key string, q sim.Query, show func(sim.View) object) (answer, error) {
 	found, total, err := r.client.Select(r.ctx, q)
 	if err != nil {
@@ -208,7 +208,7 @@ func (r *request) list(key string, q sim.Query, show func(sim.View) object) (ans
 	return a, nil
 }
 
-// thing reads one of the caller's things, for a parameter that names it.
+// resource returns the caller's resource that a parameter names.
 func (r *request) resource(kind cluster.Kind, param string) (sim.View, error) {
 	q := sim.Query{Kind: kind, ID: r.get(param)}
 	if !isID(q.ID) {
@@ -224,7 +224,7 @@ func (r *request) resource(kind cluster.Kind, param string) (sim.View, error) {
 	return *found, nil
 }
 
-// look is a reading for the server's own use: no client's call, so it is in no log.
+// lookup reads a resource without a logged call.
 func (r *request) lookup(kind cluster.Kind, id string) (*sim.View, error) {
 	x, ok := r.o.Cloud.LookupView(kind, id)
 	switch {
@@ -240,7 +240,7 @@ func refuse(format string, args ...any) *failure {
 	return &failure{431, 4350, fmt.Sprintf(format, args...)}
 }
 
-// told is what the API says of an error; nil: nothing at all.
+// failureOf converts an error to an answer of the API; nil: no answer at all.
 func (s *Server) failureOf(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {

@@ -1,17 +1,16 @@
-// Package wire serves a sim.Cloud over the CloudStack API, to examine its clients.
+// Package wire serves a sim.Cloud over the CloudStack API, to test its clients.
 //
 //	cloud, err := sim.New(sim.Options{RefuseInJob: true, LateSourceNAT: true})
 //	api := wire.New(wire.Options{Cloud: cloud, Users: map[string]wire.User{"KEY": {Secret: "SECRET", Account: "acme", DomainID: "d1"}}})
 //	srv := httptest.NewServer(api)
 //
-// It is as strict as the API it stands for: what is signed wrongly is 401, an
-// unknown parameter is signed and ignored, an asynchronous command answers a
-// job, a tag is made by a call of its own, and a list of nothing is an empty
-// object. The faults of the cloud's script become what a client would see of
-// them: no answer at all, 429, 401, or an error in a job. Calls count as those
-// of sim: deployVirtualMachine as Create of a VM, a list by id as Get, other
-// lists as List or Catalog, createTags and assignToLoadBalancerRule as Edit,
-// queryAsyncJobResult as Poll.
+// It is as strict as the real API: a wrong signature returns 401, an unknown
+// parameter is signed and ignored, an asynchronous command returns a job, a tag
+// needs its own call, and an empty list is an empty object. Injected faults of the
+// cloud reach the client as it would see them: no answer at all, 429, 401, or an
+// error in a job. sim logs the calls by its verbs: deployVirtualMachine as Create
+// of a VM, a list by id as Get, other lists as List or Catalog, createTags and
+// assignToLoadBalancerRule as Edit, queryAsyncJobResult as Poll.
 package wire
 
 import (
@@ -26,12 +25,12 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// User is who has a key. Its things belong to the owner (Account, DomainID).
+// User is the user of an API key. Its resources belong to the owner (Account, DomainID).
 type User struct {
 	Secret   string
-	Account  string // name, and cluster.Owner.AccountID
+	Account  string // name and cluster.Owner.AccountID
 	DomainID string
-	Admin    bool // sees and makes things of all accounts, and destroyed VMs
+	Admin    bool // may see and create resources of all accounts, and sees destroyed VMs
 	Disabled bool
 }
 
@@ -44,16 +43,18 @@ type Options struct {
 	Cloud *sim.Cloud
 	Users map[string]User  // by API key
 	Now   func() time.Time // for expires and PerSecond; nil: time.Now
-	// NoCustomJobID makes it an older server: customjobid is not in listApis, and ignored.
+	// NoCustomJobID simulates an older server: customjobid is not in listApis and is ignored.
 	NoCustomJobID bool
-	// NoRootDiskSize makes it one whose VMs are as large as their template: rootdisksize is not in listApis, and ignored.
+	// NoRootDiskSize simulates a server whose VMs are as large as their template: rootdisksize
+	// is not in listApis and is ignored.
 	NoRootDiskSize bool
-	// Enforce wants changes by POST, and version 3 signatures of at most 15 minutes.
+	// Enforce requires POST for changes, and version 3 signatures that expire within 15
+	// minutes.
 	Enforce   bool
-	PerSecond int // most calls of a key; 0: no limit
-	// Vague answers 530 where a server could have said more.
+	PerSecond int // maximum calls per key and second; 0: no limit
+	// VagueErrors answers 530 where a server could return a more precise error.
 	VagueErrors bool
-	// Heard is told of every request that was authenticated, before its effect.
+	// OnRequest is called for every authenticated request before its effect.
 	OnRequest func(command string, params url.Values, method string)
 }
 
@@ -72,7 +73,7 @@ type window struct {
 	n  int
 }
 
-// New makes a server.
+// New returns a server.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -84,22 +85,22 @@ func New(o Options) *Server {
 	return s
 }
 
-// command is a row of the API.
+// command is one command of the API.
 type command struct {
 	name   string
 	async  bool
 	admin  bool
-	params string // names, those that are required with a star
+	params string // names; a star marks the required ones
 	run    func(*request) (answer, error)
 }
 
 // answer is a list, an object, or a job.
 type answer struct {
-	key   string // of the objects; empty: they stand in the envelope itself
+	key   string // of the objects; empty: directly in the envelope
 	list  []object
 	total int
 	one   object
-	id    string // of what an asynchronous command has made
+	id    string // of the resource that an asynchronous command has created
 	job   string
 }
 
@@ -159,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		bad = s.failureOf(err)
 		if bad == nil {
-			panic(http.ErrAbortHandler) // no answer: the connection ends
+			panic(http.ErrAbortHandler) // no answer: close the connection
 		}
 		reply(w, envelope, nil, bad)
 		return
@@ -167,8 +168,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	reply(w, envelope, got.body(), nil)
 }
 
-// merged are the parameters of query and body, by lower-case name; the last
-// value in the query wins.
+// merged returns the parameters of query and body, by lower-case name; the last value in
+// the query wins.
 func merged(r *http.Request) (url.Values, error) {
 	if err := r.ParseForm(); err != nil {
 		return nil, err
@@ -183,8 +184,8 @@ func merged(r *http.Request) (url.Values, error) {
 	return all, nil
 }
 
-// rawPrefix marks where a parameter's name stands as it was sent: signatures
-// are sorted by that.
+// rawPrefix marks the entry with a parameter's name as it was sent: signatures sort by
+// that name.
 const rawPrefix = "\x00raw:"
 
 func changes(command string) bool {
@@ -214,7 +215,7 @@ func (s *Server) throttle(key string) *failure {
 	return nil
 }
 
-// body is what stands in the envelope.
+// body returns the content of the envelope.
 func (a answer) body() object {
 	switch {
 	case a.job != "" && a.id != "":
@@ -239,7 +240,7 @@ func reply(w http.ResponseWriter, envelope string, body object, bad *failure) {
 	}
 	text, err := json.Marshal(object{envelope: body})
 	if err != nil {
-		panic(err) // maps, texts and numbers
+		panic(err) // maps, strings and numbers always encode
 	}
 	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
 	w.WriteHeader(status)

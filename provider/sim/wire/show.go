@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim"
 )
 
-// common is what every thing of an owner shows.
+// common returns the fields of every resource of an owner.
 func (s *Server) common(x sim.View) object {
 	o := object{"id": x.ID, "account": x.Owner.AccountID, "domainid": x.Owner.DomainID, "domain": x.Owner.DomainID}
 	if tags := s.tags(x); len(tags) > 0 {
@@ -30,7 +30,7 @@ func (s *Server) tags(x sim.View) []object {
 	return all
 }
 
-// resourceTypes are the words of createTags.
+// resourceTypes are the resource types of createTags.
 var resourceTypes = map[cluster.Kind]string{
 	cluster.VM: "UserVm", cluster.Network: "Network", cluster.Address: "PublicIpAddress", cluster.Firewall: "FirewallRule",
 	cluster.Forward: "PortForwardingRule", cluster.Balancer: "LoadBalancer",
@@ -133,7 +133,7 @@ func keyPair(x sim.View) object {
 	return object{"name": x.Name, "fingerprint": x.Identity, "account": x.Owner.AccountID, "domainid": x.Owner.DomainID}
 }
 
-// any shows a thing by its kind, with the key it stands under in a job's result.
+// any converts a resource by its kind; key is its key in a job's result.
 func (s *Server) any(x sim.View) (key string, o object) {
 	switch x.Kind {
 	case cluster.VM:

@@ -16,7 +16,7 @@ func (r *request) tagged() (cluster.Kind, error) {
 	return "", refuse("resource type %s cannot be tagged", r.get("resourcetype"))
 }
 
-// edit changes the tags of all things that the request names.
+// edit changes the tags of all resources that the request names.
 func (r *request) edit(change func(tags map[string]string) error) (answer, error) {
 	kind, err := r.tagged()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/provider/sim/wire"
 )
 
-// One life of a cluster's things, as a client calls it.
+// The lifecycle of a cluster's resources.
 func TestLife(t *testing.T) {
 	r := newFixture(t, sim.Options{LateSourceNAT: true, Times: sim.Times{Create: 5 * time.Millisecond, Rule: time.Millisecond, Destroy: time.Millisecond}}, wire.Options{})
 	net, _ := r.ok("createNetwork", "name", "net", "zoneid", "zone-1", "networkofferingid", "isolated")["network"].(map[string]any)
@@ -104,7 +104,7 @@ func TestPower(t *testing.T) {
 	r.fails(431, "startVirtualMachine", "id", vm)
 }
 
-// What is not there is refused or an empty list, depending on the id.
+// An unknown id is an error or an empty list, depending on the id.
 func TestUnknownID(t *testing.T) {
 	r := newFixture(t, sim.Options{}, wire.Options{})
 	if got := r.list("virtualmachine", "listVirtualMachines", "id", "00000000-0000-4000-8000-000000000001"); got != nil {
@@ -175,7 +175,7 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// What each fault of the cloud looks like from outside.
+// The answer of the API to each fault of the cloud.
 func TestFaults(t *testing.T) {
 	deploy := []string{"zoneid", "zone-1", "serviceofferingid", "small", "templateid", "node-image", "name", "one"}
 	for name, c := range map[string]struct {
@@ -199,7 +199,7 @@ func TestFaults(t *testing.T) {
 			r := newFixture(t, sim.Options{}, wire.Options{})
 			c.rule.Call = sim.Create
 			r.cloud.Inject(c.rule)
-			// A new connection, or the transport would send it again by itself.
+			// A new connection: otherwise the transport would send the request again.
 			status, body, err := r.do(http.MethodPost, "deployVirtualMachine", deploy...)
 			if status != c.status || (err != nil) != (c.status == 0) {
 				t.Errorf("%d %v, %v; want %d", status, body, err, c.status)
@@ -224,7 +224,8 @@ func TestOutage(t *testing.T) {
 	r.ok("listZones")
 }
 
-// Capacity is told in the job, and leaves a VM in state Error; quota at once.
+// Exhausted capacity fails the job and leaves a VM in state Error; an exceeded quota fails
+// the call.
 func TestNoRoom(t *testing.T) {
 	r := newFixture(t, sim.Options{RefuseInJob: true, Zones: []sim.Zone{{ID: "zone-1", Name: "z", VMs: 1}}, Quota: sim.Quota{VMs: 2}}, wire.Options{})
 	r.deploy("one")
@@ -303,7 +304,7 @@ func TestWhoseThingsAre(t *testing.T) {
 	}
 }
 
-// The vector of the specification, and what makes a signature worthless.
+// The vector of the specification, and invalid signatures.
 func TestSignatures(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := newFixture(t, sim.Options{}, wire.Options{Now: func() time.Time { return now }})

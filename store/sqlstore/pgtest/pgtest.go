@@ -3,13 +3,13 @@
 //	func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
 //
 //	func TestStore(t *testing.T) {
-//		dsn := pgtest.Start(t, pgtest.Options{}).Database(t) // fresh, dropped with the test
+//		dsn := pgtest.Start(t, pgtest.Options{}).Database(t) // new, dropped with the test
 //	}
 //
-// The binaries are those of the system (apt-get install postgresql). One
-// server per Options serves the whole test process; it listens on a Unix
-// socket in a temporary directory, flushes every commit to disk, and ends with
-// the process, however that ends. Only tests import this package.
+// It uses the installed binaries (apt-get install postgresql). One server per
+// Options serves the whole test process. The server listens on a Unix socket in a
+// temporary directory, flushes every commit to disk, and ends with the process,
+// even after a crash. Only tests import this package.
 package pgtest
 
 import (
@@ -25,17 +25,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Skip is the environment variable that, set to 1, skips the tests that need
-// PostgreSQL where its binaries are missing.
+// Skip is an environment variable. If it is 1 and the PostgreSQL binaries are missing,
+// tests that need them are skipped.
 const Skip = "PAWL_TEST_NO_POSTGRES"
 
-// Install is what a test says when the binaries are missing.
+// Install is the message of a test when the binaries are missing.
 const Install = "no PostgreSQL server binaries: apt-get install postgresql, or set " + Skip + "=1 to skip these tests"
 
-// Options of a server. The zero value keeps every promise of durability.
+// Options of a server. The zero value gives full durability.
 type Options struct {
-	NoSync bool   // fsync=off: faster, for tests of correctness that never measure or pull the plug
-	Listen string // an address of this machine at which it listens too, at Port, and lets everybody in; for a network of the test's own
+	NoSync bool   // fsync=off: faster, for tests that neither measure nor crash the server
+	Listen string // an address of this machine on which the server also listens, on Port, without authentication; for the private network of a test
 }
 
 // Server is a running PostgreSQL.
@@ -52,8 +52,8 @@ var shared = struct {
 
 var databases atomic.Int64
 
-// Start gives the server of this test process and starts it the first time.
-// Stop ends it; Main calls Stop.
+// Start returns the server of this test process. The first call starts it. Stop ends it;
+// Main calls Stop.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
 	shared.Lock()
@@ -66,7 +66,7 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// New starts a server of its own, for tests that crash it. It ends with the test.
+// New starts a separate server, for tests that crash it. It ends with the test.
 func New(t testing.TB, o Options) *Server {
 	t.Helper()
 	s := startServer(t, o)
@@ -98,7 +98,7 @@ func startServer(t testing.TB, o Options) *Server {
 	return s
 }
 
-// Stop ends the servers that Start began.
+// Stop ends the servers that Start started.
 func Stop() error {
 	shared.Lock()
 	defer shared.Unlock()
@@ -112,8 +112,8 @@ func Stop() error {
 	return first
 }
 
-// Main is what a TestMain runs instead of m itself: it ends the servers after
-// the last test. It fits goleak.VerifyTestMain.
+// Main wraps m for TestMain: it ends the servers after the last test. It fits
+// goleak.VerifyTestMain.
 func Main(m interface{ Run() int }) interface{ Run() int } { return runner{m} }
 
 type runner struct{ m interface{ Run() int } }
@@ -127,8 +127,8 @@ func (r runner) Run() int {
 	return code
 }
 
-// Database makes an empty database and gives its DSN. It is dropped with the
-// test, whoever is still connected.
+// Database creates an empty database and returns its DSN. The end of the test drops it,
+// even if connections are open.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", databases.Add(1))
@@ -137,13 +137,13 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name)
 }
 
-// DSN names a database of the server; "postgres" is always there.
+// DSN returns the DSN of a database of the server; "postgres" always exists.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s sslmode=disable", s.dir.path, port, superuser, database)
 }
 
-// Terminate ends all connections to the database of a DSN, in the middle of
-// whatever they do, and returns how many there were.
+// Terminate ends all connections to the database of a DSN, whatever they are doing, and
+// returns their number.
 func (s *Server) Terminate(t testing.TB, dsn string) int {
 	t.Helper()
 	config, err := pgx.ParseConfig(dsn)
@@ -157,8 +157,8 @@ func (s *Server) Terminate(t testing.TB, dsn string) int {
 	return n
 }
 
-// Crash kills the server without a chance to write anything, and starts it
-// again. Use it with New.
+// Crash kills the server, which writes nothing more, and starts it again. Use it with
+// New.
 func (s *Server) Crash(t testing.TB) {
 	t.Helper()
 	s.process.crash()

@@ -57,7 +57,7 @@ func TestTerminateEndsConnections(t *testing.T) {
 	}
 }
 
-// query gives the last value of the last statement.
+// query returns the last value of the last statement.
 func query(t *testing.T, dsn, sql string) string {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), dsn)
@@ -71,7 +71,7 @@ func query(t *testing.T, dsn, sql string) string {
 	}
 	last := results[len(results)-1]
 	if len(last.Rows) == 0 {
-		t.Fatalf("%s gave no row", sql)
+		t.Fatalf("%s returned no row", sql)
 	}
 	return string(last.Rows[0][0])
 }

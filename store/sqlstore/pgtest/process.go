@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Port names the socket; no TCP port is opened but with Options.Listen.
+// Port is part of the socket's name. Only with Options.Listen is it an open TCP port.
 const Port = 5432
 
 const (
@@ -29,12 +29,12 @@ const (
 	maxSocket = 107 // bytes in the path of a Unix socket
 )
 
-// place is the directory of a server: its data, its socket and its log.
+// serverDir is the directory of a server: its data, its socket and its log.
 type serverDir struct {
-	bin   string // where initdb and postgres are
+	bin   string // directory of initdb and postgres
 	path  string
-	lock  *os.File            // held while this process lives; a free one marks what a killed process left
-	runAs *syscall.Credential // who runs the server when this process is root
+	lock  *os.File            // held while this process lives; sweep removes directories whose lock is free
+	runAs *syscall.Credential // user of the server when this process is root
 }
 
 // binaries finds the newest installed server.
@@ -95,7 +95,8 @@ func newServerDir(bin string) (serverDir, error) {
 	return p, err
 }
 
-// unprivileged is whom a server is run as by root, which PostgreSQL refuses; nil for others.
+// unprivileged returns the user for a server that root starts, because PostgreSQL
+// refuses root; nil if this process is not root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -115,7 +116,7 @@ func unprivileged() (*syscall.Credential, error) {
 	return nil, errors.New("there is neither a user postgres nor nobody: run the tests as another user than root")
 }
 
-// sweep removes what killed test processes left behind.
+// sweep removes the directories that killed test processes left.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), prefix+"*"))
 	for _, dir := range dirs {
@@ -176,19 +177,20 @@ func (p serverDir) start(o Options) (*process, error) {
 		}
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // an immediate shutdown, its children included
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT // an immediate shutdown, with its child processes
 	return launch(cmd)
 }
 
-// process is a server under way.
+// process is a running server.
 type process struct {
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // once ended
+	err   error // set when ended is closed
 }
 
-// launch starts the command on a thread that lives as long as the command: the
-// death signal is sent when the thread that started it ends, not the process.
+// launch starts the command on a thread that lives as long as the command: the system
+// sends the death signal when the thread that started it ends, not when the process
+// ends.
 func launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error)
@@ -205,7 +207,7 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, <-started
 }
 
-// stop ends the server: fast, then at once.
+// stop ends the server with a fast shutdown, and after a timeout with an immediate one.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGINT)
 	select {
@@ -217,7 +219,7 @@ func (p *process) stop() error {
 	}
 }
 
-// crash ends the server without a chance to write anything.
+// crash ends the server with an immediate shutdown, which writes nothing.
 func (p *process) crash() {
 	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 	<-p.ended

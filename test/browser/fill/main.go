@@ -1,13 +1,12 @@
-// Command fill fills the books of a server and its simulated cloud with
-// clusters, for the walks of the console through a list that is long. The
-// server must not run.
+// Command fill fills the database of a server and its simulated cloud with
+// clusters, for console tests with a long list. The server must not run.
 //
 //	go -C test run ./browser/fill --dir DIR --clusters 10000
 //
 // DIR gets pawl.db, its key, and cloud.json, the file of the provider sim. Each
-// tenth cluster is Stopped, each hundredth has lost its worker and is to be
-// found in Alert. Three VMs carry the server's tag and belong to nobody; one VM
-// of c00002 could not be deleted six times.
+// tenth cluster is Stopped, each hundredth has lost its worker and will become
+// Alert. Three VMs have the server's tag but no cluster; six deletions of one VM
+// of c00002 have failed.
 package main
 
 import (
@@ -72,7 +71,7 @@ type filler struct {
 	now     time.Time
 }
 
-// cluster enters a cluster of a control node and a worker, as a service would have left it.
+// cluster commits a cluster of a control node and a worker, as the service would.
 func (f *filler) cluster(ctx context.Context, i int) error {
 	created := f.now.Add(-time.Duration(i) * time.Minute)
 	c := &cluster.Cluster{
@@ -127,7 +126,7 @@ func (f *filler) vm(name, uuid, key string) (cluster.Resource, error) {
 	})
 }
 
-// orphans are VMs with our tag whose clusters no book knows.
+// orphans creates VMs with our tag whose clusters do not exist.
 func (f *filler) orphans() error {
 	for i := range 3 {
 		if _, err := f.vm(fmt.Sprintf("orphan%d", i+1), control.NewUID(), "run/make/orphan"); err != nil {

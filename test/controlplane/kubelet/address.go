@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// Addresses hands out loopback addresses 127.<block>.y.z: those of nodes have y
-// 0, those of pods count up from 127.<block>.1.1. None is given twice before
-// 64,000 others were.
+// Addresses assigns loopback addresses 127.<block>.y.z: nodes have y = 0, pods count up
+// from 127.<block>.1.1. An address is reused only after 64,000 others.
 type Addresses struct {
 	mu          sync.Mutex
 	block       int
 	nodes, pods int
 }
 
-// NewAddresses gives out the addresses of 127.<block>.0.0/16. Two that are used
-// at the same time on one machine need two blocks.
+// NewAddresses assigns the addresses of 127.<block>.0.0/16. Two users on one machine need
+// two blocks.
 func NewAddresses(block int) *Addresses { return &Addresses{block: block} }
 
 func (a *Addresses) node() string {

@@ -29,11 +29,10 @@ const (
 	StorageDriver = "folders.pawl.dev"
 )
 
-// Claims makes a volume, which is a folder, for each claim of a StorageClass
-// whose provisioner is StorageDriver. A claim whose dataSource is another claim
-// gets a copy of its folder; one that grows gets the size it asks for; the
-// folder of a released volume is removed, unless its reclaim policy is Retain.
-// Sizes are numbers only: nothing limits a folder.
+// Claims creates a volume, which is a folder, for each claim of a StorageClass with the
+// provisioner StorageDriver. A claim whose dataSource is another claim gets a copy of its
+// folder; a claim that grows gets the requested size; the folder of a released volume is
+// removed, unless its reclaim policy is Retain. Sizes are not enforced.
 type Claims struct {
 	client  kubernetes.Interface
 	dir     string
@@ -45,7 +44,7 @@ type Claims struct {
 	wg      sync.WaitGroup
 }
 
-// claimKey names a claim, or a volume when it has no namespace.
+// claimKey identifies a claim, or a volume if it has no namespace.
 type claimKey struct{ namespace, name string }
 
 // StartClaims creates the default StorageClass and serves claims with folders
@@ -141,11 +140,11 @@ func (c *Claims) serve(ctx context.Context) {
 	}
 }
 
-// claim makes the volume of a claim, or lets it grow.
+// claim creates the volume of a claim, or expands it.
 func (c *Claims) claim(ctx context.Context, key claimKey) error {
 	claim, err := c.claims.PersistentVolumeClaims(key.namespace).Get(key.name)
 	if err != nil || claim.DeletionTimestamp != nil || claim.Spec.StorageClassName == nil {
-		return nil //nolint:nilerr // a lister's only error is that it is gone
+		return nil //nolint:nilerr // a lister only returns NotFound
 	}
 	class, err := c.client.StorageV1().StorageClasses().Get(ctx, *claim.Spec.StorageClassName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && class.Provisioner != StorageDriver {
@@ -195,14 +194,14 @@ func (c *Claims) provision(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return err
 }
 
-// fill makes the folder of a claim, with a copy of the claim it is cloned from.
+// fill creates the folder of a claim, with a copy of the claim that it clones.
 func (c *Claims) fill(ctx context.Context, claim *corev1.PersistentVolumeClaim, folder string) error {
 	if err := os.Mkdir(folder, 0o777); errors.Is(err, os.ErrExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	if err := os.Chmod(folder, 0o777); err != nil { // beyond the mask
+	if err := os.Chmod(folder, 0o777); err != nil { // ignore the umask
 		return err
 	}
 	source := claim.Spec.DataSource
@@ -222,7 +221,7 @@ func (c *Claims) fill(ctx context.Context, claim *corev1.PersistentVolumeClaim, 
 	return nil
 }
 
-// grow gives a claim the size that it asks for.
+// grow sets the requested size of a claim.
 func (c *Claims) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	want, have := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(have) <= 0 {
@@ -237,11 +236,11 @@ func (c *Claims) grow(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	return err
 }
 
-// volume removes what its claim has left.
+// volume removes the volume of a deleted claim.
 func (c *Claims) volume(ctx context.Context, key claimKey) error {
 	v, err := c.volumes.Get(key.name)
 	if err != nil || v.Spec.CSI == nil || v.Spec.CSI.Driver != StorageDriver {
-		return nil //nolint:nilerr // a lister's only error is that it is gone
+		return nil //nolint:nilerr // a lister only returns NotFound
 	}
 	if v.Status.Phase != corev1.VolumeReleased || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return nil
@@ -258,7 +257,7 @@ func (c *Claims) volume(ctx context.Context, key claimKey) error {
 	return err
 }
 
-// claimFolder gives the folder of a bound claim.
+// claimFolder returns the folder of a bound claim.
 func claimFolder(ctx context.Context, client kubernetes.Interface, claim *corev1.PersistentVolumeClaim) (string, error) {
 	if claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound {
 		return "", fmt.Errorf("the claim %s is not bound yet", claim.Name)

@@ -17,8 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// container is one container of a pod, through all its restarts. What its
-// status says is guarded by the worker's mutex.
+// container is one container of a pod, through all its restarts. The worker's mutex guards
+// its status.
 type container struct {
 	w       *worker
 	spec    *corev1.Container
@@ -46,9 +46,9 @@ func newContainer(w *worker, spec *corev1.Container, init bool) *container {
 	return c
 }
 
-// live runs the container, again and again as its policy wants, until it has
-// ended for good or run is done: then it is given its grace. It returns the
-// last exit code.
+// supervise runs and restarts the container by its policy until it has ended for good or
+// run is done: then it stops the container with its grace period. It returns the last exit
+// code.
 func (c *container) supervise(run context.Context) int32 {
 	pause := c.w.k.o.Backoff
 	for again := false; ; again = true {
@@ -83,7 +83,7 @@ func (c *container) supervise(run context.Context) int32 {
 	}
 }
 
-// once starts the container and waits for its end.
+// runOnce starts the container and waits for its end.
 func (c *container) runOnce(run context.Context) (code int32, started bool) {
 	p, err := c.start(run)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *container) runOnce(run context.Context) (code int32, started bool) {
 	return end.ExitCode, true
 }
 
-// stop gives a container its grace: the hook before its end, then SIGTERM.
+// stop ends a container within its grace period: the preStop hook, then SIGTERM.
 func (c *container) stop(p *process, grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	if c.spec.Lifecycle != nil && c.spec.Lifecycle.PreStop != nil {
@@ -156,7 +156,7 @@ func (c *container) stop(p *process, grace time.Duration) {
 	p.stop(max(time.Until(deadline), 0), c.w.hurry)
 }
 
-// ended says how the container has ended.
+// ended returns the terminated state of the container.
 func (c *container) ended(p *process, begun metav1.Time) *corev1.ContainerStateTerminated {
 	end := &corev1.ContainerStateTerminated{
 		Reason: "Completed", StartedAt: begun, FinishedAt: metav1.Now(), ContainerID: fmt.Sprintf("local://%d", p.cmd.Process.Pid),
@@ -180,7 +180,7 @@ func (c *container) ended(p *process, begun metav1.Time) *corev1.ContainerStateT
 	return end
 }
 
-// set changes the status and lets it be published.
+// set changes the status and triggers its publication.
 func (c *container) set(change func(*corev1.ContainerStatus)) {
 	c.w.mu.Lock()
 	change(&c.status)
@@ -192,7 +192,7 @@ func waiting(why, message string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why, Message: message}}
 }
 
-// refusal is why a container cannot be started, in a kubelet's word.
+// refusal is the reason why a container cannot start, in a kubelet's terms.
 type refusal struct {
 	why string
 	err error
@@ -201,7 +201,7 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// start makes the container's root and starts its process there.
+// start creates the container's root and starts its process there.
 func (c *container) start(ctx context.Context) (*process, error) {
 	k, pod := c.w.k, c.w.self()
 	image, ok := pull(k.o.Images, c.spec.Image)
@@ -231,8 +231,8 @@ func (c *container) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// prepare makes the root, the links of the mounts, and the environment. vars
-// are what $(NAME) in a command stands for.
+// prepare creates the root, the links of the mounts, and the environment. vars are the
+// variables for $(NAME) in a command.
 func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (s setup, vars map[string]string, err error) {
 	s.root = filepath.Join(c.w.dir, c.spec.Name)
 	s.path = image.path()
@@ -281,7 +281,7 @@ func (c *container) prepare(ctx context.Context, pod *corev1.Pod, image Image) (
 	return s, vars, nil
 }
 
-// mounts links the volumes into the root, and gives the rule for their paths.
+// mounts links the volumes into the root, and returns the rewrite rule for their paths.
 func (c *container) mounts(pod *corev1.Pod, s setup, vars map[string]string, image Image, base map[string]string) (mapping, error) {
 	var m mapping
 	for from, to := range image.Files {

@@ -1,18 +1,18 @@
-// Package kubelet plays the nodes of a Kubernetes control plane, for tests.
+// Package kubelet simulates the nodes of a Kubernetes control plane for tests.
 //
-// It creates nodes, renews their leases, and takes the pods that the scheduler
-// puts onto them. In the mode Paper nothing runs: a pod is Running at once, and
-// Ready when a function says so, which is how a test holds a rollout. In the
+// It creates nodes, renews their leases, and runs the pods that the scheduler binds
+// to them. In the mode StatusOnly there are no processes: a pod is Running at once,
+// and Ready when a function returns true, so that a test can hold a rollout. In the
 // mode Process the containers are real processes of this machine.
 //
 // # What a container sees in the mode Process
 //
 // Processes share the file system and the network of the machine; there are no
-// namespaces and no root rights are needed. Each pod has a loopback address of
-// its own, 127.x.y.z: status.podIP. A program must listen at that address (the
+// namespaces and no root rights are needed. Each pod has its own loopback
+// address, 127.x.y.z: status.podIP. A program must listen at that address (the
 // field reference status.podIP as an environment variable), not at 0.0.0.0, or
-// two pods quarrel about a port. The addresses stay with the pod, through
-// restarts of its containers.
+// two pods compete for a port. A pod keeps its address when its containers
+// restart.
 //
 // Each container has a root: a folder, named by the environment variable
 // CONTAINER_ROOT. A volume mounted at mountPath appears at
@@ -35,8 +35,8 @@
 //
 // The environment holds PATH (Image.Path, then the machine's), HOME and TMPDIR
 // (in the root), HOSTNAME (the pod's name), KUBERNETES_SERVICE_HOST and _PORT,
-// what Image.Env and the container say, and nothing of the test's own. Where a
-// service account's token is mounted, KUBECONFIG names a file with it, as
+// the variables of Image.Env and of the container, and none of the test's own. Where
+// a service account's token is mounted, KUBECONFIG names a file with it, as
 // client-go's in-cluster configuration looks at a fixed path; controller-runtime
 // and clientcmd take KUBECONFIG. Variables of Services are not set.
 //
@@ -53,18 +53,18 @@
 // a kubelet does. emptyDir is a folder that ends with the pod. A claim is a
 // folder that outlives pods; Claims binds them. hostPath is that path. Mounts
 // may name subPath and subPathExpr; readOnly and sizes are not enforced.
-// Other volumes keep the pod in ContainerCreating, and the message says why.
+// Other volumes keep the pod in ContainerCreating with a message.
 //
 // # Users
 //
 // When the test runs as root, runAsUser, runAsGroup and supplementalGroups are
-// honoured, the container's root and its emptyDirs belong to that user, and a
+// applied, the container's root and its emptyDirs belong to that user, and a
 // claim's folder to the user (and fsGroup) that mounts it last; as anyone else
-// these are ignored. Without runAsUser a container runs as Image.User. Where an
-// image knows a user by another id than this machine, Options.Users says so.
+// these are ignored. Without runAsUser a container runs as Image.User. Options.Users
+// maps users with another id on this machine.
 //
 // # Left out
 //
 // Resource limits, seccomp and capabilities, host ports, ephemeral containers,
-// gRPC probes (they fail and say so), image pull policies, pod overhead.
+// gRPC probes (they fail with a message), image pull policies, pod overhead.
 package kubelet

@@ -14,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RootVariable names the folder that is a container's root. All processes of a
-// container have it in their environment.
+// RootVariable is the environment variable with a container's root folder. All processes
+// of a container have it.
 const RootVariable = "CONTAINER_ROOT"
 
-// environment gives the variables that a container says, in the order of their
-// making: envFrom, then env, where $(NAME) stands for one said before. base
-// holds those that are there already, and can be referred to.
+// environment returns the variables of a container in their order: envFrom, then env,
+// where $(NAME) refers to an earlier one. base holds the existing variables.
 func (k *Kubelet) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container, base map[string]string) (map[string]string, error) {
 	vars := map[string]string{}
 	for _, from := range c.EnvFrom {
@@ -72,7 +71,7 @@ func (k *Kubelet) source(ctx context.Context, namespace string, from corev1.EnvF
 	return nil, nil
 }
 
-// value gives what one variable is; false when it is optional and missing.
+// value returns the value of a variable; false if it is optional and missing.
 func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Container, e corev1.EnvVar) (string, bool, error) {
 	from := e.ValueFrom
 	switch {
@@ -104,7 +103,7 @@ func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 	return "", false, fmt.Errorf("its source is none that the fake kubelet knows")
 }
 
-// field gives a field of a pod as text.
+// field returns a field of a pod as text.
 func field(pod *corev1.Pod, path string) (string, error) {
 	if name, key, ok := strings.Cut(path, "['"); ok {
 		key = strings.TrimSuffix(key, "']")
@@ -146,8 +145,8 @@ func lines(m map[string]string) string {
 	return out.String()
 }
 
-// amount gives a request or limit, rounded up in units of the divisor; a limit
-// that is not set is the node's.
+// amount returns a request or limit, rounded up in units of the divisor; an unset limit is
+// the node's.
 func amount(pod *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	for _, other := range pod.Spec.Containers {
 		if other.Name == ref.ContainerName {
@@ -181,8 +180,8 @@ func amount(pod *corev1.Pod, c *corev1.Container, ref *corev1.ResourceFieldSelec
 
 func ceil(n, by int64) int64 { return (n + by - 1) / by }
 
-// expand replaces $(NAME) by the variable; one that is not there stays as it
-// is written, and $$ is a dollar sign.
+// expand replaces $(NAME) by the variable; an unknown one stays unchanged, and $$ is a
+// dollar sign.
 func expand(s string, scopes ...map[string]string) string {
 	var out strings.Builder
 	for at := 0; at < len(s); at++ {

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// Image says what a container image is on this machine. The zero value runs
-// the container's own command with the machine's programs.
+// Image maps a container image to this machine. The zero value runs the container's own
+// command with the machine's programs.
 type Image struct {
-	// Command and Args stand in where the container gives neither command nor
-	// args, as an image's entry point and command do: args alone leave Command.
+	// Command and Args are the defaults for containers without command and args, as an image's
+	// entry point and command are: args alone keep Command.
 	Command, Args []string
-	// Files are paths in the image and what they are on this machine, such as
-	// "/pawl" and "/opt/bin/pawl".
+	// Files maps paths in the image to paths on this machine, such as "/pawl" to
+	// "/opt/bin/pawl".
 	Files map[string]string
-	// Path are the folders of programs that come before the machine's.
+	// Path are folders of programs, searched before the machine's.
 	Path []string
-	// Env are variables of the image; a container's own come after them.
+	// Env are variables of the image; a container's own override them.
 	Env map[string]string
-	// User is the user id that a container runs as when its pod names none and
-	// the test is root; 0 is the test's own.
+	// User is the user id of containers whose pod sets none, if the test is root; 0 is the
+	// test's own.
 	User int64
 }
 
-// pull gives the image of a reference: its own, or that of its repository for
-// every tag and digest.
+// pull returns the image of a reference: its own, or that of its repository for every tag
+// and digest.
 func pull(images map[string]Image, reference string) (Image, bool) {
 	if image, ok := images[reference]; ok {
 		return image, true
@@ -41,10 +41,10 @@ func pull(images map[string]Image, reference string) (Image, bool) {
 	return image, ok
 }
 
-// systemPath is where programs are when an image says nothing.
+// systemPath is the default PATH.
 const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// argv gives the command of a container, before paths are rewritten.
+// argv returns the command of a container, before paths are rewritten.
 func (i Image) argv(command, args []string) []string {
 	switch {
 	case len(command) > 0:

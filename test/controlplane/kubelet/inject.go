@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// KillPod kills all processes of a pod in the mode Process, as a crash would:
-// its containers are restarted as their policy says.
+// KillPod kills all processes of a pod in the mode Process, as a crash would: its
+// containers restart by their policy.
 func (k *Kubelet) KillPod(namespace, pod string) error {
 	return k.Signal(namespace, pod, "", syscall.SIGKILL)
 }
 
-// Signal sends a signal to all processes of a container, or of all containers
-// of the pod when container is "". SIGSTOP and SIGCONT pause and continue it.
+// Signal sends a signal to all processes of a container, or of all containers of the pod
+// if container is "". SIGSTOP and SIGCONT pause and continue it.
 func (k *Kubelet) Signal(namespace, pod, container string, sig syscall.Signal) error {
 	running, err := k.running(namespace, pod, container)
 	if err != nil {
@@ -27,9 +27,9 @@ func (k *Kubelet) Signal(namespace, pod, container string, sig syscall.Signal) e
 	return nil
 }
 
-// Exec runs a command in a container of a pod (the first that runs when
-// container is ""), with its environment, user and paths, and gives what it
-// prints. It is killed when ctx ends.
+// Exec runs a command in a container of a pod (the first running one if container is ""),
+// with its environment, user and paths, and returns its output. It is killed when ctx
+// ends.
 func (k *Kubelet) Exec(ctx context.Context, namespace, pod, container string, argv ...string) ([]byte, error) {
 	running, err := k.running(namespace, pod, container)
 	if err != nil {
@@ -38,8 +38,8 @@ func (k *Kubelet) Exec(ctx context.Context, namespace, pod, container string, ar
 	return running[0].exec(ctx, argv)
 }
 
-// PIDs gives the first process of each container of a pod that runs, by the
-// container's name.
+// PIDs returns the first process of each running container of a pod, by the container's
+// name.
 func (k *Kubelet) PIDs(namespace, pod string) map[string]int {
 	pids := map[string]int{}
 	w := k.worker(namespace, pod)
@@ -54,7 +54,7 @@ func (k *Kubelet) PIDs(namespace, pod string) map[string]int {
 	return pids
 }
 
-// Root gives the folder that is a container's root; "" when there is no such pod.
+// Root returns the root folder of a container; "" if there is no such pod.
 func (k *Kubelet) Root(namespace, pod, container string) string {
 	if w := k.worker(namespace, pod); w != nil {
 		return filepath.Join(w.dir, container)
@@ -62,8 +62,8 @@ func (k *Kubelet) Root(namespace, pod, container string) string {
 	return ""
 }
 
-// LogFile gives the path of a container's newest log, a link to that of its
-// last start; "" when there is no such pod.
+// LogFile returns the path of a container's newest log, a link to that of its last start;
+// "" if there is no such pod.
 func (k *Kubelet) LogFile(namespace, pod, container string) string {
 	if w := k.worker(namespace, pod); w != nil {
 		return w.log(container)
@@ -76,7 +76,7 @@ func (k *Kubelet) worker(namespace, pod string) *worker {
 	defer k.mu.Unlock()
 	var found *worker
 	for _, w := range k.workers {
-		// One that ends and its follower share a name: take the later.
+		// An ending pod and its successor share a name: take the later one.
 		if w.name.Namespace == namespace && w.name.Name == pod && (found == nil || found.started.Before(&w.started)) {
 			found = w
 		}

@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Mode is how pods are played.
+// Mode is how pods are simulated.
 type Mode int
 
 // The modes.
 const (
-	StatusOnly Mode = iota // nothing runs; a function says which pod is Ready
+	StatusOnly Mode = iota // no processes; a function decides which pod is Ready
 	Process                // containers are processes of this machine
 )
 
@@ -32,38 +32,38 @@ const (
 type Options struct {
 	Config *rest.Config
 	Mode   Mode
-	// Nodes is how many nodes there are; 3 by default. They are named by Name
-	// ("node" by default) and a number from 1, and each is a zone of its own.
+	// Nodes is the number of nodes; 3 by default. Their names are Name ("node" by default) and
+	// a number from 1, and each is its own zone.
 	Nodes int
 	Name  string
-	// Labels are given to all nodes, beside those of a node.
+	// Labels are added to all nodes.
 	Labels map[string]string
-	// Ready says in the mode Paper which pod is Ready; all are by default. It is
-	// asked five times a second for each pod and must not block.
+	// Ready decides in the mode StatusOnly which pod is Ready; all are by default. It is
+	// called five times a second for each pod and must not block.
 	Ready func(*corev1.Pod) bool
-	// Images says in the mode Process what an image is on this machine. A name
-	// without a tag stands for all tags that have no entry of their own.
+	// Images maps images to this machine in the mode Process. A name without a tag applies to
+	// all tags without their own entry.
 	Images map[string]Image
-	// Users are ids in pods (runAsUser, runAsGroup, fsGroup) and what they are
-	// on this machine, where an image knows a user by another id.
+	// Users maps ids in pods (runAsUser, runAsGroup, fsGroup) to ids on this machine, for
+	// images with other ids.
 	Users map[int64]int64
 	// Dir is the folder of pods and claims in the mode Process. Keep its path
 	// short: sockets in it have at most 107 bytes.
 	Dir string
-	// Addresses gives nodes and pods their addresses; 127.255.0.0/16 by default.
+	// Addresses assigns the addresses of nodes and pods; 127.255.0.0/16 by default.
 	Addresses *Addresses
 	// Lease is how often nodes renew their leases; 10 s by default.
 	Lease time.Duration
 	// Backoff is the wait before the second restart of a container in a row; it
 	// doubles up to 30 times as long. 1 s by default (Kubernetes: 10 s).
 	Backoff time.Duration
-	// Record is told the pid of each process that is started.
+	// Record is called with the pid of each started process.
 	Record func(pid int)
-	// Log is told what goes wrong without being a pod's fault.
+	// Log receives errors that are not a pod's fault.
 	Log func(format string, args ...any)
 }
 
-// Kubelet plays nodes. Start it with Start.
+// Kubelet simulates nodes. Start it with Start.
 type Kubelet struct {
 	o      Options
 	client kubernetes.Interface
@@ -78,8 +78,8 @@ type Kubelet struct {
 	nodes          map[string]*node
 	workers        map[types.UID]*worker
 	rules          map[string]func(*corev1.Pod) bool // by namespace
-	statusOnlyPods map[types.UID]string              // addresses of pods on paper
-	count          int                               // of pods, for their folders
+	statusOnlyPods map[types.UID]string              // addresses of status-only pods
+	count          int                               // number of pods, for the names of their folders
 }
 
 // Start creates the nodes and begins to serve their pods. Stop it before the
@@ -194,8 +194,8 @@ func (k *Kubelet) watch(informer cache.SharedIndexInformer, factory informers.Sh
 	return nil
 }
 
-// Stop ends all processes of pods, with SIGKILL, and stops playing. The nodes
-// and pods stay as objects.
+// Stop kills all processes of pods and stops the simulation. The nodes and pods stay as
+// objects.
 func (k *Kubelet) Stop() {
 	k.cancel()
 	k.queue.ShutDown()
@@ -221,8 +221,8 @@ func (k *Kubelet) refresh(namespace, name string) {
 	}
 }
 
-// Decide lets a function say which pods of a namespace are Ready in the mode
-// Paper, in place of Options.Ready; nil gives it back.
+// Decide sets the function that decides which pods of a namespace are Ready in the mode
+// StatusOnly, instead of Options.Ready; nil restores it.
 func (k *Kubelet) Decide(namespace string, ready func(*corev1.Pod) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -233,7 +233,7 @@ func (k *Kubelet) Decide(namespace string, ready func(*corev1.Pod) bool) {
 	k.rules[namespace] = ready
 }
 
-// Pods says how many pods of a namespace still hold processes; "" is all.
+// Pods returns how many pods of a namespace still have processes; "" means all.
 func (k *Kubelet) Pods(namespace string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -262,11 +262,11 @@ func (k *Kubelet) serve() {
 	}
 }
 
-// sync brings what runs to what one pod says now.
+// sync updates the processes of a pod to its current object.
 func (k *Kubelet) sync(name types.NamespacedName) error {
 	pod, err := k.pods.Pods(name.Namespace).Get(name.Name)
 	if err != nil {
-		pod = nil // gone: a lister knows no other error
+		pod = nil // gone: a lister returns no other error
 	}
 	if k.o.Mode == Process {
 		k.dispatch(name, withLocalUsers(pod, k.o.Users))
@@ -278,7 +278,7 @@ func (k *Kubelet) sync(name types.NamespacedName) error {
 	return k.syncStatusOnly(pod)
 }
 
-// look asks the functions of the mode Paper again and again.
+// pollReadiness polls the functions of the mode StatusOnly.
 func (k *Kubelet) pollReadiness() {
 	if k.o.Mode != StatusOnly {
 		return

@@ -39,7 +39,7 @@ func (m mapping) rewrite(s string) string {
 	return out.String()
 }
 
-// match finds the path that begins at a place of the text.
+// match returns the path that begins at a position of the text.
 func (m mapping) match(s string, at int) (from, to string) {
 	if s[at] != '/' || at > 0 && (inPath(s[at-1]) || s[at-1] == '/') {
 		return "", ""
@@ -61,7 +61,7 @@ func (m mapping) all(list []string) []string {
 	return out
 }
 
-// inPath says whether a character goes on with the name of a file.
+// inPath reports whether a character goes on with the name of a file.
 func inPath(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.-", c) >= 0
 }

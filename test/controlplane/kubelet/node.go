@@ -18,15 +18,14 @@ import (
 
 const leaseNamespace = "kube-node-lease"
 
-// node is a machine that is not there. What is true of it is guarded by the
-// Kubelet's mutex.
+// node is a simulated machine. The Kubelet's mutex guards it.
 type node struct {
 	name, address string
-	silent        bool // it neither reports nor hears
+	silent        bool // it neither reports nor receives anything
 }
 
-// addNode creates a node with its status in the same call: a status that came
-// later would race the controllers of nodes.
+// addNode creates a node with its status in the same call: a later status would race with
+// the node controllers.
 func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 	n := &node{name: name, address: k.o.Addresses.node()}
 	now := metav1.Now()
@@ -74,8 +73,8 @@ func (k *Kubelet) addNode(ctx context.Context, name string, number int) error {
 	if err := k.renew(ctx, name); err != nil {
 		return err
 	}
-	// Admission taints each new node as not ready; the controller would lift
-	// the taint seconds later.
+	// Admission taints each new node as not ready; the controller would remove the taint only
+	// seconds later.
 	if _, err := k.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("lifting the taint of node %s: %w", name, err)
 	}
@@ -93,8 +92,8 @@ func (k *Kubelet) mode() string {
 	return "paper"
 }
 
-// heartbeat renews the lease of a node, and says Ready again when the
-// controllers of nodes have given it up meanwhile.
+// heartbeat renews the lease of a node, and reports Ready again if the node controllers
+// have marked it as lost.
 func (k *Kubelet) heartbeat(n *node) {
 	tick := time.NewTicker(k.o.Lease)
 	defer tick.Stop()
@@ -147,7 +146,7 @@ func (k *Kubelet) renew(ctx context.Context, name string) error {
 	return err
 }
 
-// Names are those of its nodes.
+// Names returns the names of the nodes.
 func (k *Kubelet) Names() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,9 +166,9 @@ func (k *Kubelet) reachable(name string) bool {
 	return n != nil && !n.silent
 }
 
-// StopNode takes the power from a node: its processes are killed, and it
-// neither renews its lease nor reports nor honours deletions, until StartNode.
-// The control plane notices after its own grace (Options of controlplane).
+// StopNode stops a node: its processes are killed, and it neither renews its lease nor
+// reports nor executes deletions, until StartNode. The control plane notices after its
+// grace period (Options of controlplane).
 func (k *Kubelet) StopNode(name string) error {
 	if err := k.setSilent(name, true); err != nil {
 		return err
@@ -180,12 +179,12 @@ func (k *Kubelet) StopNode(name string) error {
 	return nil
 }
 
-// CutNode takes a node from the network of the control plane: its processes
-// live on, and it neither reports nor hears anything, until StartNode.
+// CutNode disconnects a node from the control plane: its processes continue, and it
+// neither reports nor receives anything, until StartNode.
 func (k *Kubelet) CutNode(name string) error { return k.setSilent(name, true) }
 
-// StartNode brings a node back. Pods that are still bound to it start anew
-// after StopNode, with a restart counted; those that were deleted meanwhile end.
+// StartNode restarts a node. After StopNode the pods that are still bound to it start
+// again, with a restart counted; deleted pods end.
 func (k *Kubelet) StartNode(ctx context.Context, name string) error {
 	if err := k.setSilent(name, false); err != nil {
 		return err
@@ -220,7 +219,7 @@ func (k *Kubelet) setSilent(name string, silent bool) error {
 	return nil
 }
 
-// on gives the workers of a node.
+// workersOf returns the workers of a node.
 func (k *Kubelet) workersOf(name string) []*worker {
 	k.mu.Lock()
 	defer k.mu.Unlock()

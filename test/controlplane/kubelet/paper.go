@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ask says whether a pod on paper is to be Ready.
+// wantsReady reports whether a status-only pod should be Ready.
 func (k *Kubelet) wantsReady(pod *corev1.Pod) bool {
 	k.mu.Lock()
 	ready, ok := k.rules[pod.Namespace]
@@ -21,7 +21,7 @@ func (k *Kubelet) wantsReady(pod *corev1.Pod) bool {
 	return ready(pod)
 }
 
-// stale says whether the answer for a pod differs from its status.
+// stale reports whether wantsReady differs from the pod's status.
 func (k *Kubelet) stale(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || over(pod) {
 		return false
@@ -29,7 +29,7 @@ func (k *Kubelet) stale(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodRunning || k.wantsReady(pod) != isReady(pod)
 }
 
-// paper brings the status of a pod to what the function says, or ends the pod.
+// syncStatusOnly updates the status of a pod to wantsReady, or ends the pod.
 func (k *Kubelet) syncStatusOnly(pod *corev1.Pod) error {
 	if pod.DeletionTimestamp != nil {
 		return k.endStatusOnly(pod)
@@ -81,7 +81,7 @@ func (k *Kubelet) endStatusOnly(pod *corev1.Pod) error {
 	return k.remove(pod)
 }
 
-// remove takes the object of an ended pod away.
+// remove deletes the object of an ended pod.
 func (k *Kubelet) remove(pod *corev1.Pod) error {
 	now := int64(0)
 	err := k.client.CoreV1().Pods(pod.Namespace).Delete(k.ctx, pod.Name, metav1.DeleteOptions{
@@ -93,8 +93,8 @@ func (k *Kubelet) remove(pod *corev1.Pod) error {
 	return err
 }
 
-// patchStatus writes a status in one request that meets no conflict: lists of
-// conditions and addresses are merged by their keys.
+// patchStatus writes a status in one request without conflicts: lists of conditions and
+// addresses are merged by their keys.
 func (k *Kubelet) patchStatus(pod *corev1.Pod, status corev1.PodStatus) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "status": status})
 	if err != nil {
@@ -102,7 +102,7 @@ func (k *Kubelet) patchStatus(pod *corev1.Pod, status corev1.PodStatus) error {
 	}
 	_, err = k.client.CoreV1().Pods(pod.Namespace).Patch(k.ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, or another pod of that name: there will be an event
+		return nil // gone or replaced: there will be another event
 	}
 	return err
 }

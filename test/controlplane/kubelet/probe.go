@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// watch executes the probes of a running container: the startup probe first,
-// then the others side by side. It returns when ctx ends.
+// watch executes the probes of a running container: the startup probe first, then the
+// others concurrently. It returns when ctx ends.
 func (c *container) watch(ctx context.Context, p *process) {
 	begun := time.Now()
 	if probe := c.spec.StartupProbe; probe != nil {
@@ -52,7 +52,7 @@ func (c *container) watch(ctx context.Context, p *process) {
 	both.Wait()
 }
 
-// begin waits until the startup probe succeeds, or ends the container.
+// awaitStartup waits until the startup probe succeeds, or ends the container.
 func (c *container) awaitStartup(ctx context.Context, p *process, probe *corev1.Probe, begun time.Time) (started bool) {
 	c.repeat(ctx, p, probe, begun, func(good bool) bool {
 		if started = good; !good {
@@ -72,9 +72,9 @@ func (c *container) unhealthy(p *process, probe *corev1.Probe) {
 	c.stop(p, grace)
 }
 
-// repeat executes a probe and reports its result when so many in a row agree,
-// until report returns false or ctx ends. A first report of failure comes only
-// after the threshold, too.
+// repeat executes a probe and reports its result when the threshold of equal results is
+// reached, until report returns false or ctx ends. The first failure also needs the
+// threshold.
 func (c *container) repeat(ctx context.Context, p *process, probe *corev1.Probe, begun time.Time, report func(good bool) bool) {
 	or := func(value, otherwise int32) int32 {
 		if value == 0 {
@@ -166,7 +166,7 @@ func (c *container) get(ctx context.Context, h *corev1.HTTPGetAction) error {
 		return err
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)) // its end does not matter
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 10<<10)) // ignore the rest
 	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
 		return fmt.Errorf("%s says %s", req.URL, resp.Status)
 	}

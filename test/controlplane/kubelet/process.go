@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// setup is all that a container's processes have in common.
+// setup holds the common properties of a container's processes.
 type setup struct {
 	root, dir string
 	env       []string
@@ -29,7 +29,7 @@ type process struct {
 	once   sync.Once // of the end
 }
 
-// launch starts a process with a session of its own; its output goes to log.
+// launch starts a process in a new session; its output goes to log.
 func (s setup) launch(argv []string, log string) (*process, error) {
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s setup) launch(argv []string, log string) (*process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // how it ended is in its state
+		_ = cmd.Wait() // its state has the exit code
 		close(p.exited)
 	}()
 	return p, nil
@@ -76,7 +76,7 @@ func (s setup) exec(ctx context.Context, argv []string) ([]byte, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // for those that it leaves behind with its output
+	cmd.WaitDelay = time.Second // for children that keep its output open
 	err = cmd.Run()
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -84,7 +84,7 @@ func (s setup) exec(ctx context.Context, argv []string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// tree gives all processes of the container.
+// tree returns all processes of the container.
 func (p *process) tree() []Proc {
 	found := map[int]Proc{}
 	if first, ok := FindProcess(p.cmd.Process.Pid); ok {
@@ -111,7 +111,7 @@ func (p *process) kill() { p.signal(syscall.SIGKILL) }
 // signal sends a signal to all processes of the container.
 func (p *process) signal(sig syscall.Signal) {
 	all := p.tree()
-	_ = syscall.Kill(-p.cmd.Process.Pid, sig) // gone is what we want
+	_ = syscall.Kill(-p.cmd.Process.Pid, sig) // ignore the error of an ended process
 	for _, other := range all {
 		if !other.Gone() {
 			_ = syscall.Kill(other.PID, sig)
@@ -119,11 +119,11 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// stop asks the first process to end, and ends all after the grace, or when
+// stop sends SIGTERM to the first process, and kills all after the grace period, or when
 // hurry is closed. It returns when the first process has ended.
 func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
 	p.once.Do(func() {
-		_ = syscall.Kill(p.cmd.Process.Pid, syscall.SIGTERM) // gone is what we want
+		_ = syscall.Kill(p.cmd.Process.Pid, syscall.SIGTERM) // ignore the error of an ended process
 		patience := time.NewTimer(grace)
 		defer patience.Stop()
 		select {
@@ -140,13 +140,13 @@ func (p *process) stop(grace time.Duration, hurry <-chan struct{}) {
 	}
 }
 
-// sweep ends what the first process has left behind.
+// sweep kills the processes that the first process has left.
 func (p *process) sweep() error {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // most often there is none
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // usually there is none
 	return End(processesOfRoot(p.root))
 }
 
-// link puts a link to a target at a path of a container's root.
+// link creates a symlink to a target at a path of a container's root.
 func link(root, path, target string) error {
 	path = filepath.Join(root, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Proc is a process as /proc shows it. PID and Started together name it for as
-// long as the machine runs.
+// Proc is a process from /proc. PID and Started together identify it until the machine
+// restarts.
 type Proc struct {
 	PID, Parent, Group int
 	Started            uint64 // clock ticks since the machine started
 	zombie             bool
 }
 
-// Look finds a process. One that has ended and waits for its parent is gone.
+// FindProcess returns a process. A zombie counts as gone.
 func FindProcess(pid int) (Proc, bool) {
 	p, ok := readProcess(pid)
 	return p, ok && !p.zombie
@@ -31,7 +31,7 @@ func readProcess(pid int) (Proc, bool) {
 	if err != nil {
 		return Proc{}, false
 	}
-	// The name, in parentheses, may hold anything.
+	// The name in parentheses may contain any character.
 	_, rest, ok := cutLast(string(text), ") ")
 	fields := strings.Fields(rest)
 	if !ok || len(fields) < 20 {
@@ -71,7 +71,7 @@ func Procs() []Proc {
 	return all
 }
 
-// Args gives the command line; none when it may not be read.
+// Args returns the command line; nil if it cannot be read.
 func (p Proc) Args() []string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "cmdline"))
 	if err != nil || len(text) == 0 {
@@ -80,8 +80,8 @@ func (p Proc) Args() []string {
 	return strings.Split(string(bytes.TrimSuffix(text, []byte{0})), "\x00")
 }
 
-// Environ gives a variable that the process was started with; "" when it has
-// none or it may not be read.
+// Environ returns a variable of the process's environment; "" if it is not set or cannot
+// be read.
 func (p Proc) Environ(name string) string {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.PID), "environ"))
 	if err != nil {
@@ -95,7 +95,7 @@ func (p Proc) Environ(name string) string {
 	return ""
 }
 
-// Gone says whether the process has ended.
+// Gone reports whether the process has ended.
 func (p Proc) Gone() bool {
 	now, ok := FindProcess(p.PID)
 	return !ok || now.Started != p.Started
@@ -105,7 +105,7 @@ func (p Proc) Gone() bool {
 func End(all []Proc) error {
 	for _, p := range all {
 		if !p.Gone() {
-			_ = syscall.Kill(p.PID, syscall.SIGKILL) // gone meanwhile is what we want
+			_ = syscall.Kill(p.PID, syscall.SIGKILL) // ignore the error of an ended process
 		}
 	}
 	deadline := time.Now().Add(5 * time.Second)
@@ -120,7 +120,7 @@ func End(all []Proc) error {
 	return nil
 }
 
-// below gives the processes that a process has started, and those that these have.
+// descendants returns the children of a process and their descendants.
 func descendants(pid int) []Proc {
 	children := map[int][]Proc{}
 	for _, p := range Procs() {
@@ -136,7 +136,7 @@ func descendants(pid int) []Proc {
 	return found
 }
 
-// marked gives the processes whose RootVariable is this folder.
+// processesOfRoot returns the processes whose RootVariable is this folder.
 func processesOfRoot(root string) []Proc {
 	var found []Proc
 	for _, p := range Procs() {

@@ -5,18 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podFacts are what a status is made of.
+// podFacts are the inputs of a status.
 type podFacts struct {
 	address, host string
 	started       metav1.Time
 	initialized   bool
-	ending        bool // the pod was deleted, and its containers end
+	ending        bool // the pod is being deleted
 	init, main    []corev1.ContainerStatus
 }
 
-// status judges the facts: phase and conditions. Conditions keep the time of
-// their last transition, and those that others own are left out, as a patch
-// merges them.
+// status computes phase and conditions. Conditions keep the time of their last transition.
+// Conditions of other owners are left out, as a patch merges them.
 func (f podFacts) status(pod *corev1.Pod) corev1.PodStatus {
 	s := corev1.PodStatus{
 		Phase:                 f.phase(pod.Spec.RestartPolicy),
@@ -72,7 +71,7 @@ func (f podFacts) status(pod *corev1.Pod) corev1.PodStatus {
 	return s
 }
 
-// phase is Pending until a main container has run, and an end only when no
+// phase returns Pending until a main container has run, and Succeeded or Failed only if no
 // container will run again.
 func (f podFacts) phase(policy corev1.RestartPolicy) corev1.PodPhase {
 	var begun, running, waiting, failed int
@@ -94,7 +93,7 @@ func (f podFacts) phase(policy corev1.RestartPolicy) corev1.PodPhase {
 	for _, c := range f.init {
 		switch t := c.State.Terminated; {
 		case f.initialized && c.State.Running != nil:
-			running++ // a sidecar; how it ends says nothing of the pod
+			running++ // a sidecar; its exit does not matter for the pod
 		case !f.initialized && t != nil && t.ExitCode != 0 && (policy == corev1.RestartPolicyNever || f.ending):
 			return corev1.PodFailed
 		}
@@ -127,12 +126,12 @@ func is(conditions []corev1.PodCondition, kind corev1.PodConditionType) bool {
 
 func isReady(pod *corev1.Pod) bool { return is(pod.Status.Conditions, corev1.PodReady) }
 
-// over says whether a pod has ended for good.
+// over reports whether a pod has ended for good.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// alwaysRestarts says whether an init container is a sidecar.
+// alwaysRestarts reports whether an init container is a sidecar.
 func alwaysRestarts(c corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -20,7 +20,7 @@ var (
 	never      = corev1.RestartPolicyNever
 )
 
-// A phase says an end only when no container will run again.
+// The phase is final only if no container will run again.
 func TestPhase(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// credential gives whom a container runs as; nil is the test's own user, and
-// always when that is not root.
+// credential returns the user of a container; nil is the test's own user, and always if
+// that is not root.
 func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -40,7 +40,7 @@ func credential(pod *corev1.Pod, c *corev1.Container, image Image) (*syscall.Cre
 	return cred, nil
 }
 
-// localized gives a pod with the ids of this machine's users.
+// withLocalUsers returns a pod with the ids of this machine's users.
 func withLocalUsers(pod *corev1.Pod, users map[int64]int64) *corev1.Pod {
 	if pod == nil || len(users) == 0 {
 		return pod
@@ -67,8 +67,8 @@ func withLocalUsers(pod *corev1.Pod, users map[int64]int64) *corev1.Pod {
 	return pod
 }
 
-// fsGroup gives the group that owns a pod's volumes; -1 when it names none or
-// the test is not root.
+// fsGroup returns the group that owns a pod's volumes; -1 if there is none or the test is
+// not root.
 func fsGroup(pod *corev1.Pod) int {
 	if s := pod.Spec.SecurityContext; os.Geteuid() == 0 && s != nil && s.FSGroup != nil {
 		return int(*s.FSGroup)
@@ -83,7 +83,7 @@ func valueOr(p *int64, otherwise int64) int64 {
 	return *p
 }
 
-// give makes a folder the user's.
+// chown makes a user the owner of a folder.
 func chown(folder string, cred *syscall.Credential, group int) error {
 	if cred == nil {
 		return nil

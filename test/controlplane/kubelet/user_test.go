@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The user that an image calls 999 may have another id on this machine: in the
-// pod and in its containers, for users and groups; others stay, and so does the pod of the cache.
+// User 999 of an image may have another id on this machine: the pod and its containers get
+// the local user and group ids; other ids and the cached pod stay unchanged.
 func TestUsersOfImagesAreThoseOfTheMachine(t *testing.T) {
 	id := func(n int64) *int64 { return &n }
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
@@ -29,7 +29,7 @@ func TestUsersOfImagesAreThoseOfTheMachine(t *testing.T) {
 	}
 }
 
-// An image is found by its reference, or by its repository whatever the tag.
+// An image is found by its reference, or by its repository for any tag.
 func TestImagesOfARepository(t *testing.T) {
 	images := map[string]Image{"ghcr.io:443/pawl/pawl": {User: 1}, "ghcr.io:443/pawl/pawl:v2": {User: 2}, "postgres:15": {User: 3}}
 	for reference, want := range map[string]int64{

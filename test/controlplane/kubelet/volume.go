@@ -15,14 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// file is what a volume of values holds under a path.
+// file is a file of a ConfigMap, Secret, downwardAPI or projected volume.
 type file struct {
 	data []byte
 	mode os.FileMode
 }
 
-// volumes makes the folders of a pod's volumes, and gives them by name. It may
-// be called again, and then brings those made of values to what they are now.
+// volumes creates the folders of a pod's volumes, and returns them by name. A repeated
+// call updates the volumes with values.
 func (k *Kubelet) volumes(ctx context.Context, pod *corev1.Pod, dir string) (map[string]string, error) {
 	folders := map[string]string{}
 	for i := range pod.Spec.Volumes {
@@ -68,7 +68,7 @@ func (k *Kubelet) volume(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 	return claimFolder(ctx, k.client, c)
 }
 
-// values gives the files of a volume that is made of values.
+// values returns the files of a volume with values.
 func (k *Kubelet) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, folder string) (map[string]file, error) {
 	switch {
 	case v.ConfigMap != nil:
@@ -135,7 +135,7 @@ func (k *Kubelet) secret(ctx context.Context, namespace, name string, items []co
 	return selectItems("Secret "+name, s.Data, items, mode, opt)
 }
 
-// chosen gives the files that items name, or all of them.
+// selectItems returns the files that items name, or all.
 func selectItems(what string, data map[string][]byte, items []corev1.KeyToPath, mode *int32, opt *bool) (map[string]file, error) {
 	files := map[string]file{}
 	if len(items) == 0 {
@@ -191,8 +191,8 @@ func fileMode(mode *int32) os.FileMode {
 	return os.FileMode(*mode).Perm()
 }
 
-// token gives a token of the pod's service account, the one that is there as
-// long as it is young, and a kubeconfig that uses it.
+// token returns a token of the pod's service account and a kubeconfig that uses it. It
+// reuses a token that is young enough.
 func (k *Kubelet) token(ctx context.Context, pod *corev1.Pod, want *corev1.ServiceAccountTokenProjection, folder string) (map[string]file, error) {
 	path := filepath.Join(folder, want.Path)
 	seconds := int64(3600)
@@ -224,15 +224,14 @@ contexts: [{name: pod, context: {cluster: pod, user: pod, namespace: %q}}]
 	return map[string]file{want.Path: {token, 0o644}, kubeconfigFile: {[]byte(config), 0o644}}, nil
 }
 
-// Where a service account's token is mounted, and the file beside it.
+// The mount path of a service account's token, and the file beside it.
 const (
 	accountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
 	kubeconfigFile = "kubeconfig"
 )
 
-// replace writes the files of a folder so that a reader sees either all old or
-// all new ones: links lead into ..data, which is renamed into its place. With a
-// group that is not negative the group may read them.
+// replace writes the files of a folder atomically: links lead into ..data, which is
+// replaced by a rename. If group is not negative, the group may read them.
 func replace(folder string, files map[string]file, group int) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -293,7 +292,7 @@ func linked(path string) bool {
 	return err == nil
 }
 
-// same says whether a folder holds just these files.
+// same reports whether a folder contains exactly these files.
 func same(data string, files map[string]file) bool {
 	n := 0
 	target, err := filepath.EvalSymlinks(data)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A reader of a mounted ConfigMap sees all old files or all new ones, and none
-// that was taken away.
+// A reader of a mounted ConfigMap sees all old files or all new ones, and no removed one.
 func TestReplaceSwapsAllFilesAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "v")
 	write := func(files map[string]file) {

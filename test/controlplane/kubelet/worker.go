@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// worker runs one pod from its coming to its end.
+// worker runs one pod from its assignment to its end.
 type worker struct {
 	k             *Kubelet
 	name          types.NamespacedName
@@ -26,16 +26,16 @@ type worker struct {
 	host, dir     string
 	started       metav1.Time
 
-	ctx    context.Context // ends when the power is cut
+	ctx    context.Context // ends when the node stops
 	cancel context.CancelFunc
-	run    context.Context // ends when the pod is to end
+	run    context.Context // ends when the pod must end
 	end    context.CancelFunc
-	side   context.Context // ends when the sidecars are to end
+	side   context.Context // ends when the sidecars must end
 	leave  context.CancelFunc
 	sides  sync.WaitGroup
-	hurry  chan struct{} // closed when there is no time for grace
+	hurry  chan struct{} // closed when there is no grace period
 	dirty  chan struct{} // the status may have changed
-	stale  chan struct{} // what volumes are made of may have changed
+	stale  chan struct{} // the sources of volumes may have changed
 	over   chan struct{} // closed when the worker has ended
 
 	mu          sync.Mutex
@@ -48,7 +48,7 @@ type worker struct {
 	init, main  []*container
 }
 
-// hand gives a pod to its worker: nil when it is gone.
+// dispatch passes a pod to its worker: nil if it is gone.
 func (k *Kubelet) dispatch(name types.NamespacedName, pod *corev1.Pod) {
 	k.mu.Lock()
 	var others []*worker
@@ -86,7 +86,7 @@ func (k *Kubelet) dispatch(name types.NamespacedName, pod *corev1.Pod) {
 	}
 }
 
-// begin starts a worker; before is the one whose power was cut.
+// startWorker starts a worker; before is the worker from before StopNode.
 func (k *Kubelet) startWorker(pod *corev1.Pod, before *worker) {
 	w := &worker{
 		k: k, name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, uid: pod.UID, node: pod.Spec.NodeName,
@@ -128,7 +128,7 @@ func (k *Kubelet) startWorker(pod *corev1.Pod, before *worker) {
 	k.wg.Go(w.runPod)
 }
 
-// inherit takes over the restarts of a container that lost its power.
+// takeOverStatus takes over the restart count of a container from before StopNode.
 func (c *container) takeOverStatus(before *container) {
 	c.status.RestartCount = before.status.RestartCount
 	c.status.LastTerminationState = before.status.LastTerminationState
@@ -138,7 +138,7 @@ func (c *container) takeOverStatus(before *container) {
 	}
 }
 
-// play is the life of the pod.
+// runPod runs the pod.
 func (w *worker) runPod() {
 	defer close(w.over)
 	helping, release := context.WithCancel(w.ctx)
@@ -154,12 +154,12 @@ func (w *worker) runPod() {
 	helpers.Wait()
 	w.end()
 	if w.ctx.Err() != nil {
-		return // the power is gone, and nobody can report
+		return // the node has stopped: no reports
 	}
 	if err := os.RemoveAll(filepath.Join(w.dir, volumesDir)); err != nil {
 		w.k.o.Log("kubelet: %s: %v", w.name, err)
 	}
-	for !w.isEnding() { // it has ended by itself, and its object stays
+	for !w.isEnding() { // the pod has ended by itself, and its object stays
 		if w.k.reachable(w.node) {
 			pod := w.self()
 			err := w.k.patchStatus(pod, w.status(pod))
@@ -180,9 +180,9 @@ func (w *worker) isEnding() bool {
 	return w.ending
 }
 
-const volumesDir = ".volumes" // no container has such a name
+const volumesDir = ".volumes" // not a valid container name
 
-// prepare makes the pod's folders, as soon as its volumes are there.
+// prepare creates the pod's folders as soon as its volumes are available.
 func (w *worker) prepare() bool {
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {
 		w.k.o.Log("kubelet: %s: %v", w.name, err)
@@ -191,7 +191,7 @@ func (w *worker) prepare() bool {
 	shortcut := filepath.Join(w.k.o.Dir, "by-name", w.name.Namespace+"_"+w.name.Name)
 	if err := os.MkdirAll(filepath.Dir(shortcut), 0o755); err == nil {
 		os.Remove(shortcut)
-		_ = os.Symlink(w.dir, shortcut) // for people: no matter if it fails
+		_ = os.Symlink(w.dir, shortcut) // for people: ignore errors
 	}
 	for w.run.Err() == nil {
 		w.publish()
@@ -212,8 +212,8 @@ func (w *worker) prepare() bool {
 	return false
 }
 
-// initialize runs the init containers in order; a sidecar goes on beside the
-// others once it has started.
+// initialize runs the init containers in order; a sidecar continues beside the others once
+// it has started.
 func (w *worker) initialize() bool {
 	for _, c := range w.init {
 		if c.sidecar {
@@ -226,7 +226,7 @@ func (w *worker) initialize() bool {
 			continue
 		}
 		if code := c.supervise(w.run); code != 0 || w.run.Err() != nil {
-			return false // the policy lets no other try
+			return false // the policy forbids a restart
 		}
 		c.set(func(s *corev1.ContainerStatus) { s.Ready = true })
 	}
@@ -244,7 +244,7 @@ func (w *worker) runMain() {
 	all.Wait()
 }
 
-// update takes what the object says now.
+// update stores the current object.
 func (w *worker) update(pod *corev1.Pod) {
 	w.mu.Lock()
 	changed := !maps.Equal(w.pod.Labels, pod.Labels) || !maps.Equal(w.pod.Annotations, pod.Annotations)
@@ -269,8 +269,7 @@ func (w *worker) refresh() {
 	}
 }
 
-// follow brings the volumes to what they are made of, and tokens before they
-// are old.
+// follow updates the volumes when their sources change, and tokens before they expire.
 func (w *worker) follow(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
@@ -293,7 +292,7 @@ func (w *worker) follow(ctx context.Context) {
 	}
 }
 
-// uses says whether a volume of the pod is made of this ConfigMap or Secret.
+// uses reports whether a volume of the pod uses this ConfigMap or Secret.
 func (w *worker) uses(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,7 +311,7 @@ func (w *worker) uses(name string) bool {
 	return false
 }
 
-// vanish ends a pod whose object is gone: there is a second left.
+// terminateNow ends a pod whose object is gone, with a grace period of one second.
 func (w *worker) terminateNow() {
 	w.mu.Lock()
 	first := !w.deleted
@@ -332,14 +331,14 @@ func (w *worker) terminateNow() {
 	}
 }
 
-// finish waits for the end of a pod that was deleted, and takes its object away.
+// finish waits for the end of a deleted pod, and then deletes its object.
 func (w *worker) finish() {
 	<-w.over
 	w.mu.Lock()
 	pod, gone := w.pod, w.deleted
 	w.mu.Unlock()
 	if w.ctx.Err() != nil && !gone {
-		return // StartNode hands it over again
+		return // StartNode dispatches it again
 	}
 	for !gone {
 		if w.k.reachable(w.node) {
@@ -368,13 +367,13 @@ func (w *worker) forget() {
 	w.cancel()
 }
 
-// cut kills all processes of the pod at once, and the worker with them.
+// killAll kills all processes of the pod at once, and ends the worker.
 func (w *worker) killAll() {
 	w.cancel()
 	<-w.over
 }
 
-// grace is the time that containers have to end.
+// grace returns the grace period.
 func (w *worker) grace() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -389,7 +388,7 @@ func (w *worker) grace() time.Duration {
 	return 30 * time.Second
 }
 
-// self gives the pod with the addresses that its containers may ask for.
+// self returns the pod with its addresses, for the field references of its containers.
 func (w *worker) self() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -415,7 +414,7 @@ func (w *worker) report(ctx context.Context) {
 		case <-w.dirty:
 		}
 		if !w.k.reachable(w.node) {
-			continue // StartNode asks again
+			continue // StartNode triggers it again
 		}
 		w.mu.Lock()
 		pod := w.pod
@@ -437,7 +436,7 @@ func (w *worker) report(ctx context.Context) {
 	}
 }
 
-// untimed leaves out what alone is no news.
+// untimed removes the fields whose change alone need not be reported.
 func untimed(s corev1.PodStatus) corev1.PodStatus {
 	s = *s.DeepCopy()
 	for i := range s.Conditions {
@@ -466,7 +465,7 @@ func (w *worker) folder(volume string) (string, bool) {
 	return folder, ok
 }
 
-// writable says whether a volume is a folder that its users own.
+// writable reports whether the users of a volume own its folder.
 func writable(pod *corev1.Pod, volume string) bool {
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == volume {
@@ -476,12 +475,12 @@ func writable(pod *corev1.Pod, volume string) bool {
 	return false
 }
 
-// log gives the path of a container's newest log; newLog that of the next.
+// log returns the path of a container's newest log; newLog that of the next.
 func (w *worker) log(container string) string { return filepath.Join(w.dir, container+".log") }
 
 func (w *worker) newLog(container string, restart int32) string {
 	path := filepath.Join(w.dir, fmt.Sprintf("%s.%d.log", container, restart))
 	os.Remove(w.log(container))
-	_ = os.Symlink(path, w.log(container)) // a convenience
+	_ = os.Symlink(path, w.log(container)) // for people: ignore errors
 	return path
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/test/pgtraffic"
 )
 
-// Acts are all scenes, in order.
+// Acts returns all acts in order.
 func (d *Demo) Acts() []Act {
 	acts := []Act{
 		{Name: "Install", Title: "Install Pawl", do: d.install},
@@ -32,7 +32,7 @@ func (d *Demo) Acts() []Act {
 
 func (d *Demo) install(ctx context.Context) error {
 	return steps(
-		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it looks once
+		func() error { return d.kubectl(ctx, "apply", "-f", "deploy/mpd") }, // before the operator starts: it checks only once
 		func() error { return d.apply(ctx, "deploy/install.yaml", ownAddress) },
 		func() error {
 			return d.kubectl(ctx, "-n", system, "rollout", "status", "deployment/pawl", "--timeout=3m")
@@ -41,8 +41,8 @@ func (d *Demo) install(ctx context.Context) error {
 	)
 }
 
-// ownAddress lets each operator listen at the address of its pod: pods of the
-// fake kubelet share one network.
+// ownAddress makes each operator listen at the address of its pod: pods of the fake
+// kubelet share one network.
 func ownAddress(manifest string) (string, error) {
 	const env, listen = "          env:\n", "--listen=:7296"
 	if !strings.Contains(manifest, env) || !strings.Contains(manifest, listen) {
@@ -75,7 +75,7 @@ func (d *Demo) create(ctx context.Context) error {
 	)
 }
 
-// sql shows that the writer takes rows and the readers have them.
+// sql shows that the writer accepts rows and the readers have them.
 func (d *Demo) sql(ctx context.Context) error {
 	c, err := d.cluster(ctx)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *Demo) sql(ctx context.Context) error {
 
 // change switches the writer.
 func (d *Demo) change(ctx context.Context) error {
-	d.writer.AwaitNext()
+	d.writer.MaxPause()
 	return steps(
 		func() error { return d.kubectl(ctx, "annotate", "ssc", "orders", "pawl.dev/switch-writer=2") },
 		func() error {
@@ -107,14 +107,14 @@ func (d *Demo) change(ctx context.Context) error {
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
-			d.facts.Switch = d.writer.AwaitNext()
+			d.facts.Switch = d.writer.MaxPause()
 			d.print("the client waited for at most %s", d.facts.Switch.Round(time.Millisecond))
 			return nil
 		},
 	)
 }
 
-// pause holds a change of the class where a temporary reader is made.
+// pause pauses a change of the class while a temporary reader is created.
 func (d *Demo) pause(ctx context.Context) error {
 	var run string
 	return steps(
@@ -145,7 +145,7 @@ func (d *Demo) failover(ctx context.Context) error {
 		return err
 	}
 	old := c.Status.Instances[c.Status.Writer]
-	d.writer.AwaitNext()
+	d.writer.MaxPause()
 	return steps(
 		func() error { return d.until(ctx, "the manager may fail over without loss", d.checkFailoverSafe) },
 		func() error { return d.kubectl(ctx, "delete", "pod", old.Name, "--grace-period=0", "--force") },
@@ -155,7 +155,7 @@ func (d *Demo) failover(ctx context.Context) error {
 		},
 		func() error { return d.kubectl(ctx, "get", "ssc", "orders", "-o", "wide") },
 		func() error {
-			d.facts.Failover = d.writer.AwaitNext()
+			d.facts.Failover = d.writer.MaxPause()
 			d.print("the client waited for at most %s", d.facts.Failover.Round(time.Millisecond))
 			return nil
 		},
@@ -164,7 +164,7 @@ func (d *Demo) failover(ctx context.Context) error {
 
 // crash kills the leader while it adds a reader.
 func (d *Demo) crash(ctx context.Context) error {
-	d.writer.AwaitNext()
+	d.writer.MaxPause()
 	var run string
 	return steps(
 		func() error {
@@ -182,7 +182,7 @@ func (d *Demo) crash(ctx context.Context) error {
 		func() error { return d.kubectl(ctx, "-n", system, "get", "pods,leases") },
 		func() error { return d.kubectl(ctx, "pawl", "history", short(run)) },
 		func() error {
-			d.facts.ScaleCrash = d.writer.AwaitNext()
+			d.facts.ScaleCrash = d.writer.MaxPause()
 			d.print("the client waited for at most %s", d.facts.ScaleCrash.Round(time.Millisecond))
 			return nil
 		},
@@ -207,7 +207,7 @@ func (d *Demo) summarize(ctx context.Context) error {
 	)
 }
 
-// rows asks every instance.
+// rows queries every instance.
 func (d *Demo) rows(ctx context.Context) error {
 	d.facts.Rows = d.writer.Stop()
 	c, err := d.awaitRunning(ctx, 3, nil)

@@ -1,6 +1,6 @@
-// Package kube plays Pawl on Kubernetes, as a person would install it: a real
-// control plane, the manifests of deploy/ and examples/, pods that are processes
-// of this machine, and PostgreSQL in them.
+// Package kube demonstrates Pawl on Kubernetes: a real control plane, the manifests
+// of deploy/ and examples/, pods that are processes of this machine, and PostgreSQL
+// in them.
 //
 //	d, err := kube.New(ctx, kube.Options{Root: root, Out: os.Stdout})
 //	defer d.Close()
@@ -8,8 +8,8 @@
 //		err = d.Play(ctx, act)
 //	}
 //
-// `make demo-kubernetes` shows it to people; the end-to-end test plays the same
-// acts and asks [Demo.Facts] whether a row was lost.
+// `make demo-kubernetes` shows it to people; the end-to-end test runs the same acts
+// and checks with [Demo.Facts] that no row was lost.
 package kube
 
 import (
@@ -36,13 +36,13 @@ import (
 type Options struct {
 	Root string // of the repository; its bin/ holds the programs
 	Out  io.Writer
-	Keep bool // the last act leaves the clusters, and Wait keeps the plane
+	Keep bool // keep the clusters after the last act, and the plane in Wait
 }
 
-// Facts are what was measured on the way.
+// Facts are the measurements of the demo.
 type Facts struct {
 	Ready                        time.Duration // from kubectl apply
-	Rows, Missing                int           // answered commits, and those of them that some instance has not
+	Rows, Missing                int           // answered commits, and how many of them some instance lacks
 	Switch, Failover, ScaleCrash time.Duration // longest pauses of the writing client
 }
 
@@ -55,7 +55,7 @@ type Demo struct {
 	facts  Facts
 }
 
-// Act is a scene. Its function says what did not come as it should.
+// Act is one part of the demo. The error of its function describes an unexpected result.
 type Act struct {
 	Name, Title string
 	do          func(context.Context) error
@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Demo, error) {
 	return d, nil
 }
 
-// Play shows an act.
+// Play runs an act.
 func (d *Demo) Play(ctx context.Context, a Act) error {
 	d.print("\n── %s", a.Title)
 	if err := a.do(ctx); err != nil {
@@ -108,7 +108,7 @@ func (d *Demo) Play(ctx context.Context, a Act) error {
 	return nil
 }
 
-// Facts gives what was measured so far.
+// Facts returns the measurements so far.
 func (d *Demo) Facts() Facts { return d.facts }
 
 // Wait keeps the plane until ctx ends.
@@ -127,7 +127,7 @@ func (d *Demo) Wait(ctx context.Context) error {
 	}
 }
 
-// Close ends all that was started.
+// Close stops all processes.
 func (d *Demo) Close() error {
 	if d.writer != nil {
 		d.writer.Stop()

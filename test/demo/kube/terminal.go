@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-const within = 4 * time.Minute // for what takes seconds: machines are busy
+const within = 4 * time.Minute // for operations that take seconds, on a busy machine
 
 func (d *Demo) print(format string, args ...any) { fmt.Fprintf(d.o.Out, format+"\n", args...) }
 
-// steps does one after the other, until one fails.
+// steps runs functions until one fails.
 func steps(of ...func() error) error {
 	for _, step := range of {
 		if err := step(); err != nil {
@@ -26,7 +26,7 @@ func steps(of ...func() error) error {
 	return nil
 }
 
-// kubectl types a command and shows what it prints.
+// kubectl runs a command and shows its output.
 func (d *Demo) kubectl(ctx context.Context, args ...string) error {
 	d.print("$ kubectl %s", quoted(args))
 	cmd := d.command(ctx, "kubectl", args...)
@@ -34,7 +34,7 @@ func (d *Demo) kubectl(ctx context.Context, args ...string) error {
 	return named(cmd.Run(), "kubectl", args)
 }
 
-// apply types an apply of a manifest, which is changed as this kubelet needs it.
+// apply applies a manifest with the changes that this kubelet needs.
 func (d *Demo) apply(ctx context.Context, file string, change func(string) (string, error)) error {
 	text, err := os.ReadFile(filepath.Join(d.o.Root, file))
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *Demo) apply(ctx context.Context, file string, change func(string) (stri
 	return named(cmd.Run(), "kubectl", args)
 }
 
-// ask types a command without showing it.
+// runQuietly runs a command without showing it.
 func (d *Demo) runQuietly(ctx context.Context, args ...string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := d.command(ctx, "kubectl", args...)
@@ -64,7 +64,7 @@ func (d *Demo) runQuietly(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), named(err, "kubectl", args)
 }
 
-// psql asks an instance, and shows it.
+// psql queries an instance and shows the result.
 func (d *Demo) psql(ctx context.Context, i instance, sql string) error {
 	d.print("$ psql -h %s -U postgres -c %q   # instance %s", i.Address, sql, i.id)
 	cmd := d.command(ctx, "psql", "-h", i.Address, "-p", fmt.Sprint(i.Port), "-U", "postgres", "-X", "-c", sql)
@@ -80,7 +80,8 @@ func named(err error, name string, args []string) error {
 	return nil
 }
 
-// command is one of the programs here or of PostgreSQL. kubectl finds its plugin kubectl-pawl in the PATH.
+// command returns a command of this repository or of PostgreSQL. kubectl finds its plugin
+// kubectl-pawl in the PATH.
 func (d *Demo) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	path := []string{filepath.Join(d.o.Root, "bin"), "/usr/lib/postgresql/15/bin", os.Getenv("PATH")}
 	if name == "kubectl" {
@@ -103,7 +104,7 @@ func quoted(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// until looks again and again, and gives up when the time is over.
+// until polls until holds returns no error, and fails after the given time.
 func (d *Demo) until(ctx context.Context, what string, holds func(context.Context) error) error {
 	limited, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it took longer than %s until %s", within, what))
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
-// probe is a step as they were written for that engine.
+// probe is a step in the form of that engine.
 type probe struct {
 	values map[string]interface{}
 	used   bool
@@ -298,7 +298,7 @@ type brokenStore struct{ *workflow.Memory }
 
 func (brokenStore) Save(context.Context, *workflow.Save) error { return errors.New("broken") }
 
-// dump is everything a store holds of the imported runs.
+// dump returns everything that a store holds of the imported runs.
 func dump(t *testing.T, store *workflow.Memory, i Imported) []string {
 	var lines []string
 	for _, one := range i.Runs {
@@ -364,9 +364,8 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// A completed record of the old engine is a run that has ended, whatever else is
-// wrong with it: it must not stand before the next run of its subject and wait
-// for a person.
+// A completed record of the old engine is a run that has ended, whatever else is wrong with it. It
+// must not block the next run of its subject while it waits for a person.
 func TestFinding26CompletedIsImportedAsCompleted(t *testing.T) {
 	for what, c := range map[string]struct{ record, note string }{
 		"sound":               {`{"flowStatus":"completed","runningSteps":[{"StepName":"InitMeta","stepStatus":"completed"}]}`, ""},

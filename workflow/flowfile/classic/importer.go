@@ -13,29 +13,29 @@ import (
 
 // ImportOptions of Import. Subject is required.
 type ImportOptions struct {
-	Subject string          // kind/namespace/name[/uid]: what the runs of the ConfigMap work on
-	Flows   []workflow.Flow // what the runs go on with
-	Actor   string          // who imports, for history
-	Now     time.Time       // stands in for times that are missing; default: now
+	Subject string          // kind/namespace/name[/uid]: subject of the runs of the ConfigMap
+	Flows   []workflow.Flow // flows with which the runs continue
+	Actor   string          // actor of the import, for the history
+	Now     time.Time       // replaces missing times; default: now
 }
 
-// Imported is what was found in a ConfigMap.
+// Imported is the content of a ConfigMap.
 type Imported struct {
-	Runs    []ImportedRun // in the order in which they have to be written
-	Ignored []string      // keys that are no run records
+	Runs    []ImportedRun // in the order in which they must be written
+	Ignored []string      // keys that are not run records
 
-	definitions []workflow.Definition // of the flows the runs are pinned to
+	definitions []workflow.Definition // definitions of the flows of the runs
 }
 
 // ImportedRun is one run record.
 type ImportedRun struct {
-	Key    string // in the ConfigMap
+	Key    string // key in the ConfigMap
 	Run    *workflow.Run
-	Damage string   // why it was not taken over: it is Paused with INPUT_INVALID
-	Notes  []string // what was read with reservation
+	Damage string   // why the record could not be imported; then the run is Paused with INPUT_INVALID
+	Notes  []string // doubtful details of the record
 }
 
-// Damaged gives the runs that a person has to look at.
+// Damaged returns the runs that a person must check.
 func (i Imported) Damaged() []ImportedRun {
 	var damaged []ImportedRun
 	for _, run := range i.Runs {
@@ -46,14 +46,13 @@ func (i Imported) Damaged() []ImportedRun {
 	return damaged
 }
 
-// Import reads the run records of a ConfigMap. A completed run becomes Succeeded,
-// whatever else is wrong with its record; failedAndCompleted becomes Paused at its first step
-// that is not completed, all others go on there. A record that cannot be
-// understood becomes Paused with INPUT_INVALID and has no step done: resuming
-// it starts at its first step. The ids follow from subject, flow and key, so
-// the same record always gives the same run.
+// Import reads the run records of a ConfigMap. A completed run becomes Succeeded, whatever else is
+// wrong with its record. A failedAndCompleted run becomes Paused at its first step that is not
+// completed. All other runs continue at that step. An invalid record becomes Paused with
+// INPUT_INVALID and without done steps: a resume starts it at its first step. The id is computed
+// from subject, flow and key, so the same record always has the same id.
 //
-// An error is about the file as a whole.
+// It returns an error only for the file as a whole.
 func Import(data []byte, o ImportOptions) (Imported, error) {
 	if strings.Count(o.Subject, "/") < 2 {
 		return Imported{}, workflow.InputInvalid.Errorf("subject %q is not kind/namespace/name", o.Subject)
@@ -83,8 +82,8 @@ func Import(data []byte, o ImportOptions) (Imported, error) {
 	return imported, nil
 }
 
-// order puts ended runs first and damaged ones last: a run that goes on must
-// not stand in the queue of its subject behind one that waits for a person.
+// order puts ended runs first and damaged runs last, so that a run that can continue does not wait
+// in the queue of its subject behind one that a person must check.
 func (i *Imported) order() {
 	rank := func(r ImportedRun) int {
 		switch {
@@ -122,7 +121,7 @@ func (o ImportOptions) read(e entry) ImportedRun {
 	return o.convert(e, r)
 }
 
-// damaged gives a run that a person has to look at.
+// damaged returns a run that a person must check.
 func (o ImportOptions) damaged(e entry, format string, args ...any) ImportedRun {
 	run := o.run(e)
 	why := fmt.Sprintf(format, args...)
@@ -132,7 +131,7 @@ func (o ImportOptions) damaged(e entry, format string, args ...any) ImportedRun 
 	return ImportedRun{Key: e.key, Run: run, Damage: why}
 }
 
-// run makes the run of a record, without what the record says.
+// run creates the run of a record without its state.
 func (o ImportOptions) run(e entry) *workflow.Run {
 	run := &workflow.Run{
 		ID: workflow.RunID(o.Subject, e.flow, e.key), Flow: e.flow, Subject: o.Subject, RequestID: e.key, Actor: o.Actor,
@@ -156,7 +155,7 @@ func (o ImportOptions) flow(name string) *workflow.Flow {
 	return nil
 }
 
-// convert makes a checkpoint of a record that could be read.
+// convert creates the checkpoint of a valid record.
 func (o ImportOptions) convert(e entry, r record) ImportedRun {
 	made := ImportedRun{Key: e.key, Run: o.run(e)}
 	run, flow, over := made.Run, o.flow(e.flow), r.FlowStatus == completed
@@ -171,7 +170,7 @@ func (o ImportOptions) convert(e entry, r record) ImportedRun {
 		err = fmt.Errorf("initContext has %d bytes, the limit is %d", len(input), workflow.MaxInput)
 	}
 	switch {
-	case err != nil && over: // it has ended: nothing reads its input any more
+	case err != nil && over: // it has ended: its input is not needed
 		made.Notes = append(made.Notes, err.Error())
 	case err != nil:
 		return o.damaged(e, "%v", err)
@@ -295,8 +294,8 @@ func (o ImportOptions) steps(made *ImportedRun, r record, flow *workflow.Flow, o
 	return open, nil
 }
 
-// leavesOf gives the instance names of the steps that do something, in order.
-// What stands in a loop has no name before the loop is reached.
+// leavesOf returns the instance names of the steps without inner steps, in order. Steps in a loop
+// have no name before the run reaches the loop.
 func leavesOf(steps []workflow.Step, path string) []string {
 	var leaves []string
 	for _, s := range steps {
@@ -321,7 +320,7 @@ func alone(s *workflow.Step) []workflow.Step {
 	return []workflow.Step{*s}
 }
 
-// pick finds the nth step of a name: that engine knows steps by their own name only.
+// pick returns the nth step with a name, because that engine identifies steps by name only.
 func pick(leaves []string, name string, nth int) string {
 	for _, leaf := range leaves {
 		if leaf == name || leafName(leaf) == name {

@@ -16,10 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// largest is how much is read at once; a ConfigMap holds 1 MiB.
+// maxSize is the limit of the input; a ConfigMap holds 1 MiB.
 const maxSize = 16 << 20
 
-// record is one run as the PolarDB Stack engine has written it.
+// record is one run in the format of the PolarDB Stack engine.
 type record struct {
 	FlowName     string          `json:"flowName"`
 	FlowStatus   string          `json:"flowStatus"`
@@ -39,7 +39,7 @@ type stepRecord struct {
 	RetryTimes           json.RawMessage `json:"retryTimes"`
 }
 
-// The words of that engine.
+// The values of that engine.
 const (
 	completed          = "completed"
 	failedAndCompleted = "failedAndCompleted"
@@ -48,14 +48,14 @@ const (
 // entry is one key of the ConfigMap.
 type entry struct {
 	key    string
-	number int    // of the key, -1 if it has none
-	flow   string // of the key
+	number int    // number in the key; -1 if there is none
+	flow   string // flow in the key
 	value  []byte
 }
 
 var keyForm = regexp.MustCompile(`^([0-9]{1,9})-(.+)$`)
 
-// entries reads a ConfigMap, as a manifest or as its plain data, in YAML or JSON.
+// entries decodes a ConfigMap, as a manifest or as its plain data, in YAML or JSON.
 func entries(data []byte) ([]entry, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("the file is larger than %d MiB", maxSize>>20)
@@ -102,7 +102,7 @@ func read(root *yaml.Node) ([]entry, error) {
 		if value.Kind != yaml.ScalarNode {
 			var plain any
 			if err := value.Decode(&plain); err == nil {
-				e.value, _ = json.Marshal(plain) // what has no JSON form is damaged: the value stays empty
+				e.value, _ = json.Marshal(plain) // a value without a JSON form is damaged: it stays empty
 			}
 		}
 		if m := keyForm.FindStringSubmatch(key.Value); m != nil {
@@ -136,8 +136,8 @@ func plain(n *yaml.Node) error {
 	return nil
 }
 
-// context reads an initContext or contextOutput: an object, or one within a
-// string; nothing for what is empty.
+// context decodes an initContext or contextOutput: an object, or an object in a string. It returns
+// nothing for an empty value.
 func contextOf(raw json.RawMessage) (json.RawMessage, error) {
 	var inner string
 	if json.Unmarshal(raw, &inner) == nil {
@@ -158,7 +158,7 @@ func contextOf(raw json.RawMessage) (json.RawMessage, error) {
 
 var timeForms = []string{time.RFC3339Nano, "2006-01-02 15:04:05", "2006-01-02T15:04:05", "2006-01-02 15:04:05.999999999 -0700 MST", "2006-01-02T15:04:05.999-0700"}
 
-// timeOf reads a time in any of the forms met; zero for what is empty or unreadable.
+// timeOf decodes a time in any of the known formats; zero for an empty or invalid value.
 func timeOf(raw json.RawMessage) time.Time {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -173,7 +173,7 @@ func timeOf(raw json.RawMessage) time.Time {
 	return time.Time{}
 }
 
-// attempts is the number of attempts a step has had.
+// attempts returns the number of attempts of a step.
 func (s stepRecord) attempts() int {
 	text := strings.Trim(string(s.RetryTimes), `"`)
 	if n, err := strconv.Atoi(text); err == nil && n >= 0 && n < 1_000_000 {

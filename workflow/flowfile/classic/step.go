@@ -1,5 +1,4 @@
-// Package classic takes over what was written for the PolarDB Stack engine: its
-// steps run unchanged, and its runs go on.
+// Package classic runs steps of the PolarDB Stack engine unchanged and imports its runs.
 //
 //	workflow.Options{Actions: []workflow.Action{
 //		classic.Adapt("workflow_shared.InitMeta", func() classic.Step { return &InitMeta{} }, classic.Options{}),
@@ -8,7 +7,7 @@
 //	imported, err := classic.Import(configMap, classic.ImportOptions{Subject: "demo/default/c1", Flows: set.Flows()})
 //	counts, err := imported.Write(ctx, store)
 //
-// Its flow files need nothing of this: flowfile reads them as they are.
+// Its flow files do not need this package: flowfile reads them unchanged.
 package classic
 
 import (
@@ -24,15 +23,15 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Step is a step of that engine: Init with the context of the run, DoStep, then
-// Output for the steps behind.
+// Step is a step of that engine. The calls are Init with the context of the run, DoStep, and Output
+// for the later steps.
 type Step interface {
 	Init(map[string]interface{}, logr.Logger) error
 	DoStep(context.Context, logr.Logger) error
 	Output(logr.Logger) map[string]interface{}
 }
 
-// Keys of the map that Init gets beside the input and the outputs.
+// Keys of the map for Init, besides the input and the outputs.
 const (
 	ResourceName      = "_resourceName"
 	ResourceNamespace = "_resourceNameSpace"
@@ -40,16 +39,15 @@ const (
 
 // Options of Adapt. The zero value is usable.
 type Options struct {
-	// Outcome reads an error of Init or DoStep: steps that ask to wait or to
-	// stop by an error of their own say so here. Default: outcome.Fail.
+	// Outcome converts an error of Init or DoStep, for steps that use special errors to wait or to
+	// stop. Default: outcome.Fail.
 	Outcome func(error) outcome.Outcome
 }
 
-// Adapt makes an action of a step. Each attempt works on a new value: nothing
-// is left over from the one before. The map that Init gets holds the run's
-// input, the outputs of all steps merged in step order (the later one wins),
-// and name and namespace of the subject. Whole numbers in it are int64, others
-// float64, also within one process (workflow.md 2.8, 2.12).
+// Adapt converts a step to an action. Each attempt uses a new value of the step. The map for Init
+// contains the input of the run, the outputs of all steps (a later one overrides an earlier one),
+// and name and namespace of the subject. Whole numbers are int64, other numbers float64, even
+// within one process.
 func Adapt(name string, fresh func() Step, o Options) workflow.Action {
 	if o.Outcome == nil {
 		o.Outcome = outcome.Fail
@@ -77,7 +75,7 @@ func Adapt(name string, fresh func() Step, o Options) workflow.Action {
 	return workflow.Action{Name: name, Description: "a step written for the PolarDB Stack engine", Do: do}
 }
 
-// gather makes the map for Init.
+// gather returns the map for Init.
 func gather(t *workflow.Task) (map[string]interface{}, error) {
 	values := map[string]interface{}{}
 	var input any
@@ -96,7 +94,7 @@ func gather(t *workflow.Task) (map[string]interface{}, error) {
 		if err != nil {
 			return nil, fmt.Errorf("output of %s: %w", name, err)
 		}
-		if object, ok := output.(map[string]any); ok { // only an object has values with names
+		if object, ok := output.(map[string]any); ok { // only an object has named values
 			maps.Copy(values, object)
 		}
 	}
@@ -104,7 +102,7 @@ func gather(t *workflow.Task) (map[string]interface{}, error) {
 	return values, nil
 }
 
-// resource takes name and namespace from kind/namespace/name[/uid].
+// resource returns name and namespace of kind/namespace/name[/uid].
 func resource(subject string) (name, namespace string) {
 	parts := strings.Split(subject, "/")
 	if len(parts) < 3 {
@@ -113,7 +111,7 @@ func resource(subject string) (name, namespace string) {
 	return parts[2], parts[1]
 }
 
-// object tells whether raw JSON is one.
+// object reports whether raw JSON is an object.
 func object(raw json.RawMessage) bool {
 	return len(raw) > 0 && strings.HasPrefix(strings.TrimSpace(string(raw)), "{")
 }

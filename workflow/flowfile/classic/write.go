@@ -9,19 +9,18 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
-// Written counts what Write did.
+// Written is the result of Write.
 type Written struct {
-	New   int // runs that were not in the store
-	Known int // runs that were: they are left as they are
+	New   int // number of runs that were not in the store
+	Known int // number of runs that were in the store: they are not changed
 }
 
-// Write puts the runs into a store. It may be repeated: a run that is there
-// already is left alone, one whose writing was broken off is finished. Write
-// before a worker serves the store.
+// Write stores the runs. It may be repeated: it skips a run that exists, and completes a run whose
+// write was interrupted. Call it before a worker serves the store.
 //
-// A subject has one active run. When a ConfigMap holds several that have not
-// ended, the first that can go on is active and the others are queued behind
-// it; a queued one that was interrupted pauses at its step once it is its turn.
+// A subject has one active run. If several runs of the ConfigMap have not ended, the first one that
+// can continue is active and the others are queued behind it. A queued run that was interrupted
+// pauses at its step when it leaves the queue.
 func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, error) {
 	var w Written
 	if keeps, ok := store.(workflow.Definitions); ok {
@@ -47,7 +46,7 @@ func (i Imported) Write(ctx context.Context, store workflow.Store) (Written, err
 
 func write(ctx context.Context, store workflow.Store, one ImportedRun) (fresh bool, err error) {
 	want := *one.Run
-	run := want // the store takes the records that are marked in it
+	run := want // the store reads the changed records from it
 	run.Phase, run.Fault, run.Seq = workflow.Running, nil, 1
 	run.State.PausedAt = time.Time{}
 	run.EndedAt = time.Time{}
@@ -60,8 +59,8 @@ func write(ctx context.Context, store workflow.Store, one ImportedRun) (fresh bo
 	if err != nil {
 		return false, err
 	}
-	// Nobody has worked on a run at its first revision. A run that goes on is
-	// complete by now; one that ended or stopped needs a second write.
+	// At its first revision no worker has changed a run. A run that continues is complete now; one
+	// that has ended or stopped needs a second write.
 	untouched := got.Revision <= 1 && got.Epoch == 0
 	if !untouched || want.Phase == workflow.Running || got.Phase == workflow.Queued && !want.Phase.Final() {
 		return fresh, nil

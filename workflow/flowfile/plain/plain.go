@@ -1,6 +1,5 @@
-// Package plain turns what people write in YAML, and what CEL makes of it, into
-// values that JSON can hold: whole numbers as int64, bytes in base64, times in
-// RFC 3339 UTC.
+// Package plain converts YAML nodes and results of CEL to values that JSON can hold: whole numbers
+// as int64, bytes in base64, times in RFC 3339 UTC.
 package plain
 
 import (
@@ -17,13 +16,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deepest is how far the result of an expression may be nested.
+// maxDepth is the nesting limit of the result of an expression.
 const maxDepth = 100
 
-// Refused is a result that cannot be stored, and says why.
+// Refused is a result that cannot be stored. CannotBeStored returns the reason.
 type Refused interface{ CannotBeStored() error }
 
-// Of turns the result of an expression into a plain value.
+// Of converts the result of an expression to a plain value.
 func Of(value ref.Val) (any, error) { return of(value, 0) }
 
 func of(value ref.Val, depth int) (any, error) {
@@ -46,7 +45,7 @@ func of(value ref.Val, depth int) (any, error) {
 		if f := float64(v); !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return f, nil
 		}
-		return nil, fmt.Errorf("the result is no number JSON can hold")
+		return nil, fmt.Errorf("the result is not a number that JSON can represent")
 	case types.Bytes:
 		return base64.StdEncoding.EncodeToString(v), nil
 	case types.Timestamp:
@@ -87,15 +86,15 @@ func of(value ref.Val, depth int) (any, error) {
 	return nil, fmt.Errorf("a value of type %s cannot be stored", value.Type().TypeName())
 }
 
-// Reader turns nodes of YAML into plain values.
+// Reader converts YAML nodes to plain values.
 type Reader struct {
-	// Entries reads a mapping strictly, and reports what is wrong with its keys.
+	// Entries decodes a mapping strictly and reports invalid keys.
 	Entries func(n *yaml.Node, each func(key, value *yaml.Node))
-	// Wrong reports a node that no value can be made of.
+	// Wrong reports a node that cannot be converted.
 	Wrong func(n *yaml.Node, format string, args ...any)
 }
 
-// Value gives the value of a node. After a report it is of no use.
+// Value returns the value of a node. After a report the value is undefined.
 func (r Reader) Value(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -123,7 +122,7 @@ func (r Reader) Value(n *yaml.Node) any {
 	case "!!float":
 		var v float64
 		if err := n.Decode(&v); err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-			r.Wrong(n, "%s is no number JSON can hold", n.Value)
+			r.Wrong(n, "%s is not a number that JSON can represent", n.Value)
 			return 0
 		}
 		return v
@@ -134,10 +133,10 @@ func (r Reader) Value(n *yaml.Node) any {
 	return nil
 }
 
-// IsNull reports a node without a value.
+// IsNull reports whether a node has no value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// Kind says what a node is, for messages: a mapping, a list, nothing, or its text in quotes.
+// Kind describes a node for messages: a mapping, a list, nothing, or its text in quotes.
 func Kind(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
 )
 
-// What an expression gives becomes what JSON can hold, or is refused in words.
+// The result of an expression becomes a JSON value, or is refused with a message.
 func TestOf(t *testing.T) {
 	convert := types.DefaultTypeAdapter.NativeToValue
 	deep := func(levels int) ref.Val {
@@ -62,12 +62,12 @@ type refused struct{ ref.Val }
 
 func (refused) CannotBeStored() error { return fmt.Errorf("not this one") }
 
-// Values of YAML keep their types; what cannot be one is reported at its place.
+// Values of YAML keep their types. A value that has none is reported at its position.
 func TestValue(t *testing.T) {
 	for text, want := range map[string]string{
 		`{a: [1, 0x10, 1.5, yes, true, ~, "2", 2026-01-02, text]}`: `{"a":[1,16,1.5,"yes",true,null,"2","2026-01-02","text"]}`,
 		`9223372036854775807`:      `9223372036854775807`,
-		`[.inf]`:                   `[0] 1:2: .inf is no number JSON can hold`,
+		`[.inf]`:                   `[0] 1:2: .inf is not a number that JSON can represent`,
 		`[a, !secret b]`:           `["a",null] 1:5: the tag !secret is refused`,
 		`{n: 9223372036854775808}`: `{"n":0} 1:5: 9223372036854775808 does not fit into 64 bits`,
 	} {

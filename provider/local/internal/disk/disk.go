@@ -1,4 +1,5 @@
-// Package disk writes small files so that a crash leaves the old or the new one, never half of it.
+// Package disk writes small files atomically: after a crash there is the old file or the
+// new one.
 package disk
 
 import (
@@ -12,8 +13,8 @@ import (
 	"syscall"
 )
 
-// WriteFile replaces a file, readable for its owner only. The folder must be
-// there: a file never brings a removed folder back.
+// WriteFile replaces a file, readable by its owner only. It fails if the directory does
+// not exist, so it never restores a removed directory.
 func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*") // 0600
 	if err != nil {
@@ -34,7 +35,7 @@ func WriteFile(path string, data []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// WriteJSON is WriteFile of a value.
+// WriteJSON writes a value with WriteFile.
 func WriteJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -43,7 +44,7 @@ func WriteJSON(path string, value any) error {
 	return WriteFile(path, append(data, '\n'))
 }
 
-// ReadJSON reads what WriteJSON has written.
+// ReadJSON reads a file of WriteJSON.
 func ReadJSON(path string, value any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -55,7 +56,7 @@ func ReadJSON(path string, value any) error {
 	return nil
 }
 
-// SyncDir makes names of a folder durable.
+// SyncDir makes the entries of a directory durable.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -65,11 +66,11 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Lock takes the lock of a file, and waits for it. Closing the file, and the end
-// of the process, give it back.
+// Lock locks a file, and waits for it. Closing the file or the end of the process releases
+// the lock.
 func Lock(path string) (*os.File, error) { return lock(path, syscall.LOCK_EX) }
 
-// TryLock is Lock that does not wait: it gives nil if another process has it.
+// TryLock is Lock without waiting: it returns nil if another process has the lock.
 func TryLock(path string) (*os.File, error) {
 	f, err := lock(path, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -78,8 +79,8 @@ func TryLock(path string) (*os.File, error) {
 	return f, err
 }
 
-// Held reports that another process, or another part of this one, has the lock
-// of a file. It does not make the file.
+// Held reports whether another process, or another part of this one, has the lock of a
+// file. It does not create the file.
 func Held(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -106,7 +107,7 @@ func lock(path string, how int) (*os.File, error) {
 	}
 }
 
-// Random gives n random bytes as hex.
+// Random returns n random bytes as hex.
 func Random(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // it never fails

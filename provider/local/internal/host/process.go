@@ -1,5 +1,5 @@
-// Package host knows processes of this machine. A process id alone says
-// nothing: ids are given anew.
+// Package host identifies processes of this machine. A process id alone identifies
+// nothing: the kernel reuses ids.
 package host
 
 import (
@@ -12,30 +12,30 @@ import (
 	"syscall"
 )
 
-// Process is one process of one boot. The zero Process is none.
+// Process identifies one process of one boot. The zero Process is none.
 type Process struct {
-	Identity string `json:"identity"` // of the VM that it is
+	Identity string `json:"identity"` // of its VM
 	Boot     string `json:"boot"`     // id of the boot
 	PID      int    `json:"pid"`
 	Start    string `json:"start"` // ticks between boot and its start; empty where there is no /proc
 }
 
-// Self is this process.
+// Self returns this process.
 func Self(identity string) Process { return Of(identity, os.Getpid()) }
 
-// Of is the process that has the id now.
+// Of returns the process that has the id now.
 func Of(identity string, pid int) Process {
 	start, _ := stat(pid)
 	return Process{Identity: identity, Boot: Boot(), PID: pid, Start: start}
 }
 
-// Same reports the same process, whatever its identity.
+// Same reports whether both are the same process. It ignores the identity.
 func (p Process) Same(o Process) bool {
 	return p.PID == o.PID && p.Start == o.Start && p.Boot == o.Boot
 }
 
-// Lives reports that this very process runs. Where there is no /proc it can
-// only tell that some process has its id.
+// IsRunning reports whether this process still runs. Without /proc it only reports that
+// some process has its id.
 func (p Process) IsRunning() bool {
 	if p.PID <= 1 || p.Boot != Boot() {
 		return false
@@ -47,8 +47,8 @@ func (p Process) IsRunning() bool {
 	return alive && start == p.Start
 }
 
-// Runs reports that the process was started with this argument, or that the
-// machine does not tell: one that is ending gives up its arguments before it is gone.
+// HasArgument reports whether the process has this argument. It also returns true if the
+// arguments cannot be read: an ending process loses its arguments before it is gone.
 func (p Process) HasArgument(argument string) bool {
 	if !hasProc() {
 		return true
@@ -68,14 +68,14 @@ func (p Process) HasArgument(argument string) bool {
 	return false
 }
 
-// Signal signals this very process, and no other that has its id by now. With
-// group the rest of its group is told too. It reports nothing about one that has ended.
+// Signal sends a signal to this process, but never to another one that has its id now.
+// With group it also signals the process group. It returns nil if the process has ended.
 func (p Process) Signal(s syscall.Signal, group bool) error {
 	handle, err := os.FindProcess(p.PID) // pins the process, where the kernel can
 	if err != nil {
 		return err
 	}
-	defer func() { _ = handle.Release() }() // it holds a descriptor at most
+	defer func() { _ = handle.Release() }() // it holds at most a descriptor
 	if !p.IsRunning() {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p Process) Signal(s syscall.Signal, group bool) error {
 	return nil
 }
 
-// Boot is the id of this boot, or empty where the machine has none.
+// Boot returns the id of this boot, or "" if the machine has none.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -116,7 +116,7 @@ func stat(pid int) (start string, alive bool) {
 	return string(fields[19]), state != 'Z' && state != 'X'
 }
 
-// ends reports that the kernel is ending a process (PF_EXITING of its flags).
+// isExiting reports whether the kernel is ending a process (flag PF_EXITING).
 func isExiting(pid int) bool {
 	const exiting = 0x4
 	fields := fieldsOf(pid)
@@ -127,8 +127,8 @@ func isExiting(pid int) bool {
 	return err == nil && flags&exiting != 0
 }
 
-// fieldsOf are those of /proc/<pid>/stat behind the name (which may hold spaces and
-// brackets), the state first; nil: there is no such process.
+// fieldsOf returns the fields of /proc/<pid>/stat after the name (which may contain spaces
+// and brackets), the state first; nil if there is no such process.
 func fieldsOf(pid int) [][]byte {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

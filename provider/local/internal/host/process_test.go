@@ -22,13 +22,13 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A process that was killed gives up its arguments before it is gone. Until it is
-// gone, nobody takes it for another process.
+// A killed process loses its arguments before it is gone. Until then it must not be taken
+// for another process.
 func TestProcessThatEnds(t *testing.T) {
 	if !hasProc() {
 		t.Skip("this machine has no /proc")
 	}
-	for range 5 { // how far its end has come at each look is chance
+	for range 5 { // how far its end has come is chance
 		killed(t)
 	}
 }

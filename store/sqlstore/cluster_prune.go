@@ -1,0 +1,213 @@
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/cluster"
+)
+
+const pruneBatch = 500 // rows of one write
+
+// Prune implements cluster.Store. It works in small writes: after an error, earlier
+// removals stay.
+func (c *Clusters) Prune(ctx context.Context, now time.Time, keep cluster.Keep) (removed int, err error) {
+	keep = keep.OrDefault()
+	defer c.lists.changed(true)
+	n, err := c.pruneClusters(ctx, now.Add(-keep.Clusters).UnixNano())
+	if err != nil {
+		return n, err
+	}
+	jobs, err := c.pruneRows(ctx, "job", "number", "status <> 0 AND completed <> 0 AND completed <= ?", now.Add(-keep.Jobs).UnixNano())
+	if err != nil {
+		return n + jobs, err
+	}
+	events, err := c.pruneRows(ctx, "cluster_event", "seq", "at <> 0 AND at <= ?", now.Add(-keep.Events).UnixNano())
+	return n + jobs + events, err
+}
+
+// pruneRows removes the old rows of a table, the oldest first.
+func (c *Clusters) pruneRows(ctx context.Context, table, key, old string, before int64) (removed int, err error) {
+	sql := fmt.Sprintf("SELECT %s FROM %s WHERE %s LIMIT %d", key, table, old, pruneBatch)
+	for {
+		found, err := c.firstColumn(ctx, strings.ReplaceAll(sql, "?", "$1"), before)
+		if err != nil || len(found) == 0 { // nothing to remove: no write
+			return removed, err
+		}
+		var w where
+		w.and(old, before)
+		w.conditions = append(w.conditions, in(&w, key, found))
+		n := 0
+		prune := change{lock: "prune/" + table, begin: func() { n = 0 }}
+		if table == "cluster_event" {
+			prune.list = append(prune.list, statement{sql: `UPDATE cluster_feed SET floor = $1 WHERE floor < $1`, args: []any{slices.Max(found)}})
+		}
+		prune.list = append(prune.list, statement{sql: "DELETE FROM " + table + w.String() + " RETURNING 1", args: w.args, each: func(row) error { n++; return nil }})
+		if err := c.m.apply(ctx, prune); err != nil {
+			return removed, err
+		}
+		if removed += n; len(found) < pruneBatch {
+			return removed, nil
+		}
+	}
+}
+
+// firstColumn returns the numbers in the first column of a result.
+func (c *Clusters) firstColumn(ctx context.Context, sql string, args ...any) (found []int64, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		found = nil
+		return s.query(sql, args, func(r row) error { found = append(found, r.int(0)); return nil })
+	})
+	return found, err
+}
+
+// pruneClusters removes the rows of destroyed clusters. Journal rows whose resource may
+// still exist stay, and their cluster stays too, because it names their owner.
+func (c *Clusters) pruneClusters(ctx context.Context, before int64) (removed int, err error) {
+	for after := int64(0); ; {
+		list, err := c.firstColumn(ctx, `SELECT id FROM container_cluster WHERE state = 'Destroyed' AND removed <= $1 AND id > $2
+			AND (NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND r.phase NOT IN ('gone', 'never_created') AND r.origin <> 'given')
+				OR EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = container_cluster.id AND (r.phase IN ('gone', 'never_created') OR r.origin = 'given'))
+				OR EXISTS (SELECT 1 FROM container_cluster_vm_map n WHERE n.cluster_id = container_cluster.id)
+				OR EXISTS (SELECT 1 FROM container_cluster_details d WHERE d.cluster_id = container_cluster.id))
+			ORDER BY id LIMIT 500`, before, after)
+		if err != nil || len(list) == 0 {
+			return removed, err
+		}
+		for _, id := range list {
+			n := 0
+			prune := change{lock: clusterLock(id), begin: func() { n = 0 }, list: []statement{
+				{sql: `SELECT id FROM container_cluster WHERE id = $1 AND state = 'Destroyed' AND removed <= $2`, args: []any{id, before}, must: errStale},
+			}}
+			for _, sql := range []string{
+				`DELETE FROM container_cluster_resource WHERE cluster_id = $1 AND (phase IN ('gone', 'never_created') OR origin = 'given') RETURNING 1`,
+				`DELETE FROM container_cluster_vm_map WHERE cluster_id = $1 RETURNING 1`,
+				`DELETE FROM container_cluster_details WHERE cluster_id = $1 RETURNING 1`,
+				`DELETE FROM container_cluster WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM container_cluster_resource r WHERE r.cluster_id = $1) RETURNING 1`,
+			} {
+				prune.list = append(prune.list, statement{sql: sql, args: []any{id}, each: func(row) error { n++; return nil }})
+			}
+			switch err := c.m.apply(ctx, prune); {
+			case errors.Is(err, errStale): // another process removed it first
+			case err != nil:
+				return removed, err
+			default:
+				removed += n
+			}
+		}
+		after = list[len(list)-1]
+	}
+}
+
+// Feed implements cluster.Store.
+func (c *Clusters) Feed(ctx context.Context) (floor, newest int64, err error) {
+	err = c.m.read(ctx, func(s session) error {
+		return s.query(`SELECT floor, newest FROM cluster_feed`, nil, func(r row) error { floor, newest = r.int(0), r.int(1); return nil })
+	})
+	return floor, newest, err
+}
+
+// encryptedTable is a table with encrypted columns. The location of a secret is its
+// table, its column and the text in idColumn, which never changes.
+type encryptedTable struct {
+	name, idColumn string
+	columns        []string
+}
+
+// encryptedTables are the tables that Rotate encrypts again.
+var encryptedTables = []encryptedTable{
+	{"container_cluster_details", "cluster", []string{"password", "registry_password", "config_data", "ca_key"}},
+	{"job", "id", []string{"password"}},
+	{"api_key", "id", []string{"secret"}},
+}
+
+// Rotate encrypts all secrets with the newest master key, while the store is in use, and
+// returns the number of rows it changed. Afterwards only older backups and exports need
+// the older keys.
+func (s *SQLite) Rotate(ctx context.Context) (int, error) {
+	return rotate(ctx, sqBackend{s}, s.encrypter)
+}
+
+// Rotate encrypts all secrets with the newest master key. See SQLite.Rotate.
+func (p *Postgres) Rotate(ctx context.Context) (int, error) {
+	return rotate(ctx, pgBackend{p}, p.encrypter)
+}
+
+func rotate(ctx context.Context, m backend, encrypter *Encrypter) (rows int, err error) {
+	if len(encrypter.keys) == 0 {
+		return 0, MasterKeyMissing.Errorf("there is no key to rotate to")
+	}
+	for _, t := range encryptedTables {
+		n, err := rotateTable(ctx, m, encrypter, t)
+		rows += n
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// rotateTable rotates one table in the order of idColumn. If another writer changes a
+// row in between, the row is skipped: that writer has encrypted it with the newest key.
+func rotateTable(ctx context.Context, m backend, encrypter *Encrypter, t encryptedTable) (rows int, err error) {
+	type encryptedRow struct {
+		owner string
+		old   [][]byte
+	}
+	sql := fmt.Sprintf("SELECT %s, %s FROM %s WHERE %s > $1 ORDER BY %s LIMIT 200", t.idColumn, strings.Join(t.columns, ", "), t.name, t.idColumn, t.idColumn)
+	for after := ""; ; {
+		var list []encryptedRow
+		err := m.read(ctx, func(s session) error {
+			list = nil
+			return s.query(sql, []any{after}, func(r row) error {
+				found := encryptedRow{owner: r.text(0)}
+				for i := range t.columns {
+					found.old = append(found.old, r.bytes(i+1))
+				}
+				list = append(list, found)
+				return nil
+			})
+		})
+		if err != nil || len(list) == 0 {
+			return rows, err
+		}
+		after = list[len(list)-1].owner
+		list = slices.DeleteFunc(list, func(r encryptedRow) bool {
+			return !slices.ContainsFunc(r.old, func(old []byte) bool { return !encrypter.IsCurrent(old) })
+		})
+		if len(list) == 0 {
+			continue
+		}
+		changed := map[string]bool{}
+		anew := change{lock: "rotate/" + t.name, begin: func() { clear(changed) }}
+		for _, r := range list {
+			for i, column := range t.columns {
+				if encrypter.IsCurrent(r.old[i]) {
+					continue
+				}
+				at := secretLocation(t.name, column, r.owner)
+				secret, err := encrypter.Decrypt(at, r.old[i])
+				if err != nil {
+					return rows, err
+				}
+				next, err := encrypter.Encrypt(at, secret)
+				if err != nil {
+					return rows, err
+				}
+				anew.list = append(anew.list, statement{
+					sql:  fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND %s = $3 RETURNING 1", t.name, column, t.idColumn, column),
+					args: []any{next, r.owner, bytes.Clone(r.old[i])}, each: func(row) error { changed[r.owner] = true; return nil },
+				})
+			}
+		}
+		if err := m.apply(ctx, anew); err != nil {
+			return rows, err
+		}
+		rows += len(changed)
+	}
+}

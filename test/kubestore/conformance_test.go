@@ -1,0 +1,44 @@
+package kubestore_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/store/kubestore"
+	"github.com/pawl-dev/pawl/store/kubestore/kubetest"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/storetest"
+)
+
+// The conformance suite of stores, on Run objects and on ConfigMaps.
+func TestExam(t *testing.T) {
+	plane := suite.Plane(t)
+	for _, kind := range []kubestore.Kind{kubestore.Run, kubestore.ConfigMap} {
+		t.Run(string(kind), func(t *testing.T) {
+			client := plane.Client()
+			var spaces, wires sync.Map // by store
+			openIn := func(t testing.TB, space string) workflow.Store {
+				s, wire := open(t, plane.Config(), kind, space)
+				spaces.Store(s, space)
+				wires.Store(s, wire)
+				return s
+			}
+			storetest.Run(t, storetest.Harness{
+				Open: func(t testing.TB) workflow.Store { return openIn(t, namespace(t, client)) },
+				Reopen: func(t testing.TB, s workflow.Store) workflow.Store {
+					s.(*kubestore.Store).Close() // no graceful shutdown
+					space, _ := spaces.Load(s)
+					return openIn(t, space.(string))
+				},
+				DiskFull: func(_ testing.TB, s workflow.Store) func() {
+					wire, _ := wires.Load(s)
+					wire.(*kubetest.Wire).Fill(true)
+					return func() { wire.(*kubetest.Wire).Fill(false) }
+				},
+				Slow:  true,
+				Lease: time.Second,
+			})
+		})
+	}
+}
