@@ -6,7 +6,7 @@ func declare(code fault.Code, class fault.Class, free bool, title, remedy string
 	return fault.Declare(fault.Kind{Code: code, Class: class, Uncharged: free, Title: title, Remedy: remedy})
 }
 
-// The faults of the engine (workflow.md 2.7).
+// The faults of the engine.
 var (
 	Timeout = declare("TIMEOUT", fault.Transient, false, "the attempt took longer than its timeout",
 		"Find out what held the step up, or raise its timeout, then resume.")

@@ -278,7 +278,7 @@ func (s *slots) free() int {
 	return max(s.limit-s.used-len(s.waiting), 0)
 }
 
-// full lists the flows at their limit.
+// fullFlows lists the flows that have reached their limit.
 func (s *slots) fullFlows() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Limits of values in bytes (workflow.md 2.8).
+// Limits of values in bytes.
 const (
 	MaxInput        = 256 << 10
 	MaxOutput       = 64 << 10
@@ -276,7 +276,7 @@ func contains(ids []string, id string) bool {
 	return false
 }
 
-// taskWorld answers a View from TaskFacts.
+// taskSource answers a View from TaskFacts.
 type taskSource Task
 
 func (w *taskSource) info() RunInfo {
