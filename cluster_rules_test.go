@@ -27,42 +27,42 @@ var clusterRules = []struct{ rule, tests string }{
 	{"rules are found by id and open to the CIDRs of the cluster", "TestAnOpenedRuleIsClosedAgain TestUpgradesAndRules"},
 	{"each command has two gates", "TestTwoGates TestWhoMayCallTheRoutesOfClusters TestAnotherAccountsClusterIsRefused"},
 	{"join tokens are random, short-lived and the CA is pinned", "TestTokensOfNodes TestControlAdmits TestPinning"},
-	{"no SSH: calling home brings the config", "TestCluster TestConfig TestFirstStartMakesEverythingOnce"},
-	{"a fault has a remedy; a plan shows limits before anything is made", "TestFailedJob TestAPlanWritesNothing TestNoRoomIsKnownBeforeAnythingIsMade"},
+	{"no SSH: a heartbeat brings the config", "TestCluster TestConfig TestFirstStartMakesEverythingOnce"},
+	{"a fault has a remedy; a plan shows limits before anything is created", "TestFailedJob TestAPlanWritesNothing TestNoRoomIsKnownBeforeAnythingIsMade"},
 	{"scale works from Alert, and removes exactly the named nodes", "TestWhoMayChangeWhatInWhichState TestAutoscaler TestVictims"},
 
-	{"5.1 exactly these transitions", "TestEveryPairIsAllowedOrRefused TestTheMachineHasExactlyTheEdgesOfTheLifecycle TestAdditionsToTheMachineOf2016 TestTheMachineFiresWhatIsDue"},
-	{"5.1 a create that never started is deleted", "TestACreateThatNeverStartsIsDeleted"},
-	{"5.2 delete walks from each state, and Destroyed is final", "TestDeleteInEachState TestDestroyedIsReachedWhateverFails"},
-	{"5.2 a call in flight is followed to its end", "TestACallInFlightIsFollowedToItsEnd"},
-	{"5.2 a delete overtakes what was asked before", "TestADeletionOvertakesOpenJobs"},
+	{"exactly these transitions", "TestEveryPairIsAllowedOrRefused TestTheMachineHasExactlyTheEdgesOfTheLifecycle TestAdditionsToTheMachineOf2016 TestTheMachineFiresWhatIsDue"},
+	{"a create that never started is deleted", "TestACreateThatNeverStartsIsDeleted"},
+	{"delete walks from each state, and Destroyed is final", "TestDeleteInEachState TestDestroyedIsReachedWhateverFails"},
+	{"a call in flight is followed to its end", "TestACallInFlightIsFollowedToItsEnd"},
+	{"a delete overtakes earlier requests", "TestADeletionOvertakesOpenJobs"},
 
-	{"6 transient faults are tried again with pauses, others end the step", "TestTransientFaultsAreOvercome TestPausesGrow TestRefusedCredentialsEndARunAtOnce TestAFailedJobIsNotWaitedFor"},
-	{"6 five VMs at a time, calls of a provider are limited", "TestFiveVMsAreMadeAtATime TestCallsOfAProviderAreLimited"},
-	{"6 start, and start again; stop", "TestFirstStartMakesEverythingOnce TestStopAndStartAgain"},
-	{"6 victims: named, else not ready, else newest; never control nodes", "TestVictims TestVictimsAreNeverControlNodesAndNeverAll TestVictimsAreToldToDrain"},
-	{"6 an upgrade replaces one after the other, goes on where one failed, one minor at a time", "TestUpgradeReplacesOneAfterTheOther TestThePlanOfAnUpgradeNamesWhatIsReplaced TestValidateUpgrade"},
-	{"6 recovery keeps max_unavailable and the last control node", "TestBatches TestPlanKeepsItsBounds"},
-	{"6 a person's pause keeps the state", "TestAPersonsPauseKeepsTheState"},
-	{"6 one process works on a shard, one run on a cluster", "TestOneProcessWorksOnAShard TestALostLockEndsThePass TestTwoServers TestClocksApart"},
+	{"transient faults are tried again with pauses, others end the step", "TestTransientFaultsAreOvercome TestPausesGrow TestRefusedCredentialsEndARunAtOnce TestAFailedJobIsNotWaitedFor"},
+	{"five VMs at a time, calls of a provider are limited", "TestFiveVMsAreMadeAtATime TestCallsOfAProviderAreLimited"},
+	{"start, and start again; stop", "TestFirstStartMakesEverythingOnce TestStopAndStartAgain"},
+	{"victims: named, else not ready, else newest; never control nodes", "TestVictims TestVictimsAreNeverControlNodesAndNeverAll TestVictimsAreToldToDrain"},
+	{"an upgrade replaces one after the other, goes on where one failed, one minor at a time", "TestUpgradeReplacesOneAfterTheOther TestThePlanOfAnUpgradeNamesWhatIsReplaced TestValidateUpgrade"},
+	{"recovery keeps max_unavailable and the last control node", "TestBatches TestPlanKeepsItsBounds"},
+	{"a person's pause keeps the state", "TestAPersonsPauseKeepsTheState"},
+	{"one process runs each periodic task, one run a cluster", "TestOneProcessWorksOnAShard TestALostLockEndsThePass TestTwoServers TestClocksApart"},
 
-	{"7.1 findings, tolerances and proof", "TestFindings TestToleranceOfPasses TestMissingIsProvenOnce TestJudgeIsSteadyAndBelievesOnlyProof"},
-	{"7.1 a failed page means not seen", "TestAFailedPageIsNotSeen TestAPageThatFailsOnceIsReadAgain"},
-	{"7.1 recover attempts back off, healthy resets them", "TestHealthyAlertIsTriedWithPauses TestHealthyRunningResetsTheTries"},
-	{"7.1 a healthy cluster is not written; calls are pages and suspicions", "TestSyncWritesNothingOfAHealthyCluster TestCallsOfAPass"},
-	{"7.2 pauses double and never shrink, the jitter is constant", "TestBackoffDoublesToItsEnd TestBackoffNeverShrinksAndItsJitterIsConstant"},
-	{"7.2 deleted only with proof; a restored database kills nothing", "TestOrphansAreCollectedWithProof TestARestoredDatabaseKillsNothing TestARestoredDatabaseKillsNoLivingCluster TestDecideOrphan"},
-	{"7.2 refused credentials stop the pass; gc 0 is left alone", "TestRefusedCredentialsStopThePass TestGCZeroIsLeftAlone"},
-	{"7.2 open rows without a run are settled", "TestOpenRowsWithoutARunAreSettled TestDecideRow"},
-	{"7.2 forgetting is an operator's, by name, in Expunge", "TestForgetting"},
+	{"findings, tolerances and proof", "TestFindings TestToleranceOfPasses TestMissingIsProvenOnce TestJudgeIsSteadyAndBelievesOnlyProof"},
+	{"a failed page means not seen", "TestAFailedPageIsNotSeen TestAPageThatFailsOnceIsReadAgain"},
+	{"recover attempts back off, healthy resets them", "TestHealthyAlertIsTriedWithPauses TestHealthyRunningResetsTheTries"},
+	{"a healthy cluster is not written; calls are pages and suspicions", "TestSyncWritesNothingOfAHealthyCluster TestCallsOfAPass"},
+	{"pauses double and never shrink, the jitter is constant", "TestBackoffDoublesToItsEnd TestBackoffNeverShrinksAndItsJitterIsConstant"},
+	{"deleted only with proof; a restored database kills nothing", "TestOrphansAreCollectedWithProof TestARestoredDatabaseKillsNothing TestARestoredDatabaseKillsNoLivingCluster TestDecideOrphan"},
+	{"refused credentials stop the pass; gc 0 is left alone", "TestRefusedCredentialsStopThePass TestGCZeroIsLeftAlone"},
+	{"open rows without a run are settled", "TestOpenRowsWithoutARunAreSettled TestDecideRow"},
+	{"only an operator forgets a cluster, by name, in Expunge", "TestForgetting"},
 }
 
 // TestEveryRuleOfClustersHasItsTests: each rule of the table names tests that are there.
 func TestEveryRuleOfClustersHasItsTests(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	known := map[string]bool{}
-	for _, room := range []string{"cluster", "provider", "server", "account"} {
-		err := filepath.WalkDir(room, func(path string, entry fs.DirEntry, err error) error {
+	for _, dir := range []string{"cluster", "provider", "server", "account"} {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err
 			}

@@ -89,29 +89,29 @@ func TestJudge(t *testing.T) {
 	most := requirement{number: 5, what: "time", format: "%.2f", gate: 3, aim: 1.8, sense: atMost}
 	exact := requirement{number: 12, what: "writes", format: "%.2f", gate: 2, sense: exactly}
 	for _, c := range []struct {
-		duty      requirement
-		value     float64
-		want      result
-		shortfall string
+		requirement requirement
+		value       float64
+		want        result
+		shortfall   string
 	}{
 		{least, 60_000, aimMet, ""},
-		{least, 24_000, gateMet, "Duty 2 keeps its gate and misses its aim (steps): 24,000 against 60,000, 60 % short."},
-		{least, 18_000, missed, "Duty 2 misses its gate (steps): 18,000 against 24,000, 25 % short."},
+		{least, 24_000, gateMet, "Requirement 2 keeps its gate and misses its aim (steps): 24,000 against 60,000, 60 % short."},
+		{least, 18_000, missed, "Requirement 2 misses its gate (steps): 18,000 against 24,000, 25 % short."},
 		{least, math.NaN(), notMeasured, ""},
 		{most, 1.8, aimMet, ""},
-		{most, 2.7, gateMet, "Duty 5 keeps its gate and misses its aim (time): 2.70 against 1.8, 50 % over."},
-		{most, 3.01, missed, "Duty 5 misses its gate (time): 3.01 against 3, 0 % over."},
+		{most, 2.7, gateMet, "Requirement 5 keeps its gate and misses its aim (time): 2.70 against 1.8, 50 % over."},
+		{most, 3.01, missed, "Requirement 5 misses its gate (time): 3.01 against 3, 0 % over."},
 		{exact, 2, gateMet, ""},
-		{exact, 3, missed, "Duty 12 misses its gate (writes): 3.00 against 2."},
-		{exact, 1, missed, "Duty 12 misses its gate (writes): 1.00 against 2."},
+		{exact, 3, missed, "Requirement 12 misses its gate (writes): 3.00 against 2."},
+		{exact, 1, missed, "Requirement 12 misses its gate (writes): 1.00 against 2."},
 		{requirement{number: 24, what: "beside it", format: "%.2f", sense: shown}, 26, noGate, ""},
 		{requirement{number: 24, what: "beside it", format: "%.2f", sense: shown}, math.NaN(), notMeasured, ""},
 	} {
-		if got := c.duty.verdict(c.value); got != c.want {
-			t.Errorf("%s at %v: %s, want %s", c.duty.what, c.value, got, c.want)
+		if got := c.requirement.verdict(c.value); got != c.want {
+			t.Errorf("%s at %v: %s, want %s", c.requirement.what, c.value, got, c.want)
 		}
-		if got := c.duty.shortfall(c.value); got != c.shortfall {
-			t.Errorf("%s at %v:\n got %q\nwant %q", c.duty.what, c.value, got, c.shortfall)
+		if got := c.requirement.shortfall(c.value); got != c.shortfall {
+			t.Errorf("%s at %v:\n got %q\nwant %q", c.requirement.what, c.value, got, c.shortfall)
 		}
 	}
 }
@@ -150,17 +150,17 @@ func TestDutiesAreComplete(t *testing.T) {
 			continue
 		}
 		if !slices.ContainsFunc(requirements, func(d requirement) bool { return d.number == n }) {
-			t.Errorf("duty %d is not measured", n)
+			t.Errorf("requirement %d is not measured", n)
 		}
 	}
 	for _, d := range requirements {
 		for _, name := range d.from {
 			if !known[name] {
-				t.Errorf("duty %d needs the measure %s, which the plan does not have", d.number, name)
+				t.Errorf("requirement %d needs the measure %s, which the plan does not have", d.number, name)
 			}
 		}
 		if d.aim != 0 && !(requirement{gate: d.gate, sense: d.sense}).meets(d.aim, d.gate) {
-			t.Errorf("duty %d: its aim %v does not reach its gate %v", d.number, d.aim, d.gate)
+			t.Errorf("requirement %d: its aim %v does not reach its gate %v", d.number, d.aim, d.gate)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("nothing chosen: %d of %d, %v", len(got), len(all), err)
 	}
 	if got, err := choose(all, "8"); err != nil || len(got) != 2 {
-		t.Errorf("duty 8 is chosen where it is named: %v, %v", got, err)
+		t.Errorf("requirement 8 is chosen if it is named: %v, %v", got, err)
 	}
 	for _, bad := range []string{"postgress", "19", "sqlite,"} {
 		if _, err := choose(all, bad); err == nil || !strings.Contains(err.Error(), "postgres") {
@@ -296,11 +296,11 @@ func TestMerge(t *testing.T) {
 	}
 	got = merge(old, results{Machine: there, Measures: map[string]series{"y": {Repetitions: 1}}})
 	if len(got.Measures) != 1 {
-		t.Errorf("figures of two machines stand side by side: %+v", got.Measures)
+		t.Errorf("figures of two machines are mixed: %+v", got.Measures)
 	}
 }
 
-func TestDutyTable(t *testing.T) {
+func TestRequirementTable(t *testing.T) {
 	r := results{Measures: map[string]series{"sqlite": {Command: "pawl bench --store sqlite", Repetitions: 5, Values: map[string]spread{
 		"stepsPerSecond": {Median: 45_000}, "syncsPerStep": {Median: 0.06},
 	}}, "kill": {Command: "pawl bench --kill", Error: "exit status 1:\nno space"}}}
@@ -311,12 +311,12 @@ func TestDutyTable(t *testing.T) {
 		}
 	}
 	short := shortfallText(r)
-	for _, want := range []string{"Duty 2 keeps its gate and misses its aim", "Duty 6 misses its gate", "`pawl bench --kill` failed: exit status 1:; no space"} {
+	for _, want := range []string{"Requirement 2 keeps its gate and misses its aim", "Requirement 6 misses its gate", "`pawl bench --kill` failed: exit status 1:; no space"} {
 		if !strings.Contains(short, want) {
 			t.Errorf("%q is missing in\n%s", want, short)
 		}
 	}
-	if strings.Contains(short, "Duty 4") {
+	if strings.Contains(short, "Requirement 4") {
 		t.Errorf("what was not measured is called a shortfall:\n%s", short)
 	}
 	if !failing(r, false) {
@@ -466,7 +466,7 @@ echo used >"$5"; echo '{"stepsPerSecond": 1}'`)
 		}
 	}
 	if made, err := os.ReadFile(calls); err != nil || string(made) != "x\n" {
-		t.Errorf("the file was made %d times (%v)", len(made)/2, err)
+		t.Errorf("the file was created %d times (%v)", len(made)/2, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)

@@ -37,7 +37,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.only, "only", "", "measure only these: groups, measures or numbers of duties, comma between them (-list names them)")
+	flag.StringVar(&o.only, "only", "", "measure only these: groups, measures or numbers of requirements, comma between them (-list names them)")
 	flag.IntVar(&o.repeat, "repeat", 5, "repetitions of each measure; medians are shown")
 	flag.BoolVar(&o.quick, "quick", false, "one repetition, a tenth of each size: shows that the programs work")
 	flag.BoolVar(&o.write, "write", false, "write results.json, growth.svg and the generated parts of README.md")

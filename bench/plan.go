@@ -168,7 +168,7 @@ func choose(all []measure, only string) ([]measure, error) {
 	for word := range strings.SplitSeq(only, ",") {
 		names := namesOf(all, strings.TrimSpace(word))
 		if len(names) == 0 {
-			return nil, fmt.Errorf("-only: %q is no group (%s), no measure and no number of a duty that is measured here", word, strings.Join(groups(all), ", "))
+			return nil, fmt.Errorf("-only: %q is no group (%s), no measure and no number of a measured requirement", word, strings.Join(groups(all), ", "))
 		}
 		for _, name := range names {
 			wanted[name] = true

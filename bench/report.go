@@ -11,7 +11,7 @@ import (
 func sections(r results) []section {
 	return []section{
 		{"machine", "Machine", machineText(r)},
-		{"duties", "Duties", requirementTable(r)},
+		{"requirements", "Requirements", requirementTable(r)},
 		{"shortfalls", "Shortfalls", shortfallText(r)},
 		{"peers", "Side by side", peerTable(r) + "\n" + peerText(r)},
 		{"growth", "Growth", growthTable(r)},
@@ -66,7 +66,7 @@ func takenText(r results) string {
 }
 
 func requirementTable(r results) string {
-	t := table{left: []int{1, 5, 7}, head: []string{"#", "duty", "measured", "gate", "aim", "verdict", "repetitions", "command"}}
+	t := table{left: []int{1, 5, 7}, head: []string{"#", "requirement", "measured", "gate", "aim", "verdict", "repetitions", "command"}}
 	for _, d := range requirements {
 		value := r.requirementValue(d)
 		aim := ""
@@ -118,7 +118,7 @@ func shortfallText(r results) string {
 		}
 	}
 	if len(lines) == 0 {
-		return "Every duty that was measured meets its gate and its aim.\n"
+		return "Every requirement that was measured meets its gate and its aim.\n"
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

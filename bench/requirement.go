@@ -72,7 +72,7 @@ var requirements = []requirement{
 	{number: 13, what: "the same, PostgreSQL", from: []string{"reading-postgres"}, key: "readingMs", format: "%.0f", gate: 150, sense: atMost},
 	{number: 14, what: "PostgreSQL: four workers together against one, measured in turns", from: []string{workersName(4)}, key: "shareOfOne", format: "%.2f", gate: 0.9},
 	{number: 14, what: "PostgreSQL: sixteen workers together against one", from: []string{workersName(16)}, key: "shareOfOne", format: "%.2f", gate: 0.8},
-	{number: 21, what: "a page of 100 of 10,000 clusters, SQLite, the slower face, 16 callers: p99 in ms", from: []string{"clusters-list"}, key: "pageP99Ms", format: "%.1f", gate: 50, sense: atMost},
+	{number: 21, what: "a page of 100 of 10,000 clusters, SQLite, the slower API, 16 callers: p99 in ms", from: []string{"clusters-list"}, key: "pageP99Ms", format: "%.1f", gate: 50, sense: atMost},
 	{number: 22, what: "one cluster of these: p99 in ms", from: []string{"clusters-list"}, key: "getP99Ms", format: "%.1f", gate: 10, sense: atMost},
 	{number: 23, what: "sync pass of 10,000 clusters of 10 VMs on sim: calls per page", from: []string{"clusters-sync"}, key: "callsPerPage", format: "%.3f", gate: 1, sense: atMost},
 	{number: 23, what: "its writes", from: []string{"clusters-sync"}, key: "writes", format: "%.0f", gate: 0, sense: exactly},
@@ -80,8 +80,8 @@ var requirements = []requirement{
 	{number: 23, what: "resident MiB during it, sim included", from: []string{"clusters-sync"}, key: "residentMiB", format: "%.0f", gate: 500, sense: atMost},
 	{number: 24, what: "100 clusters of 10 VMs created on sim: times what the store takes for the same writes", from: []string{"clusters-create"}, key: "timesOfStore", format: "%.2f", gate: 1.5, sense: atMost},
 	{number: 24, what: "the same against the raw loop of 60 bytes", from: []string{"clusters-create"}, key: "timesOfRaw", format: "%.2f", sense: shown},
-	{number: 25, what: "durable writes per VM of these, without hellos", from: []string{"clusters-create"}, key: "madeWritesPerVM", format: "%.2f", gate: 4, sense: atMost},
-	{number: 25, what: "the same with hellos", from: []string{"clusters-create"}, key: "writesPerVM", format: "%.2f", sense: shown},
+	{number: 25, what: "durable writes per VM of these, without heartbeats", from: []string{"clusters-create"}, key: "madeWritesPerVM", format: "%.2f", gate: 4, sense: atMost},
+	{number: 25, what: "the same with heartbeats", from: []string{"clusters-create"}, key: "writesPerVM", format: "%.2f", sense: shown},
 	{number: 26, what: "10,000 runs that wait for VMs: goroutines", from: []string{"clusters-waiting"}, key: "goroutines", format: "%.0f", gate: 100, sense: atMost},
 	{number: 26, what: "their CPU in cores", from: []string{"clusters-waiting"}, key: "idleCPU", format: "%.4f", gate: 0.01, sense: atMost},
 	{number: 27, what: "`kill -9` with 1,000 open runs: seconds until all are claimed", from: []string{"clusters-restart"}, key: "claimedSeconds", format: "%.2f", gate: 10, sense: atMost},
@@ -97,7 +97,7 @@ var requirements = []requirement{
 	{number: 32, what: "its calls for leases per minute", from: []string{"kubernetes-idle"}, key: "operatorLeaseCallsPerMinute", format: "%.1f", sense: shown},
 	{number: 32, what: "calls per minute by the API server's counters, without leases and watches", from: []string{"kubernetes-idle"}, key: "callsPerMinute", format: "%.1f", sense: shown},
 	{number: 32, what: "the same without an operator: its own", from: []string{"kubernetes-idle"}, key: "callsPerMinuteWithoutOperator", format: "%.1f", sense: shown},
-	{number: 32, what: "looks of the operator at clusters per minute", from: []string{"kubernetes-idle"}, key: "looksPerMinute", format: "%.0f", sense: shown},
+	{number: 32, what: "observations of clusters by the operator per minute", from: []string{"kubernetes-idle"}, key: "looksPerMinute", format: "%.0f", sense: shown},
 	{number: 33, what: "10,000 finished runs in the store's cache: heap bytes per run", from: []string{"kubernetes-cache"}, key: "storeBytesPerRun", format: "%.0f", sense: shown},
 	{number: 33, what: "the same in a plain cache of controller-runtime", from: []string{"kubernetes-cache"}, key: "plainBytesPerRun", format: "%.0f", sense: shown},
 	{number: 33, what: "resident MiB that the store's cache adds", from: []string{"kubernetes-cache"}, key: "storeResidentMiB", format: "%.1f", sense: shown},
@@ -162,10 +162,10 @@ func (d requirement) shortfall(value float64) string {
 	v, gate, aim := number(d.format, value), number("%v", d.gate), number("%v", d.aim)
 	switch d.verdict(value) {
 	case missed:
-		return fmt.Sprintf("Duty %d misses its gate (%s): %s against %s%s.", d.number, d.what, v, gate, d.gap(value, d.gate))
+		return fmt.Sprintf("Requirement %d misses its gate (%s): %s against %s%s.", d.number, d.what, v, gate, d.gap(value, d.gate))
 	case gateMet:
 		if d.aim != 0 {
-			return fmt.Sprintf("Duty %d keeps its gate and misses its aim (%s): %s against %s%s.", d.number, d.what, v, aim, d.gap(value, d.aim))
+			return fmt.Sprintf("Requirement %d keeps its gate and misses its aim (%s): %s against %s%s.", d.number, d.what, v, aim, d.gap(value, d.aim))
 		}
 	}
 	return ""

@@ -138,7 +138,7 @@ func load(path string) (results, error) {
 	}
 	var r results
 	if err := json.Unmarshal(data, &r); err != nil {
-		return results{}, fmt.Errorf("%s: %w: remove it and measure anew", path, err)
+		return results{}, fmt.Errorf("%s: %w: remove it and measure again", path, err)
 	}
 	return r, nil
 }

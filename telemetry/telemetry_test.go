@@ -267,7 +267,7 @@ func TestSpans(t *testing.T) {
 	for _, s := range exporter.GetSpans() {
 		byName[s.Name] = append(byName[s.Name], s)
 		if s.EndTime.Before(s.StartTime) {
-			t.Errorf("%s ends before it begins", s.Name)
+			t.Errorf("%s ends before it starts", s.Name)
 		}
 	}
 	for name, n := range map[string]int{"run Quick": 1, "run Loop": 1, "run Stuck": 0, "step A": 1, "step Flaky": 3, "step Each/Create": 2, "step Room": 1} {
@@ -374,7 +374,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	if len(lines) < 7 {
-		t.Errorf("only %d attempts are told:\n%s", len(lines), &text)
+		t.Errorf("only %d attempts are reported:\n%s", len(lines), &text)
 	}
 	for attempt, n := range lines {
 		if n > 2 && !strings.Contains(attempt, "Room") { // this step pauses its run, which has its own line
@@ -382,7 +382,7 @@ func TestLog(t *testing.T) {
 		}
 	}
 	if !strings.Contains(text.String(), "level=WARN msg=RunPaused") || !strings.Contains(text.String(), "code=TEST_NO_ROOM") || len(events) == 0 {
-		t.Errorf("the fault is not told:\n%s", &text)
+		t.Errorf("the fault is not reported:\n%s", &text)
 	}
 }
 

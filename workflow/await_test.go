@@ -115,7 +115,7 @@ func TestFinding13AwaitElsewhere(t *testing.T) {
 			want(t, got.Phase, workflow.Succeeded)
 			want(t, got.Step("S").Phase, workflow.StepDone)
 			if late := time.Since(began) - took; late > max(min(took/8, 2*time.Second), 50*time.Millisecond) {
-				t.Errorf("the end of a run of %s was heard %s later", took, late)
+				t.Errorf("Await returned the end of a run of %s %s later", took, late)
 			}
 			if loads, lists := store.loads.Load(), store.lists.Load(); loads > 3 || lists > 40+int64(took/(2*time.Second)) {
 				t.Errorf("a run of %s was loaded %d times, and its head read %d times", took, loads, lists)

@@ -84,9 +84,9 @@ func TestFreeSlotClaimsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// TestFreeSlotFindsWhatNobodyTold: a worker whose attempts end finds a run whose wake-up was lost,
+// TestFreeSlotFindsRunsWithoutWake: a worker whose attempts end finds a run whose wake-up was lost,
 // before the poll interval is over.
-func TestFreeSlotFindsWhatNobodyTold(t *testing.T) {
+func TestFreeSlotFindsRunsWithoutWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Memory: workflow.NewMemory(), deaf: true}
 		flows := sleepFlow(2*time.Second, 0)

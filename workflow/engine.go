@@ -39,24 +39,24 @@ import (
 
 // Options of an engine. The zero value is usable.
 type Options struct {
-	Worker           string        // default: host, process id and start time
-	Attempts         int           // attempts that run at the same time in this worker; default 64
-	PerLabel         LabelLimit    // limit of concurrent attempts of one tenant
-	Lease            time.Duration // default 15 s; renewed at a third of it
-	Drain            time.Duration // time for open attempts to end after the context of Serve has ended; default 25 s
-	Actions          []Action
-	Secrets          Secrets
-	Healers          map[fault.Code]Healer
-	Hooks            []Hook
-	Retention        Retention
-	Archive          func(*Run, []Event) error // called before a finished run is removed
-	Logger           *slog.Logger              // default slog.Default()
-	Object           func(ctx context.Context, subject string) (json.RawMessage, error)
-	Compile          func(source []byte) (Flow, error) // compiles the Source of a stored definition
-	PollInterval     time.Duration                     // interval of the claims that need no wake-up; default 30 s
-	IsolationTime    time.Duration                     // after a crash, the suspected steps run one at a time; time for all their turns together; default 10 s
-	ProgressInterval time.Duration                     // shortest time between two stores of progress; default 5 s
-	Exhausted        *fault.Kind                       // fault of a run whose step has used up its attempts; default: the kind of its last failure
+	Worker           string                                                             // name of the owner of runs; default: host, process id and start time
+	Attempts         int                                                                // attempts that run at the same time in this worker; default 64
+	PerLabel         LabelLimit                                                         // limit of concurrent attempts of one tenant
+	Lease            time.Duration                                                      // duration of the lease of this worker; it is renewed after a third of that time; default 15 s
+	Drain            time.Duration                                                      // time for open attempts to end after the context of Serve has ended; default 25 s
+	Actions          []Action                                                           // actions that steps may use by name
+	Secrets          Secrets                                                            // resolves secrets; nil: steps that read a secret fail
+	Healers          map[fault.Code]Healer                                              // by the code of the fault that they remove
+	Hooks            []Hook                                                             // receive saved events
+	Retention        Retention                                                          // of flows without a Retention of their own
+	Archive          func(*Run, []Event) error                                          // called before a finished run is removed
+	Logger           *slog.Logger                                                       // default slog.Default()
+	Object           func(ctx context.Context, subject string) (json.RawMessage, error) // reads a subject for conditions of waits; nil: null
+	Compile          func(source []byte) (Flow, error)                                  // compiles the Source of a stored definition
+	PollInterval     time.Duration                                                      // interval of the claims that need no wake-up; default 30 s
+	IsolationTime    time.Duration                                                      // after a crash, the suspected steps run one at a time; time for all their turns together; default 10 s
+	ProgressInterval time.Duration                                                      // shortest time between two stores of progress; default 5 s
+	Exhausted        *fault.Kind                                                        // fault of a run whose step has used up its attempts; default: the kind of its last failure
 }
 
 // LabelLimit limits the concurrent attempts of all runs that have the same value of a label.
@@ -83,10 +83,10 @@ type Healer struct {
 
 // Limits of a healer per run.
 type Limits struct {
-	Attempts int           // default 3
-	First    time.Duration // default 10 s
-	Longest  time.Duration // default 10 m
-	Within   time.Duration // default 24 h
+	Attempts int           // attempts of the healer; default 3
+	First    time.Duration // delay before the second attempt; default 10 s
+	Longest  time.Duration // longest delay between attempts; default 10 m
+	Within   time.Duration // time for all attempts; default 24 h
 }
 
 // Request is the input of Start.
@@ -120,13 +120,13 @@ type Engine struct {
 	known     map[string]bool  // hashes of the definitions that the store has
 	drivers   map[string]*driver
 	waiters   map[string]map[chan struct{}]struct{} // callers of Await, by the id of the run
-	parks     map[string]time.Time
-	parkAt    time.Time
+	parks     map[string]time.Time                  // parked runs, which have an owner but no driver: time of their next poll
+	parkAt    time.Time                             // earliest time in parks
 	serving   bool
 	advancing int    // calls of Advance that have not returned
 	stopLease func() // stops the lease renewal for them
 	active    sync.WaitGroup
-	claimWake chan struct{}
+	claimWake chan struct{} // wakes the claim loop
 	health    error
 
 	lease    lease

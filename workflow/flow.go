@@ -109,8 +109,8 @@ type Defaulter interface {
 type Retry struct {
 	Attempts int           // consecutive failures until the run pauses; default 10
 	First    time.Duration // delay before the second attempt; default 1 s
-	Factor   float64       // default 2
-	Longest  time.Duration // default 1 m
+	Factor   float64       // each delay is Factor times the previous one; default 2
+	Longest  time.Duration // longest delay; default 1 m
 	Jitter   float64       // random share of the delay, up or down; default 0.2; negative: none
 	Not      []fault.Code  // fault codes that are not retried
 }
@@ -180,9 +180,9 @@ type Migration struct {
 // Retention says which finished runs are kept. A run is removed if it is older than Age and not one
 // of the newest Keep runs of its subject, or if it is not one of the newest Max runs.
 type Retention struct {
-	Age  time.Duration // default 30 days
-	Keep int           // default 20
-	Max  int           // default 1,000
+	Age  time.Duration // runs that ended longer ago are removed, except the newest Keep; default 30 days
+	Keep int           // newest runs of a subject that are kept whatever their age; default 20
+	Max  int           // most runs of a subject that are kept; default 1,000
 }
 
 // SecretRef names a secret. The engine never stores the value.

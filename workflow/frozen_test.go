@@ -93,7 +93,7 @@ func TestFinding3ThawedWorkerBeginsNothing(t *testing.T) {
 				}
 				for name, by := range begun {
 					if len(by) != 1 {
-						t.Errorf("frozen for %s behind save %d: %s was begun by %v", long, at, name, by)
+						t.Errorf("frozen for %s behind save %d: %s was started by %v", long, at, name, by)
 					}
 				}
 			})
@@ -123,7 +123,7 @@ func TestFinding3LeaseByTwoClocks(t *testing.T) {
 		t.Errorf("%s are left", left)
 	}
 	if l.extend(asleep(10*time.Second, 10*time.Second), 0) != first {
-		t.Error("a renewal in time begins a new term")
+		t.Error("a renewal in time starts a new term")
 	}
 	second := l.extend(asleep(11*time.Second, 26*time.Second), 0) // the machine slept
 	if second == first || l.remaining(first) != 0 {

@@ -48,7 +48,7 @@ func TestFlowsOfOneName(t *testing.T) {
 		}
 		want(t, r.engine.Load([]workflow.Flow{ours}), error(nil))
 		if _, err := r.engine.Start(t.Context(), workflow.Request{Flow: "DeleteCluster", Subject: "Other/default/two"}); err == nil {
-			t.Error("a flow was begun for a subject that it does not serve")
+			t.Error("a flow was started for a subject that it does not serve")
 		}
 	})
 }

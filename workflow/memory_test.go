@@ -66,7 +66,7 @@ func TestMemoryGivesUpDeadWorkers(t *testing.T) {
 	})
 }
 
-func TestMemoryHintsAreNeverLostForGood(t *testing.T) {
+func TestMemoryWakesAreNeverLostForGood(t *testing.T) {
 	m := NewMemory()
 	for i := range cap(m.wake) + 1 {
 		createRun(t, m, fmt.Sprint(i), fmt.Sprint(i))
@@ -78,7 +78,7 @@ func TestMemoryHintsAreNeverLostForGood(t *testing.T) {
 		last = <-m.Wake()
 	}
 	if last != "" {
-		t.Fatalf("after an overflow the next hint is %q, want any", last)
+		t.Fatalf("after an overflow the next wake-up is %q, want any", last)
 	}
 }
 

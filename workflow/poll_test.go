@@ -65,7 +65,7 @@ func TestAWaitWhosePollWasOpenIsTakenAgain(t *testing.T) {
 		}
 		<-looking
 		if got, _ := e.Get(t.Context(), run.ID); got.Phase != workflow.Waiting || got.Step("S").Progress == nil {
-			t.Fatalf("no look was open: %+v", got)
+			t.Fatalf("no poll was open: %+v", got)
 		}
 		stop()
 		_, stop = serve(store.Memory)

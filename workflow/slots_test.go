@@ -88,11 +88,11 @@ func TestSlotsThatAreFreedAtOnceGoToOne(t *testing.T) {
 	}
 	wide.decision++
 	if s.acquire(wide) {
-		t.Fatal("there is no room")
+		t.Fatal("there is no free slot")
 	}
 	s.release(wide, 1)
 	if wide.decision++; other.woken() || !s.acquire(wide) {
-		t.Error("who still wants one has lost its place")
+		t.Error("a driver that still wants a slot has lost its position")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestASlotIsGivenOn(t *testing.T) {
 	<-s.freed
 	s.forget(first)
 	if !second.woken() || !s.acquire(second) {
-		t.Error("the slot that the first one does not want is nobody's")
+		t.Error("the slot that the first driver does not want is not passed on")
 	}
 	if len(s.freed) != 1 {
 		t.Error("the claim loop is not notified of a slot that was passed on")
@@ -125,18 +125,18 @@ func TestAFullShareKeepsNobodyBack(t *testing.T) {
 	one, blue, other := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
 	for _, d := range []*driver{one, blue, other} {
 		if !s.acquire(d) {
-			t.Fatal("there is room")
+			t.Fatal("there is a free slot")
 		}
 	}
 	one2, blue2, free := waiter("One", ""), waiter("F", "blue"), waiter("F", "")
 	for _, d := range []*driver{one2, blue2, free} {
 		if s.acquire(d) {
-			t.Fatal("there is no room")
+			t.Fatal("there is no free slot")
 		}
 	}
 	s.release(other, 1)
 	if one2.woken() || blue2.woken() || !free.woken() || !s.acquire(free) {
-		t.Error("the slot goes to who may have it, and only to it")
+		t.Error("the slot must go only to the driver that may have it")
 	}
 	s.release(blue, 1)
 	if one2.woken() || !blue2.woken() || !s.acquire(blue2) {
@@ -291,7 +291,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		}
 		for i, k := range c.wants {
 			if k > 0 {
-				t.Fatalf("driver %d of %s still wants %d slots and nobody wakes it: %d used, %d waiting, %d called", i, c.drivers[i].s.run.Flow, k, c.s.used, len(c.s.waiting), len(c.s.reserved))
+				t.Fatalf("driver %d of %s still wants %d slots and is never woken: %d used, %d waiting, %d called", i, c.drivers[i].s.run.Flow, k, c.s.used, len(c.s.waiting), len(c.s.reserved))
 			}
 		}
 		if c.s.used != 0 || len(c.s.waiting) != 0 || len(c.s.reserved) != 0 || c.s.turnHolder != nil || len(c.s.suspects) != 0 {
@@ -342,7 +342,7 @@ func TestFinding9TurnOfOneThatLeft(t *testing.T) {
 	s.endTurn(a)
 	s.forget(b)
 	if !s.isolate(c, 0) {
-		t.Errorf("nobody is a suspect any more, yet c gets no turn: sole is b: %v", s.turnHolder == b)
+		t.Errorf("there is no other suspect, but c gets no turn: sole is b: %v", s.turnHolder == b)
 	}
 }
 

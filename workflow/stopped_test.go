@@ -33,7 +33,7 @@ func TestFinding14APauseOfAStoppedRunIsKept(t *testing.T) {
 				defer r.stop()
 				run := r.start("F", "")
 				if r.rests(run.ID, workflow.Paused).StoppedByPerson() {
-					t.Error("nobody has paused it yet")
+					t.Error("it is not paused yet")
 				}
 				want(t, stop(r.engine, run.ID), error(nil))
 				synctest.Wait()

@@ -148,7 +148,7 @@ func (t *trace) replay(ctx context.Context, p *plane, space string, clusters int
 	client := &http.Client{Transport: transport}
 	all := t.sort(space)
 	if len(all) != clusters {
-		return replayResult{}, fmt.Errorf("the tape has writes of %d of %d clusters", len(all), clusters)
+		return replayResult{}, fmt.Errorf("the trace has writes of %d of %d clusters", len(all), clusters)
 	}
 	began, before := time.Now(), used()
 	errs := make(chan error, len(all))

@@ -83,7 +83,7 @@ func TestBadInput(t *testing.T) {
 		{"run nowhere.yaml --wait forever", 2, "nowhere.yaml"},
 		{"run flow.yaml --store tape", 2, "memory, sqlite or postgres"},
 		{"run flow.yaml --store postgres", 2, "needs --dsn postgres://"},
-		{"run flow.yaml --actions dig", 2, "there is no standard action"},
+		{"run flow.yaml --actions dig", 2, "there is no ready-made action"},
 		{"pause", 2, "accepts 1 arg"},
 		{"pause nope", 1, "RUN_NOT_FOUND"},
 		{"resume nope", 1, "RUN_NOT_FOUND"},

@@ -276,7 +276,7 @@ func play(t *testing.T, page, text, bin string) string {
 		got := s.block(t, b.text)
 		if same(got) != same(b.text) {
 			if os.Getenv("UPDATE") == "" {
-				t.Errorf("%s:%d: the page says\n%s\nand pawl\n%s\nUPDATE=1 writes it anew", page, b.line, b.text, got)
+				t.Errorf("%s:%d: the page says\n%s\nand pawl\n%s\nUPDATE=1 rewrites it", page, b.line, b.text, got)
 			}
 			told.WriteString(text[last:b.from] + got)
 			last = b.end

@@ -81,7 +81,7 @@ func (p process) until(text string) {
 				return
 			}
 		case err := <-p.ended:
-			p.t.Fatalf("it ended before it told of %q: %v", text, err)
+			p.t.Fatalf("it ended before it printed %q: %v", text, err)
 		}
 	}
 }

@@ -202,7 +202,7 @@ func TestEachRequestMayFail(t *testing.T) {
 					runLifecycle(t, r, fmt.Sprintf("%s, request %d", trouble, n), &hit)
 					if hit == "" {
 						if n < 50 {
-							t.Errorf("the life of a cluster has only %d requests", n)
+							t.Errorf("the lifecycle of a cluster has only %d requests", n)
 						}
 						return
 					}

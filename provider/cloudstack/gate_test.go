@@ -163,7 +163,7 @@ func TestThrottleIsHonoured(t *testing.T) {
 				short, cancel := context.WithTimeout(t.Context(), c.wait/2)
 				defer cancel()
 				if _, err := p.List(short, cluster.Filter{Zone: "z1"}, ""); fault.Of(err) != cluster.ProviderThrottled {
-					t.Errorf("who cannot wait so long is told: %v", err)
+					t.Errorf("a caller that cannot wait gets: %v", err)
 				}
 				began := time.Now()
 				if _, err := p.List(t.Context(), cluster.Filter{Zone: "z2"}, ""); err != nil {
@@ -207,7 +207,7 @@ func TestJobsAreLookedAtASecondLaterEachTime(t *testing.T) {
 		for n := 1; n <= 20; n++ {
 			got, err := p.Poll(t.Context(), call)
 			if want := time.Duration(min(n, 15)) * time.Second; err != nil || got.Done || got.After != want {
-				t.Errorf("look %d: %+v, %v; want %s", n, got, err, want)
+				t.Errorf("poll %d: %+v, %v; want %s", n, got, err, want)
 			}
 		}
 		status = 1

@@ -104,10 +104,10 @@ func TestGoneNeedsProof(t *testing.T) {
 		"an envelope of a list":               {200, `{"listvirtualmachinesresponse":[]}`, 0, "", false},
 		"the envelope of another command":     {200, `{"listzonesresponse":{}}`, 0, "", false},
 		"two envelopes":                       {200, `{"listvirtualmachinesresponse":{},"x":{}}`, 0, "", false},
-		"a count without resources":              {200, `{"listvirtualmachinesresponse":{"count":1}}`, 0, "", false},
-		"another resource":                       {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"x"}]}}`, 0, "", false},
-		"a resource without an id":               {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"name":"vm"}]}}`, 0, "", false},
-		"resources that are a number":            {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":7}}`, 0, "", false},
+		"a count without resources":           {200, `{"listvirtualmachinesresponse":{"count":1}}`, 0, "", false},
+		"another resource":                    {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"id":"x"}]}}`, 0, "", false},
+		"a resource without an id":            {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":[{"name":"vm"}]}}`, 0, "", false},
+		"resources that are a number":         {200, `{"listvirtualmachinesresponse":{"count":1,"virtualmachine":7}}`, 0, "", false},
 		"something behind it":                 {200, empty + empty, 0, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +263,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("%+v, %v", call, err)
 	}
 	if len(outcomes) != seen || !slices.Contains(outcomes, "listVirtualMachines ok") || !slices.Contains(outcomes, "queryAsyncJobResult provider_refused") {
-		t.Errorf("%d requests, heard of %v", seen, outcomes)
+		t.Errorf("%d requests, OnCall got %v", seen, outcomes)
 	}
 	w.Name, w.Key = "a~b", "a~b"
 	w.Tags[cluster.TagKey] = "a~b"

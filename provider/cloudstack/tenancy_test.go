@@ -232,7 +232,7 @@ func TestSizeOfRootDisks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if made, ok := r.cloud.LookupView(cluster.VM, got.ID); !ok || made.Spec.DiskGB != 40 {
-		t.Errorf("the cloud has made %+v", made)
+		t.Errorf("the cloud has created %+v", made)
 	}
 	w = want(cluster.VM, "plain", cluster.Spec{Offering: "small", Template: "node-image"})
 	if _, err := (&retryingClient{t: t, p: p}).make(w); err != nil {

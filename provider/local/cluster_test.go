@@ -224,7 +224,7 @@ func TestCluster(t *testing.T) {
 	h.open()
 	h.await("they go on after the server and the control node were away", joined("c1", "w1", "w2"))
 	if again := h.lastHeartbeat("c1"); again.CACert != control.CACert {
-		t.Error("the control node has made another CA")
+		t.Error("the control node has created another CA")
 	}
 
 	h.change(func() { h.drain["w2"] = true })

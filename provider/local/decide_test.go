@@ -121,7 +121,7 @@ func TestWantsThatAreRefused(t *testing.T) {
 		}
 	}
 	if vms, err := p.data.list(cluster.VM, ""); err != nil || len(vms) > 0 {
-		t.Errorf("something was made: %v, %v", vms, err)
+		t.Errorf("something was created: %v, %v", vms, err)
 	}
 	for _, id := range []string{"../x", "vm-", "vm-zz", "network-0", "/etc/passwd", "vm-000000000000000000000000/../x"} {
 		if _, err := p.Get(t.Context(), cluster.Ref{ID: id}); !isGone(err) {

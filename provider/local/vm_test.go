@@ -181,7 +181,7 @@ func TestVMDirectoryRemovedByHand(t *testing.T) {
 	}
 	for deadline := time.Now().Add(10 * time.Second); process.IsRunning(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("its process lives on")
+			t.Fatal("its process still runs")
 		}
 	}
 }
@@ -266,7 +266,7 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	os.Remove(p.data.filePath(r.ID, launchFile))
 	awaitPower(t, p, r, cluster.Up)
 	if err := act(t, p, r, cluster.Stop); err != nil || process.IsRunning() {
-		t.Errorf("stop: %v; it lives: %t", err, process.IsRunning())
+		t.Errorf("stop: %v; it runs: %t", err, process.IsRunning())
 	}
 
 	// If the process also hangs, there is no proof: the VM is not Down, and the process is not
@@ -285,7 +285,7 @@ func TestVMWithoutItsFiles(t *testing.T) {
 	awaitPower(t, p, r, cluster.UnknownPower)
 	p.options.StopWithin = time.Nanosecond
 	if err := act(t, p, r, cluster.Destroy); err != nil || !process.IsRunning() {
-		t.Errorf("destroy in the end: %v; it lives: %t", err, process.IsRunning())
+		t.Errorf("destroy in the end: %v; it runs: %t", err, process.IsRunning())
 	}
 	kill(t, process, syscall.SIGCONT) // the cleanup of folder waits for its end
 }
@@ -305,7 +305,7 @@ func TestVMHangs(t *testing.T) {
 		t.Errorf("start of what hangs: %v", err)
 	}
 	if err := act(t, p, r, cluster.Destroy); err != nil || process.IsRunning() {
-		t.Errorf("destroy: %v; it lives: %t", err, process.IsRunning())
+		t.Errorf("destroy: %v; it runs: %t", err, process.IsRunning())
 	}
 }
 
@@ -325,7 +325,7 @@ func TestVMIgnoresSIGTERM(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if err := act(t, p, r, cluster.ForceStop); err != nil || process.IsRunning() {
-		t.Errorf("forced stop: %v; it lives: %t", err, process.IsRunning())
+		t.Errorf("forced stop: %v; it runs: %t", err, process.IsRunning())
 	}
 	if progress, err := p.Poll(t.Context(), call); err != nil || !progress.Done || progress.Err != nil {
 		t.Errorf("the stop after it: %+v, %v", progress, err)
@@ -334,7 +334,7 @@ func TestVMIgnoresSIGTERM(t *testing.T) {
 	second := createVM(t, p, want("b"))
 	process = processOf(t, p, second)
 	if err := act(t, p, second, cluster.Destroy); err != nil || process.IsRunning() {
-		t.Errorf("destroy: %v; it lives: %t", err, process.IsRunning())
+		t.Errorf("destroy: %v; it runs: %t", err, process.IsRunning())
 	}
 	if _, err := p.Get(t.Context(), second.ref()); !isGone(err) {
 		t.Errorf("get: %v", err)

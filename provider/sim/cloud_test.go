@@ -306,7 +306,7 @@ func TestInvariants(t *testing.T) {
 					}
 				}
 				if made-destroyed != len(all) {
-					t.Fatalf("%d made, %d destroyed, %d there", made, destroyed, len(all))
+					t.Fatalf("%d created, %d destroyed, %d exist", made, destroyed, len(all))
 				}
 			},
 		})

@@ -90,7 +90,7 @@ func TestHello(t *testing.T) {
 		one, _ := cloud.Lookup(cluster.VM, "one")
 		said := h.of("one")
 		if len(said) != 3 || h.at[0].Sub(began) != 90*time.Second || h.at[2].Sub(began) != 110*time.Second {
-			t.Fatalf("%d hellos at %v", len(said), h.at)
+			t.Fatalf("%d heartbeats at %v", len(said), h.at)
 		}
 		if want := []string{"token of one", "credential of one", "credential of one"}; !slices.Equal(h.tokens, want) {
 			t.Errorf("paid with %q", h.tokens)
@@ -99,10 +99,10 @@ func TestHello(t *testing.T) {
 			t.Errorf("it said %+v", s)
 		}
 		if said[0].Config == "" || cluster.CAHash(said[0].CACert) == "" || said[0].Endpoint == "" {
-			t.Errorf("the first hello lacks config, CA or endpoint: %+v", said[0])
+			t.Errorf("the first heartbeat lacks config, CA or endpoint: %+v", said[0])
 		}
 		if said[1].Config != said[0].Config || said[1].Endpoint != said[0].Endpoint {
-			t.Errorf("the second hello: %+v", said[1])
+			t.Errorf("the second heartbeat: %+v", said[1])
 		}
 		if err := cloud.Probe(t.Context(), said[0].Endpoint); err != nil {
 			t.Error(err)
@@ -166,12 +166,12 @@ func TestHelloTrouble(t *testing.T) {
 		}
 		mustMake(t, cloud, node(t, "one", cluster.Control, ""))
 		if n := heard(65 * time.Second); n != 3 { // at once, then every 30 s
-			t.Errorf("%d hellos while it is refused", n)
+			t.Errorf("%d heartbeats while it is refused", n)
 		}
 		refuse.Store(false)
 		heard(30 * time.Second) // and now every 20 s
 		if n := heard(60 * time.Second); n != 3 {
-			t.Errorf("%d hellos in a minute of every 20 s", n)
+			t.Errorf("%d heartbeats in a minute of every 20 s", n)
 		}
 		for name, c := range map[string]struct{ off, on func(string) error }{
 			"silence": {func(vm string) error { return cloud.Silence(vm, true) }, func(vm string) error { return cloud.Silence(vm, false) }},
@@ -182,20 +182,20 @@ func TestHelloTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := heard(2 * time.Minute); n != 0 {
-				t.Errorf("%s: %d hellos", name, n)
+				t.Errorf("%s: %d heartbeats", name, n)
 			}
 			if err := c.on("one"); err != nil {
 				t.Fatal(err)
 			}
 			if n := heard(50 * time.Second); n != 3 {
-				t.Errorf("%s, undone: %d hellos", name, n)
+				t.Errorf("%s, undone: %d heartbeats", name, n)
 			}
 		}
 		if err := cloud.DestroyVM("one"); err != nil {
 			t.Fatal(err)
 		}
 		if n := heard(2 * time.Minute); n != 0 {
-			t.Errorf("destroyed: %d hellos", n)
+			t.Errorf("destroyed: %d heartbeats", n)
 		}
 	})
 }

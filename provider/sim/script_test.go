@@ -40,14 +40,14 @@ func TestEffects(t *testing.T) {
 			cloud.Inject(c.rule)
 			call, err := cloud.Create(t.Context(), vm("one"))
 			if fault.Of(err) != c.code {
-				t.Errorf("told %v, want %v", err, c.code)
+				t.Errorf("got %v, want %v", err, c.code)
 			}
 			if err != nil && call != (cluster.Call{}) {
 				t.Errorf("an answer came beside the error: %+v", call)
 			}
 			r, made := cloud.Lookup(cluster.VM, "one")
 			if made != c.made {
-				t.Errorf("made: %t", made)
+				t.Errorf("created: %t", made)
 			}
 			if c.job != nil {
 				p, err := cloud.Poll(t.Context(), call)
@@ -243,7 +243,7 @@ func TestSlow(t *testing.T) {
 			t.Error("it succeeded")
 		}
 		if r, _ := cloud.Lookup(cluster.VM, "one"); r.Power != cluster.Down {
-			t.Error("a call whose caller went away before it was heard had an effect")
+			t.Error("a call whose caller went away before it was accepted had an effect")
 		}
 	})
 }
@@ -273,7 +273,7 @@ func TestAround(t *testing.T) {
 			t.Errorf("%s: %v", c.kill, err)
 		}
 		if _, made := cloud.Lookup(cluster.VM, "one"); made != c.made {
-			t.Errorf("%s: made %t", c.kill, made)
+			t.Errorf("%s: created %t", c.kill, made)
 		}
 	}
 	if want := []string{"before create vm one", "before create vm one", "after create vm one"}; !slices.Equal(seen, want) {

@@ -1,24 +1,24 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, missing, row, serve, shots } from './fixture.mjs';
+import { Visitor, at, browse, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
-let house, browser, walker;
-const open = (...where) => walker.open(...where);
-const create = (...what) => house.create(...what);
+let server, browser, visitor;
+const open = (...where) => visitor.open(...where);
+const create = (...what) => server.create(...what);
 
-// Clusters take half a minute to be made, all of them together.
+// The creation of all clusters takes half a minute.
 const made = {};
 before(async () => {
   if (skip) return;
-  [house, browser] = await Promise.all([serve('dev'), browse()]);
-  walker = new Walker(house, browser);
-  await Promise.all(['detail', 'plan', 'delete-me'].map(async (name) => { made[name] = await house.running(name, name === 'detail' ? { size: 2 } : {}); }));
+  [server, browser] = await Promise.all([serve('dev'), browse()]);
+  visitor = new Visitor(server, browser);
+  await Promise.all(['detail', 'plan', 'delete-me'].map(async (name) => { made[name] = await server.running(name, name === 'detail' ? { size: 2 } : {}); }));
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
 test('the list shows a cluster that was made elsewhere, live, without a reload', { skip }, async () => {
@@ -89,7 +89,7 @@ test('a change shows its plan first, and carries it out', { skip }, async () => 
   await dialog.getByRole('group', { name: 'What is touched', exact: true }).getByText('worker3').waitFor();
   assert.equal(await dialog.getByRole('row', { name: /^create vm/ }).count(), 2);
   await page.screenshot({ path: join(shots, 'plan.png') });
-  assert.equal((await house.api('GET', `/v1/clusters/${c.id}`)).size, 1, 'a plan changes nothing');
+  assert.equal((await server.api('GET', `/v1/clusters/${c.id}`)).size, 1, 'a plan changes nothing');
   await dialog.getByRole('button', { name: 'Scale' }).click();
   await dialog.waitFor({ state: 'detached' });
   await page.getByText('3 there, 3 wanted').waitFor();
@@ -123,10 +123,10 @@ test('delete asks for the name', { skip }, async () => {
 test('objects are listed and shown, live', { skip }, async () => {
   const page = await open('#/objects');
   await page.getByText('● live').waitFor();
-  await house.api('PUT', '/v1/objects/ConfigMap/default/c1', { spec: { size: 3 } });
+  await server.api('PUT', '/v1/objects/ConfigMap/default/c1', { spec: { size: 3 } });
   await page.getByRole('link', { name: 'c1' }).click();
   await page.getByText('"size": 3').waitFor();
-  await house.api('PATCH', '/v1/objects/ConfigMap/default/c1', { status: { state: 'Running' } }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
+  await server.api('PATCH', '/v1/objects/ConfigMap/default/c1', { status: { state: 'Running' } }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
   await at(page, 'Running');
   await page.context().close();
 });
@@ -144,5 +144,5 @@ test('without events it asks, and comes back to them', { skip }, async () => {
 });
 
 test('the browser had nothing to complain of', { skip }, () => {
-  assert.deepEqual(walker.complaints(), []);
+  assert.deepEqual(visitor.complaints(), []);
 });

@@ -1,4 +1,4 @@
-// A real server, and a real browser.
+// The fixture of the tests: a real server and a real browser.
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,9 +19,9 @@ const versions = `versions:
 installation: walks
 `;
 
-// The configurations of clusters: a simulated cloud; processes of this machine,
-// whose state changes only when a person asks for it; and a simulated cloud whose books were filled before.
-export const worlds = {
+// The cluster configurations: a simulated cloud; processes of this machine, whose
+// state changes only by user actions; and a simulated cloud that fill has prepared.
+export const configs = {
   sim: () => `${versions}providers: [{name: sim, type: sim}]\nsync: {interval: 1s}\n`,
   local: (dir) => `${versions}providers: [{name: local, type: local, dir: ${join(dir, 'vms')}}]\nrecovery: none\nsync: {interval: 1s}\ngc: {interval: 2s, first: 5s}\ntimeouts: {call: 10s, settle: 12s}\n`,
   filled: (dir) => `${versions}providers: [{name: sim, type: sim, dir: ${join(dir, 'cloud.json')}}]\n`,
@@ -36,7 +36,7 @@ steps:
   wait: {signal: answer, deadline: 10m}
 `;
 
-// missing says why the tests cannot run here; '' if they can.
+// missing returns why the tests cannot run here; '' if they can.
 export function missing() {
   if (!existsSync(binary)) return `${binary} is missing: make build`;
   if (!existsSync(chromiumPath)) return `${chromiumPath} is missing: apt-get install chromium`;
@@ -44,22 +44,22 @@ export function missing() {
   return '';
 }
 
-// fill makes a folder whose store and cloud hold so many clusters.
+// fill creates a folder whose store and cloud hold a number of clusters.
 export async function fill(clusters) {
   const dir = mkdtempSync(join(tmpdir(), 'pawl-browser-'));
   await promisify(execFile)(filler, ['--dir', dir, '--clusters', String(clusters)]);
   return dir;
 }
 
-// serve starts pawl dev, or pawl server with a token, and gives its address.
-export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')) } = {}) {
-  writeFileSync(join(dir, 'clusters.yaml'), worlds[world](dir));
+// serve starts pawl dev, or pawl server with a token, and returns a client of it.
+export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')) } = {}) {
+  writeFileSync(join(dir, 'clusters.yaml'), configs[config](dir));
   writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
   writeFileSync(join(dir, 'greet.yaml'), flow);
   let process_, ended, url;
 
   async function start() {
-    const listen = url ? new URL(url).host : '127.0.0.1:0'; // the second time it is where it was
+    const listen = url ? new URL(url).host : '127.0.0.1:0'; // a restart keeps the address
     const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), '--clusters', join(dir, 'clusters.yaml'), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error'];
     if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
     process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
@@ -79,7 +79,7 @@ export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(joi
     await ended;
   }
   await start();
-  const house = {
+  const server = {
     url, dir, start, stop,
     async api(method, path, body, headers = {}) {
       const answer = await fetch(url + path, { method, headers: { 'Content-Type': 'application/json', ...(verb === 'server' ? { Authorization: `Bearer ${token}` } : {}), ...headers }, body: body && JSON.stringify(body) });
@@ -87,41 +87,41 @@ export async function serve(verb = 'dev', { world = 'sim', dir = mkdtempSync(joi
       if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
       return JSON.parse(text);
     },
-    create: async (name, more = {}) => (await house.api('POST', '/v1/clusters', { name, zone: world === 'local' ? 'local' : 'zone-1', offering: 'small', size: 1, version: 'v1.0', ...more })).cluster,
-    // until waits for a state and gives the cluster.
+    create: async (name, more = {}) => (await server.api('POST', '/v1/clusters', { name, zone: config === 'local' ? 'local' : 'zone-1', offering: 'small', size: 1, version: 'v1.0', ...more })).cluster,
+    // until waits for a state and returns the cluster.
     async until(id, state) {
       let found;
       for (let i = 0; i < 360; i++) {
-        found = await house.api('GET', `/v1/clusters/${id}`);
+        found = await server.api('GET', `/v1/clusters/${id}`);
         if (found.state === state) return found;
         await new Promise((r) => { setTimeout(r, 250); });
       }
       throw new Error(`${id} does not become ${state}: ${JSON.stringify(found)}`);
     },
-    running: async (name, more) => house.until((await house.create(name, more)).id, 'Running'),
-    // kill ends the process that is a VM of the provider local, as a person would by hand, or holds it up.
+    running: async (name, more) => server.until((await server.create(name, more)).id, 'Running'),
+    // kill sends a signal to the process of a VM of the provider local.
     kill(vm, signal = 'SIGKILL') {
       process.kill(JSON.parse(readFileSync(join(dir, 'vms/vms', vm, 'process.json'))).pid, signal);
     },
-    // plant puts a VM into the folder of the provider local that no server has asked for. It was never started.
-    plant(name, { tags = {}, network = '' }) {
+    // addOrphanVM adds a VM to the folder of the provider local that belongs to no cluster and was never started.
+    addOrphanVM(name, { tags = {}, network = '' }) {
       const id = `vm-${[...name].map((c) => c.charCodeAt(0).toString(16)).join('').padEnd(24, '0').slice(0, 24)}`;
       mkdirSync(join(dir, 'vms/vms', id), { mode: 0o700 });
       writeFileSync(join(dir, 'vms/vms', id, 'vm.json'), JSON.stringify({ id, kind: 'vm', name, identity: id, tags, created: '2026-01-01T00:00:00Z', cores: 1, memoryMB: 1024,
         spec: { zone: 'local', offering: 'small', template: 'node-1.0', network } }));
       return id;
     },
-    // hide takes the folder of the provider local out of sight, as a disk that is gone.
+    // hide moves the folder of the provider local away, like a lost disk, or back.
     hide(away) { renameSync(join(dir, away ? 'vms' : 'vms-away'), join(dir, away ? 'vms-away' : 'vms')); },
     async close() {
       await stop();
-      for (const vm of world === 'local' ? readdirSync(join(dir, 'vms/vms')) : []) {
-        try { house.kill(vm); } catch { /* it has ended, or was never started */ }
+      for (const vm of config === 'local' ? readdirSync(join(dir, 'vms/vms')) : []) {
+        try { server.kill(vm); } catch { /* it has ended or was never started */ }
       }
       rmSync(dir, { recursive: true, force: true });
     },
   };
-  return house;
+  return server;
 }
 
 export async function browse() {
@@ -129,10 +129,10 @@ export async function browse() {
   return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
 }
 
-// Walker opens pages in a browser on a server, and keeps what the browser complained of.
-export class Walker {
-  constructor(house, browser) {
-    Object.assign(this, { house, browser, wrong: [] });
+// Visitor opens pages of a server in a browser, and records the errors of the browser.
+export class Visitor {
+  constructor(server, browser) {
+    Object.assign(this, { server, browser, wrong: [] });
     mkdirSync(shots, { recursive: true });
   }
   async open(place = '', options = {}) {
@@ -141,17 +141,17 @@ export class Walker {
     page.setDefaultTimeout(90000);
     page.on('pageerror', (e) => this.wrong.push(e.message));
     page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && this.wrong.push(m.text()));
-    await page.goto(`${this.house.url}/${place}`);
+    await page.goto(`${this.server.url}/${place}`);
     return page;
   }
-  // complaints are scripts that fail and what the policy refused; not what a test has aborted.
+  // complaints returns failed scripts and violations of the content policy, without requests that a test has aborted.
   complaints() { return this.wrong.filter((w) => !/ERR_FAILED/.test(w)); }
 }
 
 export const row = (page, name) => page.getByRole('row', { name: new RegExp(`^${name}\\b`) });
 export const at = (page, text) => page.locator('.title .badge', { hasText: text }).waitFor();
 
-// press presses a key until what is called so has the focus, which must be seen.
+// press presses a key until the named element has the focus, which must be visible.
 export async function press(page, key, until) {
   const passed = [];
   for (let i = 0; i < 80; i++) {
@@ -169,8 +169,8 @@ export async function press(page, key, until) {
   throw new Error(`the keyboard does not reach ${until}; it reaches ${passed.join(' | ')}`);
 }
 
-// askRun presses a button of a run and answers its dialog.
-export async function askRun(page, verb, reason) {
+// requestRun presses a button of a run and answers its dialog.
+export async function requestRun(page, verb, reason) {
   await page.getByRole('button', { name: `${verb} run` }).click();
   const dialog = page.getByRole('dialog');
   if (reason) await dialog.getByLabel('Why').fill(reason);

@@ -3,19 +3,19 @@ import { after, before, test } from 'node:test';
 import { browse, missing, serve, token } from './fixture.mjs';
 
 const skip = missing() || false;
-let house, browser;
+let server, browser;
 before(async () => {
-  if (!skip) [house, browser] = await Promise.all([serve('server'), browse()]);
+  if (!skip) [server, browser] = await Promise.all([serve('server'), browse()]);
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
 test('a token is traded for a cookie that no script reads', { skip }, async () => {
   const page = await (await browser.newContext()).newPage();
   page.setDefaultTimeout(60000);
-  await page.goto(`${house.url}/#/leaks`);
+  await page.goto(`${server.url}/#/leaks`);
   await page.getByLabel('Token').fill('not-a-token-of-this-server');
   await page.keyboard.press('Enter');
   await page.getByText('UNAUTHENTICATED').waitFor();
@@ -29,7 +29,7 @@ test('a token is traded for a cookie that no script reads', { skip }, async () =
   assert.equal(await page.evaluate(() => document.cookie + JSON.stringify({ ...localStorage, ...sessionStorage })), '{}', 'a script can read what signs in');
 
   // The session outlives a reload, and changes carry its second token.
-  await page.goto(`${house.url}/#/clusters/new`);
+  await page.goto(`${server.url}/#/clusters/new`);
   await page.reload();
   await page.locator('#zone option').first().waitFor({ state: 'attached' });
   await page.locator('#offering option').first().waitFor({ state: 'attached' });
@@ -47,8 +47,8 @@ test('a token is traded for a cookie that no script reads', { skip }, async () =
   await page.reload();
   await page.getByLabel('Token').waitFor(); // the old cookie is good for nothing
 
-  await house.stop();
-  await house.start();
+  await server.stop();
+  await server.start();
   await page.context().addCookies([cookie]);
   await page.reload();
   await page.getByLabel('Token').waitFor(); // after a restart neither
@@ -58,18 +58,18 @@ test('a token is traded for a cookie that no script reads', { skip }, async () =
 test('a session outlives a restart of the server', { skip }, async () => {
   const page = await (await browser.newContext()).newPage();
   page.setDefaultTimeout(60000);
-  await page.goto(`${house.url}/#/leaks`);
+  await page.goto(`${server.url}/#/leaks`);
   await page.getByLabel('Token').fill(token);
   await page.keyboard.press('Enter');
   await page.getByText('● live').waitFor();
-  await house.stop();
+  await server.stop();
   await page.getByText('asking every 5 s').waitFor();
-  await house.start();
+  await server.start();
   await page.getByText('● live').waitFor(); // the page that was open goes on
   await page.reload();
   await page.getByRole('heading', { name: 'Leaks' }).waitFor();
   assert.equal(await page.getByLabel('Token').count(), 0, 'it asks for the token again');
-  await page.goto(`${house.url}/#/clusters/new`);
+  await page.goto(`${server.url}/#/clusters/new`);
   await page.locator('#zone option').first().waitFor({ state: 'attached' });
   await page.locator('#offering option').first().waitFor({ state: 'attached' });
   await page.getByLabel('Name').fill('after-the-restart');

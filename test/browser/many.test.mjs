@@ -3,27 +3,27 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, fill, missing, row, serve, shots } from './fixture.mjs';
+import { Visitor, at, browse, fill, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
 const many = 10000;
-let house, browser, walker;
+let server, browser, visitor;
 before(async () => {
   if (skip) return;
-  [house, browser] = await Promise.all([fill(many).then((dir) => serve('dev', { world: 'filled', dir })), browse()]);
-  walker = new Walker(house, browser);
+  [server, browser] = await Promise.all([fill(many).then((dir) => serve('dev', { config: 'filled', dir })), browse()]);
+  visitor = new Visitor(server, browser);
   for (let i = 0; i < 240; i++) { // the first pass of the synchronisation finds what was lost
-    if ((await house.api('GET', '/v1/clusters?state=Alert&limit=1')).total === many / 100) return;
+    if ((await server.api('GET', '/v1/clusters?state=Alert&limit=1')).total === many / 100) return;
     await new Promise((r) => { setTimeout(r, 500); });
   }
   throw new Error('the clusters that lost a VM are not all in Alert');
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
-// took measures what it does, and prints it.
+// took measures and prints the duration of a function.
 async function took(t, what, act) {
   const began = performance.now();
   await act();
@@ -31,11 +31,11 @@ async function took(t, what, act) {
 }
 
 test('a list of 10,000 is shown, walked, filtered and scrolled', { skip }, async (t) => {
-  const page = await walker.open('#/leaks');
+  const page = await visitor.open('#/leaks');
   await page.getByText('● live').waitFor();
   await took(t, 'from the address to the first rows', async () => {
     await page.goto('about:blank');
-    await page.goto(`${house.url}/#/clusters`);
+    await page.goto(`${server.url}/#/clusters`);
     await page.locator('.range', { hasText: '1–100 of 10,000' }).waitFor();
   });
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
@@ -86,7 +86,7 @@ test('a list of 10,000 is shown, walked, filtered and scrolled', { skip }, async
 });
 
 test('leaks are shown with what ends them', { skip }, async () => {
-  const page = await walker.open('#/leaks');
+  const page = await visitor.open('#/leaks');
   const leaks = page.getByRole('group', { name: 'Leaks', exact: true }).locator('tbody tr');
   await page.locator('.range', { hasText: '1–4 of 4' }).waitFor(); // those in nobody's books are there after the collector's first pass
   assert.equal(await leaks.count(), 4);
@@ -102,11 +102,11 @@ test('leaks are shown with what ends them', { skip }, async () => {
   await page.context().close();
 });
 
-// Each state of the list has a page; on each, what is of no use says why.
+// Each state of the list has a page; on each, disabled buttons give the reason.
 test('each button of no use says why, in every state', { skip }, async () => {
   for (const state of ['Running', 'Stopped', 'Alert']) {
-    const [c] = (await house.api('GET', `/v1/clusters?state=${state}&limit=1`)).items;
-    const page = await walker.open(`#/clusters/${c.id}`);
+    const [c] = (await server.api('GET', `/v1/clusters?state=${state}&limit=1`)).items;
+    const page = await visitor.open(`#/clusters/${c.id}`);
     await at(page, state);
     const idle = page.getByRole('group', { name: 'Actions of the cluster' }).locator('button[aria-disabled]');
     const count = await idle.count();
@@ -124,5 +124,5 @@ test('each button of no use says why, in every state', { skip }, async () => {
 });
 
 test('the browser had nothing to complain of with many clusters', { skip }, () => {
-  assert.deepEqual(walker.complaints(), []);
+  assert.deepEqual(visitor.complaints(), []);
 });

@@ -2,20 +2,20 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, at, browse, missing, press, row, serve, shots } from './fixture.mjs';
+import { Visitor, at, browse, missing, press, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
-let house, browser, walker;
-const open = (...where) => walker.open(...where);
+let server, browser, visitor;
+const open = (...where) => visitor.open(...where);
 before(async () => {
   if (skip) return;
-  [house, browser] = await Promise.all([serve('dev'), browse()]);
-  walker = new Walker(house, browser);
-  await house.running('walked');
+  [server, browser] = await Promise.all([serve('dev'), browse()]);
+  visitor = new Visitor(server, browser);
+  await server.running('walked');
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
 test('a cluster is made with the keyboard only', { skip }, async () => {
@@ -67,7 +67,7 @@ test('list, detail and the dialog of a plan work by keyboard alone', { skip }, a
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
   assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Scale');
-  assert.equal((await house.api('GET', '/v1/clusters?q=walked')).items[0].size, 1, 'Escape has changed something');
+  assert.equal((await server.api('GET', '/v1/clusters?q=walked')).items[0].size, 1, 'Escape has changed something');
 
   await page.keyboard.press('Enter');
   await dialog.getByText('Nothing is to be done').waitFor();
@@ -90,7 +90,7 @@ test('list, detail and the dialog of a plan work by keyboard alone', { skip }, a
 });
 
 test('everything has a name', { skip }, async () => {
-  const [c] = (await house.api('GET', '/v1/clusters')).items;
+  const [c] = (await server.api('GET', '/v1/clusters')).items;
   for (const place of ['', `#/clusters/${c.id}`, '#/clusters/new', '#/runs', '#/objects', '#/leaks']) {
     const page = await open(place);
     await page.locator('h1').waitFor();
@@ -105,13 +105,13 @@ test('everything has a name', { skip }, async () => {
 });
 
 test('no state is told by its colour alone', { skip }, async () => {
-  const [c] = (await house.api('GET', '/v1/clusters?q=walked')).items;
-  const [run] = (await house.api('GET', `/v1/clusters/${c.id}/runs`)).items;
+  const [c] = (await server.api('GET', '/v1/clusters?q=walked')).items;
+  const [run] = (await server.api('GET', `/v1/clusters/${c.id}/runs`)).items;
   for (const colorScheme of ['light', 'dark']) {
     for (const place of ['#/clusters', `#/clusters/${c.id}`, '#/runs', `#/runs/${run.id}`]) {
       const page = await open(place, { colorScheme });
       await page.locator('.badge').first().waitFor();
-      // Whatever has a colour of the moods says in words what the colour says.
+      // Each status colour has a text with the same meaning.
       const silent = await page.evaluate(() => {
         const root = getComputedStyle(document.documentElement);
         const probe = document.body.appendChild(document.createElement('i'));
@@ -124,7 +124,7 @@ test('no state is told by its colour alone', { skip }, async () => {
       await page.context().close();
     }
   }
-  // No two states look alike without colours, in the drawing neither.
+  // No two states look alike without colours, in the diagram too.
   const page = await open(`#/clusters/${c.id}`);
   await at(page, 'Running');
   const here = page.locator('.machine .here');
@@ -141,7 +141,7 @@ test('no state is told by its colour alone', { skip }, async () => {
 });
 
 test('on a narrow screen nothing is out of sight, and tables stay tables', { skip }, async () => {
-  const [c] = (await house.api('GET', '/v1/clusters?q=walked')).items;
+  const [c] = (await server.api('GET', '/v1/clusters?q=walked')).items;
   for (const place of ['#/clusters', `#/clusters/${c.id}`, '#/clusters/new', '#/runs', '#/leaks']) {
     const page = await open(place, { viewport: { width: 390, height: 800 }, colorScheme: 'dark' });
     await page.locator('h1').waitFor();
@@ -158,5 +158,5 @@ test('on a narrow screen nothing is out of sight, and tables stay tables', { ski
 });
 
 test('the browser had nothing to complain of with people', { skip }, () => {
-  assert.deepEqual(walker.complaints(), []);
+  assert.deepEqual(visitor.complaints(), []);
 });

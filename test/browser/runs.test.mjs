@@ -1,25 +1,25 @@
-// Runs: pause, resume and cancel of a flow's; the upgrade of a cluster.
+// Runs: pause, resume and cancel of a flow's run; the upgrade of a cluster.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, askRun, at, browse, missing, row, serve, shots } from './fixture.mjs';
+import { Visitor, requestRun, at, browse, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
-let house, browser, walker;
-const open = (...where) => walker.open(...where);
+let server, browser, visitor;
+const open = (...where) => visitor.open(...where);
 const made = {};
 before(async () => {
   if (skip) return;
-  [house, browser] = await Promise.all([serve('dev'), browse()]);
-  walker = new Walker(house, browser);
-  made.older = await house.running('older');
+  [server, browser] = await Promise.all([serve('dev'), browse()]);
+  visitor = new Visitor(server, browser);
+  made.older = await server.running('older');
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
-// whyNot is what the button of a run says instead of being of use.
+// whyNot returns the reason that a disabled button of a run shows.
 async function whyNot(page, verb) {
   const button = page.getByRole('button', { name: `${verb} run` });
   assert.equal(await button.getAttribute('aria-disabled'), 'true', `${verb} is of use`);
@@ -30,23 +30,23 @@ async function whyNot(page, verb) {
 }
 
 test('a run is paused and resumed, and its steps are shown', { skip }, async () => {
-  const run = await house.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c1' });
+  const run = await server.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c1' });
   const page = await open('#/runs');
   await row(page, run.id.slice(-8)).getByText('Waiting').waitFor();
   await page.getByRole('link', { name: run.id.slice(-8) }).click();
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Answer' }).waitFor();
-  // finding 20: what it waits for, since when and until when
+  // finding 20: the reason, the start and the deadline of the wait
   const waits = page.getByRole('group', { name: 'Waiting', exact: true });
   assert.match(await waits.innerText(), /Waits at Answer: signal answer\s+Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+.*\(in \d+ min\)/);
   assert.match(await whyNot(page, 'Resume'), /Waiting, not paused/);
-  await askRun(page, 'Pause', 'for the test');
+  await requestRun(page, 'Pause', 'for the test');
   await at(page, 'Paused');
   await page.getByText('Remedy:').first().waitFor();
   assert.match(await whyNot(page, 'Pause'), /paused already/);
   assert.match(await page.getByRole('group', { name: 'History', exact: true }).innerText(), /for the test/);
-  await askRun(page, 'Resume');
+  await requestRun(page, 'Resume');
   await at(page, 'Waiting');
-  await house.api('POST', `/v1/runs/${run.id}/signal`, { name: 'answer' });
+  await server.api('POST', `/v1/runs/${run.id}/signal`, { name: 'answer' });
   await at(page, 'Succeeded');
   await waits.waitFor({ state: 'detached' });
   for (const verb of ['Pause', 'Resume', 'Cancel']) assert.match(await whyNot(page, verb), /The run has ended: it is Succeeded/);
@@ -54,7 +54,7 @@ test('a run is paused and resumed, and its steps are shown', { skip }, async () 
 });
 
 test('a run is cancelled, in the mode that was chosen', { skip }, async () => {
-  const run = await house.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c2' });
+  const run = await server.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c2' });
   const page = await open(`#/runs/${run.id}`);
   await at(page, 'Waiting');
   await page.getByRole('button', { name: 'Cancel run' }).click();
@@ -82,12 +82,12 @@ test('an upgrade offers the other versions, shows what it replaces, and asks abo
   await dialog.waitFor({ state: 'detached' });
   await at(page, 'Scaling');
   await at(page, 'Running');
-  const nodes = (await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items;
+  const nodes = (await server.api('GET', `/v1/clusters/${c.id}/nodes`)).items;
   assert.deepEqual(nodes.map((n) => `${n.role} ${n.version}`).sort(), ['control 1.1.0', 'worker v1.1']);
   await page.getByRole('group', { name: 'Nodes', exact: true }).getByText('v1.1').first().waitFor();
   await page.context().close();
 });
 
 test('the browser had nothing to complain of at runs', { skip }, () => {
-  assert.deepEqual(walker.complaints(), []);
+  assert.deepEqual(visitor.complaints(), []);
 });

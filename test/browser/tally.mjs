@@ -1,4 +1,4 @@
-// A reporter: a line for each test, what it measured, and each result in the file TALLY as bin/testsum keeps them.
+// A reporter: a line for each test with its measurements; it appends each result to the file TALLY in the format of bin/testsum.
 import { appendFileSync } from 'node:fs';
 
 export default async function* report(source) {

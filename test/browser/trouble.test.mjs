@@ -3,30 +3,30 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
-import { Walker, askRun, at, browse, missing, row, serve, shots } from './fixture.mjs';
+import { Visitor, requestRun, at, browse, missing, row, serve, shots } from './fixture.mjs';
 
 const skip = missing() || false;
-let house, browser, walker;
-const open = (...where) => walker.open(...where);
+let server, browser, visitor;
+const open = (...where) => visitor.open(...where);
 const made = {};
 before(async () => {
   if (skip) return;
-  [house, browser] = await Promise.all([serve('dev', { world: 'local' }), browse()]);
-  walker = new Walker(house, browser);
-  await Promise.all(['hurt', 'stuck', 'worked'].map(async (name) => { made[name] = await house.running(name); }));
+  [server, browser] = await Promise.all([serve('dev', { config: 'local' }), browse()]);
+  visitor = new Visitor(server, browser);
+  await Promise.all(['hurt', 'stuck', 'worked'].map(async (name) => { made[name] = await server.running(name); }));
 });
 after(async () => {
   await browser?.close();
-  await house?.close();
+  await server?.close();
 });
 
 test('an Alert shows its reason with the remedy, and recover ends it', { skip }, async () => {
   const c = made.hurt;
   const page = await open(`#/clusters/${c.id}`);
   await at(page, 'Running');
-  const nodes = (await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items;
+  const nodes = (await server.api('GET', `/v1/clusters/${c.id}/nodes`)).items;
   const worker = nodes.find((n) => n.role === 'worker');
-  house.kill(worker.id);
+  server.kill(worker.id);
   await at(page, 'Alert');
   const fault = page.getByRole('group', { name: 'Fault' }).first();
   assert.match(await fault.innerText(), /▲ .+ [A-Z_]{8,}[\s\S]*Remedy: \S+/);
@@ -48,46 +48,46 @@ test('an Alert shows its reason with the remedy, and recover ends it', { skip },
   await dialog.waitFor({ state: 'detached' });
   await at(page, 'Running');
   await fault.waitFor({ state: 'detached' });
-  assert.equal((await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'worker').id, worker.id, 'it was stopped, not lost');
+  assert.equal((await server.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'worker').id, worker.id, 'it was stopped, not lost');
   await page.context().close();
 });
 
-// While the control node is held up nobody joins: the run waits as long as the walk takes.
+// While the control node is paused no worker joins: the run waits for the whole test.
 test('the work on a cluster is paused, resumed and cancelled from its page', { skip }, async () => {
   const c = made.worked;
-  const control = (await house.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'control').id;
+  const control = (await server.api('GET', `/v1/clusters/${c.id}/nodes`)).items.find((n) => n.role === 'control').id;
   const page = await open(`#/clusters/${c.id}`);
   await at(page, 'Running');
   const work = page.locator('section', { has: page.getByRole('heading', { name: 'Work' }) });
   const scale = async (size) => {
-    house.kill(control, 'SIGSTOP');
-    await house.api('POST', `/v1/clusters/${c.id}/scale`, { size });
+    server.kill(control, 'SIGSTOP');
+    await server.api('POST', `/v1/clusters/${c.id}/scale`, { size });
     await at(page, 'Scaling');
     await work.getByRole('rowheader', { name: 'join' }).waitFor();
   };
   await scale(2);
-  // finding 20: how many nodes are ready, which are not, where they call, since when and until when
+  // finding 20: the number of ready nodes, the names of the others, the server URL, the start and the deadline
   const waits = work.getByRole('group', { name: 'Waiting', exact: true });
   await waits.getByText(/at join: .*\d of 3 are ready, not worked-.*nodes call http:\S+\/v1\/nodes\/hello/).waitFor();
   assert.match(await waits.innerText(), /Since\s+\d+ (s|min) ago\s+Gives up\s+[\d:]+/);
   const list = await open('#/clusters');
   await row(list, 'worked').getByText(/at join: .*\d of 3 are ready.*since \d+ (s|min), until [\d:]+/).waitFor();
   await list.context().close();
-  await askRun(page, 'Pause', 'a look first');
+  await requestRun(page, 'Pause', 'a look first');
   await work.locator('dd .badge', { hasText: 'Paused' }).waitFor();
   assert.match(await work.getByRole('group', { name: 'Fault' }).innerText(), /a look first[\s\S]*Remedy:/);
-  assert.equal((await house.api('GET', `/v1/clusters/${c.id}`)).state, 'Scaling', 'a pause is no failure');
+  assert.equal((await server.api('GET', `/v1/clusters/${c.id}`)).state, 'Scaling', 'a pause is no failure');
   await page.screenshot({ path: join(shots, 'paused.png'), fullPage: true });
-  await askRun(page, 'Resume');
+  await requestRun(page, 'Resume');
   await work.locator('dd .badge', { hasText: 'Waiting' }).waitFor();
-  house.kill(control, 'SIGCONT');
+  server.kill(control, 'SIGCONT');
   await at(page, 'Running');
   await page.getByText('2 there, 2 wanted').waitFor();
 
   await scale(3);
-  await askRun(page, 'Cancel', 'too many');
+  await requestRun(page, 'Cancel', 'too many');
   await at(page, 'Alert');
-  house.kill(control, 'SIGCONT');
+  server.kill(control, 'SIGCONT');
   const fault = page.getByRole('group', { name: 'Fault' }).first();
   assert.match(await fault.innerText(), /[A-Z_]{6,}[\s\S]*Remedy: \S/);
   await page.context().close();
@@ -95,14 +95,14 @@ test('the work on a cluster is paused, resumed and cancelled from its page', { s
 
 test('what cannot be deleted says why; forget asks for the name, and it stays in the leaks', { skip }, async () => {
   const c = made.stuck;
-  house.plant('somebody-elses', { network: c.network.id });
+  server.addOrphanVM('somebody-elses', { network: c.network.id });
   const page = await open(`#/clusters/${c.id}`);
   await at(page, 'Running');
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByRole('dialog').getByLabel('Name of the cluster').fill('stuck');
   await page.getByRole('dialog').getByRole('row', { name: /^delete network stuck/ }).waitFor();
-  // finding 23: a look at its state writes into the cluster while a person reads the plan, which stays the same.
-  await house.api('PATCH', `/v1/clusters/${c.id}`, { description: 'seen' }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
+  // finding 23: a status write changes the cluster while a person reads the plan, which stays the same.
+  await server.api('PATCH', `/v1/clusters/${c.id}`, { description: 'seen' }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await at(page, 'Expunge');
   const fault = page.getByRole('group', { name: 'Fault' }).filter({ hasText: 'NETWORK_HAS_FOREIGN_VM' }).first();
@@ -117,7 +117,7 @@ test('what cannot be deleted says why; forget asks for the name, and it stays in
   await dialog.getByLabel('Name of the cluster').fill('stick');
   assert.equal(await go.getAttribute('aria-disabled'), 'true');
   await dialog.getByLabel('Name of the cluster').press('Enter');
-  assert.ok(['Expunge', 'Expunging'].includes((await house.api('GET', `/v1/clusters/${c.id}`)).state), 'it was forgotten under another name');
+  assert.ok(['Expunge', 'Expunging'].includes((await server.api('GET', `/v1/clusters/${c.id}`)).state), 'it was forgotten under another name');
   await page.screenshot({ path: join(shots, 'forget.png') });
   await page.locator('.title .badge', { hasText: /Expunge$/ }).waitFor(); // the collector may be at it just now
   await dialog.getByLabel('Name of the cluster').fill('stuck');
@@ -133,7 +133,7 @@ test('what cannot be deleted says why; forget asks for the name, and it stays in
 test('a VM that is in nobody’s books is on the leak page, with what ends it', { skip }, async () => {
   const page = await open('#/leaks');
   await page.getByText('● live').waitFor();
-  house.plant('lost-worker1', { tags: { 'pawl-installation': 'walks', 'pawl-cluster': '00000000-0000-0000-0000-000000000001' } });
+  server.addOrphanVM('lost-worker1', { tags: { 'pawl-installation': 'walks', 'pawl-cluster': '00000000-0000-0000-0000-000000000001' } });
   await page.getByLabel('Kind').fill('vm');
   const leak = row(page, 'lost-worker1');
   await leak.waitFor(); // by itself, though what the collector meets is no event
@@ -146,14 +146,14 @@ test('the leak page says that a provider cannot be seen, and when it can be agai
   const page = await open('#/leaks');
   await page.getByText('● live').waitFor();
   const unseen = row(page, 'provider local');
-  // finding 20: the page of each of its clusters says it too, though nothing happens to the cluster
+  // finding 20: the page of each cluster of the provider shows it too, although the clusters do not change
   const other = await open(`#/clusters/${made.hurt.id}`);
   await at(other, 'Running');
-  house.hide(true);
+  server.hide(true);
   await unseen.waitFor();
   await other.getByRole('group', { name: 'Provider' }).getByText(/provider local cannot be seen/).waitFor();
   assert.match(await unseen.innerText(), /\? unseen[\s\S]*PROVIDER_UNREACHABLE[\s\S]*Remedy: /);
-  house.hide(false);
+  server.hide(false);
   await unseen.waitFor({ state: 'detached' });
   await other.getByRole('group', { name: 'Provider' }).waitFor({ state: 'detached' });
   await other.context().close();
@@ -161,5 +161,5 @@ test('the leak page says that a provider cannot be seen, and when it can be agai
 });
 
 test('the browser had nothing to complain of in trouble', { skip }, () => {
-  assert.deepEqual(walker.complaints(), []);
+  assert.deepEqual(visitor.complaints(), []);
 });

@@ -28,7 +28,7 @@ func TestKubectlDescribeTellsWhatToDo(t *testing.T) {
 			said := regexp.MustCompile(` +`).ReplaceAllString(r.out, " ")
 			for _, want := range wanted {
 				if r.code != 0 || !strings.Contains(said, want) {
-					return fmt.Errorf("it does not tell %q:\n%s", want, r)
+					return fmt.Errorf("it does not contain %q:\n%s", want, r)
 				}
 			}
 			return nil

@@ -275,6 +275,6 @@ func TestFinding14AMendedFileNeedsNoCommand(t *testing.T) {
 		t.Errorf("the cluster: %s", r)
 	}
 	if r := w.call(w.program, "get", "runs", "-n", w.namespace, "--kubernetes"); !strings.Contains(r.out, "Cancelled") {
-		t.Errorf("the run of the withdrawn wish: %s", r)
+		t.Errorf("the run of the withdrawn change: %s", r)
 	}
 }

@@ -610,7 +610,7 @@ func TestPositionsAreComparedAndSet(t *testing.T) {
 		t.Errorf("a write over a newer version: %v", err)
 	}
 	if fmt.Sprint(moves) != "[Big]" {
-		t.Errorf("a move that was not written was told: %v", moves)
+		t.Errorf("a move that was not written was reported: %v", moves)
 	}
 }
 

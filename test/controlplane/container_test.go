@@ -228,7 +228,7 @@ func TestPostgreSQLKeepsItsRows(t *testing.T) {
 	}
 	eventually(t, "the end of its children", func(context.Context) error {
 		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(backend))); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("process %d lives on: %v", backend, err)
+			return fmt.Errorf("process %d still runs: %v", backend, err)
 		}
 		return nil
 	})

@@ -363,7 +363,7 @@ func TestDeletionGivesGraceAndLeavesNothing(t *testing.T) {
 	}
 	for i, proc := range first {
 		if !proc.Gone() {
-			t.Errorf("process %d lives on", i)
+			t.Errorf("process %d still runs", i)
 		}
 	}
 	if left := carrying(root); len(left) > 0 {

@@ -85,16 +85,16 @@ func TestProxy(t *testing.T) {
 	}
 	select {
 	case e := <-watch.ResultChan():
-		t.Errorf("a frozen watch told %v", e)
+		t.Errorf("a frozen watch sent %v", e)
 	case <-time.After(300 * time.Millisecond):
 	}
 	proxy.Freeze(false)
 	select {
 	case e := <-watch.ResultChan():
 		if m, ok := e.Object.(*corev1.ConfigMap); !ok || m.Name != "told" {
-			t.Errorf("it told %v", e)
+			t.Errorf("it sent %v", e)
 		}
 	case <-ctx.Done():
-		t.Error("the watch tells nothing")
+		t.Error("the watch sends nothing")
 	}
 }

@@ -93,7 +93,7 @@ func (h *fixture) operatorRequests() []controlplane.Request {
 	account := "system:serviceaccount:" + h.system + ":" + h.name
 	requests := slices.DeleteFunc(all[forgotten:], func(r controlplane.Request) bool { return r.User.Username != account })
 	if len(requests) < 100 {
-		h.t.Fatalf("the audit log has %d requests of %s: the operator was somebody else", len(requests), account)
+		h.t.Fatalf("the audit log has %d requests of %s: the operator used another account", len(requests), account)
 	}
 	for _, r := range deploy.Refused(requests) {
 		h.t.Errorf("refused: %s", r)

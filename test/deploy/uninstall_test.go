@@ -36,7 +36,7 @@ func uninstall(t *testing.T) (lines []string, crds string) {
 	block := regexp.MustCompile("(?s)\n```sh\n(.*?)```\n").FindStringSubmatch(section[1])
 	inline := regexp.MustCompile("`(kubectl delete crd [^`]*)`").FindStringSubmatch(section[1])
 	if block == nil || inline == nil {
-		t.Fatalf("the guide does not tell what to type:\n%s", section[1])
+		t.Fatalf("the guide has no commands:\n%s", section[1])
 	}
 	return strings.Split(strings.TrimSpace(block[1]), "\n"), inline[1]
 }

@@ -72,7 +72,7 @@ func changeBaselines(t *testing.T) []changeBaseline {
 		undisturbedChanges.ends = ends
 	})
 	if undisturbedChanges.ends == nil {
-		t.Fatal("there is no undisturbed life to compare with")
+		t.Fatal("there is no baseline to compare with")
 	}
 	return undisturbedChanges.ends
 }

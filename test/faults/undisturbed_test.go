@@ -52,7 +52,7 @@ func undisturbedBaseline(t *testing.T) baseline {
 			created.Round(100*time.Millisecond), l.createWrites, switched.Round(100*time.Millisecond), l.switchWrites, rows)
 	})
 	if undisturbed.switched == "" {
-		t.Fatal("there is no undisturbed life to compare with")
+		t.Fatal("there is no baseline to compare with")
 	}
 	return undisturbed.baseline
 }

@@ -87,7 +87,7 @@ func TestAStepCostsOneRequest(t *testing.T) {
 			}
 			const n = runs / 5 * steps
 			for i, c := range parts {
-				t.Logf("runs %3d to %3d, per step: %.2f requests, %d bytes sent, %d received, %d told by watches (%v)",
+				t.Logf("runs %3d to %3d, per step: %.2f requests, %d bytes sent, %d received, %d from watches (%v)",
 					i*runs/5, (i+1)*runs/5, float64(c.Requests)/n, c.Sent/n, c.Received/n, c.WatchSent/n, c.By)
 			}
 			first, last := parts[1], parts[len(parts)-1] // the first part opens the store too

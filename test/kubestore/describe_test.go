@@ -49,7 +49,7 @@ func TestDescribeTellsWhatToDo(t *testing.T) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("kubectl describe does not tell %q (%v):\n%s", missing, err, out)
+				t.Fatalf("kubectl describe does not contain %q (%v):\n%s", missing, err, out)
 			}
 		}
 	}
@@ -65,6 +65,6 @@ func TestDescribeTellsWhatToDo(t *testing.T) {
 	d.await("archive", "the end", phaseIs(workflow.Succeeded))
 	describe("Phase: Succeeded", " Warning DiskFull ", " Normal Resumed ", "the run goes on, asked for by annotation")
 	if o := d.await("archive", "the end", phaseIs(workflow.Succeeded)); field(o, "status", "fault") != "" {
-		t.Errorf("a run that has ended tells of the fault %v", field(o, "status", "fault"))
+		t.Errorf("a run that has ended shows the fault %v", field(o, "status", "fault"))
 	}
 }

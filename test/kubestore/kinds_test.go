@@ -254,7 +254,7 @@ func TestNamesAndColumnsOfTheKinds(t *testing.T) {
 	all := get("pawl")
 	for _, want := range []string{"run.pawl.dev/r", "runhistory.pawl.dev/h", "sharedstoragecluster.pawl.dev/c"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("kubectl get pawl does not tell of %s", want)
+			t.Errorf("kubectl get pawl does not list %s", want)
 		}
 	}
 	if all := get("all"); !strings.Contains(all, "sharedstoragecluster.pawl.dev/c") || strings.Contains(all, "run.pawl.dev/r") {

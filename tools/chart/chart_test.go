@@ -151,7 +151,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	for _, o := range all {
 		if args, ok := arguments(t, o); ok && !slices.Contains(args, "--namespaces=a,b") {
-			t.Errorf("the operator is not told the namespaces: %v", args)
+			t.Errorf("the operator does not get the namespaces: %v", args)
 		}
 	}
 }

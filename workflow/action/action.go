@@ -83,7 +83,7 @@ func Names() []string { return []string{"exec", "http", "sleep", "signal", "appr
 func offered(all []workflow.Action, only []string) ([]workflow.Action, error) {
 	for _, name := range only {
 		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("there is no standard action %q: choose from %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("there is no ready-made action %q: choose from %s", name, strings.Join(Names(), ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(a workflow.Action) bool {

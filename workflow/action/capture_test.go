@@ -81,7 +81,7 @@ func FuzzCapture(f *testing.F) {
 			t.Fatalf("total %d of %d, kept %d+%d of %d", c.total, len(data), len(c.head), len(c.ring), c.limit)
 		}
 		if !bytes.HasPrefix(data, c.head) || !bytes.HasSuffix(data, c.tail()) {
-			t.Fatal("what was kept is not the ends")
+			t.Fatal("the kept bytes are not the two ends")
 		}
 		if c.whole() && !bytes.Equal(data, append(append([]byte{}, c.head...), c.tail()...)) {
 			t.Fatal("something is missing")

@@ -292,7 +292,7 @@ func TestExecIsNotHeldUpByAGrandchildWithThePipes(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	if !lives(pidOf(t, filepath.Join(dir, "a"))) {
-		t.Error("what a successful command left behind was ended")
+		t.Error("a process that a successful command left behind was ended")
 	}
 }
 

@@ -43,7 +43,7 @@ func answerWith(status int, contentType, body string, headers ...string) http.Ha
 	}
 }
 
-func TestHTTPSendsWhatItIsTold(t *testing.T) {
+func TestHTTPSendsItsParameters(t *testing.T) {
 	b := newHarness(t)
 	var got *http.Request
 	var body string
@@ -239,7 +239,7 @@ func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
 	b.continued(o)
 	same, _ := b.run(t.Context(), t, "http", with)
 	if same != o {
-		t.Errorf("the same wait is told anew: %v", same)
+		t.Errorf("the same wait is reported again: %v", same)
 	}
 	reply = answerWith(503, "text/plain", "")
 	if o, _ = b.run(t.Context(), t, "http", with); code(o) != "Polling" {
@@ -247,7 +247,7 @@ func TestHTTPPollWaitsForTheAnswer(t *testing.T) {
 	}
 	b.facts.Wait.Since = time.Now().Add(-time.Hour + 10*time.Second)
 	if o, _ = b.run(t.Context(), t, "http", with); o.After() > 10*time.Second {
-		t.Errorf("the next look is after the deadline: %v", o)
+		t.Errorf("the next poll is after the deadline: %v", o)
 	}
 	b.facts.Wait.Since = time.Now().Add(-time.Hour)
 	o, _ = b.run(t.Context(), t, "http", with)

@@ -40,7 +40,7 @@ func TestFinding3ExecAsksInTheChild(t *testing.T) {
 				made := filepath.Join(t.TempDir(), "made")
 				o, _ := b.run(t.Context(), t, "exec", fmt.Sprintf(with, made))
 				if _, err := os.Stat(made); (err == nil) != ends.begun {
-					t.Errorf("begun: %v, want %v; %v", err == nil, ends.begun, o)
+					t.Errorf("started: %v, want %v; %v", err == nil, ends.begun, o)
 				}
 				if lost := errors.Is(o.Err(), workflow.ErrLeaseLost); lost == ends.begun {
 					t.Errorf("%v", o)

@@ -29,6 +29,6 @@ func TestFinding10SecretOfAFolderIsAPipe(t *testing.T) {
 			t.Errorf("a pipe: %v", err)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("a pipe that nobody writes to is waited for")
+		t.Fatal("the action waits for a pipe without a writer")
 	}
 }

@@ -26,13 +26,13 @@ func TestSleepIsKeptOverRestarts(t *testing.T) {
 		b := newHarness(t)
 		o, _ := b.run(t.Context(), t, "sleep", `{"for": "1h"}`)
 		if !o.IsWait() || o.After() != time.Hour {
-			t.Fatalf("first look: %v", o)
+			t.Fatalf("first poll: %v", o)
 		}
 		b.continued(o)
 		time.Sleep(20 * time.Minute)
 		again, _ := b.run(t.Context(), t, "sleep", `{"for": "1h"}`)
 		if again.After() != 40*time.Minute || again.Message() != o.Message() {
-			t.Fatalf("early look: %v", again)
+			t.Fatalf("early poll: %v", again)
 		}
 		time.Sleep(again.After())
 		o, _ = b.run(t.Context(), t, "sleep", `{"for": "1h"}`)
@@ -90,7 +90,7 @@ func TestSignalThatDoesNotFitIsDropped(t *testing.T) {
 	b.continued(o)
 	same, _ := b.run(t.Context(), t, "signal", with)
 	if same != o {
-		t.Errorf("the next look differs: %v", same)
+		t.Errorf("the next poll differs: %v", same)
 	}
 	b.facts.Signals = []workflow.Signal{{ID: "2", Name: "s"}, {ID: "3", Name: "s", Payload: json.RawMessage(`{"lag":1}`)}}
 	o, task = b.run(t.Context(), t, "signal", with)
@@ -106,13 +106,13 @@ func TestDeadlineOfSignalAndApproval(t *testing.T) {
 				with := fmt.Sprintf(`{"name": "s", "deadline": "10m", "onTimeout": %q}`, onTimeout)
 				o, _ := b.run(t.Context(), t, action, with)
 				if o.After() != 10*time.Minute {
-					t.Fatalf("first look: %v", o)
+					t.Fatalf("first poll: %v", o)
 				}
 				b.continued(o)
 				time.Sleep(4 * time.Minute)
 				o, _ = b.run(t.Context(), t, action, with)
 				if o.After() != 6*time.Minute {
-					t.Fatalf("early look: %v", o)
+					t.Fatalf("early poll: %v", o)
 				}
 				time.Sleep(6 * time.Minute)
 				o, task := b.run(t.Context(), t, action, with)
@@ -187,7 +187,7 @@ func TestRejectionIsAFailureOnTheNextPoll(t *testing.T) {
 	b.facts.Signals = votes(`bob {"choice":"reject","comment":"not today"}`)
 	o, task := b.run(t.Context(), t, "approval", `{}`)
 	if !o.IsWait() || o.After() <= 0 || o.After() > time.Millisecond {
-		t.Fatalf("the look that takes the votes: %v", o)
+		t.Fatalf("the poll that takes the votes: %v", o)
 	}
 	if len(task.Signals("approval")) != 1 {
 		t.Fatal("the bench lost the signal")

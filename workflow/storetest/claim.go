@@ -52,7 +52,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Errorf("%d runs with limit 2", len(first.Runs))
 		}
 	})
-	t.Run("only what is due, and when the next will be", func(t *testing.T) {
+	t.Run("only due runs, and the time of the next", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		soon, later := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC()
@@ -84,7 +84,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Fatalf("claimed %d of 4", len(claimed.Runs))
 		}
 	})
-	t.Run("a queued run once it got mail", func(t *testing.T) {
+	t.Run("a queued run after it received mail", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		first := x.createClaimed("w")
@@ -98,7 +98,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Fatalf("claimed %d", len(claimed.Runs))
 		}
 	})
-	t.Run("leaves flows alone that are full", func(t *testing.T) {
+	t.Run("skips flows that have reached their limit", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		for _, flow := range []string{"Full", "Free", "Full", "Free"} {
@@ -130,21 +130,21 @@ func testClaim(t *testing.T, h Harness) {
 		}
 		x.wantError("save of the earlier claim", x.stale(l.Run), workflow.ErrFenced)
 	})
-	t.Run("take", func(t *testing.T) {
+	t.Run("claim one run", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		r := x.createClaimed("w")
 		x.wait(r, time.Time{})
 		l, err := c.ClaimRun(x.Context(), "w", r.ID, time.Minute)
 		if err != nil || l.Run.Owner != "w" || l.Run.Epoch <= r.Epoch {
-			t.Fatalf("take: %v", err)
+			t.Fatalf("claim: %v", err)
 		}
 		again, err := c.ClaimRun(x.Context(), "w", r.ID, time.Minute)
 		if err != nil || again.Run.Epoch != l.Run.Epoch {
-			t.Fatalf("take by the same worker: %v, epoch %d after %d", err, again.Run.Epoch, l.Run.Epoch)
+			t.Fatalf("claim by the same worker: %v, epoch %d after %d", err, again.Run.Epoch, l.Run.Epoch)
 		}
 		_, err = c.ClaimRun(x.Context(), "w", "nobody", time.Minute)
-		x.wantError("take of nothing", err, workflow.ErrNotFound)
+		x.wantError("claim of an unknown run", err, workflow.ErrNotFound)
 	})
 	t.Run("a signal makes a waiting run due", func(t *testing.T) {
 		x := open(t, h)
@@ -180,14 +180,14 @@ func testClaim(t *testing.T, h Harness) {
 		x.wait(r, time.Now().Add(time.Hour)) // its Mail does not include the signal
 		claimed := x.claim(c, workflow.Claim{Worker: "w"})
 		if len(claimed.Runs) != 1 {
-			t.Fatal("a run that rests with unseen mail is not due")
+			t.Fatal("a run with unread mail is not due")
 		}
 		x.wait(claimed.Runs[0].Run, time.Now().Add(time.Hour))
 		if claimed = x.claim(c, workflow.Claim{Worker: "w"}); len(claimed.Runs) != 0 {
-			t.Fatal("a run that has seen its mail is due again")
+			t.Fatal("a run that has read its mail is due again")
 		}
 	})
-	t.Run("rest", func(t *testing.T) {
+	t.Run("release one run", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		for _, saved := range []bool{false, true} {
@@ -229,7 +229,7 @@ func testClaim(t *testing.T, h Harness) {
 			x.endRun(claimed.Runs[0].Run)
 		}
 	})
-	t.Run("a rest does not undo a promotion", func(t *testing.T) {
+	t.Run("a release does not put a started run back into the queue", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		first := x.createClaimed("w")
@@ -247,7 +247,7 @@ func testClaim(t *testing.T, h Harness) {
 			t.Fatalf("%d runs are due: the promoted one was forgotten", len(claimed.Runs))
 		}
 	})
-	t.Run("after a crash what was owned is due", func(t *testing.T) {
+	t.Run("after a crash the owned runs are due", func(t *testing.T) {
 		x := reopenable(t, h)
 		x.claimer()
 		saved, _ := x.createClaimed("dead"), x.createClaimed("dead")
@@ -292,18 +292,18 @@ func drain(c workflow.Claimer) {
 }
 
 func testWorkers(t *testing.T, h Harness) {
-	t.Run("two fight over one run", func(t *testing.T) {
+	t.Run("two workers compete for one run", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		r := x.createClaimed("a")
 		x.save(r)
 		_, err := c.ClaimRun(x.Context(), "b", r.ID, time.Minute)
-		x.wantError("take", err, workflow.ErrOwned)
+		x.wantError("claim run", err, workflow.ErrOwned)
 		if claimed := x.claim(c, workflow.Claim{Worker: "b"}); len(claimed.Runs) != 0 {
 			t.Fatal("a run of a living worker was claimed")
 		}
 	})
-	t.Run("a worker that does not renew is given up", func(t *testing.T) {
+	t.Run("a worker that does not renew loses its runs", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		x.create(newRun(""))
@@ -320,10 +320,10 @@ func testWorkers(t *testing.T, h Harness) {
 		x.wantError("renew", c.Renew(x.Context(), "a", time.Minute), workflow.ErrFenced)
 		x.wantError("save", x.stale(old.Run), workflow.ErrFenced)
 		_, err := c.ClaimRun(x.Context(), "a", old.Run.ID, time.Minute)
-		x.wantError("take", err, workflow.ErrOwned)
+		x.wantError("claim run", err, workflow.ErrOwned)
 		x.save(got[0].Run)
 	})
-	t.Run("a worker that renews is not", func(t *testing.T) {
+	t.Run("a worker that renews keeps its runs", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		x.create(newRun(""))

@@ -187,7 +187,7 @@ func testMail(t *testing.T, h Harness) {
 		}
 		x.wantEqual("unread", ids(claimed.Runs[0].Signals), []string{"end"})
 	})
-	t.Run("to a finished run is no error", func(t *testing.T) {
+	t.Run("to a finished run is not an error", func(t *testing.T) {
 		x := open(t, h)
 		gone, r := x.createClaimed("w"), x.createClaimed("w")
 		x.endRun(gone)

@@ -60,7 +60,7 @@ func testCreate(t *testing.T, h Harness) {
 		x.wantError("load", err, workflow.ErrNotFound)
 		x.wantError("send", x.Send(x.Context(), "nobody", signal("a")), workflow.ErrNotFound)
 	})
-	t.Run("born claimed", func(t *testing.T) {
+	t.Run("claimed on creation", func(t *testing.T) {
 		x := open(t, h)
 		c := x.claimer()
 		r := x.createClaimed("w")
@@ -192,7 +192,7 @@ func (x suite) claimByID(id string) *workflow.Run {
 	if c, ok := x.Store.(workflow.Claimer); ok {
 		l, err := c.ClaimRun(x.Context(), "w", id, time.Minute)
 		if err != nil {
-			x.Fatalf("take %s: %v", id, err)
+			x.Fatalf("claim %s: %v", id, err)
 		}
 		return l.Run
 	}

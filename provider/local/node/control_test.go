@@ -46,7 +46,7 @@ func TestControlAdmits(t *testing.T) {
 		token string
 		want  bool
 	}{
-		{"the token of the user data, before home has spoken", nil, w1, "token", true},
+		{"the token of the user data, before the first answer of the server", nil, w1, "token", true},
 		{"another token", nil, w1, "guess", false},
 		{"no token", nil, w1, "", false},
 		{"the hash of the token", nil, w1, hashOf("token"), false},
@@ -78,7 +78,7 @@ func TestControlKeepsItsKeys(t *testing.T) {
 	dir := t.TempDir()
 	first, second := testControl(t, dir), testControl(t, dir)
 	if first.ca.pem != second.ca.pem || first.lease("w", "i") != second.lease("w", "i") {
-		t.Error("the second life has other keys")
+		t.Error("the second start has other keys")
 	}
 	other := testControl(t, t.TempDir())
 	if first.ca.pem == other.ca.pem || first.lease("w", "i") == other.lease("w", "i") {
@@ -169,7 +169,7 @@ func TestEndpoint(t *testing.T) {
 		t.Errorf("to leave twice is no error: %v", err)
 	}
 	if changes != 3 {
-		t.Errorf("%d changes were told, want 3: it came, a wrong token, it left", changes)
+		t.Errorf("%d changes were reported, want 3: join, a wrong token, leave", changes)
 	}
 	h.handleAnswer(cluster.HelloAnswer{Removed: []string{"w1"}})
 	if _, err := to.join(ctx, a.Lease, w1); err == nil {
@@ -202,7 +202,7 @@ func TestAnUnknownTokenMakesItAskHome(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.StatusCode != http.StatusUnauthorized || asks != want {
-			t.Errorf("try %d: %d, asked home %d times, want %d", i+1, response.StatusCode, asks, want)
+			t.Errorf("try %d: %d, %d heartbeats, want %d", i+1, response.StatusCode, asks, want)
 		}
 	}
 	h.handleAnswer(cluster.HelloAnswer{Drain: true})

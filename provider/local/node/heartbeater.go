@@ -63,7 +63,7 @@ func (g *heartbeater) run(ctx context.Context) {
 				byToken = !byToken
 			}
 		}
-		last = note(g.log, "home", last, err)
+		last = note(g.log, "the server", last, err)
 		if !await(ctx, pause, g.wake) {
 			return
 		}
@@ -79,7 +79,7 @@ func note(log *slog.Logger, whom, last string, err error) string {
 	switch {
 	case text == last:
 	case err != nil:
-		log.Warn(whom+" answers with an error", "error", text)
+		log.Warn(whom+" does not answer correctly", "error", text)
 	default:
 		log.Info(whom + " answers")
 	}

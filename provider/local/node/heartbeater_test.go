@@ -61,11 +61,11 @@ func TestGreeter(t *testing.T) {
 			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(30 * time.Second))},
 			want: []string{"0s cred", "30s cred"},
 		},
-		"home says how often, within reason": {
+		"the server sets the interval, within limits": {
 			credential: "cred", answers: []func() (cluster.HelloAnswer, error){answersWith(every(time.Hour)), answersWith(every(1))},
 			want: []string{"0s cred", "1m0s cred", "1m0.05s cred"},
 		},
-		"home is down: pauses double up to 15 s, and then it goes on": {
+		"the server is down: pauses double up to 15 s, and then it continues": {
 			answers: []func() (cluster.HelloAnswer, error){
 				answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown), answersError(errDown),
 				answersWith(cluster.HelloAnswer{Credential: "cred"}), answersError(errDown), answersWith(cluster.HelloAnswer{}),
@@ -98,7 +98,7 @@ func TestGreeter(t *testing.T) {
 				}
 				g.run(ctx)
 				if !slices.Equal(home.heard, c.want) {
-					t.Errorf("hellos:\n%s\nwant:\n%s", strings.Join(home.heard, "\n"), strings.Join(c.want, "\n"))
+					t.Errorf("heartbeats:\n%s\nwant:\n%s", strings.Join(home.heard, "\n"), strings.Join(c.want, "\n"))
 				}
 				if g.credential != kept {
 					t.Errorf("it uses %q and has kept %q", g.credential, kept)
@@ -125,13 +125,13 @@ func TestGreeterBellAndLog(t *testing.T) {
 		time.AfterFunc(3*time.Second, func() { notify(wake) })
 		g.run(ctx)
 		if want := []string{"0s token", "3s token", "13s token", "14s token", "16s token", "20s token"}; !slices.Equal(home.heard, want) {
-			t.Errorf("hellos at %v, want %v", home.heard, want)
+			t.Errorf("heartbeats at %v, want %v", home.heard, want)
 		}
-		if down, up := strings.Count(log.String(), "does not answer"), strings.Count(log.String(), "home answers"); down != 1 || up != 2 {
+		if down, up := strings.Count(log.String(), "does not answer"), strings.Count(log.String(), "the server answers"); down != 1 || up != 2 {
 			t.Errorf("the log:\n%s", &log)
 		}
 		if strings.Contains(log.String(), "token") {
-			t.Errorf("the log tells the token:\n%s", &log)
+			t.Errorf("the log contains the token:\n%s", &log)
 		}
 	})
 }

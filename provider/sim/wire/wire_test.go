@@ -205,7 +205,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%d %v, %v; want %d", status, body, err, c.status)
 			}
 			if _, made := r.cloud.Lookup(cluster.VM, "one"); made != c.made {
-				t.Errorf("made: %t", made)
+				t.Errorf("created: %t", made)
 			}
 		})
 	}
@@ -274,7 +274,7 @@ func TestCustomJobID(t *testing.T) {
 	}
 	old := newFixture(t, sim.Options{}, wire.Options{NoCustomJobID: true})
 	if !takes(r) || takes(old) {
-		t.Error("listApis does not tell")
+		t.Error("listApis does not list it")
 	}
 	if got := old.ok("deployVirtualMachine", append(deploy, "one")...); got["jobid"] == job {
 		t.Error("an older server has taken it")

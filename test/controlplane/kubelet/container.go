@@ -206,7 +206,7 @@ func (c *container) start(ctx context.Context) (*process, error) {
 	k, pod := c.w.k, c.w.self()
 	image, ok := pull(k.o.Images, c.spec.Image)
 	if !ok {
-		return nil, &refusal{"ErrImagePull", fmt.Errorf("the image %q is none that the fake kubelet was told of (Options.Images)", c.spec.Image)}
+		return nil, &refusal{"ErrImagePull", fmt.Errorf("the fake kubelet does not know the image %q (Options.Images)", c.spec.Image)}
 	}
 	s, vars, err := c.prepare(ctx, pod, image)
 	if err != nil {

@@ -100,7 +100,7 @@ func (k *Kubelet) value(ctx context.Context, pod *corev1.Pod, c *corev1.Containe
 		value, ok := s.Data[ref.Key]
 		return string(value), ok, ignoreIf(ok || optional(ref.Optional), fmt.Errorf("the Secret %s has no key %s", ref.Name, ref.Key))
 	}
-	return "", false, fmt.Errorf("its source is none that the fake kubelet knows")
+	return "", false, fmt.Errorf("the fake kubelet does not know its source")
 }
 
 // field returns a field of a pod as text.

@@ -78,7 +78,7 @@ func (k *Kubelet) values(ctx context.Context, pod *corev1.Pod, v *corev1.Volume,
 	case v.DownwardAPI != nil:
 		return downward(pod, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected == nil:
-		return nil, errors.New("this kind of volume is none that the fake kubelet knows")
+		return nil, errors.New("the fake kubelet does not know this kind of volume")
 	}
 	all := map[string]file{}
 	for _, s := range v.Projected.Sources {

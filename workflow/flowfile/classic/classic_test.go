@@ -203,7 +203,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("%d damaged runs", len(i.Damaged()))
 	}
 	if again := imported(t, all); again.Runs[1].Run.ID != i.Runs[1].Run.ID || i.Runs[1].Run.ID != workflow.RunID("demo/default/c1", "CreateCluster", "2-CreateCluster") {
-		t.Error("the id does not follow from what is imported")
+		t.Error("the id is not computed from the imported record")
 	}
 }
 
@@ -356,7 +356,7 @@ func FuzzImport(f *testing.F) {
 		store := workflow.NewMemory()
 		first, err := i.Write(t.Context(), store)
 		if err != nil {
-			t.Fatalf("what was read cannot be written: %v", err)
+			t.Fatalf("the imported runs cannot be written: %v", err)
 		}
 		if second, err := i.Write(t.Context(), store); err != nil || second.New != 0 || second.Known != first.New {
 			t.Fatalf("the second time: %+v after %+v, %v", second, first, err)

@@ -136,7 +136,7 @@ func plain(n *yaml.Node) error {
 	return nil
 }
 
-// context decodes an initContext or contextOutput: an object, or an object in a string. It returns
+// contextOf decodes an initContext or contextOutput: an object, or an object in a string. It returns
 // nothing for an empty value.
 func contextOf(raw json.RawMessage) (json.RawMessage, error) {
 	var inner string

@@ -53,14 +53,14 @@ func killed(t *testing.T) {
 	}
 	p := Of("", child.Process.Pid)
 	if !p.IsRunning() || !p.HasArgument("argument") || p.HasArgument("another") {
-		t.Errorf("it lives: %t, with its argument: %t", p.IsRunning(), p.HasArgument("argument"))
+		t.Errorf("it runs: %t, with its argument: %t", p.IsRunning(), p.HasArgument("argument"))
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for p.IsRunning() {
 		if !p.HasArgument("argument") && p.IsRunning() {
-			t.Error("it lives, and is not found")
+			t.Error("it runs, and is not found")
 			break
 		}
 	}
